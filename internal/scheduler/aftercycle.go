@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -20,52 +21,50 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
 		if hub := ps.Hub(); hub != nil {
-			status = hub.failedAfterDecision(profile, pod.Pod, status)
-			settle = hub.cycleOver(pod.Pod, status)
+			status, settle = hub.attemptEnds(profile, pod.Pod, status)
 		}
 		handle(ctx, profile, pod, status, nominating, start)
 		settle()
 	}
 }
 
-// cycleOver takes what was marked in a cycle that came to nothing, and returns what is to be done about it once the framework has
-// done all that it does. That puts the pod back into its queue half-way, and the pod's next cycle may mark it at once.
-func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
-	h.reveal(pod)
-	shownAs, shown := h.shown.take(pod.UID)
-	askedAs, asked := h.asked.take(pod.UID)
-	triedFor, tried := h.tried.take(pod.UID)
-	awayAs, away := h.away.take(pod.UID)
-	returned, awaited := h.returning.forgot(pod.UID)
-	return func() {
-		if awaited {
-			h.tryReturned(returned)
-		}
-		if !h.awaitsPlace(pod) {
-			h.returning.left(pod.UID)
-		}
-		if shown {
-			h.takeBackShown(shownAs, pod)
-		}
-		if away && h.waits.IsUnderway(awayAs) {
-			// Its next turn has begun meanwhile, and the framework has it back off all the same.
-			h.activate(pod)
-		}
-		// One whose cycle met an error has not been turned away: it is tried again soon, and keeps what it was promised.
-		if asked && status.IsRejected() {
-			h.unanswered(askedAs, pod)
-		}
-		if tried && status.IsRejected() {
-			h.unheard(triedFor, pod)
-		}
+// attemptEnds acts on the end of an attempt that did not place the pod. It returns the status for the framework, and the actions for
+// the moment after the framework's own: the framework puts the pod back into its queue half-way, and the next attempt may begin at once.
+func (h *Hub) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
+	attempt, returned := h.records.Ends(string(pod.UID))
+	status = h.failedAfterDecision(profile, pod, &attempt, status)
+	h.reveal(attempt.HiddenOn, attempt.Hidden)
+	return status, func() { h.settle(pod, &attempt, returned, status) }
+}
+
+// settle acts on an attempt that has ended. returned is the gang that waited for the pod to give its node up, if it was the last one.
+func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
+	if returned != (workload.Key{}) {
+		h.tryReturned(returned)
+	}
+	if !h.awaitsPlace(pod) {
+		h.records.Leaves(string(pod.UID))
+	}
+	if attempt.Shown {
+		h.takeBackShown(attempt.As, pod)
+	}
+	if attempt.Recalled && h.waits.IsUnderway(attempt.As) {
+		// Its next turn has begun meanwhile, and the framework has it back off all the same.
+		h.activate(pod)
+	}
+	// One whose cycle met an error has not been turned away: it is tried again soon, and keeps what it was promised.
+	if attempt.Reserved && status.IsRejected() {
+		h.unanswered(attempt.As, pod)
+	}
+	if attempt.Turn && status.IsRejected() {
+		h.unheard(attempt.As, pod)
 	}
 }
 
 // heardOf records that an extension point has been told what comes of the cycle of a pod.
 func (h *Hub) heardOf(pod *corev1.Pod) {
-	h.reveal(pod)
-	h.asked.take(pod.UID)
-	if key, tried := h.tried.take(pod.UID); tried && key.Gang {
+	h.reveal(h.records.Reveals(string(pod.UID)))
+	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
 		h.registry.Planning(nameOf(key))
 	}
 }
@@ -92,7 +91,7 @@ func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 // show has the framework say at the end of a cycle where the pod in it is expected, and nowhere if that is "".
 func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostFilterResult {
 	if node != "" {
-		p.hub.shown.set(pod.UID, key)
+		p.hub.records.Shows(string(pod.UID), key)
 		if p.hub.inflates(pod) {
 			// The framework would take it for more than it is. Its reservation keeps the room, the evictor tells the API.
 			return nil
@@ -104,7 +103,7 @@ func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostF
 // takeBackShown takes back what is shown of a promise that had ended before the framework showed it, and has its pod try again: one
 // that was in its cycle did not hear of it.
 func (h *Hub) takeBackShown(key workload.Key, pod *corev1.Pod) {
-	if h.assumed.has(pod.UID) || h.reserved.Has(pod.UID) || !h.awaitsPlace(pod) {
+	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(pod.UID) || !h.awaitsPlace(pod) {
 		return
 	}
 	(&bookkeeper{h}).Withdraw([]*corev1.Pod{pod})
@@ -119,7 +118,7 @@ func (h *Hub) takeBackShown(key workload.Key, pod *corev1.Pod) {
 // unresolvable (a volume claim that it names has gone, say), and the PostFilter of a third failed for it, before Reprieve's. The room
 // goes to others, and that plugin has the pod tried again when things change.
 func (h *Hub) unanswered(key workload.Key, pod *corev1.Pod) {
-	if !h.reserved.Has(pod.UID) || h.waits.Evicting(key) || h.assumed.has(pod.UID) || !h.awaitsPlace(pod) {
+	if !h.reserved.Has(pod.UID) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
 	}
 	const why = "another plugin turns it away, whatever room there is"

@@ -28,7 +28,7 @@ import (
 // cycle.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
-	p.hub.loose.take(pod.UID)
+	p.hub.records.HasLookedElsewhere(string(pod.UID))
 	p.measure(made)
 	if node, ends := p.hub.dipUnder(made); node != "" {
 		return p.rideOut(made, pod, node, ends)

@@ -80,7 +80,7 @@ func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName,
 		switch {
 		case pod.Spec.NodeName != "":
 			h.cluster.NodeChanged(pod.Spec.NodeName)
-		case h.assumed.has(pod.UID):
+		case h.records.IsAssumed(string(pod.UID)):
 			// Only the scheduler's own picture says on which node it is.
 			h.cluster.Invalidate()
 		}

@@ -179,7 +179,7 @@ func TestPlacedMembersBecomeKnown(t *testing.T) {
 				if err := r.sched.Cache.AssumePod(klog.Background(), placed[1]); err != nil {
 					t.Fatal(err)
 				}
-				r.hub.assumed.insert(placed[1].UID)
+				r.hub.records.Assumes(string(placed[1].UID), podKey(placed[1]), "node-1")
 				placed[1] = placed[1].DeepCopy()
 				placed[1].Spec.NodeName = ""
 			}

@@ -133,7 +133,7 @@ func (h *Hub) countingDrivers(of scope) []countingDriver {
 // hasPlace reports whether a driver has a node or a reservation.
 func (h *Hub) hasPlace(pod *corev1.Pod) bool {
 	key := h.keyOf(pod)
-	return pod.Spec.NodeName != "" || h.assumed.has(pod.UID) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
+	return pod.Spec.NodeName != "" || h.records.IsAssumed(string(pod.UID)) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
 }
 
 // mayBeTried reports whether a driver without a place is about to be tried, as far as that is

@@ -260,9 +260,7 @@ func TestNothingIsRemembered(t *testing.T) {
 		r.remove(p)
 	}
 	r.eventually("nothing is remembered", func() bool {
-		r.hub.rejecting.Lock()
-		defer r.hub.rejecting.Unlock()
-		return r.hub.registry.Len() == 0 && r.hub.reserved.Empty() && r.hub.waits.Len() == 0 && len(r.hub.rejected) == 0
+		return r.hub.registry.Len() == 0 && r.hub.reserved.Empty() && r.hub.waits.Len() == 0 && r.hub.records.Len() == 0
 	})
 }
 

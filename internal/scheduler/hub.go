@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -50,25 +49,12 @@ type Hub struct {
 	judgeNext time.Time
 	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees
-	// shown are the pods at the end of whose cycle the framework shows a promise, and asked those in a cycle that have one, until
-	// an extension point has been told what comes of it. Tried are those whose turn it may be, and that plan for their gang if they have
-	// one, until then. Away are those whose turn was called back, and who are in a cycle all the same.
-	shown, asked, tried, away marks
-	// seated are the members that are planned, by which they are found.
-	seated marks
-	// loose are the single pods that were refused where they are promised room, until they have looked elsewhere.
-	loose marks
-	// gaveUp are the pods that a step after the decision failed for, until the framework says why. canceled are those that the hub
-	// has turned back itself in PreBind.
-	gaveUp, canceled marks
 	// unbound has the preemptions that did not end in a binding.
 	unbound admission.Unbound
 	// driversChanged has a token when the main loop must check the blocked drivers.
 	driversChanged chan struct{}
 	// doubted are nodes that may not be able to fulfill what is reserved there.
 	doubted *doubts
-	// hidden are nominations that a pod held to a node does not see.
-	hidden hidden
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
 	runs *gang.Runs
 	// stale are the gangs that have lacked members for too long.
@@ -119,7 +105,7 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 // what it is told.
 func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache.SharedIndexInformer) *Hub {
 	h := &Hub{
-		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry, rejected: sets.New[types.UID]()}, board: queue.NewBoard(), dips: newDips(dipTime)},
+		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry}, board: queue.NewBoard(), dips: newDips(dipTime)},
 		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, witness: in.Witness, refused: in.Refused, doubted: newDoubts(r.hasNode),
 		driversChanged: make(chan struct{}, 1),
@@ -306,7 +292,7 @@ func (h *Hub) wakeNext(key types.NamespacedName) {
 	if next == "" {
 		return
 	}
-	member, _ := h.seated.of(next)
+	member, _ := h.records.Seated(string(next))
 	pod, ok := h.podOf(member)
 	switch {
 	case !ok || !h.awaitsPlace(pod):

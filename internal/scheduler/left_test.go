@@ -339,7 +339,7 @@ func (l *boundMeanwhile) Get(string) (*corev1.Pod, error) {
 		l.once = true
 		before := l.pod
 		l.pod = on(l.pod.DeepCopy(), "node-0")
-		l.hub.assumed.remove(l.pod.UID)
+		l.hub.records.Places(string(l.pod.UID))
 		return before, nil
 	}
 	return l.pod, nil
@@ -357,7 +357,7 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	h := detached(&Inputs{})
 	h.handle = nobodyWaits{}
 	v := pod("v", "", "1", 0)
-	h.assumed.insert(v.UID)
+	h.records.Assumes(string(v.UID), podKey(v), "node-0")
 	h.pods = oneNamespace{pods: &boundMeanwhile{hub: h, pod: v}}
 	if p := (&Plugin{hub: h, handle: nobodyWaits{}}); p.TurnBack(v) {
 		t.Error("A pod that is bound is turned back")

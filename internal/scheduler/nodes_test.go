@@ -320,7 +320,8 @@ func TestPlannedOnALostNode(t *testing.T) {
 		made := r.decide(p)
 		r.removeNode("node-0")
 		r.plugin.carryOut(t.Context(), p, made)
-		r.hub.cycleOver(p, fwk.NewStatus(fwk.Unschedulable))()
+		_, settle := r.hub.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
+		settle()
 		r.eventually("nothing is promised", func() bool {
 			return r.hub.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(r.hub.keyOf(p))
 		})
@@ -351,7 +352,8 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		if len(r.nominatedTo(1)) == 0 {
 			t.Fatal("Nothing is shown")
 		}
-		r.hub.cycleOver(p, fwk.NewStatus(fwk.Unschedulable))()
+		_, settle := r.hub.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
+		settle()
 		r.eventually("nothing is shown", func() bool { return len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(key) })
 		if node, told := r.lastNomination(p.Name); !told || node != "" {
 			t.Errorf("The API was told last that it is expected on %q (%t)", node, told)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -119,17 +120,17 @@ func (h *Hub) hide(pod *corev1.Pod, node string) {
 	for _, nominated := range h.handle.NominatedPodsForNode(node) {
 		if other := nominated.GetPod(); other.UID != pod.UID && h.reservedOn(node, other.UID) != nil {
 			h.handle.DeleteNominatedPodIfExists(other)
-			h.hidden.set(pod.UID, node, other.UID)
+			h.records.Hides(string(pod.UID), node, string(other.UID))
 		}
 	}
 }
 
-// reveal has the framework know again what was hidden from a pod, as far as it is still promised.
-func (h *Hub) reveal(pod *corev1.Pod) {
-	node, others := h.hidden.take(pod.UID)
-	for uid := range others {
+// reveal restores the nominations of some pods to a node in the framework, as far as they are still reserved.
+func (h *Hub) reveal(node string, pods []engine.UID) {
+	for _, hidden := range pods {
+		uid := types.UID(hidden)
 		r := h.reservedOn(node, uid)
-		if r == nil || h.assumed.has(uid) || !h.awaitsPlace(r.Pod.GetPod()) || h.inflates(r.Pod.GetPod()) {
+		if r == nil || h.records.IsAssumed(hidden) || !h.awaitsPlace(r.Pod.GetPod()) || h.inflates(r.Pod.GetPod()) {
 			continue
 		}
 		h.handle.AddNominatedPod(klog.Background(), r.Pod, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
@@ -251,7 +252,7 @@ func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 			// It has been promised room anew since.
 			continue
 		}
-		b.hub.loose.take(pod.UID)
+		b.hub.records.HasLookedElsewhere(string(pod.UID))
 		b.hub.handle.DeleteNominatedPodIfExists(pod)
 		if now, ok := b.hub.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})

@@ -3,9 +3,7 @@ package scheduler
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -16,12 +14,8 @@ type occupancy struct {
 	registry *gang.Registry
 	// leaving are the pods that are going to go, though they do not say so themselves.
 	leaving leavingPods
-	// assumed are the pods that may still be turned back.
-	assumed assumedPods
-	// returning are the members that have been turned back a moment ago.
-	returning returning
-
+	// records has the pods in their attempts, and those that are assumed.
+	records engine.Pods
+	// rejecting is held while pods are rejected at Permit, so that none is rejected by two at a time.
 	rejecting sync.Mutex
-	// rejected are the members that were turned away at Permit and have not released their place yet.
-	rejected sets.Set[types.UID]
 }

@@ -288,20 +288,21 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 	})
 }
 
-// TestMarksOfTheNextCycle: the framework puts a pod that came to nothing back into its queue before it is done with it. What the next
-// cycle has marked by then is left to that.
-func TestMarksOfTheNextCycle(t *testing.T) {
+// TestNextAttemptBeginsEarly: the framework puts a pod back into its queue before it has ended the attempt. The record of the next
+// attempt is left alone.
+func TestNextAttemptBeginsEarly(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
 	r.succeed(0)
 	plugins := &Plugins{}
 	plugins.hub.Store(r.hub)
-	over := plugins.AfterFailures(func(_ context.Context, _ framework.Framework, pod *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
-		r.hub.asked.set(pod.Pod.UID, r.hub.keyOf(p))
+	over := plugins.AfterFailures(func(_ context.Context, _ framework.Framework, _ *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+		r.hub.records.Begins(string(p.UID), r.hub.keyOf(p))
+		r.hub.records.HasReservation(string(p.UID))
 	})
 	over(t.Context(), nil, &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: p}}, fwk.NewStatus(fwk.Unschedulable), nil, time.Now())
-	if _, marked := r.hub.asked.take(p.UID); !marked || !r.hub.reserved.Has(p.UID) {
-		t.Errorf("The next cycle's mark is there: %t, and its promise: %t", marked, r.hub.reserved.Has(p.UID))
+	if next, _ := r.hub.records.Ends(string(p.UID)); !next.Reserved || !r.hub.reserved.Has(p.UID) {
+		t.Errorf("The next attempt knows its reservation: %t, and there is one: %t", next.Reserved, r.hub.reserved.Has(p.UID))
 	}
 }
 

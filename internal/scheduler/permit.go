@@ -17,11 +17,7 @@ import (
 // whose reservations do not fit beside it any more release them.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.heardOf(pod)
-	p.hub.seated.take(pod.UID)
-	p.hub.loose.take(pod.UID)
-	p.hub.assumed.put(pod, node)
-	p.hub.returning.remove(pod.UID)
-	p.hub.forgetRejection(pod.UID)
+	p.hub.records.Assumes(string(pod.UID), podKey(pod), node)
 	p.hub.reserved.Use(pod.UID, node)
 	p.hub.leaving.placed(pod.UID)
 	if len(p.hub.reserved.On(node)) > 0 {
@@ -45,16 +41,13 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 
 // Unreserve releases the whole gang: it is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
-	if key, tried := p.hub.tried.of(pod.UID); tried && !key.Gang {
+	if key, tried := p.hub.records.HasTurn(string(pod.UID)); tried && !key.Gang {
 		// Another plugin's Reserve turns it away before this one's, and its turn is still to be ended.
-		p.hub.asked.take(pod.UID)
+		p.hub.records.HearsReservation(string(pod.UID))
 	} else {
 		p.hub.heardOf(pod)
 	}
-	p.hub.gaveUp.set(pod.UID, p.hub.keyOf(pod))
-	// Before it is known to be back.
-	p.hub.returning.add(pod.UID, node)
-	p.hub.forgetPlace(pod.UID)
+	p.hub.records.GivesUp(string(pod.UID), p.hub.keyOf(pod), node)
 	p.hub.touchDrivers(pod)
 	if g := p.hub.gangOf(pod); g != nil {
 		p.hub.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
@@ -101,7 +94,7 @@ func (o *occupancy) atMost(key types.NamespacedName, members *gang.Members) int 
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) && !o.rejected.Has(pod.UID) {
+		if members.Reserved.Has(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
 			count++
 		}
 	}

@@ -62,8 +62,10 @@ func TestSpreadBesidePromised(t *testing.T) {
 	if n := len(r.evictor.orders); n != 4 {
 		t.Errorf("Room is made %d times, want 4", n)
 	}
-	if n := len(r.hub.hidden.from); n > 0 {
-		t.Errorf("Something is still hidden from %d pods", n)
+	for name := range tried {
+		if _, others := r.hub.records.Reveals("uid-" + name); len(others) > 0 {
+			t.Errorf("The nominations of %v are still hidden from %s", others, name)
+		}
 	}
 }
 
@@ -104,7 +106,7 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 			} else {
 				r.eventually("its room goes to others", func() bool { r.cycles(); return r.hub.reserved.NodeOf(p.UID) == "" })
 			}
-			if _, loose := r.hub.loose.of(p.UID); loose {
+			if r.hub.records.IsElsewhere(string(p.UID)) {
 				t.Error("It is still to look elsewhere")
 			}
 		})
@@ -165,9 +167,9 @@ func TestPromisedDevices(t *testing.T) {
 		t.Fatalf("The small one has taken the device on %s", at)
 	}
 	// Once it looks elsewhere, it still leaves the device alone.
-	r.hub.loose.set(small.UID, podKey(small))
+	r.hub.records.LooksElsewhere(string(small.UID))
 	r.hub.activate(small)
-	r.eventually("it has looked elsewhere", func() bool { r.cycles(); _, loose := r.hub.loose.of(small.UID); return !loose })
+	r.eventually("it has looked elsewhere", func() bool { r.cycles(); return !r.hub.records.IsElsewhere(string(small.UID)) })
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s, looking elsewhere", at)
 	}
@@ -275,13 +277,13 @@ func TestPromisedVolumes(t *testing.T) {
 	r.eventually("the small one has been tried", func() bool {
 		r.cycles()
 		now, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "small", metav1.GetOptions{})
-		return r.hub.assumed.has(small.UID) || err == nil && len(now.Status.Conditions) > 0
+		return r.hub.records.IsAssumed(string(small.UID)) || err == nil && len(now.Status.Conditions) > 0
 	})
-	if r.hub.assumed.has(small.UID) {
+	if r.hub.records.IsAssumed(string(small.UID)) {
 		t.Fatal("The small one has taken the volume")
 	}
 	if _, err := r.client.CoreV1().PersistentVolumes().Create(t.Context(), volume("pv-2", "node-0"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the small one has the volume that has come", func() bool { r.cycles(); return r.hub.assumed.has(small.UID) })
+	r.eventually("the small one has the volume that has come", func() bool { r.cycles(); return r.hub.records.IsAssumed(string(small.UID)) })
 }

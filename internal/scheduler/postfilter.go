@@ -79,10 +79,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // either, its promise goes to others.
 func (p *Plugin) loosen(ctx context.Context, state fwk.CycleState, made *cycleDecision, pod *corev1.Pod) bool {
 	if confinedTo(state) != "" {
-		p.hub.loose.set(pod.UID, made.pre.key)
+		p.hub.records.LooksElsewhere(string(pod.UID))
 		return true
 	}
-	if _, loose := p.hub.loose.take(pod.UID); loose {
+	if p.hub.records.HasLookedElsewhere(string(pod.UID)) {
 		p.reserve(ctx, &made.pre, nil)
 	}
 	return false

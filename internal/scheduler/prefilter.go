@@ -26,15 +26,17 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.hub.dropInflated()
-	if key := p.hub.keyOf(pod); p.hub.waits.TurnAway(key) {
+	key := p.hub.keyOf(pod)
+	p.hub.records.Begins(string(pod.UID), key)
+	if p.hub.waits.TurnAway(key) {
 		// Its turn was called back after it had come through PreEnqueue.
-		p.hub.away.set(pod.UID, key)
+		p.hub.records.Recalls(string(pod.UID))
 		state.Write(turnedDownKey, turnedDown{queueInTheWay})
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
 	}
 	result, status := p.preFilter(ctx, state, pod)
 	if p.hub.reserved.Has(pod.UID) {
-		p.hub.asked.set(pod.UID, p.hub.keyOf(pod))
+		p.hub.records.HasReservation(string(pod.UID))
 	}
 	return result, status
 }
@@ -71,7 +73,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		node, _ := p.hub.registry.PlannedNode(key, pod.UID)
 		return p.confine(state, pod, node)
 	case gang.AdmitLeader:
-		p.hub.tried.set(pod.UID, gangKey(key))
+		p.hub.records.TakesTurn(string(pod.UID))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
 		return nil, fwk.NewStatus(fwk.Unschedulable, p.hub.whyHeld(key, a))
@@ -85,7 +87,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 		return nil, p.turnDownDriver(state, v)
 	}
 	if p.hub.board.Used() {
-		p.hub.tried.set(pod.UID, podKey(pod))
+		p.hub.records.TakesTurn(string(pod.UID))
 	}
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		pre := p.podPreemptor(pod)
@@ -105,7 +107,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	if p.hub.reserved.Empty() && len(kept) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	_, loose := p.hub.loose.of(pod.UID)
+	loose := p.hub.records.IsElsewhere(string(pod.UID))
 	if node := p.hub.reserved.NodeOf(pod.UID); node != "" && !loose && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) {
 		return p.confine(state, pod, node)
 	}
@@ -205,7 +207,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	p.hub.waits.Placed(pre.key)
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
-		p.hub.seated.set(member.UID, podKey(member))
+		p.hub.records.Seats(string(member.UID), podKey(member))
 	}
 	p.hub.registry.SetPlan(g.Key, order)
 	p.hub.registry.SetNeeded(g.Key, pre.minCount)

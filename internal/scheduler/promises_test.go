@@ -386,14 +386,14 @@ func (c *cluster) unfounded() string {
 	for _, name := range []string{"node-0", "node-1", "node-2", "node-3"} {
 		for _, pi := range h.handle.NominatedPodsForNode(name) {
 			pod := pi.GetPod()
-			if on, ok := c.r.reservedOn(pod.UID); (!ok || on != name) && !h.assumed.has(pod.UID) {
+			if on, ok := c.r.reservedOn(pod.UID); (!ok || on != name) && !h.records.IsAssumed(string(pod.UID)) {
 				return fmt.Sprintf("%s (%s) is nominated to %s in memory, and its reservation is on %q", pod.Name, pod.UID, name, on)
 			}
 		}
 	}
 	for _, pod := range c.pods(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil }) {
 		name := pod.Status.NominatedNodeName
-		if on, _ := c.r.reservedOn(pod.UID); name != "" && on != name && !h.assumed.has(pod.UID) {
+		if on, _ := c.r.reservedOn(pod.UID); name != "" && on != name && !h.records.IsAssumed(string(pod.UID)) {
 			return fmt.Sprintf("%s (%s) is nominated to %s in the API, and its reservation is on %q", pod.Name, pod.UID, name, on)
 		}
 	}

@@ -442,7 +442,11 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 // promised are the pods that have a place without the API server knowing: an assumed node, or a reservation that counts.
 func (b *books) promised(counts func(*reservation.Reservation) bool) []types.UID {
 	// One that takes its place is both, for a moment.
-	out := b.assumed.all().Clone()
+	assumed := b.records.Assumed()
+	out := make(sets.Set[types.UID], len(assumed))
+	for uid := range assumed {
+		out.Insert(types.UID(uid))
+	}
 	for _, reserved := range b.reserved.Nodes() {
 		for _, r := range reserved {
 			if counts(r) {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // resize changes what a pod asks for, in place.
@@ -275,25 +274,5 @@ func TestPortThatIsTaken(t *testing.T) {
 				t.Errorf("%v is taken then", got)
 			}
 		})
-	}
-}
-
-// TestAssumedPodsOccupy: a pod counts on its node as soon as it is assumed there, and until it
-// gives its place up.
-func TestAssumedPodsOccupy(t *testing.T) {
-	t.Parallel()
-	var a assumedPods
-	first, second := pod("a", "", "1", 0), pod("b", "", "1", 0)
-	a.put(first, "node-0")
-	a.put(second, "node-1")
-	if got := a.on("node-0"); len(got) != 1 || got[0].UID != first.UID {
-		t.Errorf("On node-0 are %v", got)
-	}
-	a.remove(first.UID)
-	if got := a.on("node-0"); len(got) != 0 {
-		t.Errorf("On node-0 are still %v", got)
-	}
-	if !a.has(types.UID("uid-b")) {
-		t.Error("The other one is not assumed any more")
 	}
 }

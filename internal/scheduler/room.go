@@ -75,7 +75,12 @@ func (o *occupancy) staying(name string) *framework.NodeInfo {
 	info, seen := framework.NewNodeInfo(), sets.New[string]()
 	info.SetNode(node)
 	// Assumed pods first: one that is bound meanwhile is among the others.
-	assumed := o.assumed.on(name)
+	var assumed []*corev1.Pod
+	for _, key := range o.records.AssumedOn(name) {
+		if pod, ok := o.podOf(key); ok {
+			assumed = append(assumed, pod)
+		}
+	}
 	for _, pod := range slices.Concat(o.podsOn(name), assumed) {
 		if !seen.Has(string(pod.UID)) && !o.isLeaving(pod) {
 			info.AddPod(pod)

@@ -30,11 +30,11 @@ func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) { return s.
 // Placed is part of snapshot.Groups.
 func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	// Before the members are listed: one that is bound meanwhile is among those with a node.
-	assumed := s.hub.assumed.all()
+	assumed := s.hub.records.Assumed()
 	members := s.hub.lister.Members(key)
 	out := members.Assigned
 	for _, pod := range members.Pending {
-		if assumed.Has(pod.UID) {
+		if assumed.Has(string(pod.UID)) {
 			out = append(out, pod)
 		}
 	}

@@ -233,7 +233,7 @@ func (t *teller) tellGang(key types.NamespacedName, most int, now time.Time) int
 	for _, pod := range members.Pending {
 		pods[pod.UID], pending = pod, append(pending, pod.UID)
 		isOurs := t.profiles.of(pod.Spec.SchedulerName) != nil
-		if isOurs && !members.Reserved.Has(pod.UID) && !t.assumed.has(pod.UID) && word.isMissing(pod) && !t.isHeldItself(pod) {
+		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(string(pod.UID)) && word.isMissing(pod) && !t.isHeldItself(pod) {
 			wrong = append(wrong, pod.UID)
 		}
 	}

@@ -219,7 +219,7 @@ func TestTelling(t *testing.T) {
 			h.framework("g-0", "no room")
 			h.decided("g", "no room")
 			h.hub.registry.Reserve(key("g"), all[1].UID, "node-0")
-			h.hub.assumed.insert(all[2].UID)
+			h.hub.records.Assumes(string(all[2].UID), podKey(all[2]), "node-0")
 			h.update(on(all[3].DeepCopy(), "node-0"))
 			h.pass(60)
 			h.expect()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -31,7 +32,7 @@ func (b *books) workOf(pod *corev1.Pod) queue.Work {
 	label := b.QueueLabel(pod)
 	w := queue.Work{Namespace: pod.Namespace, Named: b.QueueNamedBy(pod), Pod: pod.UID}
 	w.Ours, w.Required = b.servesQueues(pod)
-	w.Placed = pod.Spec.NodeName != "" || b.assumed.has(pod.UID)
+	w.Placed = pod.Spec.NodeName != "" || b.records.IsAssumed(string(pod.UID))
 	w.Priority = corev1helpers.PodPriority(pod)
 	if g := b.group(pod); g != nil {
 		w.Named = queueNamedBy(g, label)
@@ -121,14 +122,14 @@ func (b *books) workOfGroup(g *gang.Group) queue.Work {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
 	// Before the members are listed: one that is bound meanwhile is among those with a node.
-	assumed := b.assumed.all()
+	assumed := b.records.Assumed()
 	members := b.lister.Members(g.Key)
-	members.Reserved = assumed
-	return b.workOfMembers(g, &members)
+	return b.workOfMembers(g, &members, assumed)
 }
 
-// workOfMembers goes by the members: their profile is the group's.
-func (b *books) workOfMembers(g *gang.Group, members *gang.Members) queue.Work {
+// workOfMembers goes by the members: their profile is the group's. assumed has pods that were assumed on a node before the members were
+// listed.
+func (b *books) workOfMembers(g *gang.Group, members *gang.Members, assumed engine.Set) queue.Work {
 	w := queue.Work{Namespace: g.Key.Namespace, Named: queueNamedBy(g, v1alpha1.LabelQueue), Priority: ptr.Deref(g.Priority, queue.Unknown)}
 	known := false
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending} {
@@ -138,7 +139,7 @@ func (b *books) workOfMembers(g *gang.Group, members *gang.Members) queue.Work {
 				w.Named = queueNamedBy(g, b.QueueLabel(pod))
 				w.Ours, w.Required = b.servesQueues(pod)
 			}
-			if !w.Placed && (pod.Spec.NodeName != "" || members.Reserved.Has(pod.UID) || b.assumed.has(pod.UID)) {
+			if !w.Placed && (pod.Spec.NodeName != "" || members.Reserved.Has(pod.UID) || assumed.Has(string(pod.UID)) || b.records.IsAssumed(string(pod.UID))) {
 				w.Placed, w.Pod = true, pod.UID
 			}
 			if g.Priority == nil && pod.Spec.NodeName == "" {
@@ -155,7 +156,7 @@ func (b *books) asksForQueues() bool { return b.board.Used() || b.profiles.requi
 
 // claimOfGroup answers which queue a group counts for, and whether its members that wait may.
 func (b *books) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
-	return b.board.Claim(b.workOfMembers(g, members))
+	return b.board.Claim(b.workOfMembers(g, members, nil))
 }
 
 // keptOffQueues says why a single pod may not be in its queue, or be in none. It waits for that to change.

@@ -1,99 +1,9 @@
 package scheduler
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/reprieve-dev/reprieve/internal/workload"
 )
-
-// assumedPods are the pods that have a place in the scheduler's memory and are not bound as far as is known.
-// The zero value is ready to use, and safe for concurrent use.
-type assumedPods struct {
-	mu   sync.Mutex
-	uids sets.Set[types.UID]
-	// places are those of the pods whose node is known.
-	places map[types.UID]place
-	// shared is true where a caller of all has uids as they are.
-	shared bool
-}
-
-// place is a pod on the node where it is assumed.
-type place struct {
-	pod  *corev1.Pod
-	node string
-}
-
-// put inserts a pod that is assumed on a node.
-func (a *assumedPods) put(pod *corev1.Pod, node string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.own()
-	a.uids.Insert(pod.UID)
-	if a.places == nil {
-		a.places = make(map[types.UID]place)
-	}
-	a.places[pod.UID] = place{pod, node}
-}
-
-// on lists the pods that are assumed on a node.
-func (a *assumedPods) on(node string) []*corev1.Pod {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var out []*corev1.Pod
-	for _, p := range a.places {
-		if p.node == node {
-			out = append(out, p.pod)
-		}
-	}
-	return out
-}
-
-func (a *assumedPods) insert(uid types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.own()
-	a.uids.Insert(uid)
-}
-
-func (a *assumedPods) remove(uid types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.uids.Has(uid) {
-		return
-	}
-	a.own()
-	a.uids.Delete(uid)
-	delete(a.places, uid)
-}
-
-// own has uids be a set that no caller of all has.
-func (a *assumedPods) own() {
-	switch {
-	case a.uids == nil:
-		a.uids = sets.New[types.UID]()
-	case a.shared:
-		a.uids = a.uids.Clone()
-	}
-	a.shared = false
-}
-
-func (a *assumedPods) has(uid types.UID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.uids.Has(uid)
-}
-
-// all are those that there are now. The caller may not change them; they do not change.
-func (a *assumedPods) all() sets.Set[types.UID] {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.shared = true
-	return a.uids
-}
 
 // TurnBack sends a victim that waits at Permit or in PreBind back to the queue: it has not started anywhere, so
 // nothing has to be deleted. It reports false for one that is bound, or is being bound.
@@ -109,7 +19,7 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 		return true
 	}
 	// What is not assumed any more has been turned back already, or was bound a moment ago.
-	return !p.hub.assumed.has(victim.UID) && p.IsUnbound(victim)
+	return !p.hub.records.IsAssumed(string(victim.UID)) && p.IsUnbound(victim)
 }
 
 // IsUnbound reports whether a victim is on no node as the informer has it.
@@ -122,21 +32,15 @@ func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
 func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
-	if h.rejected.Has(uid) {
+	if h.records.IsRejected(string(uid)) {
 		return true
 	}
 	w := h.handle.GetWaitingPod(uid)
 	if w == nil || !w.Preempt(Name, why) {
 		return false
 	}
-	h.rejected.Insert(uid)
+	h.records.Rejects(string(uid))
 	return true
-}
-
-// forgetPlace records that a pod has given its place up.
-func (o *occupancy) forgetPlace(uid types.UID) {
-	o.assumed.remove(uid)
-	o.forgetRejection(uid)
 }
 
 // turnBackBinding turns back the members that are about to be bound of a gang that is short of members: it is
@@ -162,9 +66,9 @@ func (h *Hub) cancelBinding(uid types.UID, why string) bool {
 		return false
 	}
 	// Before the framework says so.
-	h.canceled.set(uid, workload.Key{})
+	h.records.Cancels(string(uid))
 	if !b.CancelPod(why) {
-		h.canceled.take(uid)
+		h.records.KeepsBinding(string(uid))
 		return false
 	}
 	return true

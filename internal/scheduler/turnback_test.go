@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -208,7 +207,7 @@ func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 	r.create(pod("v", "", "1", 0))
 	r.cycle()
 	r.waitBound("v")
-	r.eventually("the scheduler knows", func() bool { return !r.hub.assumed.has("uid-v") })
+	r.eventually("the scheduler knows", func() bool { return !r.hub.records.IsAssumed("uid-v") })
 	if r.plugin.TurnBack(pod("v", "", "1", 0)) {
 		t.Error("A pod that is bound is turned back")
 	}
@@ -252,7 +251,7 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			}
 			// When the victim has a place again, it counts again.
 			r.remove(pod("other", "", "1", 5))
-			r.eventually("the victim has another place", func() bool { r.cycles(); return r.hub.assumed.has("uid-v") })
+			r.eventually("the victim has another place", func() bool { r.cycles(); return r.hub.records.IsAssumed("uid-v") })
 			if r.hub.leaving.has(inNamespace("ns", "uid-v")) {
 				t.Error("A pod that was turned back and has a place again counts as leaving")
 			}
@@ -296,7 +295,7 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 			r.hub.turnBackWaiting(held[0], "it is to go back")
 			r.eventually("the gang is tried again", func() bool {
 				r.cycles()
-				return len(r.evictor.orders) > 0 || r.hub.returning.isAwaited(last)
+				return len(r.evictor.orders) > 0 || r.hub.records.IsAwaited(string(last))
 			})
 			if len(r.evictor.orders) > 0 {
 				t.Errorf("It takes %v", r.evictor.orders[0].Victims)
@@ -316,42 +315,8 @@ func TestMemberThatIsTurnedAwayAfterItLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
 	r.gangOf("g", 2, 0)
-	r.hub.rejecting.Lock()
-	r.hub.rejected.Insert("uid-g-0", "uid-g-1")
-	r.hub.rejecting.Unlock()
+	r.hub.records.Rejects("uid-g-0")
+	r.hub.records.Rejects("uid-g-1")
 	r.create(members("g", 2, "1", 0)...)
 	r.waitBound("g-0", "g-1")
-}
-
-// isAwaited reports whether a cycle has been turned away because of a pod.
-func (r *returning) isAwaited(uid types.UID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.places[uid] != nil && r.places[uid].awaitedBy != (types.NamespacedName{})
-}
-
-// TestAssumedPodsStayAsTheyWere: who has all assumed pods has those of one moment.
-func TestAssumedPodsStayAsTheyWere(t *testing.T) {
-	var a assumedPods
-	if none := a.all(); none.Has("a") {
-		t.Errorf("%v are assumed before any is", none)
-	}
-	a.insert("a")
-	before := a.all()
-	a.insert("b")
-	between := a.all()
-	a.remove("none")
-	a.remove("a")
-	for _, tc := range []struct {
-		name      string
-		got, want sets.Set[types.UID]
-	}{
-		{"before", before, sets.New[types.UID]("a")},
-		{"between", between, sets.New[types.UID]("a", "b")},
-		{"after", a.all(), sets.New[types.UID]("b")},
-	} {
-		if !tc.got.Equal(tc.want) {
-			t.Errorf("%s: %v are assumed, want %v", tc.name, tc.got, tc.want)
-		}
-	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -99,11 +100,10 @@ func (h *Hub) carriedOut(key workload.Key, outcome *eviction.Outcome) {
 // framework says so with this status, and returns the status with what follows from that: the
 // workload backs off from preempting if others have been preempted for it, and its reservations are
 // released. A pod that the hub has turned back itself has not failed.
-func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) *fwk.Status {
-	key, failed := h.gaveUp.take(pod.UID)
-	_, canceled := h.canceled.take(pod.UID)
+func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
+	key := attempt.As
 	args := h.profiles.of(pod.Spec.SchedulerName)
-	if !failed || canceled || args == nil || !h.awaitsPlace(pod) {
+	if !attempt.Failed || attempt.Canceled || args == nil || !h.awaitsPlace(pod) {
 		return status
 	}
 	f, failed := failureOf(profile, status)

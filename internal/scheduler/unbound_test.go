@@ -386,8 +386,8 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 			if !r.plugin.TurnBack(p) {
 				t.Fatal("it is not turned back")
 			}
-			r.eventually("it has given its place up", func() bool { return !r.hub.assumed.has(p.UID) })
-			r.eventually("it is in its queue again", func() bool { _, marked := r.hub.gaveUp.of(p.UID); return !marked })
+			r.eventually("it has given its place up", func() bool { return !r.hub.records.IsAssumed(string(p.UID)) })
+			r.eventually("it is in its queue again", func() bool { return !r.hub.records.HasFailed(string(p.UID)) })
 			if r.hub.backsOff(r.hub.keyOf(p)) || r.withoutBinding() != 0 {
 				t.Error("it backs off from preempting")
 			}

@@ -217,10 +217,8 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.eased(change.Eased)
 	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
-		h.assumed.remove(pod.UID)
-		h.returning.left(pod.UID)
+		h.records.Places(string(pod.UID))
 		h.reserved.Use(pod.UID, pod.Spec.NodeName)
-		h.forgetRejection(pod.UID)
 		h.waits.Forget(podKey(pod))
 		h.forgetUnbound(pod)
 		h.telling.keptOff.forget(pod.UID)
@@ -286,21 +284,11 @@ func (h *Hub) departed(uid types.UID) []workload.Key {
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.nominees.Forget(pod.UID)
-	h.assumed.remove(pod.UID)
-	h.forgetRejection(pod.UID)
-	h.returning.left(pod.UID)
+	h.records.Leaves(string(pod.UID))
 	h.waits.Forget(podKey(pod))
 	h.unbound.Leaves(podKey(pod), controllerOf(pod), h.clock.Now())
 	h.endWait(podKey(pod), decisionlog.Gone)
 	h.telling.keptOff.forget(pod.UID)
-	h.shown.take(pod.UID)
-	h.asked.take(pod.UID)
-	h.tried.take(pod.UID)
-	h.seated.take(pod.UID)
-	h.loose.take(pod.UID)
-	h.away.take(pod.UID)
-	h.gaveUp.take(pod.UID)
-	h.canceled.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	h.touchDrivers(pod)
 	if key, ok := h.groupOf(pod); ok {
@@ -333,7 +321,7 @@ func (r *roster) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
 
 // memberLeft repairs a gang that has lost a member.
 func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
-	h.seated.take(pod.UID)
+	h.records.Unseats(string(pod.UID))
 	disturbed := h.registry.Forget(key, pod.UID)
 	h.tellGroupState(key)
 	// Before the members are listed: one that goes through its cycle meanwhile counts twice, and not for none.
@@ -405,13 +393,6 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	h.reserved.Release(gangKey(key))
 }
 
-// forgetRejection forgets that a pod was turned away at Permit: it waits there no more.
-func (o *occupancy) forgetRejection(uid types.UID) {
-	o.rejecting.Lock()
-	defer o.rejecting.Unlock()
-	o.rejected.Delete(uid)
-}
-
 // through counts the members that have had a node or are assumed to have one, and keep it. One that went while it was in
 // its cycle is assumed until the framework takes that back, and does not count for members that come after it.
 func (o *occupancy) through(members *gang.Members) int {
@@ -423,7 +404,7 @@ func (o *occupancy) through(members *gang.Members) int {
 	defer o.rejecting.Unlock()
 	for _, pod := range members.Pending {
 		// One that has been turned away at Permit has its place until the framework has heard of it.
-		if members.Reserved.Has(pod.UID) && !o.leaving.takes(pod.UID) && !o.rejected.Has(pod.UID) {
+		if members.Reserved.Has(pod.UID) && !o.leaving.takes(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
 			count++
 		}
 	}
@@ -455,19 +436,18 @@ func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) i
 	// A waiting pod must not be rejected by two at a time.
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
-	h.rejected.Delete(failed)
 	var waiting []fwk.WaitingPod
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
 		// One that has been deleted is rejected by the framework, perhaps at this very moment.
-		if k, ok := h.groupOf(pod); ok && k == key && pod.UID != failed && !h.rejected.Has(pod.UID) && h.exists(pod) {
+		if k, ok := h.groupOf(pod); ok && k == key && pod.UID != failed && !h.records.IsRejected(string(pod.UID)) && h.exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})
 	for _, w := range waiting {
 		// One that has been allowed meanwhile is on its way to its node.
 		if w.Reject(Name, why) {
-			h.rejected.Insert(w.GetPod().UID)
+			h.records.Rejects(string(w.GetPod().UID))
 		}
 	}
 	return len(waiting)

@@ -1,0 +1,120 @@
+package engine
+
+import "github.com/reprieve-dev/reprieve/internal/workload"
+
+// Begins begins an attempt for a workload.
+func (ps *Pods) Begins(uid UID, as workload.Key) {
+	ps.change(uid, func(p *pod) {
+		p.attempt = Attempt{As: as, Hidden: p.attempt.Hidden, HiddenOn: p.attempt.HiddenOn}
+	})
+}
+
+// attemptAs returns the attempt of a pod. If another plugin ended it before Begins, it is for the
+// given workload.
+func (p *pod) attemptAs(as workload.Key) *Attempt {
+	if p.attempt.As == (workload.Key{}) {
+		p.attempt.As = as
+	}
+	return &p.attempt
+}
+
+// Recalls records that the turn of a pod was called back before its attempt began.
+func (ps *Pods) Recalls(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Recalled = true }) }
+
+// TakesTurn records that a pod has its turn, or leads its gang.
+func (ps *Pods) TakesTurn(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Turn = true }) }
+
+// HasReservation records that a pod in its attempt has a reservation.
+func (ps *Pods) HasReservation(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Reserved = true }) }
+
+// HasTurn reports whether a pod has its turn and no extension point has heard the outcome.
+func (ps *Pods) HasTurn(uid UID) (as workload.Key, ok bool) {
+	ps.read(uid, func(p *pod) { as, ok = p.attempt.As, p.attempt.Turn })
+	return as, ok
+}
+
+// Hears records that an extension point has heard the outcome of an attempt. It returns the
+// workload of the attempt if that had its turn.
+func (ps *Pods) Hears(uid UID) (as workload.Key, turn bool) {
+	ps.change(uid, func(p *pod) {
+		as, turn = p.attempt.As, p.attempt.Turn
+		p.attempt.Reserved, p.attempt.Turn = false, false
+	})
+	return as, turn
+}
+
+// HearsReservation is Hears for the reservation alone.
+func (ps *Pods) HearsReservation(uid UID) {
+	ps.change(uid, func(p *pod) { p.attempt.Reserved = false })
+}
+
+// Shows records that the framework nominates a pod at the end of its attempt. key is the pod's
+// workload now.
+func (ps *Pods) Shows(uid UID, key workload.Key) {
+	ps.change(uid, func(p *pod) { p.attemptAs(key).Shown = true })
+}
+
+// Hides records that the nomination of another pod to a node is hidden from an attempt.
+func (ps *Pods) Hides(uid UID, node string, other UID) {
+	ps.change(uid, func(p *pod) {
+		p.attempt.Hidden, p.attempt.HiddenOn = append(p.attempt.Hidden, other), node
+	})
+}
+
+// Reveals returns the node and the pods of [Pods.Hides], which are hidden no more.
+func (ps *Pods) Reveals(uid UID) (node string, others []UID) {
+	ps.change(uid, func(p *pod) {
+		node, others = p.attempt.HiddenOn, p.attempt.Hidden
+		p.attempt.Hidden, p.attempt.HiddenOn = nil, ""
+	})
+	return node, others
+}
+
+// Cancels records that the scheduler itself is about to send a pod back that is being bound, and
+// KeepsBinding that it could not.
+func (ps *Pods) Cancels(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = true }) }
+
+// KeepsBinding takes [Pods.Cancels] back.
+func (ps *Pods) KeepsBinding(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = false }) }
+
+// HasFailed reports whether a step after the decision has failed in an attempt that has not ended.
+func (ps *Pods) HasFailed(uid UID) (has bool) {
+	ps.read(uid, func(p *pod) { has = p.attempt.Failed })
+	return has
+}
+
+// Ends ends an attempt that did not place the pod, and returns its state. The framework has
+// forgotten the node of the pod by then. It returns the gang that waited for that, if this pod was
+// the last.
+func (ps *Pods) Ends(uid UID) (ended Attempt, returned workload.Key) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p, ok := ps.records[uid]
+	if !ok {
+		return Attempt{}, workload.Key{}
+	}
+	ended, p.attempt = p.attempt, Attempt{}
+	if p.returns != nil {
+		returned = ps.forgets(p.returns)
+	}
+	if p.isEmpty() {
+		delete(ps.records, uid)
+	}
+	return ended, returned
+}
+
+// LooksElsewhere records that a pod was refused on the node with its reservation, and looks at the
+// other nodes next.
+func (ps *Pods) LooksElsewhere(uid UID) { ps.change(uid, func(p *pod) { p.elsewhere = true }) }
+
+// HasLookedElsewhere ends [Pods.LooksElsewhere]. It reports whether the pod was about to.
+func (ps *Pods) HasLookedElsewhere(uid UID) (did bool) {
+	ps.change(uid, func(p *pod) { did, p.elsewhere = p.elsewhere, false })
+	return did
+}
+
+// IsElsewhere reports whether a pod is about to look at other nodes.
+func (ps *Pods) IsElsewhere(uid UID) (is bool) {
+	ps.read(uid, func(p *pod) { is = p.elsewhere })
+	return is
+}

@@ -1,0 +1,148 @@
+package engine
+
+import "github.com/reprieve-dev/reprieve/internal/workload"
+
+// givenUp is the node that a pod has given up, until a cycle has seen the node without it. The
+// framework forgets a node once it has told all plugins, and the snapshot of a cycle may be older.
+type givenUp struct {
+	// node is "" for a pod that was rejected at Permit and has yet to give its node up.
+	node string
+	// forgotten is true once the framework has forgotten the node.
+	forgotten bool
+	// awaitedBy is the gang whose cycle was ended because of the pod; the zero Key for none.
+	awaitedBy workload.Key
+}
+
+// Seats records that a gang's plan has a node for a pod. key names the pod.
+func (ps *Pods) Seats(uid UID, key workload.Key) {
+	ps.change(uid, func(p *pod) { p.key, p.seated = key, true })
+}
+
+// Unseats records that a pod has left its gang's plan.
+func (ps *Pods) Unseats(uid UID) { ps.change(uid, func(p *pod) { p.seated = false }) }
+
+// Seated returns the key of a pod that a gang's plan has a node for; false for other pods.
+func (ps *Pods) Seated(uid UID) (key workload.Key, ok bool) {
+	ps.read(uid, func(p *pod) { key, ok = p.key, p.seated })
+	return key, ok
+}
+
+// Assumes records that a pod is assumed on a node. That ends all other states than the attempt's.
+// key names the pod.
+func (ps *Pods) Assumes(uid UID, key workload.Key, node string) {
+	ps.change(uid, func(p *pod) { *p = pod{key: key, attempt: p.attempt, node: node} })
+}
+
+// GivesUp records that a step after the decision failed for a pod, so that it gives up its node.
+// key is the pod's workload now, for a pod whose attempt is not known.
+func (ps *Pods) GivesUp(uid UID, key workload.Key, node string) {
+	ps.change(uid, func(p *pod) {
+		p.attemptAs(key).Failed = true
+		p.returning().node = node
+		p.node, p.rejected = "", false
+	})
+}
+
+func (p *pod) returning() *givenUp {
+	if p.returns == nil {
+		p.returns = &givenUp{}
+	}
+	return p.returns
+}
+
+// Places records that a pod is bound, so that its attempt is over.
+func (ps *Pods) Places(uid UID) { ps.Leaves(uid) }
+
+// IsAssumed reports whether a pod is assumed on a node.
+func (ps *Pods) IsAssumed(uid UID) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.assumed.Has(uid)
+}
+
+// Assumed returns the pods that are assumed on a node. The set does not change, and the caller must
+// not change it.
+func (ps *Pods) Assumed() Set {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.shared = true
+	return ps.assumed
+}
+
+// Set is a set of pods.
+type Set map[UID]struct{}
+
+// Has reports whether a pod is in the set.
+func (s Set) Has(uid UID) bool {
+	_, ok := s[uid]
+	return ok
+}
+
+// AssumedOn returns the keys of the pods that are assumed on a node.
+func (ps *Pods) AssumedOn(node string) (keys []workload.Key) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for uid := range ps.assumed {
+		if p := ps.records[uid]; p.node == node {
+			keys = append(keys, p.key)
+		}
+	}
+	return keys
+}
+
+// Rejects records that an assumed pod has been rejected at Permit. It keeps its node until GivesUp.
+func (ps *Pods) Rejects(uid UID) { ps.change(uid, func(p *pod) { p.rejected = p.node != "" }) }
+
+// IsRejected reports whether a pod has been rejected at Permit and still has its node.
+func (ps *Pods) IsRejected(uid UID) (is bool) {
+	ps.read(uid, func(p *pod) { is = p.rejected })
+	return is
+}
+
+// Awaits records that the cycle of a gang was ended because a pod still has to give its node up. It
+// reports whether the framework has yet to forget the node: [Pods.Ends] tells then.
+func (ps *Pods) Awaits(uid UID, gang workload.Key) (told bool) {
+	ps.change(uid, func(p *pod) {
+		if p.rejected {
+			p.returning()
+		}
+		if p.returns != nil && !p.returns.forgotten {
+			p.returns.awaitedBy, told = gang, true
+		}
+	})
+	return told
+}
+
+// ReturnsFrom returns the node that a pod has given up; "" for none.
+func (ps *Pods) ReturnsFrom(uid UID) (node string) {
+	ps.read(uid, func(p *pod) {
+		if p.returns != nil {
+			node = p.returns.node
+		}
+	})
+	return node
+}
+
+// HasReturned records that a cycle has seen the node without the pod.
+func (ps *Pods) HasReturned(uid UID) { ps.change(uid, func(p *pod) { p.returns = nil }) }
+
+// IsAwaited reports whether a gang waits for a pod to give its node up.
+func (ps *Pods) IsAwaited(uid UID) (is bool) {
+	ps.read(uid, func(p *pod) { is = p.returns != nil && p.returns.awaitedBy != workload.Key{} })
+	return is
+}
+
+// forgets records that the framework has forgotten a node. It returns the gang that waited for
+// this, if no other pod keeps the gang waiting.
+func (ps *Pods) forgets(g *givenUp) (lastOf workload.Key) {
+	lastOf, g.awaitedBy, g.forgotten = g.awaitedBy, workload.Key{}, true
+	if lastOf == (workload.Key{}) {
+		return lastOf
+	}
+	for _, other := range ps.records {
+		if other.returns != nil && other.returns.awaitedBy == lastOf {
+			return workload.Key{}
+		}
+	}
+	return lastOf
+}

@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// UID identifies a pod.
+type UID = string
+
+// Attempt is the state of a pod's attempt to be scheduled.
+type Attempt struct {
+	// As is the workload that the attempt is for: the pod or its gang. The pod may belong to
+	// another group by the end.
+	As workload.Key
+	// Reserved is true if the pod had a reservation when the attempt began. Turn is true if it had
+	// its turn or led its gang. Both last until an extension point hears the outcome.
+	Reserved, Turn bool
+	// Recalled is true if its turn was called back before the attempt began.
+	Recalled bool
+	// Shown is true if the framework nominates the pod at the end of the attempt.
+	Shown bool
+	// Failed is true if a step after the decision failed, and Canceled if the scheduler itself
+	// sent the pod back while it was being bound.
+	Failed, Canceled bool
+	// Hidden are the pods whose nominations to HiddenOn are hidden from this attempt.
+	Hidden   []UID
+	HiddenOn string
+}
+
+// pod is the record of one pod.
+type pod struct {
+	// key names the pod, if it is seated or assumed.
+	key     workload.Key
+	attempt Attempt
+	// seated is true if a gang's plan has a node for the pod, and its attempt is yet to come.
+	seated bool
+	// elsewhere is true if the pod has failed on the node with its reservation, until it has looked
+	// at the other nodes.
+	elsewhere bool
+	// node is the node that the pod is assumed on; "" for none. rejected is true if it has been
+	// rejected at Permit and still has that node.
+	node     string
+	rejected bool
+	// returns is the node that the pod has given up; nil for none.
+	returns *givenUp
+}
+
+// isEmpty reports whether a record says nothing.
+func (p *pod) isEmpty() bool {
+	a := &p.attempt
+	return a.As == (workload.Key{}) && !a.Reserved && !a.Turn && !a.Recalled && !a.Shown && !a.Failed && !a.Canceled && len(a.Hidden) == 0 &&
+		!p.seated && !p.elsewhere && p.node == "" && !p.rejected && p.returns == nil
+}
+
+// Pods has the records. The zero value is ready to use.
+type Pods struct {
+	mu      sync.Mutex
+	records map[UID]*pod
+	// assumed are the pods with a node. A caller of Assumed may have it, so it is replaced and not
+	// changed once shared is true.
+	assumed Set
+	shared  bool
+}
+
+// change runs a transition of the record of a pod, and drops the record if nothing is left of it.
+func (ps *Pods) change(uid UID, transition func(*pod)) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p, ok := ps.records[uid]
+	if !ok {
+		p = &pod{}
+	}
+	transition(p)
+	ps.index(uid, p.node != "")
+	switch {
+	case p.isEmpty():
+		delete(ps.records, uid)
+	case !ok:
+		if ps.records == nil {
+			ps.records = make(map[UID]*pod)
+		}
+		ps.records[uid] = p
+	}
+}
+
+// read looks at the record of a pod, if there is one.
+func (ps *Pods) read(uid UID, look func(*pod)) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if p, ok := ps.records[uid]; ok {
+		look(p)
+	}
+}
+
+// index keeps the set of assumed pods.
+func (ps *Pods) index(uid UID, assumed bool) {
+	if ps.assumed.Has(uid) == assumed {
+		return
+	}
+	if ps.shared || ps.assumed == nil {
+		ps.assumed, ps.shared = maps.Clone(ps.assumed), false
+		if ps.assumed == nil {
+			ps.assumed = make(Set)
+		}
+	}
+	if assumed {
+		ps.assumed[uid] = struct{}{}
+	} else {
+		delete(ps.assumed, uid)
+	}
+}
+
+// Leaves drops the record of a pod that will not be scheduled any more. If the framework still has
+// to forget the node that the pod gave up, that part stays until it has ([Pods.Ends]).
+func (ps *Pods) Leaves(uid UID) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p, ok := ps.records[uid]
+	if !ok {
+		return
+	}
+	ps.index(uid, false)
+	if p.returns != nil && !p.returns.forgotten {
+		*p = pod{returns: p.returns}
+		return
+	}
+	delete(ps.records, uid)
+}
+
+// Len counts the records, for tests that look for leaks.
+func (ps *Pods) Len() int {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return len(ps.records)
+}

@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+var (
+	alone   = workload.Key{Namespace: "ns", Name: "p", UID: "p"}
+	member  = workload.Key{Namespace: "ns", Name: "m", UID: "m"}
+	theGang = workload.Key{Gang: true, Namespace: "ns", Name: "g"}
+	other   = workload.Key{Gang: true, Namespace: "ns", Name: "h"}
+)
+
+// TestLives follows pods through their events. Each step names the event, and the state after it.
+func TestLives(t *testing.T) {
+	t.Parallel()
+	type step struct {
+		event func(*Pods)
+		want  string
+	}
+	for name, steps := range map[string][]step{
+		"a pod that is bound": {
+			{func(ps *Pods) { ps.Begins("p", alone) }, "as ns/p"},
+			{func(ps *Pods) { ps.TakesTurn("p") }, "as ns/p turn"},
+			{func(ps *Pods) { ps.HasReservation("p") }, "as ns/p reserved turn"},
+			{func(ps *Pods) { ps.Hears("p") }, "as ns/p"},
+			{func(ps *Pods) { ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
+			{func(ps *Pods) { ps.Places("p") }, ""},
+		},
+		"a pod that finds no room": {
+			{func(ps *Pods) { ps.Begins("p", alone) }, "as ns/p"},
+			{func(ps *Pods) { ps.Shows("p", alone) }, "as ns/p shown"},
+			{func(ps *Pods) { ps.Ends("p") }, ""},
+		},
+		"a pod that another plugin refuses first": {
+			{func(ps *Pods) { ps.Shows("p", alone) }, "as ns/p shown"},
+			{func(ps *Pods) { ps.Ends("p") }, ""},
+		},
+		"an attempt for a gang stays one": {
+			{func(ps *Pods) { ps.Begins("m", theGang) }, "as ns/g"},
+			{func(ps *Pods) { ps.Shows("m", other) }, "as ns/g shown"},
+			{func(ps *Pods) { ps.GivesUp("m", member, "node-0") }, "as ns/g shown failed returns from node-0"},
+		},
+		"a binding that fails": {
+			{func(ps *Pods) { ps.Begins("p", alone); ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
+			{func(ps *Pods) { ps.GivesUp("p", alone, "node-0") }, "as ns/p failed returns from node-0"},
+			{func(ps *Pods) { ps.Ends("p") }, "has returned from node-0"},
+			{func(ps *Pods) { ps.HasReturned("p") }, ""},
+		},
+		"a binding that is canceled": {
+			{func(ps *Pods) { ps.Begins("p", alone); ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
+			{func(ps *Pods) { ps.Cancels("p") }, "as ns/p canceled on node-0"},
+			{func(ps *Pods) { ps.KeepsBinding("p") }, "as ns/p on node-0"},
+			{func(ps *Pods) { ps.Places("p") }, ""},
+		},
+		"a rejection lasts until the node is given up": {
+			{func(ps *Pods) { ps.Assumes("m", member, "node-0") }, "on node-0"},
+			{func(ps *Pods) { ps.Rejects("m") }, "on node-0 rejected"},
+			{func(ps *Pods) { ps.Awaits("m", theGang) }, "on node-0 rejected returns from  for ns/g"},
+			{func(ps *Pods) { ps.GivesUp("m", theGang, "node-0") }, "as ns/g failed returns from node-0 for ns/g"},
+			{func(ps *Pods) { ps.Ends("m") }, "has returned from node-0"},
+			{func(ps *Pods) { ps.Assumes("m", member, "node-1") }, "on node-1"},
+		},
+		"nobody rejects a pod without a node": {
+			{func(ps *Pods) { ps.Rejects("m") }, ""},
+			{func(ps *Pods) { ps.Awaits("m", theGang) }, ""},
+		},
+		"a pod looks elsewhere once": {
+			{func(ps *Pods) { ps.Begins("p", alone); ps.LooksElsewhere("p") }, "as ns/p elsewhere"},
+			{func(ps *Pods) { ps.Ends("p") }, "elsewhere"},
+			{func(ps *Pods) { ps.HasLookedElsewhere("p") }, ""},
+		},
+		"a member is seated until it is assumed": {
+			{func(ps *Pods) { ps.Seats("m", member) }, "seated"},
+			{func(ps *Pods) { ps.Assumes("m", member, "node-0") }, "on node-0"},
+		},
+		"hidden nominations outlive the begin of an attempt": {
+			{func(ps *Pods) { ps.Hides("p", "node-0", "q"); ps.Begins("p", alone) }, "as ns/p hidden q on node-0"},
+			{func(ps *Pods) { ps.Reveals("p") }, "as ns/p"},
+		},
+		"a turn that was called back": {
+			{func(ps *Pods) { ps.Begins("p", alone); ps.Recalls("p") }, "as ns/p recalled"},
+			{func(ps *Pods) { ps.Ends("p") }, ""},
+		},
+		"a pod that leaves is one deletion": {
+			{func(ps *Pods) {
+				ps.Begins("p", alone)
+				ps.TakesTurn("p")
+				ps.HasReservation("p")
+				ps.Seats("p", alone)
+				ps.LooksElsewhere("p")
+				ps.Assumes("p", alone, "node-0")
+				ps.Rejects("p")
+				ps.Leaves("p")
+			}, ""},
+		},
+		"the framework still forgets the node of a pod that left": {
+			{func(ps *Pods) { ps.GivesUp("p", alone, "node-0"); ps.Leaves("p") }, "returns from node-0"},
+			{func(ps *Pods) { ps.Ends("p") }, "has returned from node-0"},
+			{func(ps *Pods) { ps.Leaves("p") }, ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ps := &Pods{}
+			for i, s := range steps {
+				s.event(ps)
+				if got := stateOf(ps); got != s.want {
+					t.Fatalf("after step %d the state is %q, want %q", i, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+// stateOf describes the only record; "" for none.
+func stateOf(ps *Pods) string {
+	if ps.Len() > 1 {
+		return fmt.Sprintf("%d records", ps.Len())
+	}
+	for _, p := range ps.records {
+		return p.describe()
+	}
+	return ""
+}
+
+func (p *pod) describe() string {
+	var out []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	a := p.attempt
+	add(a.As != workload.Key{}, "as %s", a.As)
+	add(a.Reserved, "reserved")
+	add(a.Turn, "turn")
+	add(a.Recalled, "recalled")
+	add(a.Shown, "shown")
+	add(a.Failed, "failed")
+	add(a.Canceled, "canceled")
+	add(len(a.Hidden) > 0, "hidden %s on %s", strings.Join(a.Hidden, ","), a.HiddenOn)
+	add(p.seated, "seated")
+	add(p.elsewhere, "elsewhere")
+	add(p.node != "", "on %s", p.node)
+	add(p.rejected, "rejected")
+	if r := p.returns; r != nil {
+		add(!r.forgotten, "returns from %s", r.node)
+		add(r.forgotten, "has returned from %s", r.node)
+		add(r.awaitedBy != workload.Key{}, "for %s", r.awaitedBy)
+	}
+	return strings.Join(out, " ")
+}
+
+// TestGangWaitsForTheLast: a gang hears once, of the last member that gives its node up.
+func TestGangWaitsForTheLast(t *testing.T) {
+	t.Parallel()
+	ps := &Pods{}
+	for _, uid := range []UID{"a", "b", "c"} {
+		ps.GivesUp(uid, theGang, "node-0")
+	}
+	for _, uid := range []UID{"a", "b"} {
+		if !ps.Awaits(uid, theGang) {
+			t.Fatalf("%s does not tell", uid)
+		}
+	}
+	ps.Awaits("c", other)
+	for _, c := range []struct {
+		uid  UID
+		want workload.Key
+	}{{"a", workload.Key{}}, {"b", theGang}, {"c", other}, {"b", workload.Key{}}} {
+		if _, got := ps.Ends(c.uid); got != c.want {
+			t.Errorf("The end of %s is told to %v, want %v", c.uid, got, c.want)
+		}
+	}
+	if ps.Awaits("a", theGang) {
+		t.Error("a tells again")
+	}
+}
+
+// TestAssumedDoesNotChange: a caller keeps the set that it has been given.
+func TestAssumedDoesNotChange(t *testing.T) {
+	t.Parallel()
+	ps := &Pods{}
+	ps.Assumes("p", alone, "node-0")
+	before := ps.Assumed()
+	ps.Places("p")
+	ps.Assumes("m", member, "node-1")
+	if !before.Has("p") || before.Has("m") || ps.Assumed().Has("p") || !ps.Assumed().Has("m") {
+		t.Errorf("The sets are %v and %v", before, ps.Assumed())
+	}
+	if got := ps.AssumedOn("node-1"); !slices.Equal(got, []workload.Key{member}) || len(ps.AssumedOn("node-0")) > 0 {
+		t.Errorf("On node-1 there is %v, on node-0 %v", got, ps.AssumedOn("node-0"))
+	}
+}
+
+// TestEveryOrderOfEvents: in any order of events, the index of assumed pods agrees with the
+// records, a rejected pod has a node, and the ends of all pods leave nothing.
+func TestEveryOrderOfEvents(t *testing.T) {
+	t.Parallel()
+	uids := []UID{"a", "b", "c"}
+	events := []func(*Pods, UID){
+		func(ps *Pods, uid UID) { ps.Begins(uid, theGang) },
+		func(ps *Pods, uid UID) { ps.TakesTurn(uid) },
+		func(ps *Pods, uid UID) { ps.Recalls(uid) },
+		func(ps *Pods, uid UID) { ps.HasReservation(uid) },
+		func(ps *Pods, uid UID) { ps.Hears(uid) },
+		func(ps *Pods, uid UID) { ps.HearsReservation(uid) },
+		func(ps *Pods, uid UID) { ps.Shows(uid, theGang) },
+		func(ps *Pods, uid UID) { ps.Hides(uid, "node-0", "q") },
+		func(ps *Pods, uid UID) { ps.Reveals(uid) },
+		func(ps *Pods, uid UID) { ps.Cancels(uid) },
+		func(ps *Pods, uid UID) { ps.KeepsBinding(uid) },
+		func(ps *Pods, uid UID) { ps.Seats(uid, member) },
+		func(ps *Pods, uid UID) { ps.Unseats(uid) },
+		func(ps *Pods, uid UID) { ps.LooksElsewhere(uid) },
+		func(ps *Pods, uid UID) { ps.HasLookedElsewhere(uid) },
+		func(ps *Pods, uid UID) { ps.Assumes(uid, member, "node-0") },
+		func(ps *Pods, uid UID) { ps.GivesUp(uid, theGang, "node-0") },
+		func(ps *Pods, uid UID) { ps.Rejects(uid) },
+		func(ps *Pods, uid UID) { ps.Awaits(uid, theGang) },
+		func(ps *Pods, uid UID) { ps.HasReturned(uid) },
+		func(ps *Pods, uid UID) { ps.Places(uid) },
+		func(ps *Pods, uid UID) { ps.Ends(uid) },
+		func(ps *Pods, uid UID) { ps.Leaves(uid) },
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		ps := &Pods{}
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			rapid.SampledFrom(events).Draw(t, "event")(ps, rapid.SampledFrom(uids).Draw(t, "pod"))
+			if rapid.Bool().Draw(t, "somebody has the set") {
+				ps.Assumed()
+			}
+			for uid, p := range ps.records {
+				if p.isEmpty() {
+					t.Fatalf("the record of %s is empty, and there", uid)
+				}
+				if (p.node != "") != ps.IsAssumed(uid) {
+					t.Fatalf("%s is on %q, and assumed: %t", uid, p.node, ps.IsAssumed(uid))
+				}
+				if p.rejected && p.node == "" {
+					t.Fatalf("%s is rejected and has no node", uid)
+				}
+			}
+			for uid := range ps.Assumed() {
+				if ps.records[uid] == nil {
+					t.Fatalf("%s is assumed without a record", uid)
+				}
+			}
+		}
+		for _, uid := range uids {
+			ps.Leaves(uid)
+			ps.Ends(uid)
+			ps.Leaves(uid)
+		}
+		if ps.Len() > 0 || len(ps.Assumed()) > 0 {
+			t.Fatalf("%d records are left, %d assumed", ps.Len(), len(ps.Assumed()))
+		}
+	})
+}
