@@ -22,13 +22,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
+// The kinds of remedies.
+const (
+	EndOfProtection = "Wait"
+	LowerMinCount   = "MinCount"
+	TolerateTaint   = "Taint"
+	Uncordon        = "Uncordon"
+	AddNodes        = "Nodes"
+	RaiseLimit      = "Limit"
+	RaiseQuota      = "Quota"
+	RaisePriority   = "Priority"
+)
+
 // Remedy is one change by which a workload would find room that finds none, verified by a decision.
 type Remedy struct {
-	// Kind is a word for the change: Wait, MinCount, Taint, Uncordon, Nodes, Limit, Quota or Priority.
+	// Kind is the kind of change, such as [Uncordon].
 	Kind string `json:"kind"`
 	// Change says what to change.
 	Change string `json:"change"`
-	// ByAdministrators is true for a change of what belongs to no namespace: nodes and Queues.
+	// ByAdministrators is true for changes of nodes and Queues, which belong to no namespace.
 	ByAdministrators bool `json:"byAdministrators,omitempty"`
 	// Outcome, Message and Cost are those of the decision that would follow.
 	Outcome core.Outcome `json:"outcome"`
@@ -84,7 +96,7 @@ func (s *search) try(ctx context.Context, kind, change string, objects *inventor
 	if step.Outcome == core.Infeasible || step.Outcome == Held {
 		return nil, nil //nolint:nilnil // That it does not help is no error.
 	}
-	byAdministrators := slices.Contains([]string{"Uncordon", "Nodes", "Limit", "Quota"}, kind)
+	byAdministrators := slices.Contains([]string{Uncordon, AddNodes, RaiseLimit, RaiseQuota}, kind)
 	return &Remedy{Kind: kind, Change: change, ByAdministrators: byAdministrators, Outcome: step.Outcome, Message: step.Message, Cost: step.Cost}, nil
 }
 
@@ -130,7 +142,7 @@ func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 		return nil, err
 	}
 	change := fmt.Sprintf("wait until %s, when protections have ended", step.RetryAt.Format(time.RFC3339))
-	return listOf(s.try(ctx, "Wait", change, s.objects.At(step.RetryAt.Add(time.Nanosecond))))
+	return listOf(s.try(ctx, EndOfProtection, change, s.objects.At(step.RetryAt.Add(time.Nanosecond))))
 }
 
 // minCount is to have fewer members that have to run together.
@@ -146,7 +158,7 @@ func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.try(ctx, "MinCount", fmt.Sprintf("lower minCount of PodGroup %s from %d to %d", pg.Name, count, count-fewer), objects)
+		return s.try(ctx, LowerMinCount, fmt.Sprintf("lower minCount of PodGroup %s from %d to %d", pg.Name, count, count-fewer), objects)
 	}))
 }
 
@@ -183,7 +195,7 @@ func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := s.try(ctx, "Taint", fmt.Sprintf("tolerate the taint %s, which %s", taint.ToString(), have(on[taint], "node")), objects)
+		found, err := s.try(ctx, TolerateTaint, fmt.Sprintf("tolerate the taint %s, which %s", taint.ToString(), have(on[taint], "node")), objects)
 		if err != nil {
 			return nil, err
 		}
@@ -214,8 +226,8 @@ func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 			kind string
 			of   func(*v1alpha1.Queue) corev1.ResourceList
 		}{
-			{"Limit", func(q *v1alpha1.Queue) corev1.ResourceList { return q.Spec.Limit }},
-			{"Quota", func(q *v1alpha1.Queue) corev1.ResourceList { return q.Spec.Quota }},
+			{RaiseLimit, func(q *v1alpha1.Queue) corev1.ResourceList { return q.Spec.Limit }},
+			{RaiseQuota, func(q *v1alpha1.Queue) corev1.ResourceList { return q.Spec.Quota }},
 		} {
 			for _, name := range sortedNames(bound.of(q)) {
 				found, err := s.raise(ctx, q, bound.kind, bound.of, name, requests[name])
@@ -246,14 +258,14 @@ func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of f
 		after := before.DeepCopy()
 		after.Add(*more)
 		of(changed)[name] = after
-		if limit, ok := changed.Spec.Limit[name]; kind == "Quota" && ok && limit.Cmp(after) < 0 {
+		if limit, ok := changed.Spec.Limit[name]; kind == RaiseQuota && ok && limit.Cmp(after) < 0 {
 			return nil, nil //nolint:nilnil // That would take two changes.
 		}
 		objects, err := s.objects.With(inventory.Change{Resource: inventory.Queues, Object: changed})
 		if err != nil {
 			return nil, err
 		}
-		change := fmt.Sprintf("raise the %s of queue %s by %s %s, to %s", map[string]string{"Limit": "limit", "Quota": "quota"}[kind], q.Name, more, name, &after)
+		change := fmt.Sprintf("raise the %s of queue %s by %s %s, to %s", map[string]string{RaiseLimit: "limit", RaiseQuota: "quota"}[kind], q.Name, more, name, &after)
 		return s.try(ctx, kind, change, objects)
 	})
 }
@@ -328,7 +340,7 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.try(ctx, "Priority", fmt.Sprintf("submit it with the PriorityClass %s (%d in place of %d)", class.Name, class.Value, now), objects)
+		return s.try(ctx, RaisePriority, fmt.Sprintf("submit it with the PriorityClass %s (%d in place of %d)", class.Name, class.Value, now), objects)
 	}))
 }
 

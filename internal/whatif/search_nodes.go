@@ -72,7 +72,7 @@ func (s *search) uncordon(ctx context.Context, nodes []*corev1.Node) (*Remedy, e
 	if err != nil {
 		return nil, err
 	}
-	return s.try(ctx, "Uncordon", fmt.Sprintf("uncordon %v", names), objects)
+	return s.try(ctx, Uncordon, fmt.Sprintf("uncordon %v", names), objects)
 }
 
 // nodes is to add as few nodes as help, like one that there is: of each kind there is.
@@ -104,7 +104,7 @@ func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 			if err != nil {
 				return nil, err
 			}
-			found, err := s.try(ctx, "Nodes", fmt.Sprintf("add %s like %s", count(n, "node"), kind.Name), objects)
+			found, err := s.try(ctx, AddNodes, fmt.Sprintf("add %s like %s", count(n, "node"), kind.Name), objects)
 			if found != nil {
 				fewest = min(fewest, n-1)
 			}

@@ -356,16 +356,6 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	answer.Remedies, err = whatif.Search(ctx, asked.objects, asked.cfg, pods, about.group, func(decided int) {
 		shown.say("trying changes: %d decisions so far", decided)
 	})
-	// Remedies that the owner of the work may apply come first.
-	slices.SortStableFunc(answer.Remedies, func(x, y whatif.Remedy) int {
-		switch {
-		case x.ByAdministrators == y.ByAdministrators:
-			return 0
-		case y.ByAdministrators:
-			return -1
-		default:
-			return 1
-		}
-	})
+	a.reviewRemedies(ctx, answer.Remedies)
 	return err
 }

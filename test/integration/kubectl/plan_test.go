@@ -222,6 +222,9 @@ func (s *stand) bind(name string) {
 	}, metav1.CreateOptions{}))
 }
 
+// reviews are the API server's answers to questions about the reader's rights. They change nothing.
+const reviews = "review"
+
 // verbs counts the reader's requests by verb, as the API server has recorded them.
 func (s *stand) verbs() map[string]int {
 	s.Helper()
@@ -235,14 +238,21 @@ func (s *stand) verbs() map[string]int {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var entry struct {
-			Verb string `json:"verb"`
+			Verb      string `json:"verb"`
+			ObjectRef struct {
+				Resource string `json:"resource"`
+			} `json:"objectRef"`
 			User struct {
 				Username string `json:"username"`
 			} `json:"user"`
 		}
-		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.User.Username == reader {
-			out[entry.Verb]++
+		if json.Unmarshal(lines.Bytes(), &entry) != nil || entry.User.Username != reader {
+			continue
 		}
+		if entry.ObjectRef.Resource == "selfsubjectaccessreviews" {
+			entry.Verb = reviews
+		}
+		out[entry.Verb]++
 	}
 	return out
 }
@@ -293,7 +303,7 @@ func TestPlanOfALiveCluster(t *testing.T) {
 	s.create(train)
 	s.tellsOfThePast(s.actsAs(&step)[0], "podgroup/train", "podgroup default/train")
 	for verb, n := range s.verbs() {
-		if verb != "list" && verb != "get" {
+		if !slices.Contains([]string{"list", "get", reviews}, verb) {
 			t.Errorf("The command makes %d requests %q", n, verb)
 		}
 	}

@@ -221,7 +221,7 @@ func TestWalk(t *testing.T) {
 		t.Error("No watch of the command is recorded")
 	}
 	for verb, n := range s.verbs() {
-		if !slices.Contains([]string{"list", "get", "watch"}, verb) {
+		if !slices.Contains([]string{"list", "get", "watch", reviews}, verb) {
 			t.Errorf("The command makes %d requests %q", n, verb)
 		}
 	}
