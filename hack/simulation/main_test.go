@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 	"github.com/reprieve-dev/reprieve/internal/simulation/plot"
 )
@@ -19,6 +21,13 @@ const (
 	committed = "../../docs/simulation.md"
 	day       = "testdata/day"
 )
+
+// TestMain sorts the flags of the process. Each command looks at them, and the first look sorts
+// them; only tests run several commands at a time.
+func TestMain(m *testing.M) {
+	pflag.CommandLine.VisitAll(func(*pflag.Flag) {})
+	os.Exit(m.Run())
+}
 
 // resultsOf plays a trace and returns the results.
 func resultsOf(t *testing.T, trace string, args []string) []*simulation.Result {
