@@ -87,7 +87,7 @@ func TestRoomIsKeptForALostMember(t *testing.T) {
 		change  func(r *rig)
 		kept    bool
 	}{
-		"until the timeout": {timeout: "3s", kept: true},
+		"until the timeout": {timeout: "8s", kept: true},
 		"turned off":        {timeout: "0s"},
 		"until the gang is gone": {timeout: "1h", kept: true, change: func(r *rig) {
 			r.groups.drop(key("g"))
