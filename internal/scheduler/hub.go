@@ -97,7 +97,13 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 		return nil, err
 	}
 	startFinished(ctx)
-	go h.run(ctx)
+	go func() {
+		// Informers start once the scheduler is made. Before that, the framework has no queue to
+		// activate pods in.
+		if h.WaitForSync(ctx) {
+			h.run(ctx)
+		}
+	}()
 	return h, nil
 }
 
