@@ -84,7 +84,8 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	// What runs for this Cluster ends with it.
 	running, cancel := context.WithCancel(ctx)
 	c := &Cluster{objects: objects, groups: gang.Merge(own, theirs), derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
-	factory := informers.NewSharedInformerFactory(client, 0)
+	// Its informer of pods leaves finished pods out.
+	factory := kubescheduler.NewInformerFactory(client, 0, nil)
 	if c.sched, err = c.newScheduler(running, client, factory, cfg); err != nil {
 		cancel()
 		return nil, fmt.Errorf("make the scheduler: %w", err)

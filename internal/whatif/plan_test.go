@@ -269,6 +269,30 @@ func TestPlanCountsWhatIsLeaving(t *testing.T) {
 	}
 }
 
+// TestPlanLeavesOutFinishedPods: a pod that has finished occupies nothing on its node. A pod without
+// a phase is pending, as it is at an API server.
+func TestPlanLeavesOutFinishedPods(t *testing.T) {
+	t.Parallel()
+	for phase, want := range map[corev1.PodPhase]core.Outcome{
+		corev1.PodSucceeded: core.Fits, corev1.PodFailed: core.Fits, corev1.PodRunning: core.Infeasible, "": core.Infeasible,
+	} {
+		t.Run("phase "+string(phase), func(t *testing.T) {
+			t.Parallel()
+			s := newScene(noon)
+			s.node("node-a", 4)
+			s.running("other", "", "node-a", 4, 0, time.Hour).Status.Phase = phase
+			w := manifest.Workload{Kind: "Pod", Namespace: "ns", Name: "next", Pods: []*corev1.Pod{s.pending("next", "", 4, 0)}}
+			results, err := whatif.Plan(t.Context(), s.inventory(t), configuration(t), []manifest.Workload{w}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := results[0].Steps[0]; got.Outcome != want {
+				t.Errorf("%s (%s), want %s", got.Outcome, got.Message, want)
+			}
+		})
+	}
+}
+
 // TestPlanBehindWhatLeavesALimit: pods that a limit waits for have gone for the workload that comes next, whichever node they were on.
 func TestPlanBehindWhatLeavesALimit(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -112,7 +114,7 @@ func selector(resource string, query url.Values) (func(*inventory.Object) (bool,
 		if err := object.Into(&of); err != nil {
 			return false, err
 		}
-		has := fields.Set{"status.phase": of.Status.Phase, "spec.nodeName": of.Spec.NodeName}
+		has := fields.Set{"status.phase": cmp.Or(of.Status.Phase, string(corev1.PodPending)), "spec.nodeName": of.Spec.NodeName}
 		return byLabel.Matches(of.Metadata.Labels) && byField.Matches(has), nil
 	}, nil
 }
