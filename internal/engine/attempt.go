@@ -70,18 +70,11 @@ func (ps *Pods) Reveals(uid UID) (node string, others []UID) {
 	return node, others
 }
 
-// Cancels records that the scheduler itself is about to send a pod back that is being bound, and
-// KeepsBinding that it could not.
+// Cancels records that the scheduler itself is about to send a pod back that is being bound.
 func (ps *Pods) Cancels(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = true }) }
 
-// KeepsBinding takes [Pods.Cancels] back.
+// KeepsBinding records that the pod of [Pods.Cancels] could not be sent back.
 func (ps *Pods) KeepsBinding(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = false }) }
-
-// HasFailed reports whether a step after the decision has failed in an attempt that has not ended.
-func (ps *Pods) HasFailed(uid UID) (has bool) {
-	ps.read(uid, func(p *pod) { has = p.attempt.Failed })
-	return has
-}
 
 // Ends ends an attempt that did not place the pod, and returns its state. The framework has
 // forgotten the node of the pod by then. It returns the gang that waited for that, if this pod was

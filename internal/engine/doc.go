@@ -4,8 +4,8 @@
 // The framework reports the life of a pod in pieces. One extension point begins an attempt, and
 // another one learns its outcome; informers report the binding. Each piece may be missing: another
 // plugin ends the attempt first, or the pod is deleted in between. [Pods] has a method for each of
-// these events. Each event is one transition of one record, so no piece of state outlives its
-// attempt, and a pod that leaves is one deletion ([Pods.Leaves]).
+// these events. Each event is one transition of one record. The end of an attempt resets its whole
+// state ([Pods.Ends]), and a pod that leaves is one deletion ([Pods.Leaves]).
 //
 // The states of an attempt, and the events that lead from one to the next:
 //

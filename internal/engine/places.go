@@ -126,7 +126,7 @@ func (ps *Pods) ReturnsFrom(uid UID) (node string) {
 // HasReturned records that a cycle has seen the node without the pod.
 func (ps *Pods) HasReturned(uid UID) { ps.change(uid, func(p *pod) { p.returns = nil }) }
 
-// IsAwaited reports whether a gang waits for a pod to give its node up.
+// IsAwaited reports whether a gang waits for a pod to give its node up, for tests.
 func (ps *Pods) IsAwaited(uid UID) (is bool) {
 	ps.read(uid, func(p *pod) { is = p.returns != nil && p.returns.awaitedBy != workload.Key{} })
 	return is

@@ -98,8 +98,8 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 	}
 	startFinished(ctx)
 	go func() {
-		// Informers start once the scheduler is made. Before that, the framework has no queue to
-		// activate pods in.
+		// The framework gets the queue in which it activates pods after its plugins. The informers
+		// start after that.
 		if h.WaitForSync(ctx) {
 			h.run(ctx)
 		}

@@ -127,8 +127,8 @@ func (b *books) workOfGroup(g *gang.Group) queue.Work {
 	return b.workOfMembers(g, &members, assumed)
 }
 
-// workOfMembers goes by the members: their profile is the group's. assumed has pods that were assumed on a node before the members were
-// listed.
+// workOfMembers goes by the members: their profile is the group's. assumed has pods that were
+// assumed on a node before the members were listed.
 func (b *books) workOfMembers(g *gang.Group, members *gang.Members, assumed engine.Set) queue.Work {
 	w := queue.Work{Namespace: g.Key.Namespace, Named: queueNamedBy(g, v1alpha1.LabelQueue), Priority: ptr.Deref(g.Priority, queue.Unknown)}
 	known := false

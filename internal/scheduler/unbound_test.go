@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -387,7 +388,10 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 				t.Fatal("it is not turned back")
 			}
 			r.eventually("it has given its place up", func() bool { return !r.hub.records.IsAssumed(string(p.UID)) })
-			r.eventually("it is in its queue again", func() bool { return !r.hub.records.HasFailed(string(p.UID)) })
+			r.eventually("it is in its queue again", func() bool {
+				pods, _ := r.sched.SchedulingQueue.PendingPods()
+				return slices.ContainsFunc(pods, func(waits *corev1.Pod) bool { return waits.UID == p.UID })
+			})
 			if r.hub.backsOff(r.hub.keyOf(p)) || r.withoutBinding() != 0 {
 				t.Error("it backs off from preempting")
 			}
