@@ -31,7 +31,7 @@ func repelling(p *corev1.Pod, namespaces ...string) *corev1.Pod {
 // none reports that no device class maps a resource.
 func none(corev1.ResourceName) bool { return false }
 
-// several charges n pods to a queue, each of which requests a number of GPUs.
+// several charges n pods to a queue. Each pod requests a number of GPUs.
 func several(b *Board, queue string, n int, gpus int64) {
 	for i := range n {
 		b.Charge(pod(fmt.Sprintf("%s%d-%d", queue, gpus, i), gpus, ""), queue)
