@@ -12,11 +12,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// FailureHandler is what a kube-scheduler does at the end of a cycle, or of a binding, that came to nothing.
+// FailureHandler is the kube-scheduler's handler for a scheduling or binding cycle that failed.
 type FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time)
 
-// AfterFailures has the plugins put right what a scheduler's handler of failures has done: it has the last word on where a pod is
-// expected, and tells no plugin. Give the scheduler what is returned in its place.
+// AfterFailures wraps a scheduler's failure handler so that the plugins can correct its effects.
+// The handler decides the nomination of a pod last, and informs no plugin. Set the returned handler
+// in the scheduler.
 func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
@@ -28,8 +29,10 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	}
 }
 
-// attemptEnds acts on the end of an attempt that did not place the pod. It returns the status for the framework, and the actions for
-// the moment after the framework's own: the framework puts the pod back into its queue half-way, and the next attempt may begin at once.
+// attemptEnds handles the end of an attempt that did not place the pod. It returns the status for
+// the framework, and a function to call after the framework's own handler. The attempt is closed
+// before that handler, which returns the pod to its queue halfway through. The next attempt may
+// begin at once.
 func (h *Hub) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
 	attempt, returned := h.records.Ends(string(pod.UID))
 	status = h.failedAfterDecision(profile, pod, &attempt, status)
@@ -37,7 +40,8 @@ func (h *Hub) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *
 	return status, func() { h.settle(pod, &attempt, returned, status) }
 }
 
-// settle acts on an attempt that has ended. returned is the gang that waited for the pod to give its node up, if it was the last one.
+// settle completes the handling of an attempt that has ended. returned is the gang that waited for
+// the pod to give up its node, if this pod was the last.
 func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
 	if returned != (workload.Key{}) {
 		h.tryReturned(returned)
@@ -49,10 +53,10 @@ func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload
 		h.takeBackShown(attempt.As, pod)
 	}
 	if attempt.Recalled && h.waits.IsUnderway(attempt.As) {
-		// Its next turn has begun meanwhile, and the framework has it back off all the same.
+		// The pod's next turn has begun meanwhile, but the framework makes the pod back off.
 		h.activate(pod)
 	}
-	// One whose cycle met an error has not been turned away: it is tried again soon, and keeps what it was promised.
+	// A cycle with an error is no rejection: the pod is retried soon and keeps its reservation.
 	if attempt.Reserved && status.IsRejected() {
 		h.unanswered(attempt.As, pod)
 	}
@@ -61,7 +65,8 @@ func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload
 	}
 }
 
-// heardOf records that an extension point has been told what comes of the cycle of a pod.
+// heardOf records that an extension point has learned the outcome of a pod's cycle. It restores the
+// nominations that were hidden from the cycle.
 func (h *Hub) heardOf(pod *corev1.Pod) {
 	h.reveal(h.records.Reveals(string(pod.UID)))
 	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
@@ -69,8 +74,9 @@ func (h *Hub) heardOf(pod *corev1.Pod) {
 	}
 }
 
-// unheard is unanswered for what has had its turn, whether it is promised anything or not. What a member has decided for its gang has not
-// been carried out, and another member decides anew, that is not turned away; what it has planned goes without it.
+// unheard handles a workload that had its turn and was rejected before an extension point learned
+// the outcome. It applies with or without a reservation. If the pod led its gang, another member
+// leads that was not rejected yet. If the pod was planned, see unanswered.
 func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 	if !key.Gang {
 		h.waits.CameToNothing(key)
@@ -81,27 +87,30 @@ func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 		return
 	}
 	if h.registry.Leader(nameOf(key)) == pod.UID && h.passOn(nameOf(key), pod.UID) {
-		// In the same turn, for which others need not wait.
+		// The turn is the same, and others need not wait for it.
 		h.waits.Decided(key)
 	} else {
 		h.waits.CameToNothing(key)
 	}
 }
 
-// show has the framework say at the end of a cycle where the pod in it is expected, and nowhere if that is "".
+// show returns the result by which the framework nominates the pod of a cycle to a node at the end
+// of the cycle. The node "" deletes the nomination.
 func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostFilterResult {
 	if node != "" {
 		p.hub.records.Shows(string(pod.UID), key)
 		if p.hub.inflates(pod) {
-			// The framework would take it for more than it is. Its reservation keeps the room, the evictor tells the API.
+			// The framework would nominate the pod with too high a priority. The reservation keeps
+			// the room, and the evictor writes the nomination to the API.
 			return nil
 		}
 	}
 	return framework.NewPostFilterResultWithNominatedNode(node)
 }
 
-// takeBackShown takes back what is shown of a promise that had ended before the framework showed it, and has its pod try again: one
-// that was in its cycle did not hear of it.
+// takeBackShown deletes the nomination of a reservation that ended before the framework wrote the
+// nomination, and retries the workload. A pod in its cycle does not notice the end of its
+// reservation.
 func (h *Hub) takeBackShown(key workload.Key, pod *corev1.Pod) {
 	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(pod.UID) || !h.awaitsPlace(pod) {
 		return
@@ -114,9 +123,10 @@ func (h *Hub) takeBackShown(key workload.Key, pod *corev1.Pod) {
 	h.wake(key)
 }
 
-// unanswered takes back what is promised to a pod that was turned away without a word: another plugin's PreFilter called it
-// unresolvable (a volume claim that it names has gone, say), and the PostFilter of a third failed for it, before Reprieve's. The room
-// goes to others, and that plugin has the pod tried again when things change.
+// unanswered releases the reservation of a pod that was rejected before Reprieve's PostFilter ran.
+// This happens if a plugin's PreFilter calls the pod unresolvable, for example because a volume
+// claim is gone. It also happens if the PostFilter of another plugin fails first. Others can use
+// the room, and the plugin that rejected the pod retries it after a change.
 func (h *Hub) unanswered(key workload.Key, pod *corev1.Pod) {
 	if !h.reserved.Has(pod.UID) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
@@ -125,7 +135,7 @@ func (h *Hub) unanswered(key workload.Key, pod *corev1.Pod) {
 	happened(logOf(context.Background(), key), "Took a promise back", why)
 	if g := h.gangOf(pod); g != nil {
 		if _, planned := h.registry.PlannedNode(g.Key, pod.UID); planned {
-			// It is in no cycle, so it comes back like all others.
+			// The pod is in no cycle, so it returns like all other members.
 			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.registry.Stuck(g.Key) {
 				h.activate(pod)
 			}

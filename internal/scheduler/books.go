@@ -8,17 +8,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// books says which queue work counts for, what the queues have and may have, and what is promised beside that. It keeps them level
-// with the pods; it wakes no workload and writes nothing. Any goroutine may ask it.
+// books holds the queue of each pod, the usage and limits of the queues, and the reservations. It
+// follows the pods, retries no workload and writes nothing to the API. It is safe for concurrent
+// use.
 type books struct {
 	*occupancy
-	// board has the books of the queues; charging is held while they are told of a pod, and groupStates of how a group stands.
+	// board is the quota ledger. charging is held while a pod is charged to it, and groupStates
+	// while the state of a group is reported to it.
 	board                 *queue.Board
 	charging, groupStates sync.Mutex
-	// reserved is the room that is promised to pods which have been planned or nominated.
+	// reserved holds the reservations of planned or nominated pods.
 	reserved *reservation.Book
-	// backsOff reports whether a workload may preempt nothing yet, because it could not be bound after earlier preemptions.
+	// backsOff reports whether a workload may preempt nothing yet, because it could not be bound
+	// after earlier preemptions.
 	backsOff func(workload.Key) bool
-	// dips are the nodes that may offer less for a moment only.
+	// dips are the nodes that may offer less for a short time only.
 	dips *dips
 }

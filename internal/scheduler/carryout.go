@@ -24,7 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// carryOut carries out a decision that finds no room as things are. The pod is the one in the
+// carryOut carries out a decision for a preemptor that does not fit now. pod is the pod in the
 // cycle.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
@@ -47,7 +47,8 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		promised, plan = nil, nil
 	}
 	news := !p.hub.reserved.Keeps(maps.All(promised))
-	// Before the room is reserved: to others, it is too small as long as the victims stay.
+	// The victims must count as gone before the room is reserved. Otherwise the nodes would be too
+	// small for the reservations.
 	taken := p.take(made)
 	p.reserve(ctx, pre, plan)
 	nominations := p.nominations(pre, promised, pod)
@@ -60,7 +61,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.hub.evictor.Nominate(ctx, nominations)
 		p.hub.waits.ResolveVictims(pre.key)
 		p.tryLater(made)
-		// An empty node takes back what the pod may have been nominated to before.
+		// An empty node deletes an earlier nomination of the pod.
 		return framework.NewPostFilterResultWithNominatedNode(""), made.status(fwk.Unschedulable)
 	}
 	p.hub.waits.Decided(pre.key)
@@ -80,12 +81,12 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.hub.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
 		p.hub.lookAgain(pre.key)
 	}
-	// An empty node, again, takes a nomination back.
+	// Here, too, an empty node deletes the nomination.
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
 }
 
-// tellGang has the members of a gang say what was decided, unless they find room soon, and returns
-// that.
+// tellGang reports the decision to the members of a gang, unless they find room soon. It returns
+// the reported verdict, and the zero Verdict for a single pod.
 func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 	if !made.pre.key.Gang {
 		return gang.Verdict{}
@@ -99,8 +100,8 @@ func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 	return v
 }
 
-// sayWith has the calls that nominate members also say what they would be told a moment later. Of
-// the one in the cycle the framework speaks.
+// sayWith adds the report on a gang to the nominations of its members, so that one API call writes
+// both. The framework reports on the pod in the cycle.
 func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle types.UID) {
 	for i := range nominations {
 		if n := &nominations[i]; n.Pod.UID != inCycle {
@@ -110,12 +111,11 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 	}
 }
 
-// retryDelay is how soon a preemptor is tried again at the earliest because of time that has
-// passed.
+// retryDelay is the minimum delay before a preemptor is retried because time has passed.
 const retryDelay = 200 * time.Millisecond
 
-// tryLater has a preemptor for which there is no room wait for what may change that, where no event
-// of the framework's says so.
+// tryLater records the causes for which a preemptor without room waits, if no event of the
+// framework reports their end.
 func (p *Plugin) tryLater(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.hub.waits
 	missed := false
@@ -124,7 +124,8 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 		missed = !waits.Wait(pre.key, admission.Reserved, made.view.mark)
 	}
 	if d.RetryAt != 0 {
-		// A clock that has not begun is taken to begin at the decision, so another look may come as soon.
+		// A min-runtime that has not begun counts from the time of the decision, so RetryAt may be
+		// only a moment away.
 		now := p.hub.clock.Now()
 		at := onClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
@@ -144,25 +145,26 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 		p.hub.tryAgain(pre.key)
 	}
 	if !p.hub.remains(pre) {
-		// Gone in its own cycle, it is forgotten already.
+		// The preemptor was deleted in its own cycle, and its record was dropped before this.
 		waits.Forget(pre.key)
 	}
 }
 
-// retryAfterPause retries a preemptor that may preempt nothing yet when that ends. Until then, it
-// has no reservation, even if a decision finds room for it once leaving pods are gone.
+// retryAfterPause retries a preemptor at the end of its pause, during which it may preempt nothing.
+// Until then it has no reservation, even if there is room after terminating pods are gone.
 func (p *Plugin) retryAfterPause(pre *preemptor) {
 	if pre.pause == nil {
 		return
 	}
 	p.hub.waits.WaitUntil(pre.key, admission.ProtectionEnds, pre.pause.Until)
 	if !p.hub.remains(pre) {
-		// Gone in its own cycle, it is forgotten already.
+		// The preemptor was deleted in its own cycle, and its record was dropped before this.
 		p.hub.waits.Forget(pre.key)
 	}
 }
 
-// status is what the pod in the cycle is told of a decision. For a gang, PreFilter has said most of it.
+// status returns the status of a decision for the pod in the cycle. For a gang, the status of
+// PreFilter has most of the message.
 func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
 	said := made.waitsFor()
 	if !made.pre.key.Gang {
@@ -174,7 +176,8 @@ func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
 	return fwk.NewStatus(code, said)
 }
 
-// waitsFor names the pods that a placement waits for without taking any more; empty where it does not.
+// waitsFor names the terminating pods that a placement waits for if it evicts none. It returns ""
+// for other outcomes.
 func (made *cycleDecision) waitsFor() string {
 	const most = 3
 	if made.decision.Outcome != core.Waits {
@@ -196,7 +199,7 @@ func (made *cycleDecision) waitsFor() string {
 	return "waits for " + strings.Join(core.FewNames(names, most), ", ")
 }
 
-// joined are two parts of a message, of which either may be empty.
+// joined joins two parts of a message. Either part may be empty.
 func joined(first, second string) string {
 	if first == "" || second == "" {
 		return first + second
@@ -204,7 +207,7 @@ func joined(first, second string) string {
 	return first + "; " + second
 }
 
-// measure records what came of a search for room.
+// measure records the outcome of a search for room in the metrics.
 func (p *Plugin) measure(made *cycleDecision) {
 	if made.repeated {
 		return
@@ -235,9 +238,10 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// A preemptor that was decided on before the scheduler's cache knew that the last of its victims had gone is tried again after as
-// long as that has been so already. The hub hears of it as soon as the cache does, in no order; on a busy machine that may be
-// seconds later, in which each try in vain costs others a cycle.
+// A decision may be made after the last victim is gone and before the scheduler's cache shows that.
+// The preemptor is then retried after as much time as has passed since the departure. The Hub and
+// the cache learn of the departure in any order. On a busy machine the cache may be seconds later,
+// and each retry in vain costs others a cycle.
 const (
 	leastCacheDelay = 10 * time.Millisecond
 	mostCacheDelay  = time.Second
@@ -247,10 +251,10 @@ func cacheDelay(since time.Duration) time.Duration {
 	return min(max(since, leastCacheDelay), mostCacheDelay)
 }
 
-// await has a preemptor woken when the last of the pods has gone that its placement counts as gone,
-// and before that when the last has of those that are needed to go. Pods that filters look at
-// beyond the nodes of the placement, such as those that an affinity is about, are a reason to try
-// each: which of them the filters need gone, only a try can tell.
+// await retries a preemptor when the last pod is gone that its placement counts as gone. It also
+// retries the preemptor when the last pod is gone that the placement needs gone. Filters may depend
+// on pods on other nodes, for example pods in an affinity term. The departure of each of these pods
+// causes a retry, because only the filters know which of them matter.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))
@@ -263,7 +267,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 		related[i] = string(pod.UID)
 	}
 	p.hub.waits.RetryAtEach(key, related)
-	// What has become of them since the snapshot was taken will not be heard of again.
+	// Changes of these pods since the snapshot cause no further event.
 	for _, pod := range slices.Concat(pods, made.related) {
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
@@ -271,7 +275,8 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 			now := p.hub.clock.Now()
 			p.hub.leaving.gone(pod, now)
 			if slices.Contains(p.hub.departed(pod.UID), key) {
-				// Woken in its cycle, it backs off for seconds where others keep the queue busy.
+				// If the preemptor were retried in its cycle, it would back off for seconds on a
+				// busy queue.
 				p.hub.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.hub.leaving.goneSince(pod.UID, now)))))
 			}
 		case !p.hub.isLeaving(now):
@@ -280,7 +285,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	}
 }
 
-// take has the victims of a decision count as gone; there are none unless it preempts.
+// take marks the victims of a decision as gone. Only decisions that preempt have victims.
 func (p *Plugin) take(made *cycleDecision) takenVictims {
 	if made.decision.Outcome != core.Preempts {
 		return nil
@@ -292,8 +297,8 @@ func (p *Plugin) take(made *cycleDecision) takenVictims {
 	return taken
 }
 
-// evict hands a decision to the evictor. The preemptor is gated until the calls are done, or the cycle waits for
-// them where the profile wants it so.
+// evict hands a decision to the evictor. The preemptor is gated until the calls are done. If the
+// profile's evictions are not asynchronous, the cycle waits for the calls instead.
 func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVictims, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
 	pre := made.pre
 	order := eviction.Order{
@@ -316,7 +321,8 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 	return nil
 }
 
-// evictNow waits for the calls, and passes on how they ended. Nothing has to be gated: the preemptor is in its cycle.
+// evictNow waits for the calls and returns their error. The preemptor is in its cycle, so it need
+// not be gated.
 func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) error {
 	outcome := <-p.hub.evictor.Evict(ctx, order, p)
 	ended(outcome)
@@ -327,16 +333,16 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 		p.hub.leaving.over(taken, sets.KeySet(taken), p.hub.clock.Now())
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); outcome.Err != nil && p.hub.remains(pre) {
-		// At the earliest when this cycle is over.
+		// The retry comes when this cycle is over, at the earliest.
 		p.hub.waits.WaitUntil(pre.key, admission.Retry, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
 	return outcome.Err
 }
 
-// evictSoon returns at once, long before the last call. How they ended is passed on then.
+// evictSoon returns at once, before the calls are done. A goroutine handles their outcome.
 func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) {
 	running := p.hub.waits.StartEviction(pre.key)
-	// The cycle's context ends with the cycle.
+	// The context of the cycle ends with the cycle.
 	outcomes := p.hub.evictor.Evict(context.WithoutCancel(ctx), order, p)
 	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
@@ -345,13 +351,14 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 	})
 }
 
-// evicted acts on the outcome of an order for a preemptor that has been gated since, and lets it through, at once or when
-// it has backed off. One whose victims have all been told to go is left to their departure: a cycle before that would come to
-// nothing, with a call and an event that say so. Where that takes longer, or what it was promised is in doubt, it does try again.
-// The context is that of the cycle, which may not be over.
+// evicted handles the outcome of an order for a gated preemptor, and retries the preemptor, at once
+// or after its backoff. If all victims are terminating, the preemptor waits for their departure
+// instead: an earlier cycle would fail, with an API call and an event. If the departure takes long,
+// or the reservation is in doubt, the preemptor is retried. ctx is the context of the cycle, which
+// may not be over.
 func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *admission.Eviction) {
 	if outcome.Err != nil {
-		// The framework nominates the pod that was in the cycle at its end.
+		// At the end of the cycle, the framework nominates the pod in it.
 		if over := ctx.Done(); over != nil {
 			<-over
 		}
@@ -372,19 +379,20 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 	p.hub.retry(pre.key)
 }
 
-// evictionFailed takes back what was promised to a preemptor, and lets those preemptors look again that count on victims
-// which stay: all but those that have begun to go.
+// evictionFailed releases the reservations of a preemptor. It also retries the preemptors that
+// count on victims whose eviction has not begun, because these victims keep running.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
 	if p.hub.remains(pre) {
 		p.hub.waits.ResolveVictims(pre.key)
 	}
-	// By the pods: what members that have come since have been promised is their own, and so is what these have as part of another gang.
+	// Release by pod: newer members keep their own reservations, and so do pods that belong to
+	// another gang now.
 	uids := make([]types.UID, len(pre.pods))
 	for i, pod := range pre.pods {
 		uids[i] = pod.UID
 	}
 	p.hub.reserved.ReleaseFrom(pre.key, uids...)
-	// What was promised may have been taken back before the API was told of it.
+	// The reservations may have ended before the API had the nominations.
 	own := *pre
 	own.pods = slices.DeleteFunc(slices.Clone(pre.pods), func(pod *corev1.Pod) bool { return p.hub.reserved.Has(pod.UID) })
 	for _, pod := range own.pods {
@@ -400,7 +408,7 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	}
 }
 
-// byUID finds pods by their UID.
+// byUID indexes pods by their UID.
 func byUID(pods []*corev1.Pod) map[types.UID]*corev1.Pod {
 	out := make(map[types.UID]*corev1.Pod, len(pods))
 	for _, pod := range pods {
@@ -409,15 +417,16 @@ func byUID(pods []*corev1.Pod) map[types.UID]*corev1.Pod {
 	return out
 }
 
-// leaving are the pods that have to go before a placement is free: its victims, and those on its nodes that
-// are on their way out.
+// leaving returns the pods that must be gone before a placement is free: its victims, and the
+// terminating pods on its nodes.
 func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }
 
-// needed are the pods whose departure there is no room without, on the nodes of a decision ([core.Snapshot.Needed]) or within the limit of
-// its queue: there, a victim by itself would have been reprieved otherwise. One that is not bound is turned back in memory, of which no
-// informer tells.
+// needed returns the pods that must be gone before there is room on the nodes of a decision
+// ([core.Snapshot.Needed]) or within the limit of its queue. At a limit, every victim that is a
+// single pod is needed, because the core would have reprieved it otherwise. An unbound victim is
+// not included: it is sent back in memory, and no informer reports that.
 func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool {
 	needed := made.view.Cluster.Needed(&made.decision)
 	if made.pre.atLimit {

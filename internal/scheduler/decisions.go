@@ -14,12 +14,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// DecisionLog keeps a record of decisions. Scheduling cycles call it, so it must not wait for anything.
+// DecisionLog keeps records of decisions. Scheduling cycles call it, so its methods must not block.
 type DecisionLog interface {
-	// Record takes note of a decision of which it is known what becomes of it.
+	// Record records a decision whose result is known.
 	Record(r decisionlog.Record)
-	// Follow takes note of a decision that is being carried out; ended is called once, from any goroutine.
-	// What is lost with its victims is asked for when it is needed, by any other goroutine.
+	// Follow records a decision whose evictions are under way. Call ended once, from any goroutine.
+	// Another goroutine calls lost when the log needs the work that is lost with the victims.
 	Follow(r decisionlog.Record, lost func() []decisionlog.Lost) (ended func(decisionlog.Result))
 	// Awaits reports whether the last decision about a workload left it waiting, and EndWait
 	// records how that ended. Any goroutine may call them.
@@ -29,7 +29,7 @@ type DecisionLog interface {
 
 var _ DecisionLog = (*decisionlog.Log)(nil)
 
-// unrecorded keeps no record.
+// unrecorded is the DecisionLog that keeps no records.
 type unrecorded struct{}
 
 // Record is part of DecisionLog.
@@ -46,7 +46,7 @@ func (unrecorded) Awaits(workload.Key) bool { return false }
 // EndWait is part of DecisionLog.
 func (unrecorded) EndWait(workload.Key, decisionlog.End, time.Time) {}
 
-// recordOf describes a decision for the record.
+// recordOf returns the record of a decision.
 func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
 	return decisionlog.Record{
 		Time: p.hub.clock.Now(), Inputs: made.inputs, Profile: p.handle.ProfileName(),
@@ -55,7 +55,8 @@ func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
 	}
 }
 
-// lostWith is the work that is lost with the victims of a decision, in their order, of which these are the pods.
+// lostWith returns the work that is lost with the victims of a decision, in the order of the
+// victims. taken are the pods of the victims.
 func lostWith(victims []core.Victim, taken []*corev1.Pod, now time.Time) []decisionlog.Lost {
 	if len(taken) == 0 {
 		return nil
@@ -75,7 +76,8 @@ func lostWith(victims []core.Victim, taken []*corev1.Pod, now time.Time) []decis
 	return out
 }
 
-// givenTo is what a pod has been given, by resource, in the units of the record.
+// givenTo returns the requests of a pod by resource, in the units of the record: CPU in
+// thousandths, other resources in their base units.
 func givenTo(pod *corev1.Pod) map[string]int64 {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	out := make(map[string]int64, len(requests))
@@ -87,7 +89,7 @@ func givenTo(pod *corev1.Pod) map[string]int64 {
 	return out
 }
 
-// record takes note of a decision that there is nothing to carry out of.
+// record records a decision that evicts nothing.
 func (p *Plugin) record(made *cycleDecision) {
 	r := p.recordOf(made)
 	r.Result.State = decisionlog.Waiting
@@ -103,14 +105,14 @@ func (p *Plugin) endIfLeft(made *cycleDecision) {
 	}
 }
 
-// endWait records how the wait of a workload ended, if a decision was about it.
+// endWait records how the wait of a workload ended, if a decision left it waiting.
 func (h *Hub) endWait(key workload.Key, how decisionlog.End) {
 	if h.decisions.Awaits(key) {
 		h.decisions.EndWait(key, how, h.clock.Now())
 	}
 }
 
-// memberBound ends the wait of a gang once as many of its members as it needs are on nodes.
+// memberBound ends the wait of a gang once minCount of its members are on nodes.
 func (h *Hub) memberBound(key types.NamespacedName) {
 	work := gangKey(key)
 	if !h.decisions.Awaits(work) {
@@ -122,7 +124,8 @@ func (h *Hub) memberBound(key types.NamespacedName) {
 	}
 }
 
-// follow takes note of a decision that is being carried out. What it returns is told the outcome.
+// follow records a decision whose evictions are under way. Call the returned function with the
+// outcome.
 func (p *Plugin) follow(made *cycleDecision) (ended func(eviction.Outcome)) {
 	r, taken := p.recordOf(made), made.victims
 	tell := p.hub.decisions.Follow(r, func() []decisionlog.Lost { return lostWith(r.Decision.Victims, taken, r.Time) })

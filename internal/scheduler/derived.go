@@ -14,23 +14,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Derived knows the groups that are made for pods which do not name one.
+// Derived finds the groups of pods that do not name a group. These groups are derived from the
+// objects that own the pods.
 type Derived interface {
 	gang.Derived
 	gang.Bounds
-	// Hold says why a pod cannot be considered before more is known of what it belongs to.
+	// Hold returns the reason why a pod is blocked until more about its object is known; the zero
+	// Verdict if it is not.
 	Hold(pod *corev1.Pod) gang.Verdict
-	// MinCount is how many members a derived group is to need; false for one that is not derived.
+	// MinCount returns the number of members that a derived group must need; false for other
+	// groups.
 	MinCount(key types.NamespacedName) (int, bool)
-	// RoleOf is the role that a member of a derived group has in it, and how many of that role the group needs; 0 for pods of other groups.
+	// RoleOf returns the role of a member in its derived group, and the number of members of that
+	// role that the group needs. The number is 0 for pods of other groups.
 	RoleOf(pod *corev1.Pod) (role string, needed int)
 	// Leads returns the need of a driver by its object; false if the object does not define it.
 	Leads(pod *corev1.Pod) (gang.Lead, bool)
-	// QueueOf is the queue that a pod names in words of another scheduler which its profile understands; "" for none.
+	// QueueOf returns the queue that a pod names in the terms of another scheduler, if its profile
+	// supports them; "" for none.
 	QueueOf(pod *corev1.Pod) string
 }
 
-// underived is where no groups are derived.
+// underived is the Derived that derives no groups.
 type underived struct{ gang.Named }
 
 // AnchorsOf is part of gang.Derived.
@@ -60,12 +65,12 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 // QueueOf is part of Derived.
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
-// Anchored are the pods with an anchor, those that have finished included.
+// Anchored returns the pods with an anchor, including finished pods.
 func (r *roster) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
 
-// MembershipChanged follows a pod into another group, or out of one, because of what has become known of the object that it
-// belongs to. One that was held back for want of that is tried. The pod may have changed or gone since it was listed, and the
-// informer's handler may have been here before.
+// MembershipChanged handles a pod whose group has changed because more about its object is known.
+// It retries a pod that was blocked until then. listed is the pod as it was listed: it may have
+// changed or been deleted since, and the informer's handler may have run before.
 func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	pod, exists := h.podOf(podKey(listed))
 	if !exists {
@@ -81,7 +86,7 @@ func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName,
 		case pod.Spec.NodeName != "":
 			h.cluster.NodeChanged(pod.Spec.NodeName)
 		case h.records.IsAssumed(string(pod.UID)):
-			// Only the scheduler's own picture says on which node it is.
+			// Only the scheduler's own cache has the node of the pod.
 			h.cluster.Invalidate()
 		}
 	}
@@ -102,9 +107,9 @@ func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName,
 	}
 }
 
-// regrouped repairs what a pod leaves behind that is in another group now.
+// regrouped cleans up after a pod that has left a group, or was scheduled by itself before.
 func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
-	// What it was promised, it was promised as a part of something else.
+	// The reservation was for the pod as part of another workload.
 	h.reserved.ReleasePod(pod.UID)
 	h.waits.Forget(podKey(pod))
 	h.endWait(podKey(pod), decisionlog.Gone)
@@ -113,8 +118,9 @@ func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) 
 	}
 }
 
-// behind says of a gang that is made for its pods, none of which has had a node, that its PodGroup does not ask for all of them yet, or
-// stands higher than one of them. Once some have, such a one waits by itself.
+// behind returns why a derived or bounded gang is blocked before any member has a node. Its
+// PodGroup may not ask for all members yet, or may have a higher priority than one of its pods.
+// Once some members have nodes, only a pod with too low a priority waits, by itself.
 func (o *occupancy) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	want, derived := o.derived.MinCount(g.Key)
 	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
@@ -134,18 +140,20 @@ func (o *occupancy) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	}
 }
 
-// seatsOfRoles are what the members of a gang that wait count for, by their roles.
+// seatsOfRoles groups the waiting members of a gang by role.
 type seatsOfRoles struct {
-	// surplus are those of whose role the gang has as many as it needs without them.
+	// surplus are the waiting members whose role has as many members as the gang needs without
+	// them.
 	surplus map[types.UID]bool
-	// needed is how many the others are, and counting how many members with a place are needed for their role.
+	// needed is the number of waiting members that the gang needs. counting is the number of
+	// members with a place that count for the need of their role.
 	needed, counting int
-	// several is true where the members have more than one role.
+	// several is true if the members have more than one role.
 	several bool
 }
 
-// byRole tells the members of a gang that wait apart by whether the gang needs them beside the ones that have a place: those that come
-// first, as many of each role as it has to have.
+// byRole separates the waiting members that a gang needs from its surplus. The placed members count
+// first. Of each role, the gang needs the first waiting members up to the need of the role.
 func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
 	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
@@ -170,9 +178,9 @@ func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfR
 	return out
 }
 
-// roleOf is the role of a member of a gang, by which its surplus is counted; nil where minCount is
-// not the sum of what the roles need, as in a gang that has grown since it began to run, and for
-// pods of other groups.
+// roleOf returns the role of a gang member, which decides whether the member is surplus. It returns
+// nil for pods of other groups, and if minCount is not the sum of the roles' needs. The sum
+// differs, for example, if the gang has grown since it began to run.
 func (r *roster) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
 	if want, derived := r.derived.MinCount(g.Key); !derived || want != g.MinCount {
 		return nil
@@ -184,8 +192,9 @@ func (r *roster) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
 	return &core.Role{Name: role, Needs: int32(needed)}
 }
 
-// neededFirst orders the members of a gang that wait: first those that it needs of each role, since minCount counts them in this order, then
-// the others. Within both the order stays: workers that are surplus are never in the place of a head, though they may be older.
+// neededFirst sorts the waiting members of a gang: first the members that the gang needs of each
+// role, then the others. The order within both parts is stable. minCount counts members in this
+// order, so surplus workers never count in place of a head, although they may be older.
 func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	turn := func(pod *corev1.Pod) int {
 		if s.surplus[pod.UID] {
@@ -196,13 +205,15 @@ func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return cmp.Compare(turn(a), turn(b)) })
 }
 
-// unplaced are the members that wait and are not assumed on a node.
+// unplaced returns the pending members that are not assumed on a node.
 func unplaced(members *gang.Members) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
 }
 
-// lacking is how many of the members that wait have to be placed for a gang to be whole: as many as minCount is more than those that are
-// through and, where it has lost its head and has workers past their minimum, its head. It brings those that wait into the order in which they count.
+// lacking returns how many waiting members must be placed to make a gang whole. That is minCount
+// minus the members that have passed their cycles. It is more if the gang lost its head and has
+// more workers than their minimum: the head is lacking, too. lacking sorts waiting in the order in
+// which members count.
 func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.derived.MinCount(g.Key)
@@ -212,7 +223,8 @@ func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*cor
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
 	roles := o.byRole(waiting, members.Assigned, members.Succeeded, assumed)
 	roles.neededFirst(waiting)
-	// One that has grown since it began to run may have roles that it began without: what is past minCount preempts nothing.
+	// A gang that has grown since it began to run may have new roles. Members past minCount preempt
+	// nothing.
 	if roles.several && want == g.MinCount {
 		lacking = max(lacking, min(roles.needed, g.MinCount-roles.counting))
 	}

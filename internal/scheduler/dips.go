@@ -17,24 +17,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
-// dipTime is how long a node has to offer less of a resource before its reservations are judged by
-// that. A device plugin that restarts takes its devices off the node for some seconds; a
-// reservation that is released meanwhile costs a second set of victims. A node that has shrunk for
-// good is judged that much later.
+// dipTime is the time between a drop in a node's allocatable resources and the review of its
+// reservations. A device plugin that restarts removes its devices from the node for some seconds. A
+// reservation that is released meanwhile would cost a second set of victims. If a node has shrunk
+// permanently, its reservations are reviewed that much later.
 const dipTime = 10 * time.Second
 
-// dips are the nodes that have begun to offer less of a resource within the last dipTime. A dip
-// ends when the node offers as much as before, when its time has passed, or when the node is gone.
-// Make one with newDips. Any goroutine may use it.
+// dips holds the nodes whose allocatable resources dropped within the last dipTime. A dip ends when
+// the node offers as much as before, when its time has passed, or when the node is gone. Make one
+// with newDips. It is safe for concurrent use.
 type dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
 	nodes map[string]map[corev1.ResourceName]dip
 }
 
-// dip is a resource that a node offers less of than before.
+// dip is a drop of one resource of a node.
 type dip struct {
-	// had is how much the node offered before.
+	// had is the amount that the node offered before.
 	had  resource.Quantity
 	ends time.Time
 }
@@ -76,14 +76,14 @@ func (d *dips) set(node string, of map[corev1.ResourceName]dip) {
 	}
 }
 
-// forget drops a node that is gone.
+// forget drops a node that was deleted.
 func (d *dips) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.nodes, node)
 }
 
-// over ends the dips whose time has passed, and returns the nodes that they were on.
+// over ends the dips whose time has passed, and returns their nodes.
 func (d *dips) over(now time.Time) (nodes []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,9 +135,9 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	return end, !end.IsZero()
 }
 
-// dipUnder returns the node of a preemptor's reservation that has a dip, and when the dip ends; ""
-// if the decision may be carried out. The node could fulfill the reservation before the dip, and the
-// decision would release it, or evict others.
+// dipUnder returns a node with a dip on which the preemptor has a reservation, and the end of the
+// dip. It returns "" if the decision may be carried out. The node could fulfill the reservation
+// before the dip. The decision would release it, or evict other pods.
 func (h *Hub) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}
@@ -151,8 +151,8 @@ func (h *Hub) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	return "", time.Time{}
 }
 
-// rideOut keeps the reservations of a preemptor until a dip ends, in place of carrying out a
-// decision that was made in it.
+// rideOut keeps the reservations of a preemptor until a dip ends. It does not carry out the
+// decision, which was made during the dip.
 func (p *Plugin) rideOut(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
 	key, said := made.pre.key, fmt.Sprintf("waits for node %s, which has begun to offer less", node)
 	if key.Gang {
@@ -164,7 +164,7 @@ func (p *Plugin) rideOut(made *cycleDecision, pod *corev1.Pod, node string, ends
 	p.hub.waits.Decided(key)
 	p.hub.waits.WaitUntil(key, admission.Retry, ends)
 	if !p.hub.remains(&made.pre) {
-		// Gone in its own cycle, it is forgotten already.
+		// The preemptor was deleted in its own cycle, and its record was dropped before this.
 		p.hub.waits.Forget(key)
 	}
 	return p.show(key, pod, p.hub.reserved.NodeOf(pod.UID)), fwk.NewStatus(fwk.Success, "preemption: "+said)

@@ -1,28 +1,38 @@
-// Package scheduler is Reprieve inside a kube-scheduler: one framework plugin, [Plugin], that places gangs
-// whole and makes room for what is more important.
+// Package scheduler runs Reprieve inside a kube-scheduler. Its framework plugin, [Plugin], places
+// gangs whole and preempts less important work.
 //
-// It is wiring. What decides stands below it and knows nothing of a framework: internal/core says which pods go where and which have
-// to leave, internal/admission which workload waits for what and whose turn it is. A scheduling cycle that needs a decision
-// brings the core's picture of the cluster level with the framework's snapshot and takes a view of it for the preemptor
-// (view.go, with internal/snapshot), asks the core with the Filter plugins and extenders behind its Oracle (plan.go, with
-// internal/filters), and turns the Decision into a plan and reservations (plan.go, with internal/reservation) or into an
-// order for an [Evictor] (carryout.go, with internal/eviction). All profiles of a process share a [Hub], which [Plugins]
-// makes with the first of them. What it goes by stands in layers, each a type that sees only those below it: [roster], [occupancy], [books].
+// The package connects the framework to packages that do not depend on it. internal/core chooses
+// placements and victims. internal/admission decides the order of workloads and keeps the causes of
+// waiting. A scheduling cycle that needs a decision has three steps:
 //
-// The extension points, in the order in which a member of a gang meets them:
+//   - It updates the core's snapshot of the cluster, and takes a view of it for the preemptor
+//     (view.go, with internal/snapshot).
+//   - It calls the core, with the Filter plugins and extenders behind the core's Oracle (plan.go,
+//     with internal/filters).
+//   - It turns the Decision into a plan and reservations (plan.go, with internal/reservation), or
+//     into an order for an [Evictor] (carryout.go, with internal/eviction).
 //
-//   - PreEnqueue ([Gate]) gates members until their PodGroup and minCount of them exist and it is the turn of their queue, and then
-//     lets one through, the leader, which plans for all.
-//   - PreFilter plans the whole gang on one snapshot when the leader comes, and confines every later member
-//     to the node that the plan has for it.
-//   - Filter keeps the room that is reserved for a pod from all that do not stand above it.
-//   - PostFilter carries out what planning decided: reservations, nominations, evictions.
-//   - Reserve and Permit hold members until minCount of them are through; one failure releases all.
+// All profiles of a process share a [Hub], which [Plugins] makes with the first profile. The state
+// of the Hub has layers, and each type uses only the layers before it: [roster], [occupancy],
+// [books].
 //
-// Pods without a gang meet all of them but Permit. PreFilter asks only what their queue has against them and whether there can be room;
-// their decision is made in PostFilter, where Reprieve stands in for DefaultPreemption.
+// A member of a gang passes the extension points in this order:
 //
-// What wakes a workload: cluster events retry the member that plans for its gang (queue.go); pods and PodGroups that come
-// and go wake it through the informers (watch.go); what the waiting list has as its cause, when that ends (hub.go, loop.go).
-// docs/architecture.md follows a gang through all of it.
+//   - PreEnqueue ([Gate]) gates members until their PodGroup and minCount members exist and their
+//     queue has its turn. Then it admits one member, the leader.
+//   - PreFilter plans the whole gang on one snapshot when the leader comes. It confines every later
+//     member to its planned node.
+//   - Filter keeps reserved room from pods that must respect the reservation.
+//   - PostFilter carries out the decision: reservations, nominations, evictions.
+//   - Reserve and Permit make members wait until minCount of them have passed their cycles. One
+//     failure releases all.
+//
+// Pods without a gang pass all of them except Permit. Their PreFilter only checks whether their
+// queue blocks them and whether any node can have room. Their decision is made in PostFilter, in
+// the place of DefaultPreemption.
+//
+// Workloads are retried for three reasons. Cluster events retry the member that plans for its gang
+// (queue.go). Informers retry workloads when pods and PodGroups are added or deleted (watch.go).
+// The waiting list retries a workload when its cause ends (hub.go, loop.go). docs/architecture.md
+// follows a gang through all of this.
 package scheduler
