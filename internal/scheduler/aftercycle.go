@@ -94,7 +94,7 @@ func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 	}
 }
 
-// show returns the result by which the framework nominates the pod of a cycle to a node at the end
+// show returns the result that makes the framework nominate the pod of a cycle to a node at the end
 // of the cycle. The node "" deletes the nomination.
 func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostFilterResult {
 	if node != "" {

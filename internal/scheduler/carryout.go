@@ -114,8 +114,8 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 // retryDelay is the minimum delay before a preemptor is retried because time has passed.
 const retryDelay = 200 * time.Millisecond
 
-// tryLater records the causes for which a preemptor without room waits, if no event of the
-// framework reports their end.
+// tryLater records why a preemptor without room waits, for causes whose end no event of the
+// framework reports.
 func (p *Plugin) tryLater(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.hub.waits
 	missed := false
@@ -124,8 +124,8 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 		missed = !waits.Wait(pre.key, admission.Reserved, made.view.mark)
 	}
 	if d.RetryAt != 0 {
-		// A min-runtime that has not begun counts from the time of the decision, so RetryAt may be
-		// only a moment away.
+		// For a protection whose clock has not begun, RetryAt assumes that the clock begins at the
+		// decision. The next decision may compute the same short delay again.
 		now := p.hub.clock.Now()
 		at := onClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
@@ -239,9 +239,9 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 }
 
 // A decision may be made after the last victim is gone and before the scheduler's cache shows that.
-// The preemptor is then retried after as much time as has passed since the departure. The Hub and
-// the cache learn of the departure in any order. On a busy machine the cache may be seconds later,
-// and each retry in vain costs others a cycle.
+// The preemptor is then retried after as much time as has passed since the departure. This package
+// and the cache learn of the departure in any order. On a busy machine the cache may be seconds
+// later, and each retry in vain costs others a cycle.
 const (
 	leastCacheDelay = 10 * time.Millisecond
 	mostCacheDelay  = time.Second

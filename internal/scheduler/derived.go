@@ -212,8 +212,8 @@ func unplaced(members *gang.Members) []*corev1.Pod {
 
 // lacking returns how many waiting members must be placed to make a gang whole. That is minCount
 // minus the members that have passed their cycles. It is more if the gang lost its head and has
-// more workers than their minimum: the head is lacking, too. lacking sorts waiting in the order in
-// which members count.
+// more workers than their minimum: the head is lacking, too. lacking sorts waiting: members count
+// in this order.
 func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.derived.MinCount(g.Key)

@@ -135,8 +135,8 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	return end, !end.IsZero()
 }
 
-// dipUnder returns a node with a dip on which the preemptor has a reservation, and the end of the
-// dip. It returns "" if the decision may be carried out. The node could fulfill the reservation
+// dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
+// the dip. It returns "" if the decision may be carried out. The node could fulfill the reservation
 // before the dip. The decision would release it, or evict other pods.
 func (h *Hub) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {

@@ -33,6 +33,6 @@
 //
 // Workloads are retried for three reasons. Cluster events retry the member that plans for its gang
 // (queue.go). Informers retry workloads when pods and PodGroups are added or deleted (watch.go).
-// The waiting list retries a workload when its cause ends (hub.go, loop.go). docs/architecture.md
-// follows a gang through all of this.
+// The waiting list retries a workload when its cause ends (loop.go). docs/architecture.md follows a
+// gang through all of this.
 package scheduler

@@ -17,17 +17,17 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// A driver is a pod that creates its workers once it runs. Drivers that are submitted together
-// can take the room that the workers of each of them need. So the gate blocks a driver while as
-// many others as drivers.withoutWorkers allows have a place and lack workers. There is no
-// state: each check derives the counted drivers from the informers. The main loop checks the
-// blocked drivers again at each tick, and after each change of a driver or worker.
+// A driver is a pod that creates its workers once it runs. Drivers that are submitted together can
+// use the room that the workers of each of them need. So the gate blocks a driver while as many
+// others as drivers.withoutWorkers allows have a place and lack workers. There is no state: each
+// check derives the counted drivers from the informers. The main loop checks the blocked drivers
+// again at each tick, and after each change of a driver or worker.
 
-// driversInTheWay is why a cycle of a blocked driver preempts nothing.
+// driversInTheWay is the message if the cycle of a blocked driver preempts nothing.
 const driversInTheWay = "other drivers run without their workers"
 
-// scope is where drivers count against each other: a queue, or a namespace for work of no
-// queue.
+// scope is the set of drivers that count against each other: those in a queue, or those in a
+// namespace that are in no queue.
 type scope struct{ queue, namespace string }
 
 func (s scope) String() string {
@@ -44,8 +44,8 @@ func (b *books) scopeOf(pod *corev1.Pod) scope {
 	return scope{namespace: pod.Namespace}
 }
 
-// driverOf returns the need of a driver; false for a pod that is no driver, or whose profile
-// sets no bound.
+// driverOf returns the need of a driver; false for a pod that is no driver, or whose profile sets
+// no bound.
 func (r *roster) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {
@@ -58,7 +58,7 @@ func (r *roster) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	case says:
 		lead.Workers = said
 	case known && (labeled || lead.Group.Name != ""):
-		// Otherwise nothing would tell which pods are its workers.
+		// Otherwise nothing would identify the driver's workers.
 	case labeled:
 		lead = gang.Lead{Workers: 1}
 	default:
@@ -94,7 +94,7 @@ type countingDriver struct {
 	priority int32
 	// placed is true for a driver with a node or a reservation; others are about to be tried.
 	placed bool
-	// until is when the driver counts no more at the latest; zero if that is not known.
+	// until is the latest time until which the driver counts; zero if that is not known.
 	until time.Time
 }
 
@@ -137,7 +137,7 @@ func (h *Hub) hasPlace(pod *corev1.Pod) bool {
 }
 
 // mayBeTried reports whether a driver without a place is about to be tried, as far as that is
-// known. Of one that found no room, or failed, nobody knows when that will change.
+// known. For a driver that found no room, or failed, the next try is not known.
 func (h *Hub) mayBeTried(pod *corev1.Pod) bool {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return false
@@ -149,7 +149,7 @@ func (h *Hub) mayBeTried(pod *corev1.Pod) bool {
 	return !h.isHeldBack(pod) && h.keptOut(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
 }
 
-// countsUntil returns when a driver with a node counts no more for want of workers.
+// countsUntil returns the time until which a driver with a node counts although it lacks workers.
 func (h *Hub) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	args := h.profiles.of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
@@ -158,8 +158,8 @@ func (h *Hub) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	return startOf(pod).Add(args.CreateTimeout.Duration)
 }
 
-// startOf returns when a pod was bound or, once a container runs, when that was started. A
-// container that is restarted counts no more.
+// startOf returns when a pod was bound, or when its first container started if that was later. A
+// restarted container does not count.
 func startOf(pod *corev1.Pod) time.Time {
 	at := preemptiontoleration.ScheduledAt(pod)
 	if at.IsZero() {
@@ -203,7 +203,7 @@ func (h *Hub) driversAhead(pod *corev1.Pod, counting func(scope) []countingDrive
 		return gang.Verdict{}, time.Time{}
 	}
 	if _, all := h.workersOf(pod, lead); all > 0 {
-		// Its workers do not wait for it, so to block it gains them nothing.
+		// Its workers do not wait for it, so blocking it would gain nothing for them.
 		return gang.Verdict{}, time.Time{}
 	}
 	of, priority, bound := h.scopeOf(pod), h.priorityOf(pod), int(*h.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
@@ -228,8 +228,8 @@ func (h *Hub) driversAhead(pod *corev1.Pod, counting func(scope) []countingDrive
 	return gang.Verdict{Reason: v1alpha1.ReasonDriversWithoutWorkers, Message: messageOf(of, bound, ahead, until)}, until
 }
 
-// endOf returns when so many drivers count no more, if nothing happens before; zero if that is
-// not known.
+// endOf returns when the given number of drivers count no more, if nothing happens before; zero if
+// that is not known.
 func endOf(drivers []countingDriver, count int) time.Time {
 	var ends []time.Time
 	for i := range drivers {
@@ -271,7 +271,7 @@ func messageOf(of scope, bound int, ahead []countingDriver, until time.Time) str
 		subject, strings.Join(names, ", "), more, bound, at)
 }
 
-// only is some text under a condition.
+// only returns the text if the condition is true, and "" otherwise.
 func only(is bool, text string) string {
 	if is {
 		return text
@@ -279,8 +279,8 @@ func only(is bool, text string) string {
 	return ""
 }
 
-// barDriver returns why a driver is blocked, and enters that cause in the waiting list. For all
-// other pods the costs are a look at their labels.
+// barDriver returns why a driver is blocked, and enters that cause in the waiting list. For other
+// pods it only reads their labels.
 func (h *Hub) barDriver(pod *corev1.Pod) gang.Verdict {
 	if _, ok := h.driverOf(pod); !ok {
 		return gang.Verdict{}
@@ -290,13 +290,13 @@ func (h *Hub) barDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// awaitDrivers enters a workload in the waiting list, or removes it.
+// awaitDrivers enters a workload in the waiting list, or removes it if the Verdict is zero.
 func (h *Hub) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
 		h.waits.Resolve(key, admission.Drivers)
 	case until.IsZero():
-		// The main loop asks again at each tick, so nothing that happens meanwhile is missed.
+		// The main loop checks again at each tick, so no event is missed meanwhile.
 		h.waits.Wait(key, admission.Drivers, h.waits.Mark())
 	default:
 		h.waits.WaitUntil(key, admission.Drivers, onClock(until, h.clock.Now()))
@@ -317,7 +317,7 @@ func (h *Hub) barSingleDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// barGang is barDriver for a gang: for the members of it that wait.
+// barGang is barDriver for the waiting members of a gang.
 func (h *Hub) barGang(members *gang.Members) gang.Verdict {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
@@ -330,7 +330,7 @@ func (h *Hub) barGang(members *gang.Members) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// turnDownDriver ends the cycle of a driver that came through PreEnqueue together with others.
+// turnDownDriver ends the cycle of a driver that passed PreEnqueue together with others.
 func (p *Plugin) turnDownDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
 	state.Write(turnedDownKey, turnedDown{driversInTheWay})
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
@@ -343,7 +343,7 @@ func (h *Hub) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// touchDrivers has the main loop look at the drivers that wait, if a pod may matter to them.
+// touchDrivers asks the main loop to check the blocked drivers, if a pod may matter to them.
 func (h *Hub) touchDrivers(pod *corev1.Pod) {
 	if !h.waits.Awaits(admission.Drivers) {
 		return

@@ -22,12 +22,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Evictor makes the calls that a decision takes, off the scheduling cycle (KEP-4832).
+// Evictor makes the API calls of a decision outside of the scheduling cycle (KEP-4832).
 type Evictor interface {
-	// Evict starts to carry an order out and returns at once; what it has to know of the scheduler meanwhile it asks.
-	// The channel gets exactly one value, when every victim is on its way out or not all of them will be.
+	// Evict starts to carry out an order and returns at once. It asks sched about the state of the
+	// scheduler meanwhile. The channel gets exactly one value, when every victim is terminating or
+	// the order has failed.
 	Evict(ctx context.Context, order eviction.Order, sched eviction.Scheduler) <-chan eviction.Outcome
-	// Nominate has the API say where pods are expected and returns at once. What was said last of a pod wins.
+	// Nominate writes the nominations of pods to the API and returns at once. The last nomination
+	// of a pod wins.
 	Nominate(ctx context.Context, nominations []podstatus.Nomination)
 }
 
@@ -36,7 +38,8 @@ var (
 	_ eviction.Scheduler = (*Plugin)(nil)
 )
 
-// Wants reports whether the preemptor of an order still has the room that its decision has given it, and may have it.
+// Wants reports whether the preemptor of an order still needs the room of its decision, still has
+// the reservations, and may use them.
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock, func() bool {
@@ -44,7 +47,7 @@ func (p *Plugin) Wants(order *eviction.Order) bool {
 	})
 }
 
-// needs reports whether a preemptor can be tried, and is still what a decision was for.
+// needs reports whether a preemptor can be tried, and is still the workload that was decided on.
 func (h *Hub) needs(key workload.Key, d *core.Decision) bool {
 	if !key.Gang {
 		return h.heldBack(key) == ""
@@ -54,8 +57,9 @@ func (h *Hub) needs(key workload.Key, d *core.Decision) bool {
 	return h.gangHeldBack(key, &members, verdict) == "" && h.isAsDecidedFor(d, g, &members)
 }
 
-// isAsDecidedFor reports whether a gang is still the one that a decision was for, and not another one of its name, and needs as many
-// members to be whole as it did then. Pods are taken for those only, and its minCount may have been lowered since.
+// isAsDecidedFor reports whether a decision was made for this gang, and not for an earlier gang of
+// the same name. The gang must also lack at least as many members as the decision assumed. Pods are
+// evicted only for lacking members, and minCount may have been lowered since.
 func (o *occupancy) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gang.Members) bool {
 	if g == nil || string(g.UID) != d.Preemptor.UID {
 		return false
@@ -63,28 +67,33 @@ func (o *occupancy) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gan
 	return o.lacking(g, members, unplaced(members)) >= d.Preemptor.MinCount
 }
 
-// wants remember for a moment which orders are wanted. That is asked twice for each victim, and for a gang of hundreds the answer
-// takes milliseconds. The zero value is ready to use, and safe for concurrent use.
+// wants caches for a short time that orders are wanted. The evictor asks twice for each victim, and
+// for a gang of hundreds of members the answer takes milliseconds. The zero value is ready to use,
+// and safe for concurrent use.
 type wants struct {
 	mu    sync.Mutex
 	known map[*eviction.Order]want
-	// changes counts what ends all answers at once: a node that is lost, queues, and what decides who may be in which.
+	// changes counts the events that end all answers at once: lost nodes, changed groups, and
+	// changes of queues or of the access to queues.
 	changes atomic.Uint64
 }
 
-// want is that an order is wanted.
+// want is the answer that an order is wanted.
 type want struct {
-	// promised is what its preemptor was promised then. The book makes a new slice with any change.
+	// promised holds the preemptor's reservations at that time. Any change of them makes a new
+	// slice.
 	promised []*reservation.Reservation
 	changes  uint64
 	ends     time.Time
 }
 
-// wantedFor is how long an answer counts. What runs in a queue with a limit changes with any pod, so nothing tells of that.
+// wantedFor is how long an answer counts. The usage of a queue with a limit changes with any pod,
+// so no event ends the answer.
 const wantedFor = 20 * time.Millisecond
 
-// asks returns the answer for an order, whose preemptor is promised so much. The lock is held meanwhile, so that those who ask at a time
-// share one; isWanted must not call back.
+// asks reports whether an order is wanted, by a cached answer or by isWanted. A change of the
+// preemptor's reservations ends the cached answer. The lock is held meanwhile, so that concurrent
+// callers share one answer. isWanted must not call back.
 func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +114,7 @@ func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation,
 	return true
 }
 
-// areSame reports whether two slices are the same one, not only alike.
+// areSame reports whether two slices share their elements in memory.
 func areSame(a, b []*reservation.Reservation) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -113,14 +122,15 @@ func areSame(a, b []*reservation.Reservation) bool {
 // askAnew ends all answers.
 func (w *wants) askAnew() { w.changes.Add(1) }
 
-// RunsAnew reports whether a group with victims runs anew, or is stale no more, since the order was decided on.
+// RunsAnew reports whether a group with victims has begun to run again since the decision. It also
+// returns true for a group that was evicted as stale and is complete now.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.hub.groups.Group(group)
 	return ok && (p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now()) || p.hub.isStaleNoMore(order, g))
 }
 
-// isGuarded reports whether a group runs for less than the longest of its min-runtimes, so that nothing but its surplus may be taken from
-// it.
+// isGuarded reports whether a group is within the longest of its min-runtimes. Only its surplus may
+// be evicted then.
 func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	g, ok := p.hub.groups.Group(group)
 	if !ok {
@@ -135,8 +145,9 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	return now.Before(start.Add(p.hub.protection(g, &members, minRuntimeIn(p.args))))
 }
 
-// surplusIn are those of some groups that are guarded and of which a decision takes surplus only: by what it went by. Members that have gone
-// since have it hear, before it takes any, that there is less surplus now.
+// surplusIn returns the guarded groups that lose only surplus to a decision, by the snapshot of the
+// decision. If such a group loses members meanwhile, the eviction checks before each pod that there
+// is still surplus.
 func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) []types.NamespacedName {
 	guarded := slices.DeleteFunc(slices.Clone(groups), func(group types.NamespacedName) bool { return !p.isGuarded(group) })
 	if len(guarded) == 0 {
@@ -146,7 +157,7 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 	for i := range made.decision.Victims {
 		goes[made.decision.Victims[i].UID] = true
 	}
-	// left are the members that run on, by the UID of their group.
+	// left counts the members that keep running, by the UID of their group.
 	left, minCount := make(map[string]*core.Headcount), make(map[string]int)
 	units := made.view.Cluster.Units
 	for i := range units {
@@ -173,8 +184,8 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 	})
 }
 
-// KeepsMinCount reports whether as many members of a group run on as it needs, of each role,
-// without those that are on their way out.
+// KeepsMinCount reports whether a group has enough running members, also of each role. Terminating
+// members do not count.
 func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	g, ok := p.hub.groups.Group(group)
 	if !ok {
@@ -183,7 +194,7 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	var left core.Headcount
 	members := p.hub.members(group)
 	for _, pod := range members.Terminating {
-		// The gang needs some of its role, though none may be left.
+		// The gang needs members of this role, even if no other member has it.
 		left.Add(p.hub.roleOf(g, pod), 0)
 	}
 	for _, pod := range members.Assigned {
@@ -196,15 +207,16 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	return left.IsWhole(g.MinCount)
 }
 
-// HasMoved reports whether a victim has been turned back and has another place since: one is a victim no more once it has.
+// HasMoved reports whether a victim was sent back to the queue and has another place since. With
+// the new place, the pod is no victim any more.
 func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
 	return !p.hub.leaving.takes(victim.UID) && p.hub.exists(victim)
 }
 
-// HasEnded reports whether a victim has ended by itself, or has gone: the informer has no pods that have ended.
+// HasEnded reports whether a victim has finished or is gone. The informer has no finished pods.
 func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.hub.exists(victim) }
 
-// groupsOf are the groups that pods are members of.
+// groupsOf returns the groups of pods, in no order.
 func (r *roster) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
 	out := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -215,7 +227,7 @@ func (r *roster) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
 	return out.UnsortedList()
 }
 
-// keyIn is the workload that a decision is for.
+// keyIn returns the key of the workload that a decision was made for.
 func keyIn(d *core.Decision) workload.Key {
 	key := workload.Key{Gang: d.Preemptor.Gang, Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name}
 	if !key.Gang {
@@ -224,14 +236,14 @@ func keyIn(d *core.Decision) workload.Key {
 	return key
 }
 
-// executions are the goroutines that wait for the outcomes of orders, and act on them. The zero value is ready to use,
-// and safe for concurrent use.
+// executions counts the goroutines that wait for the outcomes of orders and act on them. The zero
+// value is ready to use, and safe for concurrent use.
 type executions struct {
 	running sync.WaitGroup
 	count   atomic.Int64
 }
 
-// follow starts such a goroutine.
+// follow starts a goroutine that calls act with the outcome of an order.
 func (e *executions) follow(outcomes <-chan eviction.Outcome, act func(eviction.Outcome)) {
 	e.count.Add(1)
 	e.running.Go(func() {
@@ -240,6 +252,6 @@ func (e *executions) follow(outcomes <-chan eviction.Outcome, act func(eviction.
 	})
 }
 
-// Wait returns when no outcome of an order is waited for or being acted on any more. The evictor has to have ended its
-// orders by then, or to be about to.
+// Wait returns when no goroutine waits for the outcome of an order or acts on one. Stop the evictor
+// first: its orders must have ended, or be about to end.
 func (h *Hub) Wait() { h.executions.running.Wait() }

@@ -16,21 +16,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// unschedulable remembers what single pods have lately asked for in vain. To the next one that asks for as much it is told
-// by arithmetic whether any node has room now: to ask all filters about every node takes long, and the longer the more
-// pods are nominated, since each node with a nominated pod is copied for that. Only scheduling cycles use it. The zero
-// value is ready to use.
+// unschedulable holds the requests of single pods that recently found no room. For the next pod
+// with the same requests, arithmetic decides whether any node has room now. The filters would take
+// longer, and the more nominated pods there are, the longer: they copy each node with one. Only
+// scheduling cycles use it. The zero value is ready to use.
 type unschedulable struct {
 	asks sets.Set[ask]
 }
 
-// ask is what one pod asks for.
+// ask holds the requests of one pod.
 type ask struct {
 	milliCPU, memory, storage int64
 	scalars                   string
 }
 
-// mostMisfits bounds what is remembered; past it, remembering starts over.
+// mostMisfits is the maximum number of requests in an unschedulable. When it is full, it starts
+// over.
 const mostMisfits = 256
 
 func askOf(request fwk.Resource) ask {
@@ -53,10 +54,10 @@ func (m *unschedulable) add(a ask) {
 	m.asks.Insert(a)
 }
 
-// fastReject decides for a pod before the filters are asked, where no node has room for it as things are. It returns nil
-// where there may be room.
+// fastReject decides for a pod before the filters run, if no node has room for the pod now. It
+// returns nil if there may be room.
 func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	// One that has been promised room is as good as placed once the pods in its way have gone.
+	// A pod with a reservation gets its place once its victims are gone.
 	promised := p.hub.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
 	if len(p.unschedulable.asks) == 0 || promised && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) || !p.filtersResources() {
 		return nil
@@ -77,7 +78,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	short, nowhere := v.Cluster.ShortOf(p.input(&pre, v, classes))
 	if !nowhere || v.LacksResource() {
 		if !promised {
-			// What no node has may come from elsewhere, once a DeviceClass maps it: the filters know.
+			// No node has the resource, but a DeviceClass may map it. The filters check that.
 			p.unschedulable.asks.Delete(a)
 		}
 		return nil
@@ -90,7 +91,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	return fwk.NewStatus(fwk.Unschedulable, besideReserved(short, &made.decision))
 }
 
-// noteUnschedulable takes note of a pod for which there was no room.
+// noteUnschedulable records the requests of a pod that found no room.
 func (p *Plugin) noteUnschedulable(pod *corev1.Pod) {
 	if a, err := askFor(pod); err == nil {
 		p.unschedulable.add(a)
@@ -105,7 +106,7 @@ func askFor(pod *corev1.Pod) (ask, error) {
 	return askOf(pi.CalculateResource().Resource), nil
 }
 
-// filtersResources reports whether the profile minds the room on nodes at all.
+// filtersResources reports whether the profile runs the filter for node resources.
 func (p *Plugin) filtersResources() bool {
 	for _, pl := range p.handle.ListPlugins().Filter.Enabled {
 		if pl.Name == names.NodeResourcesFit {
@@ -115,8 +116,8 @@ func (p *Plugin) filtersResources() bool {
 	return false
 }
 
-// besideReserved is insufficient, but for the nodes whose room is enough by a decision, and
-// reserved for others.
+// besideReserved returns the message of insufficient. Nodes that have enough room according to the
+// decision, but whose room is reserved for other pods, are listed apart.
 func besideReserved(nodes map[string]int, d *core.Decision) string {
 	reserved := 0
 	for _, out := range d.NodesOut {
@@ -134,7 +135,8 @@ func besideReserved(nodes map[string]int, d *core.Decision) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d node(s) %s, %s", reserved, core.ReservedRoom, insufficient(nodes)), ", ")
 }
 
-// insufficient says what nodes are short of, in the words of the filter that would have said so.
+// insufficient returns a message that says which resources nodes lack, in the words of the resource
+// filter.
 func insufficient(nodes map[string]int) string {
 	reasons := make([]string, 0, len(nodes))
 	for resource, n := range nodes {

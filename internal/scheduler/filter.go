@@ -16,28 +16,29 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// seekerKey is where a cycle keeps what Filter has to know of its pod.
+// seekerKey is the key of a cycle's seeker in the cycle state.
 const seekerKey fwk.StateKey = Name + "/seeker"
 
-// seeker is the pod of a cycle as Filter sees it.
+// seeker holds the facts about the pod of a cycle that Filter needs.
 type seeker struct {
-	// confined is the node that the plan has for the pod, or "".
+	// confined is the planned node of the pod, or "".
 	confined string
-	// apart is true for a pod that is not to go where others are promised room that claim devices or local volumes.
+	// apart is true for a pod that must avoid nodes with reservations for pods that claim devices
+	// or local volumes.
 	apart bool
-	// kept is the room that is kept from the pod for lost members of gangs.
+	// kept is the room for lost members of gangs that the pod must not use.
 	kept []*reservation.Reservation
 	workload.Standing
 	request fwk.Resource
-	// ignored are the resources of the request that the profile's filter leaves to others, and delegated those that it leaves to
-	// DynamicResources on nodes without them.
+	// ignored are the requested resources that the profile's resource filter does not check.
+	// delegated are the resources that it leaves to DynamicResources on nodes without them.
 	ignored, delegated sets.Set[corev1.ResourceName]
 }
 
-// Clone is part of fwk.StateData; a seeker is never changed.
+// Clone is part of fwk.StateData. It returns the same seeker, because a seeker never changes.
 func (s *seeker) Clone() fwk.StateData { return s }
 
-// seek prepares Filter for a cycle of a pod that may go anywhere, but for what is said of it.
+// seek prepares Filter for a cycle of a pod. The options restrict the nodes that the pod may use.
 func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker)) *fwk.Status {
 	pi, err := framework.NewPodInfo(pod)
 	if err != nil {
@@ -54,13 +55,13 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker
 // onlyOn confines a pod to the planned node.
 func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = node } }
 
-// apart keeps a pod away from those that are promised room and claim devices or local volumes.
+// apart makes a pod avoid nodes with reservations for pods that claim devices or local volumes.
 func apart(s *seeker) { s.apart = true }
 
-// beside keeps a pod out of room that is kept for lost members of gangs.
+// beside makes a pod avoid the room that is kept for lost members of gangs.
 func beside(kept []*reservation.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
-// wasKeptOut reports whether room was kept from the pod of a cycle for lost members of gangs.
+// wasKeptOut reports whether some room was kept from the pod of a cycle for lost members of gangs.
 func wasKeptOut(state fwk.CycleState) bool {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -70,7 +71,8 @@ func wasKeptOut(state fwk.CycleState) bool {
 	return ok && len(s.kept) > 0
 }
 
-// seekerOf is a pod as Filter sees it, in a profile that counts these resources.
+// seekerOf returns the seeker for a pod. resources says which resources the profile's filter
+// checks.
 func seekerOf(pod fwk.PodInfo, standing workload.Standing, resources snapshot.ResourceFilter) *seeker {
 	s := &seeker{
 		Standing: standing, request: pod.CalculateResource().Resource,
@@ -87,7 +89,7 @@ func seekerOf(pod fwk.PodInfo, standing workload.Standing, resources snapshot.Re
 	return s
 }
 
-// confinedTo is the node that the plan has for the pod of a cycle, or "".
+// confinedTo returns the planned node for the pod of a cycle, or "".
 func confinedTo(state fwk.CycleState) string {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -99,8 +101,8 @@ func confinedTo(state fwk.CycleState) string {
 	return ""
 }
 
-// Filter keeps reserved room from pods that do not stand above the pods that it is kept for, and holds members to the
-// plan even where the framework prefers a node that they were nominated to earlier.
+// Filter keeps reserved room from pods that must respect the reservation. It also confines members
+// to their planned nodes, even if the framework prefers a node from an earlier nomination.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -129,8 +131,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// heldFrom are the reservations on a node that a pod of that standing has to respect. Its own, and those of pods that the
-// NodeInfo counts already, are left out.
+// heldFrom returns the reservations on a node that a pod of the given standing must respect. It
+// omits the pod's own reservation, and reservations of pods that the NodeInfo counts already.
 func heldFrom(reserved []*reservation.Reservation, node fwk.NodeInfo, from workload.Standing, own types.UID) []*reservation.Reservation {
 	var held []*reservation.Reservation
 	for _, r := range reserved {
@@ -141,8 +143,8 @@ func heldFrom(reserved []*reservation.Reservation, node fwk.NodeInfo, from workl
 	return held
 }
 
-// fitsBeside reports whether a node has room for the request beside reservations. As with NodeResourcesFit, only what
-// it asks for counts.
+// fitsBeside reports whether a node has room for the pod beside reservations. As in
+// NodeResourcesFit, only the resources that the pod requests count.
 func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*reservation.Reservation) bool {
 	request := s.request
 	room, used := node.GetAllocatable(), node.GetRequested()

@@ -14,13 +14,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// informerOfFinished is an informer of the members that have finished, which the scheduler's own informer leaves out: those
-// that have succeeded count towards minCount. It runs from the call of start until ctx is done.
+// informerOfFinished returns an informer for finished members of groups. The scheduler's own
+// informer leaves them out, but members that succeeded count towards minCount. Call start to run
+// the informer until ctx is done.
 func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.SharedIndexInformer, start func(ctx context.Context)) {
 	derived := in.emptyRoster().derived
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			// Nothing selects by spec.schedulingGroup, or by what pods belong to.
+			// No selector matches spec.schedulingGroup, or the owners of pods.
 			if !in.SchedulingGroups && in.Derived == nil {
 				o.LabelSelector = v1alpha1.LabelPodGroup
 			}
@@ -31,11 +32,13 @@ func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.Sha
 	return factory.Core().V1().Pods().Informer(), func(ctx context.Context) { factory.Start(ctx.Done()) }
 }
 
-// watchFinished follows the members that have finished. The result reports whether the hub has heard of all that had at the start.
+// watchFinished registers the handlers for finished members. The returned function reports whether
+// the handlers have seen all initial members.
 func (h *Hub) watchFinished() (cache.InformerSynced, error) {
 	handler, err := h.finished.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: h.memberFinished,
-		// Of a pod that is made anew under its name and finishes, all while the watch is interrupted, informers tell as of a change.
+		// While a watch is interrupted, a pod may be created again under its name and finish.
+		// Informers report that as an update.
 		UpdateFunc: func(before, now any) {
 			was, ok := before.(*corev1.Pod)
 			if is, known := now.(*corev1.Pod); ok && known && was.UID != is.UID {
@@ -51,7 +54,8 @@ func (h *Hub) watchFinished() (cache.InformerSynced, error) {
 	return handler.HasSynced, nil
 }
 
-// onlyOutcome keeps of a finished pod what is asked about it: of one without a group, nothing but its name.
+// onlyOutcome reduces a finished pod to the fields that are read. For a pod without a group, only
+// its name, UID and version remain.
 func onlyOutcome(obj any, derived gang.Derived) any {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -83,7 +87,8 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 	return out
 }
 
-// memberFinished looks again at a gang that may have been short of members.
+// memberFinished handles a finished member of a group. Its gang may have lacked members, so the
+// gang is reviewed.
 func (h *Hub) memberFinished(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -98,7 +103,7 @@ func (h *Hub) memberFinished(obj any) {
 	h.regroup(key)
 	h.tellGroupState(key)
 	h.review(key)
-	// Its members may have come before this was known, and have been held back for want of it.
+	// Other members may have come before this one was known, and may be gated because of that.
 	if h.registry.Idle(key) || isGateReason(h.registry.Verdict(key).Reason) {
 		h.wakeSoon(key)
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// GateName is the name under which Reprieve holds pods back before the queue.
+// GateName is the name of Reprieve's PreEnqueue plugin, which gates pods.
 const GateName = "ReprieveGate"
 
-// Gate is the PreEnqueue plugin of one profile that has [Plugin]. It is a plugin of its own because of what the queue asks
-// those that it has gated at each event: whether the plugin that holds them back cares for it. What ends a hold of the gate,
-// the [Hub] follows by itself, so it cares for nothing but the pod. As a part of Plugin, which cares for every pod that is
-// deleted, each of thousands that wait for their turn would be looked at for each of thousands of victims.
+// Gate is the PreEnqueue plugin of a profile that has [Plugin]. At each event, the queue asks the
+// plugin that gates a pod whether it cares for the event. Gate cares only for changes of the pod
+// itself: handlers of the informers and the main loop retry gated pods after other changes. Plugin
+// cares for every deleted pod. As part of Plugin, the gate would check thousands of gated pods for
+// each of thousands of victims.
 type Gate struct{ hub *Hub }
 
 var (
@@ -29,8 +30,8 @@ var (
 	_ fwk.EnqueueExtensions = (*Gate)(nil)
 )
 
-// AddGate has each profile with [Plugin] use [Gate], so that no configuration has to name it. Call it on a configuration that is
-// known to be sound, before the scheduler is made.
+// AddGate adds [Gate] to each profile with [Plugin], so that no configuration needs to name it.
+// Call it on a valid configuration, before the scheduler is made.
 func AddGate(profiles []config.KubeSchedulerProfile) {
 	for i := range profiles {
 		plugins := profiles[i].Plugins
@@ -41,7 +42,7 @@ func AddGate(profiles []config.KubeSchedulerProfile) {
 			return func(p config.Plugin) bool { return p.Name == name }
 		}
 		ours := slices.ContainsFunc(slices.Concat(plugins.MultiPoint.Enabled, plugins.PostFilter.Enabled), named(Name))
-		// Plugin has been at this point itself, so there are configurations that name it here.
+		// Plugin used to implement this extension point, so some configurations name it here.
 		plugins.PreEnqueue.Enabled = slices.DeleteFunc(plugins.PreEnqueue.Enabled, named(Name))
 		if ours && !slices.ContainsFunc(plugins.PreEnqueue.Enabled, named(GateName)) {
 			plugins.PreEnqueue.Enabled = append(plugins.PreEnqueue.Enabled, config.Plugin{Name: GateName})
@@ -52,7 +53,8 @@ func AddGate(profiles []config.KubeSchedulerProfile) {
 // Name returns the plugin's name.
 func (*Gate) Name() string { return GateName }
 
-// EventsToRegister names updates of the pod itself, which may join or leave a group, or change what the gang asks for.
+// EventsToRegister returns updates of the pod itself. They may change its group, or the requests of
+// its gang.
 func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{
@@ -69,9 +71,9 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}}, nil
 }
 
-// PreEnqueue gates pods that there is no point in trying: members whose PodGroup or gang is not complete,
-// members that another one plans for, and preemptors for which room is being made. The queue calls it under
-// its own lock, so nothing here may call the queue.
+// PreEnqueue gates pods that cannot be scheduled now. These are members whose PodGroup or gang is
+// incomplete, members that another member plans for, and preemptors whose evictions are under way.
+// The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue.
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status { return g.hub.gatePod(pod) }
 
 func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
@@ -106,10 +108,11 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	if !g.IsGang() {
 		return h.gateSingle(pod)
 	}
-	// Before its group was a gang, it may have stood in line by itself.
+	// The pod may have been queued by itself before its group became a gang.
 	h.waits.LeaveTurns(podKey(pod))
 	if !h.entersQueue(pod) {
-		// It is held back whatever is said here; leadership is for members that can go.
+		// Another plugin gates the pod in any case. Only a member that can enter the queue may
+		// lead.
 		return nil
 	}
 	if h.waits.StopForEviction(gangKey(key)) {
@@ -120,7 +123,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	}
 	a := h.registry.Admit(key, pod.UID, h.canLead(&members))
 	if a == gang.AdmitLeader && h.hasLeft(gangKey(key)) {
-		// It has been forgotten already, and would not be again.
+		// The gang's record was dropped before this, and no other event would drop it again.
 		h.registry.Drop(key)
 	}
 	if a == gang.AdmitPlanned || a == gang.AdmitLeader {
@@ -129,7 +132,8 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	return gated(string(a))
 }
 
-// cannotCome says why a group that a pod is a member of cannot be placed. Others need not wait for it.
+// cannotCome records why the group of a pod is blocked. The group and the pod are queued no more,
+// so that other workloads need not wait for them.
 func (h *Hub) cannotCome(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
 	h.registry.SetVerdict(key, verdict)
 	h.waits.LeaveTurns(gangKey(key))
@@ -150,13 +154,14 @@ func (h *Hub) gateSingle(pod *corev1.Pod) *fwk.Status {
 }
 
 const (
-	// holdForTurn is why work of a queue is not tried yet.
+	// holdForTurn is the message for queued work.
 	holdForTurn = "other work of the queues comes first"
-	// holdForEviction is why a preemptor is not tried while its victims are being told to go.
+	// holdForEviction is the message for a preemptor whose evictions are under way.
 	holdForEviction = "room is being made for it"
 )
 
-// gate looks at a group and its members as they are now, and has it wait for its queue where that has something against it.
+// gate returns a group, its current members, and why they are blocked. If the group's queue blocks
+// it, the group waits for the end of that.
 func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
 	members := h.members(key)
 	g, verdict := h.lacks(key, &members)
@@ -172,7 +177,7 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	return g, members, verdict
 }
 
-// lacks looks at a group as it is now, and says what keeps its members from being tried, but for what their queue does.
+// lacks returns a group, and why its members are blocked now. It does not check the queue.
 func (h *Hub) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
 	g, ok := h.groups.Group(key)
 	if !ok {
@@ -188,7 +193,8 @@ func (h *Hub) lacks(key types.NamespacedName, members *gang.Members) (*gang.Grou
 	return g, verdict
 }
 
-// canLead tells which members are able to plan for the others.
+// canLead returns a function that reports whether a member can enter the queue, and so plan for the
+// gang.
 func (h *Hub) canLead(members *gang.Members) func(types.UID) bool {
 	return func(uid types.UID) bool {
 		for _, pod := range members.Pending {
@@ -200,12 +206,13 @@ func (h *Hub) canLead(members *gang.Members) func(types.UID) bool {
 	}
 }
 
-// gated keeps a pod out of the active queue until an event or an Activate.
+// gated returns a status that keeps a pod out of the active queue until an event or a call of
+// Activate.
 func gated(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 }
 
-// speaks reports whether it is this pod that is tried again on behalf of itself or its gang.
+// speaks reports whether this pod is the one to retry for itself or its gang.
 func (h *Hub) speaks(pod *corev1.Pod) bool {
 	if h.board.Used() && h.waits.Holds(h.keyOf(pod)) {
 		return false
@@ -218,7 +225,8 @@ func (h *Hub) speaks(pod *corev1.Pod) bool {
 	return leader == "" || leader == pod.UID
 }
 
-// updated has the gang planned again when one of its members has changed. It reports whether this pod is to be tried again.
+// updated handles an update of a gated pod. It reports whether to retry this pod. If the updated
+// pod does not speak for its gang, updated schedules a retry of the gang.
 func (h *Hub) updated(pod *corev1.Pod, newObj any) bool {
 	if h.speaks(pod) {
 		return true

@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// group returns the group of a pod, or nil where it has none or the group does not exist.
+// group returns the group of a pod, or nil if the pod has none or the group does not exist.
 func (r *roster) group(pod *corev1.Pod) *gang.Group {
 	key, ok := r.groupOf(pod)
 	if !ok {
@@ -22,7 +22,7 @@ func (r *roster) group(pod *corev1.Pod) *gang.Group {
 	return g
 }
 
-// groupKeyOf names the group of a pod; it is empty for none.
+// groupKeyOf returns the key of a pod's group; it is empty if the pod has none.
 func (r *roster) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
 	if key, ok := r.groupOf(pod); ok {
 		return key
@@ -43,7 +43,8 @@ func reconciled(before, after *corev1.Pod) bool {
 	return gang.Contradiction(before) != (gang.Verdict{}) && gang.Contradiction(after) == (gang.Verdict{})
 }
 
-// priorityOf is the priority that counts for a pod: its group's, where that is resolved, else its own.
+// priorityOf returns the effective priority of a pod: the resolved priority of its group, or else
+// its own.
 func (r *roster) priorityOf(pod *corev1.Pod) int32 {
 	if g := r.group(pod); g != nil && g.Priority != nil {
 		return *g.Priority
@@ -51,10 +52,10 @@ func (r *roster) priorityOf(pod *corev1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
-// PriorityOf is the priority that counts for a pod. Any goroutine may call it.
+// PriorityOf returns the effective priority of a pod. Any goroutine may call it.
 func (r *roster) PriorityOf(pod *corev1.Pod) int32 { return r.priorityOf(pod) }
 
-// lowestPriority is the lowest of the pods' own priorities; 0 where there are none.
+// lowestPriority returns the lowest of the pods' own priorities; 0 without pods.
 func lowestPriority(pods ...*corev1.Pod) int32 {
 	if len(pods) == 0 {
 		return 0
@@ -66,7 +67,7 @@ func lowestPriority(pods ...*corev1.Pod) int32 {
 	return lowest
 }
 
-// isGateReason tells the reasons for which members are not considered at all from those of planning.
+// isGateReason reports whether a reason is a cause that blocks members before planning.
 func isGateReason(reason string) bool {
 	switch reason {
 	case gang.ReasonPodGroupNotFound, gang.ReasonPodGroupNotMade, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonPriorityAbovePods, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,

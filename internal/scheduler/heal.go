@@ -28,13 +28,13 @@ const keptDelay = 200 * time.Millisecond
 type healing struct {
 	group    *gang.Group
 	standing workload.Standing
-	// lost are pods that stand for the missing members: first pending members, then copies of a
+	// lost are pods that represent the missing members: first pending members, then copies of a
 	// member with a node.
 	lost []*corev1.Pod
 }
 
-// isKeptFrom reports whether the gang's room is kept from a workload: not from one of a higher
-// priority, nor from one of another queue. Turns decide between queues.
+// isKeptFrom reports whether a workload must respect the gang's room. A workload of a higher
+// priority or of another queue need not. Turns decide between queues.
 func (one *healing) isKeptFrom(from workload.Standing) bool {
 	otherQueue := one.standing.Queue != "" && from.Queue != "" && one.standing.Queue != from.Queue
 	return one.standing.Priority >= from.Priority && !otherQueue
@@ -75,7 +75,7 @@ func (h *Hub) healing() []healing {
 	return out
 }
 
-// lostOf returns pods that stand for a number of missing members of a gang.
+// lostOf returns pods that represent a number of missing members of a gang.
 func (h *Hub) lostOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
 	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(pod.UID) })
 	gang.SortByAge(waiting)
@@ -104,13 +104,13 @@ func (h *Hub) lostOf(g *gang.Group, members *gang.Members, missing int) []*corev
 	return out
 }
 
-// copyOf returns a pod with the requests and constraints of a member. It stands for a lost member
-// that nobody has replaced yet.
+// copyOf returns a pod with the requests and constraints of a member. It represents a lost member
+// that has no replacement yet.
 func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 	out := member.DeepCopy()
 	out.Name, out.UID = fmt.Sprintf("%s-lost-%d", g.Key.Name, i), types.UID(fmt.Sprintf("%s/lost-%d", g.UID, i))
 	out.Spec.NodeName, out.Status = "", corev1.PodStatus{}
-	// These are the member's own.
+	// Volumes and claims belong to the member itself.
 	out.Spec.Volumes, out.Spec.ResourceClaims = nil, nil
 	return out
 }
@@ -175,12 +175,12 @@ type keeping struct {
 	asks  *seeker
 	pod   *corev1.Pod
 	infos []fwk.NodeInfo
-	// later are the nodes with pods that are leaving, without these; nil until they are asked for.
+	// later are the nodes with terminating pods, without these pods; nil until they are needed.
 	later []fwk.NodeInfo
 	kept  []*reservation.Reservation
 }
 
-// keep keeps room for a lost member on a node with room. If there is none, it takes a node with
+// keep keeps room for a lost member on a node with room. If there is none, it uses a node that has
 // room after its terminating pods are gone. It keeps no room if no node is suitable.
 func (k *keeping) keep(lost *corev1.Pod, standing workload.Standing) error {
 	pi, err := framework.NewPodInfo(lost)
@@ -220,8 +220,8 @@ func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, infos []fwk.Nod
 	return hindered
 }
 
-// leaving returns the nodes with pods that are leaving, without these. Nodes with a pod that should
-// have gone long ago are left out.
+// leaving returns the nodes with terminating pods, without these pods. It omits nodes with an
+// overdue pod.
 func (k *keeping) leaving() []fwk.NodeInfo {
 	if k.later != nil {
 		return k.later

@@ -7,19 +7,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// wakeHeld tries gangs again that the gate holds back for what is over. Their members hear of no events (see [Gate]), and what changes
-// a gang wakes it at once; this is for changes that come by several ways at a time, of which the last one seen is not the one that
-// matters: a member that leads, and is held back itself when others come, or gets its node from somewhere else.
+// wakeHeld retries gangs that are still gated although their cause has ended. Their members get no
+// events (see [Gate]), and most changes of a gang retry it at once. Some changes arrive in several
+// pieces, and the last piece seen may not be the decisive piece. For example, a leader may be gated
+// itself when others come, or may get its node from another scheduler.
 func (h *Hub) wakeHeld() {
 	moved := h.moved.Swap(false)
 	for key, reason := range h.registry.Judged() {
 		if (moved || isGateReason(reason)) && h.hasLeft(gangKey(key)) {
-			// It was judged while its last member went.
+			// The gang got its verdict while its last member was deleted.
 			h.dropGang(key)
 			continue
 		}
 		if !isGateReason(reason) || h.waits.Holds(gangKey(key)) {
-			// What waits for its turn is through the gate, and says otherwise only until it has had it.
+			// A queued gang has passed the gate. Its verdict may be outdated until its turn is
+			// over.
 			continue
 		}
 		if _, members, verdict := h.gate(key); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
@@ -36,8 +38,9 @@ func (h *Hub) wakeHeld() {
 	}
 }
 
-// heldBack says why nothing of a workload can be tried, and nothing that it has been promised be used; "" where something can. For most
-// reasons no event comes, so the main loop, which ends promises, and the evictions ask again and again. A gang that is on its way to its nodes goes on.
+// heldBack returns why a workload is blocked, so that its reservations are of no use; "" if it is
+// not blocked. Most causes come without an event, so the main loop and the evictions poll. A gang
+// with planned members is not blocked.
 func (h *Hub) heldBack(key workload.Key) string {
 	if !key.Gang {
 		pod, ok := h.podOf(key)
@@ -54,7 +57,7 @@ func (h *Hub) heldBack(key workload.Key) string {
 	return h.gangHeldBack(key, &members, verdict)
 }
 
-// gangHeldBack is heldBack for a gang of which it is known who its members are, and what it lacks.
+// gangHeldBack is heldBack for a gang with known members, and with the known result of lacks.
 func (h *Hub) gangHeldBack(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
 	switch {
 	case h.registry.Planned(nameOf(key)) > 0:
@@ -73,8 +76,8 @@ func (h *Hub) gangHeldBack(key workload.Key, members *gang.Members, lacks gang.V
 	return why
 }
 
-// KeptOut says why none of the members of a gang that wait can come forward, as other plugins hold back all of them; "" where one can, or
-// none waits. Any goroutine may call it.
+// KeptOut returns why other plugins gate all waiting members of a gang; "" if one member can come,
+// or none waits. Any goroutine may call it.
 func (h *Hub) KeptOut(members *gang.Members) string {
 	var first keptOutMember
 	for _, pod := range members.Pending {
@@ -87,7 +90,8 @@ func (h *Hub) KeptOut(members *gang.Members) string {
 	return first.String()
 }
 
-// keptOutMember is the first by name of the members that are kept out: it is said of the same one each time.
+// keptOutMember is the blocked member whose name sorts first, so that messages always name the same
+// member.
 type keptOutMember struct{ name, why string }
 
 func (m *keptOutMember) see(name, why string) {
@@ -96,7 +100,7 @@ func (m *keptOutMember) see(name, why string) {
 	}
 }
 
-// String is empty where none is kept out.
+// String returns "" if no member is blocked.
 func (m *keptOutMember) String() string {
 	if m.name == "" {
 		return ""
@@ -104,7 +108,8 @@ func (m *keptOutMember) String() string {
 	return "member " + m.name + ": " + m.why
 }
 
-// isHeldBack reports whether a pod cannot be tried because of what it belongs to, or what that lacks.
+// isHeldBack reports whether a pod is blocked because of its group or its object. It does not check
+// queues and other plugins.
 func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
 	if h.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
 		return true
@@ -114,7 +119,7 @@ func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
 		return false
 	}
 	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
-		// Members make no difference, and there may be many.
+		// The verdict does not depend on the members, and there may be many.
 		return gang.Gate(key, g, nil) != gang.Verdict{}
 	}
 	members := h.members(key)

@@ -27,65 +27,72 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Hub is what the plugins of all profiles in one scheduler share: it hears of pods, groups, queues and nodes, and has workloads try
-// again. What it goes by stands in layers, each of which sees those below it only: roster, occupancy, books. [Plugins] makes it.
+// Hub is the state that the plugins of all profiles of a scheduler share. It follows pods, groups,
+// queues and nodes, and retries workloads. [Plugins] makes it. The package documentation describes
+// its layers.
 type Hub struct {
 	*books
 	evictor Evictor
-	// handle is the framework of the first profile. Waiting pods, nominations and the queue are the same for the handles
-	// of all profiles.
+	// handle is the framework of the first profile. Waiting pods, nominations and the queue are the
+	// same for the handles of all profiles.
 	handle framework.Framework
-	// moved is true where pods have left their nodes, or got one, since gangs without a leader were looked at.
+	// moved is true if pods have left their nodes or got one since the last check of gangs without
+	// a leader.
 	moved atomic.Bool
-	// told report whether the hub has heard of all pods, finished ones too, of all nodes and of all tenants that there were at the start.
+	// told reports whether the handlers have seen all initial pods, finished pods, nodes and
+	// tenants.
 	told []cache.InformerSynced
 
-	// cluster is the core's picture of the cluster, and tolerations are those of PriorityClasses in it.
+	// cluster is the cached snapshot of the cluster, and tolerations are the tolerations of its
+	// PriorityClasses.
 	cluster     *snapshot.Cache
 	tolerations *snapshot.ClassTolerations
-	// waits has which workload waits for what, and whose turn it is.
+	// waits holds the causes of waiting workloads, and the order of turns.
 	waits *admission.List
-	// judgeNext is when the main loop judges again whether there is plenty of room, at the earliest.
+	// judgeNext is the earliest time of the next check whether there is room for all queued work.
 	judgeNext time.Time
-	// nominees are all pods that the API says are nominated.
+	// nominees are all pods with a nomination in the API.
 	nominees reservation.Nominees
-	// unbound has the preemptions that did not end in a binding.
+	// unbound holds the preemptions that did not end in a binding.
 	unbound admission.Unbound
 	// driversChanged has a token when the main loop must check the blocked drivers.
 	driversChanged chan struct{}
-	// doubted are nodes that may not be able to fulfill what is reserved there.
+	// doubted are nodes that may not be able to fulfill their reservations.
 	doubted *doubts
-	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
+	// runs holds the times since when groups are whole. outcomes holds ended members whose result
+	// is not known yet.
 	runs *gang.Runs
 	// stale are the gangs that have lacked members for too long.
 	stale staleGangs
-	// kept has the gangs that had room kept from other work.
+	// kept holds the gangs that had room kept from other work.
 	kept     keptRooms
 	outcomes outcomes
-	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.
+	// executions counts the orders without an outcome, and wanted caches which orders are still
+	// wanted.
 	executions executions
 	wanted     wants
-	// terms are what groups say of how far their members are protected.
+	// terms holds the minCount of each gang, which protects members.
 	terms terms
-	// refused has what the API server refuses to have deleted.
+	// refused holds the pods whose deletion the API server rejects.
 	refused *eviction.Refusals
 
-	// telling has pods say what keeps them.
+	// telling reports to pods why they wait.
 	telling *teller
-	// decisions has a record of decisions.
+	// decisions records decisions.
 	decisions DecisionLog
-	// witness writes down what they go by.
+	// witness records the inputs of decisions.
 	witness Witness
-	// finished are the members that have finished.
+	// finished is the informer for finished members of groups.
 	finished cache.SharedIndexInformer
-	// leads is set once this process schedules.
+	// leads is true once this process schedules.
 	leads atomic.Bool
 
 	clock   clock.WithTicker
 	metrics *metrics.Metrics
 }
 
-// newHub makes the Hub of a scheduler, which follows pods, nodes and classes until ctx is done.
+// newHub returns the shared state of a scheduler, which follows pods, nodes and classes until ctx
+// is done.
 func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, error) {
 	finished, startFinished := in.informerOfFinished(handle)
 	r, err := in.rosterOf(handle.SharedInformerFactory(), finished)
@@ -107,8 +114,8 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 	return h, nil
 }
 
-// assemble makes a Hub that nothing has told of anything yet. The handle and what has finished may be nil for one that only keeps
-// what it is told.
+// assemble returns the shared state without any data. handle and finished may be nil if it only
+// records changes and schedules nothing.
 func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache.SharedIndexInformer) *Hub {
 	h := &Hub{
 		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry}, board: queue.NewBoard(), dips: newDips(dipTime)},
@@ -149,7 +156,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 	return h
 }
 
-// follow has the informers tell the Hub of what comes, changes and goes.
+// follow registers the handlers with the informers.
 func (h *Hub) follow(factory informers.SharedInformerFactory) error {
 	toldOfPods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.podAdded,
@@ -179,56 +186,58 @@ func (h *Hub) follow(factory informers.SharedInformerFactory) error {
 	return nil
 }
 
-// WaitForSync waits until the hub has heard of all that there was when it began: before that, the books of the queues say
-// that less runs than does, and groups lack the members that have finished. It reports false when ctx ends first, or the
-// informers are never started.
+// WaitForSync waits until the handlers have seen all initial objects. Before that, the quota ledger
+// reports too little usage, and groups lack their finished members. It returns false if ctx ends
+// first, or if the informers are never started.
 func (h *Hub) WaitForSync(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), h.told...)
 }
 
-// HasSynced reports whether the hub has heard of all that there was when it began. Any goroutine may call it.
+// HasSynced reports whether the handlers have seen all initial objects. Any goroutine may call it.
 func (h *Hub) HasSynced() bool {
 	return len(h.told) > 0 && !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
 }
 
-// Runs says since when groups are whole.
+// Runs returns the times since when groups are whole.
 func (h *Hub) Runs() *gang.Runs { return h.runs }
 
-// isEvictingFor reports whether room is being made for a pod by itself.
+// isEvictingFor reports whether an eviction is under way for a single pod.
 func (h *Hub) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
 
-// backOff says for how long to hold a preemptor back after an eviction: not at all the first time that it fails, then
-// longer and longer if it keeps failing (missing permissions, say). One that was not wanted any more has not failed.
+// backOff returns how long a preemptor backs off after an eviction. After the first failure it does
+// not back off. Further failures, for example because of missing permissions, double the delay. An
+// order that is not wanted any more has not failed.
 func (h *Hub) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
 	switch {
 	case outcome.Err == nil:
 		h.waits.Succeeded(pre.key)
 		return 0
 	case outcome.Unwanted || !h.remains(pre):
-		// What is remembered of one that has left would never be forgotten.
+		// No later event would drop the record of a preemptor that is gone.
 		return 0
 	}
 	if outcome.Refused {
-		// That does no harm, and another decision comes out otherwise.
+		// A rejected deletion does no harm, and the next decision avoids the pod.
 		return retry.InitialBackoff.Duration
 	}
 	delay := h.waits.Failed(pre.key, admission.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 	if !h.remains(pre) {
-		// It has left, and been forgotten, meanwhile.
+		// The preemptor was deleted meanwhile, and its record was dropped before this.
 		h.waits.Succeeded(pre.key)
 		return 0
 	}
 	return delay
 }
 
-// wake has a workload try again at once, because something has changed for it. Below it, tryAgain leaves its backing off as
-// it is, wakeGroup and wakeGang find the pods that are to go, and activate moves them.
+// wake retries a workload at once because something has changed for it, and ends its back off. It
+// calls tryAgain, which keeps the back off. tryAgain calls wakeGroup and wakeGang, which choose the
+// pods, and activate, which moves them.
 func (h *Hub) wake(key workload.Key) {
 	h.waits.Rouse(key)
 	h.tryAgain(key)
 }
 
-// tryAgain has workloads try again; one whose turn came to nothing waits for another one first.
+// tryAgain retries workloads. A workload whose turn failed waits for another turn first.
 func (h *Hub) tryAgain(keys ...workload.Key) {
 	for _, key := range keys {
 		if key.Gang {
@@ -239,7 +248,7 @@ func (h *Hub) tryAgain(keys ...workload.Key) {
 	}
 }
 
-// ended wakes the workloads that waited for something which has ended.
+// ended retries the workloads that waited for a cause that has ended.
 func (h *Hub) ended(c admission.Cause) {
 	for _, key := range h.waits.End(c) {
 		logOf(context.Background(), key).V(6).Info("What it waited for has ended", "cause", c)
@@ -247,8 +256,8 @@ func (h *Hub) ended(c admission.Cause) {
 	}
 }
 
-// eased wakes the workloads that wait for the limit of one of some queues, which have less than they had. Work that ends elsewhere is no
-// reason to try all that is at some limit.
+// eased retries workloads at the limit of one of the given queues, whose usage has dropped. It does
+// not retry workloads at the limits of other queues.
 func (h *Hub) eased(limited []string) {
 	if len(limited) == 0 {
 		return
@@ -263,7 +272,7 @@ func (h *Hub) eased(limited []string) {
 	}
 }
 
-// wakeGroup lets the members of a group try again: those of a gang by one of them.
+// wakeGroup retries the members of a group. For a gang, it retries one member.
 func (h *Hub) wakeGroup(key types.NamespacedName) {
 	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
 		h.activate(h.lister.Members(key).Pending...)
@@ -272,8 +281,9 @@ func (h *Hub) wakeGroup(key types.NamespacedName) {
 	h.wakeGang(key)
 }
 
-// wakeGang lets one member come forward to plan for the gang: its leader, or the oldest that can lead. Where enough are
-// through, because fewer are needed or some stay after all, the members go on that wait at Permit.
+// wakeGang retries one member that plans for the gang: its leader, or the oldest member that can
+// lead. If enough members have passed their cycles meanwhile, it also ends the wait of the members
+// at Permit. This happens if fewer are needed, or if some keep running.
 func (h *Hub) wakeGang(key types.NamespacedName) {
 	members := h.members(key)
 	h.letGo(key, &members)
@@ -281,18 +291,19 @@ func (h *Hub) wakeGang(key types.NamespacedName) {
 		h.activate(pod)
 		return
 	}
-	// Other plugins hold all of them back, and it is for these to hear of the events that end it.
+	// Other plugins gate all of them. The queue learns this from the attempt, and then retries the
+	// members at the events of these plugins.
 	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
 }
 
-// letGo has the members of a gang go on that wait at Permit, if those are through that it needs.
+// letGo ends the wait of a gang's members at Permit if enough members have passed their cycles.
 func (h *Hub) letGo(key types.NamespacedName, members *gang.Members) {
 	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(members) >= g.MinCount && !h.registry.Lacks(key) {
 		h.allow(key)
 	}
 }
 
-// wakeNext lets the planned member come forward that goes next.
+// wakeNext retries the planned member whose cycle is next.
 func (h *Hub) wakeNext(key types.NamespacedName) {
 	next := h.registry.Next(key)
 	if next == "" {
@@ -305,13 +316,13 @@ func (h *Hub) wakeNext(key types.NamespacedName) {
 	case h.entersQueue(pod):
 		h.activate(pod)
 	default:
-		// Those after it would wait for it, and others for their room.
+		// Later members would wait for this one, and other workloads for their room.
 		h.release(key, nil, "another plugin holds member "+pod.Name+" back")
 	}
 }
 
-// spokesman is the member that goes next by the gang's plan, or that plans for the gang, or is to do so next; nil if none
-// can.
+// spokesman returns the member to retry for a gang: the next one of its plan, its leader, or the
+// oldest one that can lead. It returns nil if no member can enter the queue.
 func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1.Pod {
 	leader := cmp.Or(h.registry.Next(key), h.registry.Leader(key))
 	gang.SortByAge(members.Pending)
@@ -330,10 +341,12 @@ func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1
 	return oldest
 }
 
-// entersQueue reports whether nothing but the gate keeps a pod out of the queue. One that is kept out could not plan for its gang.
+// entersQueue reports whether only the gate can keep a pod from the scheduler's queue. Other pods
+// cannot plan for their gang.
 func (h *Hub) entersQueue(pod *corev1.Pod) bool { return h.keptOut(pod) == "" }
 
-// keptOut says which other PreEnqueue plugin holds a pod back, and why, or what else is against it; "" for one that may come.
+// keptOut returns which other PreEnqueue plugin gates a pod, and why, or that the pod's group
+// outranks it; "" if nothing blocks the pod.
 func (h *Hub) keptOut(pod *corev1.Pod) string {
 	for _, pl := range h.profiles.preEnqueue(pod.Spec.SchedulerName) {
 		if pl.Name() == GateName {
@@ -346,14 +359,14 @@ func (h *Hub) keptOut(pod *corev1.Pod) string {
 	return gang.Outranked(h.derived, h.groups, pod).Message
 }
 
-// wakeSoon is wakeGang for changes that come in numbers: a gang's members while they are being created. It
-// may be called under the queue's lock.
+// wakeSoon is wakeGroup for frequent changes, such as the creation of a gang's members: it gathers
+// them for a moment. It may be called under the queue's lock.
 func (h *Hub) wakeSoon(key types.NamespacedName) {
 	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.settleTime(key)))
 }
 
-// activate moves pods to the active queue. It must not be called from PreEnqueue or a queueing hint, which
-// run under the queue's lock.
+// activate moves pods to the active queue. It must not be called from PreEnqueue or a queueing
+// hint, which run under the queue's lock.
 func (h *Hub) activate(pods ...*corev1.Pod) {
 	if len(pods) == 0 {
 		return

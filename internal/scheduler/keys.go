@@ -7,22 +7,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// gangKey is the key of a gang.
+// gangKey returns the key of a gang.
 func gangKey(name types.NamespacedName) workload.Key {
 	return workload.Key{Gang: true, Namespace: name.Namespace, Name: name.Name}
 }
 
-// podKey is the key of a pod that is scheduled by itself.
+// podKey returns the key of a pod that is scheduled by itself.
 func podKey(pod *corev1.Pod) workload.Key {
 	return workload.Key{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
 }
 
-// nameOf is the name of a workload's PodGroup, or of its pod.
+// nameOf returns the name of a workload's PodGroup, or of its pod.
 func nameOf(key workload.Key) types.NamespacedName {
 	return types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
 }
 
-// keyOf is what decisions for a pod are for: its gang, or itself.
+// keyOf returns the key of the workload that a pod belongs to: its gang, or the pod itself.
 func (r *roster) keyOf(pod *corev1.Pod) workload.Key {
 	if g := r.gangOf(pod); g != nil {
 		return gangKey(g.Key)
@@ -30,7 +30,8 @@ func (r *roster) keyOf(pod *corev1.Pod) workload.Key {
 	return podKey(pod)
 }
 
-// standingOf is how a pod stands.
+// standingOf returns the standing of a pod. While its workload backs off from preempting, it has
+// the lowest priority.
 func (b *books) standingOf(pod *corev1.Pod) workload.Standing {
 	standing := workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
 	if b.backsOff(b.keyOf(pod)) {
@@ -39,7 +40,7 @@ func (b *books) standingOf(pod *corev1.Pod) workload.Standing {
 	return standing
 }
 
-// podOf finds the pod of a workload that is one, as the informer has it.
+// podOf returns the pod of a single-pod workload from the informer; false if it is gone.
 func (r *roster) podOf(key workload.Key) (*corev1.Pod, bool) {
 	pod, err := r.pods.Pods(key.Namespace).Get(key.Name)
 	return pod, err == nil && string(pod.UID) == key.UID

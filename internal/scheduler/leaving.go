@@ -16,23 +16,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// leavingPods are the pods that are going to leave although nothing about the pods themselves says so yet: the
-// victims of evictions that are under way, and the members that PodGroups list as disrupted, by whichever
-// process. Planning counts them as gone, and takes none of them again. The zero value is ready to use, and safe
-// for concurrent use.
+// leavingPods holds the pods that will terminate although their objects do not show it yet. These
+// are the victims of evictions under way, and the members that PodGroups list as disrupted, by any
+// process. Planning counts them as gone and does not evict them again. The zero value is ready to
+// use, and safe for concurrent use.
 type leavingPods struct {
 	mu sync.RWMutex
-	// victims are those of evictions of this process, and those that a snapshot still had after they had gone. They were swept last at
-	// that time.
+	// victims are the victims of this process, and deleted pods that a snapshot still had. swept is
+	// the time of the last sweep.
 	victims map[types.UID]*leavingVictim
 	swept   time.Time
-	// listed are the members that PodGroups list, and byGroup the lists. A list speaks of its own namespace only:
-	// the user that writes it need not be allowed more.
+	// listed are the members that PodGroups list, and byGroup are the lists. A list counts only in
+	// its own namespace, because its writer may have no rights in others.
 	listed sets.Set[listedPod]
-	// spared are victims that stay, and may still be listed: what takes that back may be slow, or the news of it.
+	// spared are victims that keep running and may still be listed. The update of the list may be
+	// slow, or may be seen late.
 	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
-	// overdue are those that have been terminating for so long that nothing counts on them to go.
+	// overdue are pods that have been terminating for so long that planning counts them as running.
 	overdue sets.Set[types.UID]
 }
 
@@ -44,21 +45,23 @@ type listedPod struct {
 
 func listedOf(pod *corev1.Pod) listedPod { return listedPod{pod.Namespace, pod.UID} }
 
-// leavingVictim is a pod that evictions take.
+// leavingVictim is a victim of evictions.
 type leavingVictim struct {
 	pod *corev1.Pod
-	// evictions is how many are under way, and over when the last ended that has begun to take it; zero before.
+	// evictions is the number of evictions under way. over is when the last one ended that had
+	// begun with the pod; zero before.
 	evictions int
 	over      time.Time
-	// gone is when it was deleted, zero before.
+	// gone is when the pod was deleted; zero before.
 	gone time.Time
 }
 
-// lag is how long the scheduler's snapshot may at most go on to have a pod that its informer has seen to go, and the informer one of
-// which an eviction has begun.
+// lag is the maximum delay of caches. For so long, the scheduler's snapshot may still have a pod
+// that its informer has seen deleted. The informer may also miss the effect of an eviction for so
+// long.
 const lag = time.Minute
 
-// has reports whether a pod is going to leave.
+// has reports whether a pod will terminate, although its object may not show it.
 func (l *leavingPods) has(pod *corev1.Pod) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -85,14 +88,14 @@ func (l *leavingPods) taken() []types.UID {
 	return slices.Collect(maps.Keys(l.victims))
 }
 
-// listings are what PodGroups list.
+// listings returns the disrupted members that PodGroups list.
 func (l *leavingPods) listings() map[types.NamespacedName][]v1alpha1.DisruptedPod {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return maps.Clone(l.byGroup)
 }
 
-// part moves the pods that are going to leave from one list to the other.
+// part moves the pods that will terminate from pods to leaving.
 func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.Pod) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -124,12 +127,12 @@ func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) takenVictims {
 	return taken
 }
 
-// takenVictims are the victims of one eviction. Of one that was turned back and has had a place since, it is not known any more what
-// this eviction does to it.
+// takenVictims are the victims of one eviction. If a victim was sent back and has a new place, its
+// entry in leavingPods is another one or none.
 type takenVictims map[types.UID]*leavingVictim
 
-// over records that an eviction has ended that has begun to take victims. By now, or soon, the pods say themselves that they go, or
-// the list of their group does.
+// over records the end of an eviction for the victims that it had begun with. By now or soon, the
+// pods or the list of their group show that they terminate.
 func (l *leavingPods) over(taken takenVictims, begun sets.Set[types.UID], now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +144,9 @@ func (l *leavingPods) over(taken takenVictims, begun sets.Set[types.UID], now ti
 	}
 }
 
-// sweep forgets, once in a while, those that have gone for so long that no snapshot has them, and those that evictions have begun to
-// take so long ago that what is known of them is all that there is to know. It returns the latter: some may stay.
+// sweep drops pods that were deleted so long ago that no snapshot has them. It also drops and
+// returns victims whose eviction ended more than lag ago, because the informers are up to date by
+// now. Some of them may keep running. It does nothing if the last sweep was recent.
 func (l *leavingPods) sweep(now time.Time) (over []*corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +174,7 @@ func (l *leavingPods) victim(uid types.UID) *leavingVictim {
 	return l.victims[uid]
 }
 
-// spare records that an eviction does not take those of its victims after all that it has not begun to.
+// spare records that an eviction does not continue with the victims that it has not begun with.
 func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +192,7 @@ func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	}
 }
 
-// gone records that a pod has been deleted, unless it is known.
+// gone records that a pod has been deleted, if it is a victim or listed.
 func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +205,7 @@ func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// goneSince records that any pod has been deleted, and returns since when that is known.
+// goneSince records that a pod has been deleted, and returns when that was seen first.
 func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +216,7 @@ func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
 	return v.gone
 }
 
-// setOverdue records that nothing counts on a pod to go any more.
+// setOverdue records that planning counts a terminating pod as running.
 func (l *leavingPods) setOverdue(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,14 +232,15 @@ func (l *leavingPods) isOverdue(uid types.UID) bool {
 	return l.overdue.Has(uid)
 }
 
-// placed forgets a victim that was turned back and has a place again.
+// placed drops a victim that was sent back and has a place again.
 func (l *leavingPods) placed(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.victims, uid)
 }
 
-// list records which members a PodGroup lists, and returns those that it lists no more.
+// list records the members that a PodGroup lists, and returns the members that it does not list any
+// more.
 func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPod) (dropped []v1alpha1.DisruptedPod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,15 +272,16 @@ func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPo
 	return dropped
 }
 
-// lists reports whether it is known that a PodGroup lists members.
+// lists reports whether a PodGroup lists members.
 func (l *leavingPods) lists(key types.NamespacedName) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return len(l.byGroup[key]) > 0
 }
 
-// members lists those of a group as planning counts them: a pod that is going to leave is terminating, and no member that
-// others can be placed beside. A member that is bound meanwhile counts as placed in any case, by the one or the other.
+// members returns the members of a group as planning counts them. A pod that will terminate counts
+// as terminating, so no member is placed beside it. Reserved is read before the informer, so a
+// member that is bound meanwhile counts as placed in any case.
 func (o *occupancy) members(key types.NamespacedName) gang.Members {
 	reserved := sets.New(o.registry.Reserved(key)...)
 	m := o.lister.Members(key)
@@ -284,8 +290,9 @@ func (o *occupancy) members(key types.NamespacedName) gang.Members {
 	return m
 }
 
-// departureOf says whether a pod goes, as planning counts on it. Its deletion timestamp is the end of its grace period; its
-// node may not answer, or a finalizer hold it.
+// departureOf returns whether planning counts a pod as running, terminating or overdue. The
+// deletion timestamp of a pod is the end of its grace period. A node may not respond, or a
+// finalizer may keep the pod.
 func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
 	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):
@@ -297,7 +304,7 @@ func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
 	}
 }
 
-// departing are the pods on nodes that count as gone for limits, because they are on their way out.
+// departing returns the terminating pods on nodes, which do not count for limits.
 func (b *books) departing() []types.UID {
 	out := sets.New(slices.Concat(b.board.Going(), b.leaving.taken())...)
 	for key, pods := range b.leaving.listings() {
@@ -310,14 +317,14 @@ func (b *books) departing() []types.UID {
 	return slices.DeleteFunc(out.UnsortedList(), b.leaving.isOverdue)
 }
 
-// isLeaving tells which pods count as gone, because they are on their way out.
+// isLeaving reports whether planning counts a pod as gone because it terminates.
 func (o *occupancy) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod) == snapshot.Leaves }
 
-// KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as gone. Any
-// goroutine may call it.
+// KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as
+// gone. Any goroutine may call it.
 func (o *occupancy) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
 
-// disrupted takes over which members a group lists as disrupted.
+// disrupted records the members that a group lists as disrupted.
 func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
 	for _, p := range h.leaving.list(key, pods) {
 		if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
@@ -326,17 +333,17 @@ func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) 
 	}
 }
 
-// sweepLeaving looks again at pods that an eviction has begun to take and that live on, although neither they nor a group's list says
-// any more that they go: a delete that failed for a member of a group that has been deleted since, or a pod that was turned back and
-// has been bound all the same.
+// sweepLeaving checks the victims of evictions that ended some time ago. A victim may keep running
+// although neither the pod nor a group's list shows that it terminates. For example, the deletion
+// of a member failed and its group was deleted, or a pod was sent back and bound all the same.
 func (h *Hub) sweepLeaving() {
 	for _, pod := range h.leaving.sweep(h.clock.Now()) {
 		h.stays(pod)
 	}
 }
 
-// stays has all workloads look again that count on a pod to leave, unless it does, and returns them. The pod may be as a snapshot
-// has it.
+// stays retries all workloads that count on the departure of a pod, and returns them. It does
+// nothing if the pod terminates or is gone. pod may be an older version from a snapshot.
 func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
@@ -348,10 +355,11 @@ func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	for _, key := range misled {
 		h.wake(key)
 	}
-	// Work at a limit counts on what leaves on any node.
+	// Work at a limit counts on pods that terminate on any node.
 	h.eased(h.board.LimitsOn(h.queueOf(now)))
 	if g := h.gangOf(now); g != nil {
-		// Members can be placed beside it, or bound, that could not be beside one that goes.
+		// Members can now be placed or bound beside the pod. They could not beside a terminating
+		// one.
 		h.tellGroupState(g.Key)
 		h.wakeSoon(g.Key)
 	}

@@ -11,14 +11,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// terms are what PodGroups say of how far their members are protected, as last heard: any write of a PodGroup tells of it, and few
-// change that. The zero value is ready to use, and safe for concurrent use.
+// terms holds the minCount of each PodGroup, which protects its members, as last seen. Any write of
+// a PodGroup is an event, and few writes change minCount. The zero value is ready to use, and safe
+// for concurrent use.
 type terms struct {
 	mu       sync.Mutex
 	minCount map[types.NamespacedName]int
 }
 
-// eased takes over what a group says, nil for one that has gone, and reports whether that protects its members less than before.
+// eased records the minCount of a group, or forgets a group that is nil or no gang. It reports
+// whether the group now protects its members less than before.
 func (t *terms) eased(key types.NamespacedName, g *gang.Group) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,14 +36,16 @@ func (t *terms) eased(key types.NamespacedName, g *gang.Group) bool {
 	return known && g.MinCount < before
 }
 
-// lifted has those try again that wait for a protection to end, because one has ended before its time.
+// lifted retries workloads that wait for the end of a protection, because one has ended before its
+// time.
 func (h *Hub) lifted() { h.ended(admission.Protection) }
 
-// runsDelay is how long after a member has begun to run the framework knows of it for certain, as a rule.
+// runsDelay is the time after the start of a member until the framework usually knows that the
+// member runs.
 const runsDelay = 200 * time.Millisecond
 
-// runsOn has those that wait for a protection to end try again where a member of a group has begun to run, of which fewer are needed than
-// run now: what is past minCount is in no min-runtime.
+// runsOn retries workloads that wait for the end of a protection after a member of a group has
+// started. It does so if more members run than the group needs: surplus has no min-runtime.
 func (h *Hub) runsOn(key types.NamespacedName) {
 	if !h.waits.Awaits(admission.Protection) {
 		return
@@ -49,8 +53,8 @@ func (h *Hub) runsOn(key types.NamespacedName) {
 	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || g.Whole || h.running(key) <= g.MinCount {
 		return
 	}
-	// The framework hears of the member from the same informer, and may do so later: what is decided on until then does not see it run, and
-	// nothing else would have it looked at again.
+	// The framework learns of the member from the same informer, possibly later. A decision before
+	// that does not count the member as running, and no other event would cause a retry.
 	soon := h.clock.Now().Add(runsDelay)
 	for _, key := range h.waits.End(admission.Protection) {
 		h.wake(key)
@@ -58,7 +62,7 @@ func (h *Hub) runsOn(key types.NamespacedName) {
 	}
 }
 
-// running counts the members of a group that run, without those that are on their way out.
+// running counts the running members of a group that do not terminate.
 func (o *occupancy) running(key types.NamespacedName) int {
 	running := 0
 	for _, pod := range o.members(key).Assigned {

@@ -8,11 +8,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Log lines are at level 2 where something happens to a workload, at 4 where they say why, and at 6 for each step. A gang
-// stands under the key podGroup, or preemptor where it takes room, and a pod under pod, always as "namespace/name", so that
-// a workload's whole story is found by its name.
+// Log lines have level 2 for events of a workload, level 4 for their reasons, and level 6 for each
+// step. The key of a gang is podGroup, or preemptor if it needs room. The key of a pod is pod. The
+// value is always "namespace/name", so that one search finds all lines about a workload.
 
-// logOf is a logger for what happens to a workload, in a cycle or outside of one.
+// logOf returns a logger for events of a workload, inside or outside of a cycle.
 func logOf(ctx context.Context, key workload.Key) klog.Logger {
 	kind := "pod"
 	if key.Gang {
@@ -21,7 +21,7 @@ func logOf(ctx context.Context, key workload.Key) klog.Logger {
 	return klog.FromContext(ctx).WithValues(kind, klog.KRef(key.Namespace, key.Name))
 }
 
-// happened logs what has happened to a workload, and from level 4 on why.
+// happened logs an event of a workload at level 2, with its reason from level 4 on.
 func happened(logger klog.Logger, what, why string, values ...any) {
 	if logger.V(4).Enabled() {
 		values = append(values, "reason", why)
@@ -29,7 +29,7 @@ func happened(logger klog.Logger, what, why string, values ...any) {
 	logger.V(2).Info(what, values...)
 }
 
-// logOfPreemptor is a logger for what is done for a workload that needs room.
+// logOfPreemptor returns a logger for the actions on behalf of a preemptor.
 func (p *Plugin) logOfPreemptor(ctx context.Context, key workload.Key) klog.Logger {
 	return klog.FromContext(ctx).WithValues("preemptor", klog.KRef(key.Namespace, key.Name), "profile", p.handle.ProfileName())
 }

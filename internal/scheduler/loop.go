@@ -17,31 +17,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Lead has the hub act for a scheduler that leads from now on: it takes over what was promised before, and speaks of pods. One that
-// stands by follows the cluster as well. Call it before the first pod is scheduled, when all pods and groups are known.
+// Lead starts the actions of a scheduler that leads from now on. It takes over the reservations of
+// the previous leader, and begins to report to users. A standby only follows the cluster. Call Lead
+// before the first pod is scheduled, when all pods and groups are known.
 func (h *Hub) Lead() {
 	h.inherit()
 	h.leads.Store(true)
-	// Those that came before have been held back for this moment.
+	// Pods that came before have waited for this moment.
 	h.letThrough(h.clock.Now())
 	for _, key := range h.reserved.Keys() {
-		// It does not wait for its turn.
+		// A workload with reservations waits for no turn.
 		h.wake(key)
 	}
 }
 
-// run drives the waiting list until ctx is done: it tries workloads again whose moment has come, and lets the work of
-// queues through.
+// run is the main loop. Until ctx is done, it retries workloads whose time has come, and admits
+// queued work.
 func (h *Hub) run(ctx context.Context) {
 	ticker := h.clock.NewTicker(admission.Interval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		now := h.clock.Now()
-		// 1. Those that have waited for this moment.
+		// 1. Workloads that waited for this moment.
 		for _, due := range h.waits.Due(now) {
 			switch due.Cause {
 			case admission.Pause, admission.Going:
-				// Changes that come in numbers are no reason to go before others again.
+				// Frequent changes do not end a back off.
 				h.tryAgain(due.Key)
 			case admission.Departure:
 				h.overdue(due.Key)
@@ -49,24 +50,24 @@ func (h *Hub) run(ctx context.Context) {
 				h.retry(due.Key)
 			}
 		}
-		// 2. Nodes on which something has come, or that have less, may not fulfill what is reserved
-		// there.
+		// 2. Nodes with new pods or fewer resources may not fulfill their reservations.
 		h.reviewRooms(now)
-		// 3. Those wait for their turn from now on for which there is not plenty of room any more.
+		// 3. If there is not room for all queued work any more, workloads wait for turns from now
+		// on.
 		lull := h.waits.Lull(now)
 		if h.waits.AnyFree() || !lull && h.waits.CanBegin(now) {
 			h.followPlenty(now)
 		}
-		// 4. The next turns, unless workloads are still arriving that one event has woken.
+		// 4. Begin the next turns, unless workloads of one event are still arriving.
 		if !lull {
 			h.letThrough(now)
 		}
 		// 5. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
-			// 6. Look again at victims that stay. Take back what was promised on nodes that have
-			// been lost meanwhile and to those that others hold back, wake those that nothing holds
-			// back any more and for which shares have changed, and tell the users of those that
-			// wait, for a turn or for room. Check the blocked drivers again.
+			// 6. Check victims that keep running. Release reservations on lost nodes and of blocked
+			// workloads. Retry workloads that are not blocked any more, and workloads whose queue
+			// has a larger share. Check the blocked drivers again. Report to users why their work
+			// waits.
 			h.sweepLeaving()
 			h.takeBackLost()
 			h.outcomes.expire(now)
@@ -85,7 +86,8 @@ func (h *Hub) run(ctx context.Context) {
 	}
 }
 
-// awaitNext returns when the waiting list may have something to say. It reports whether that is because of a tick.
+// awaitNext returns when the main loop must look at the waiting list again. It reports whether a
+// tick was the reason.
 func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
 	var moment <-chan time.Time
 	at, ok := h.waits.NextLook(now)
@@ -111,7 +113,8 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	return false
 }
 
-// retry has a workload try again after it has waited for a moment. What it cannot have any more is taken back first.
+// retry retries a workload after its wait for a moment. It releases reservations that are no longer
+// valid first.
 func (h *Hub) retry(key workload.Key) {
 	if why := h.forfeits(key); why != "" && !h.waits.Evicting(key) {
 		h.takeBack(key, why)
@@ -119,17 +122,19 @@ func (h *Hub) retry(key workload.Key) {
 	h.wake(key)
 }
 
-// shares are the books of the queues as the waiting list reads them.
+// shares is the quota ledger as the waiting list reads it.
 type shares struct {
 	*queue.Standing
-	// reserved is what is promised, by queue, and is no part of the standing. It is added up once, where it is asked for.
+	// reserved returns the reserved amounts by queue, which are not part of the standing. The sum
+	// is computed once, on the first call.
 	reserved func() map[string]queue.Amounts
 	books    *books
 }
 
 var _ admission.Shares = (*shares)(nil)
 
-// Next picks the leaf whose turn it is; see [queue.Standing.Next].
+// Next picks the leaf queue that has the next turn; see [queue.Standing.Next]. underway is the
+// request of admitted work without a node.
 func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.Request) (string, bool) {
 	askers := make([]queue.Asker, len(waiting))
 	for i := range waiting {
@@ -150,17 +155,20 @@ func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.
 	return s.Standing.Next(askers, sums)
 }
 
-// Entitled reports whether a leaf would stay within its fair share; see [queue.Standing.Entitled].
+// Entitled reports whether a leaf queue would stay within its fair share; see
+// [queue.Standing.Entitled].
 func (s *shares) Entitled(w admission.Waiter) bool {
 	return s.Standing.Entitled(askerOf(w))
 }
 
-// HasShare reports whether a leaf is entitled to some of all that is requested; see [queue.Standing.HasShare].
+// HasShare reports whether a leaf queue has a share of every requested resource; see
+// [queue.Standing.HasShare].
 func (s *shares) HasShare(w admission.Waiter) bool {
 	return s.Standing.HasShare(askerOf(w))
 }
 
-// Plenty reports whether there is room for all that waits in a leaf; see [queue.Board.Plenty].
+// Plenty reports whether there is room for all queued work of a leaf queue; see
+// [queue.Board.Plenty].
 func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
 
 // Servable reports whether the nodes and limits could serve a workload; see [queue.Board.Servable].
@@ -186,7 +194,7 @@ func requestOf(amounts queue.Amounts) admission.Request {
 	return out
 }
 
-// shares are how the queues stand now; nil where there are none.
+// shares returns the current state of the queues; nil without queues.
 func (b *books) shares() admission.Shares {
 	if !b.board.Used() {
 		return nil
@@ -205,8 +213,9 @@ func (b *books) shares() admission.Shares {
 
 // letThrough begins the next turns.
 func (h *Hub) letThrough(now time.Time) {
-	// A standby tries nothing: turns that it gives would pass unused, and all that waits would be through when it leads.
-	// The books take time to look at, and this is asked whenever a turn ends.
+	// A standby schedules nothing. Its turns would pass unused, and all queued work would be
+	// admitted when it leads. The ledger is slow to read, and every end of a turn calls this
+	// function.
 	if !h.leads.Load() || !h.waits.CanBegin(now) {
 		return
 	}
@@ -216,7 +225,7 @@ func (h *Hub) letThrough(now time.Time) {
 	}
 }
 
-// easeTurns wakes work whose turn came to nothing and that may fare better since.
+// easeTurns retries work whose turn failed and whose queue has a larger share since.
 func (h *Hub) easeTurns() {
 	if s := h.shares(); s != nil {
 		for _, key := range h.waits.Eased(s) {
@@ -225,7 +234,8 @@ func (h *Hub) easeTurns() {
 	}
 }
 
-// waitsForTurn reports whether a pod has to wait for the turn of its queue. PreEnqueue calls it, under the queue's lock.
+// waitsForTurn reports whether a pod must wait for the turn of its queue. PreEnqueue calls it,
+// under the lock of the scheduler's queue.
 func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	if !h.board.Used() {
 		return false
@@ -233,13 +243,15 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	claim := h.claimOf(pod)
 	name, key := claim.Queue, h.keyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
-		// It may have been in a queue before.
+		// The pod may have been in a queue before.
 		h.waits.LeaveTurns(key)
 		return false
 	}
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
-		// It has room already, which is of no use before it is whole. While it stood in the line, for its surplus, because it was called back
-		// or before this scheduler led, it heard of nothing, and the member that did so for it still leads it.
+		// The workload has some room, which is of no use before the workload is whole, so it needs
+		// no turn. It may have been queued for its surplus, after a recall, or before this
+		// scheduler led. It got no events while it was queued, and the member that was queued still
+		// leads it, so the gang is retried.
 		if h.waits.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
@@ -247,7 +259,7 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 			h.wakeSoon(nameOf(key))
 		}
 		if h.hasLeft(key) {
-			// It has been forgotten already, and would not be again.
+			// The record was dropped before this, and no other event would drop it again.
 			h.waits.Forget(key)
 		}
 		return false
@@ -265,13 +277,13 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		h.waits.Enter(waiter, h.clock.Now())
 	}
 	if h.hasLeft(key) {
-		// It has been forgotten already, and would not be again.
+		// The record was dropped before this, and no other event would drop it again.
 		h.waits.Forget(key)
 	}
 	return !passes
 }
 
-// isPartlyThrough reports whether a gang has members on nodes, and fewer than it needs.
+// isPartlyThrough reports whether a gang has members on nodes, but fewer than it needs.
 func (o *occupancy) isPartlyThrough(key workload.Key) bool {
 	g, ok := o.groups.Group(nameOf(key))
 	if !ok {
@@ -282,7 +294,7 @@ func (o *occupancy) isPartlyThrough(key workload.Key) bool {
 	return through > 0 && through < g.MinCount
 }
 
-// hasLeft reports whether nothing is left of a workload, as far as the informer knows.
+// hasLeft reports whether a workload has no pods in the informer any more.
 func (r *roster) hasLeft(key workload.Key) bool {
 	if key.Gang {
 		members := r.lister.Members(nameOf(key))
@@ -292,11 +304,11 @@ func (r *roster) hasLeft(key workload.Key) bool {
 	return !ok
 }
 
-// waiter is what counts for the turn of a pod, or of the gang that it belongs to.
+// waiter returns the data that decide the turn of a pod or its gang.
 func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
 	if g := o.gangOf(pod); key.Gang && g != nil {
-		// Members that stand for each other are alike enough for an order.
+		// Members of a gang are similar enough for the order of turns.
 		one, members := queue.RequestOf(pod), o.members(g.Key)
 		for range g.MinCount - o.through(&members) - 1 {
 			request.Add(one)
@@ -308,8 +320,8 @@ func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admis
 	}
 }
 
-// tellOfTurns tells the users of work that has waited for its first turn for long. What has had one knows what is in its
-// way.
+// tellOfTurns reports to users of work that has waited long for its first turn. After the first
+// turn, other reports say why the work waits. It also updates the metrics.
 func (t *teller) tellOfTurns() {
 	picked, waiting := t.waits.Untold(t.clock.Now())
 	sum := 0
@@ -322,7 +334,7 @@ func (t *teller) tellOfTurns() {
 	for _, w := range picked {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
 		if w.Key.Gang {
-			// What the gate has said of it is over: it waits behind the gate.
+			// The gang has passed the gate, so the gate's verdict is stale.
 			if v := t.registry.Verdict(nameOf(w.Key)); v == (gang.Verdict{}) || isGateReason(v.Reason) {
 				t.registry.SetVerdict(nameOf(w.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
 			}
@@ -338,7 +350,8 @@ func (t *teller) tellOfTurns() {
 	}
 }
 
-// oldestPromise is for how long the oldest promise could have been taken up: the time in which victims are on their way out is theirs.
+// oldestPromise returns the age of the oldest reservation. The time while its victims terminate
+// does not count.
 func (t *teller) oldestPromise() time.Duration {
 	waiting := sets.New[workload.Key]()
 	for _, key := range t.reserved.Keys() {
