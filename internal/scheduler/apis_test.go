@@ -16,13 +16,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// inSpec has a pod name its group in the spec.
+// inSpec sets the group of a pod in its spec.
 func inSpec(p *corev1.Pod, group string) *corev1.Pod {
 	p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 	return p
 }
 
-// victims are the names of the pods that evictions have been ordered for.
+// victims returns the names of the victims of all orders, sorted.
 func (r *rig) victims() []string {
 	var names []string
 	for _, order := range r.evictor.orders {
@@ -34,7 +34,8 @@ func (r *rig) victims() []string {
 	return names
 }
 
-// TestGangWithoutAPriority stands no higher than the lowest of its members, those that run included.
+// TestGangWithoutAPriority checks that a gang without a priority has the lowest priority of its
+// members, including running members.
 func TestGangWithoutAPriority(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -75,8 +76,8 @@ func TestGangWithoutAPriority(t *testing.T) {
 	}
 }
 
-// TestLowestMemberMayBeReserved: a gang without a priority stands no higher than a member that has its node in the
-// scheduler's memory only.
+// TestLowestMemberMayBeReserved checks that the priority of a gang without one also depends on a
+// member that is only assumed on a node.
 func TestLowestMemberMayBeReserved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -90,8 +91,9 @@ func TestLowestMemberMayBeReserved(t *testing.T) {
 	}
 }
 
-// TestVictimsOfAGroupThatSaysNothing: each by its own priority, and one by one, unless they go together. Then the
-// highest of them counts for all.
+// TestVictimsOfAGroupThatSaysNothing checks groups without a usable priority. Their members are
+// evicted one by one, each by its own priority. If they are evicted together, the highest priority
+// of the members counts for all.
 func TestVictimsOfAGroupThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	const between, above = 5, 10
@@ -124,7 +126,7 @@ func TestVictimsOfAGroupThatSaysNothing(t *testing.T) {
 	}
 }
 
-// TestPodOfTwoGroups is gated until it names one.
+// TestPodOfTwoGroups checks that a pod that names two groups is gated until it names one.
 func TestPodOfTwoGroups(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -190,7 +192,8 @@ func TestOnlyOutcome(t *testing.T) {
 	}
 }
 
-// TestOnlyOutcomeOfForeignGroups: members that have finished are found by what they say in the words of other schedulers.
+// TestOnlyOutcomeOfForeignGroups checks that reduced finished pods keep the annotations of other
+// schedulers that identify a group.
 func TestOnlyOutcomeOfForeignGroups(t *testing.T) {
 	t.Parallel()
 	args := &configv1alpha1.ReprieveArgs{Groups: configv1alpha1.GroupArgs{Labels: configv1alpha1.KnownLabels()}}

@@ -16,15 +16,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// guarded makes a pod that a budget guards, and is ready.
+// guarded adds the labels of a budget to a pod and makes it ready.
 func guarded(p *corev1.Pod) *corev1.Pod {
 	p.Labels = map[string]string{"app": "guarded"}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	return p
 }
 
-// TestBudgetOfTwoPreemptions: two preemptions right after each other, before the disruption controller has seen either, do
-// not take two pods of a budget that allows one, as long as there are others to take.
+// TestBudgetOfTwoPreemptions checks two preemptions in a row, before the disruption controller has
+// seen either. They do not evict two pods of a budget that allows one, as long as there are other
+// victims.
 func TestBudgetOfTwoPreemptions(t *testing.T) {
 	t.Parallel()
 	for name, healthy := range map[string]int32{"a budget that counts healthy pods": 2, "a budget that does not say": 0} {
@@ -50,8 +51,8 @@ func TestBudgetOfTwoPreemptions(t *testing.T) {
 	}
 }
 
-// TestStaticPodsStay: a mirror pod is never a victim, by priority or by what queues are entitled to, and the preemptor is
-// told by which rule. Any other pod in its place would be one.
+// TestStaticPodsStay checks that a mirror pod is never a victim, neither by priority nor between
+// queues. The message to the preemptor names the rule. Any other pod in its place is a victim.
 func TestStaticPodsStay(t *testing.T) {
 	t.Parallel()
 	for name, queued := range map[string]bool{"by priority": false, "between queues": true} {

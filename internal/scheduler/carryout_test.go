@@ -24,7 +24,7 @@ import (
 
 var errRefused = errors.New("no permission")
 
-// taken are the names of the pods that an eviction takes.
+// taken returns the names of the victims of an order, sorted.
 func (r *rig) taken(order int) []string {
 	r.t.Helper()
 	if len(r.evictor.orders) <= order {
@@ -38,8 +38,8 @@ func (r *rig) taken(order int) []string {
 	return names
 }
 
-// TestVictimsOfOthersCountAsGone: room that is being made already is not made twice, by whomever; when it comes
-// to nothing after all, everyone who counted on it looks again.
+// TestVictimsOfOthersCountAsGone checks that a preemptor counts on the victims of other preemptors
+// and evicts no more for the same room. If their evictions fail, it is retried.
 func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -49,13 +49,13 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	if got := r.taken(0); !slices.Equal(got, []string{"v-0"}) {
 		t.Fatalf("%v is taken", got)
 	}
-	// Beside the first, whose room is kept for it.
+	// This preemptor fits beside the reservation of the first one.
 	r.create(pod("beside", "", "1", 10))
 	r.cycle()
 	if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
 		t.Errorf("%v is taken for the one beside", got)
 	}
-	// Above both, so that what is kept for them does not count.
+	// This preemptor has a higher priority, so the reservations of both do not count.
 	r.create(pod("above", "", "1", 20))
 	r.cycle()
 	if len(r.evictor.orders) != 2 {
@@ -74,7 +74,8 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	}
 }
 
-// TestVictimsThatGoInSpiteOfAFailure still count as gone.
+// TestVictimsThatGoInSpiteOfAFailure checks that victims count as gone if their eviction began
+// before the order failed.
 func TestVictimsThatGoInSpiteOfAFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -92,7 +93,8 @@ func TestVictimsThatGoInSpiteOfAFailure(t *testing.T) {
 	}
 }
 
-// TestListedMembersCountAsGone: what another scheduler has begun is neither taken again nor added to.
+// TestListedMembersCountAsGone checks that members listed as disrupted by another scheduler count
+// as gone. They are not evicted again, and no other pods are evicted for the same room.
 func TestListedMembersCountAsGone(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -121,7 +123,7 @@ func TestListedMembersCountAsGone(t *testing.T) {
 			if node, ok := r.reservedOn("uid-p"); !ok || node != "node-0" {
 				t.Errorf("It waits for room on %q", node)
 			}
-			// It is given up: the pod stays where it is.
+			// The other scheduler gives up, and the pod keeps running.
 			r.groups.set(v)
 			r.hub.GroupChanged(key("v"))
 			r.eventually("it looks again", func() bool { return slices.Contains(r.active(), "p") })
@@ -133,8 +135,8 @@ func TestListedMembersCountAsGone(t *testing.T) {
 	}
 }
 
-// TestListsSpeakOfTheirOwnNamespace: a PodGroup may list the UID of whatever pod, and makes none of another namespace
-// count as gone.
+// TestListsSpeakOfTheirOwnNamespace checks that a PodGroup's list counts only in its own namespace,
+// even if it has UIDs of other pods.
 func TestListsSpeakOfTheirOwnNamespace(t *testing.T) {
 	t.Parallel()
 	var l leavingPods
@@ -152,7 +154,7 @@ func inNamespace(namespace string, uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: uid}}
 }
 
-// TestWaitingForLeavingPods: who waits for them says which they are.
+// TestWaitingForLeavingPods checks that a preemptor that waits for terminating pods names them.
 func TestWaitingForLeavingPods(t *testing.T) {
 	t.Parallel()
 	const want = "once leaving pods are gone; waits for ns/l-0 on node-0, ns/l-1 on node-0, ns/l-2 on node-0, and 1 more"
@@ -177,7 +179,7 @@ func TestWaitingForLeavingPods(t *testing.T) {
 					t.Errorf("The verdict is %+v, want %q", v, want)
 				}
 			}
-			// For a gang, the pod hears it in two parts.
+			// For a gang, the message to the pod has two parts.
 			_, pods, _ := strings.Cut(want, "; ")
 			r.eventually("the pod says so", func() bool {
 				p, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
@@ -189,7 +191,8 @@ func TestWaitingForLeavingPods(t *testing.T) {
 	}
 }
 
-// TestLowerNominationsMakeWay: those below a preemptor look for another place at once.
+// TestLowerNominationsMakeWay checks that workloads of lower priority lose their reservations to a
+// preemptor and are retried at once.
 func TestLowerNominationsMakeWay(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -229,7 +232,8 @@ func TestLowerNominationsMakeWay(t *testing.T) {
 	}
 }
 
-// TestPlanThatALowerGangHasMakesWay: its members are turned back and planned again.
+// TestPlanThatALowerGangHasMakesWay checks that the members of a lower gang are sent back and
+// planned again.
 func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))
@@ -252,7 +256,8 @@ func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	}
 }
 
-// TestVictimThatHasMoved: a gang that was turned back before its eviction has begun, and has found room elsewhere, is no victim there.
+// TestVictimThatHasMoved checks a gang that was sent back before its eviction began and found room
+// elsewhere. Its members are no victims there.
 func TestVictimThatHasMoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "3"))
@@ -285,7 +290,8 @@ func TestVictimThatHasMoved(t *testing.T) {
 	}
 }
 
-// TestNominationsOfAGang: the API is told of every member, by whom it has to be.
+// TestNominationsOfAGang checks that the API gets the nominations of all members, either from the
+// framework or from the evictor.
 func TestNominationsOfAGang(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -293,7 +299,7 @@ func TestNominationsOfAGang(t *testing.T) {
 		r.create(on(pod([]string{"a", "b", "c"}[i], "", "1", 0), n))
 	}
 	r.gangOf("g", 3, 10)
-	// One of the members says more of itself than its group does, one less.
+	// The own priority of one member is above the group's, and that of another is below.
 	all := members("g", 3, "1", 10)
 	*all[0].Spec.Priority, *all[1].Spec.Priority = 50, 1
 	r.create(all...)
@@ -342,14 +348,15 @@ func TestNominationsOfAGang(t *testing.T) {
 	}
 }
 
-// taken returns the nominations that no eviction is about.
+// taken returns the nominations that were written without an order.
 func (f *fakeEvictor) taken() []podstatus.Nomination {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.nominations)
 }
 
-// TestRoomIsNotWantedForWhoHasGone.
+// TestRoomIsNotWantedForWhoHasGone checks that an order is not wanted any more after its preemptor
+// is deleted.
 func TestRoomIsNotWantedForWhoHasGone(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -374,7 +381,8 @@ func TestRoomIsNotWantedForWhoHasGone(t *testing.T) {
 	}
 }
 
-// TestNominationThatOverstatesItsPriority keeps no room from those who stand above the group.
+// TestNominationThatOverstatesItsPriority checks that the nomination of a member whose own priority
+// is above its group's keeps no room from workloads above the group.
 func TestNominationThatOverstatesItsPriority(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -395,12 +403,12 @@ func TestNominationThatOverstatesItsPriority(t *testing.T) {
 	r.eventually("the framework keeps the room", func() bool {
 		return slices.ContainsFunc(r.plugin.handle.NominatedPodsForNode("node-0"), func(pi fwk.PodInfo) bool { return pi.GetPod().Name == "g-0" })
 	})
-	// The gang itself does not come to plan anew: its calls are under way.
+	// The gang is not planned again, because its evictions are under way.
 	r.remove(victim)
 	r.eventually("the one above is placed", func() bool { r.cycles(); return r.nodeOf("above") != "" })
 }
 
-// TestLeavingPods: what is known of them is not lost too early, and not kept for ever.
+// TestLeavingPods checks that leavingPods neither forgets pods too early nor keeps them forever.
 func TestLeavingPods(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -467,7 +475,7 @@ func TestOutcomesOfAttempts(t *testing.T) {
 	}
 }
 
-// preempting is a rig in which room is being made for a pod on node-0.
+// preempting returns a rig with an eviction under way for a pod on node-0.
 func preempting(t *testing.T) (*rig, *corev1.Pod) {
 	t.Helper()
 	r := newRig(t, nodes(1, "1")...)
@@ -478,8 +486,8 @@ func preempting(t *testing.T) (*rig, *corev1.Pod) {
 	return r, p
 }
 
-// TestNominationsThatOutliveTheirRoom: what was promised may be taken back before the API is told of it. It is taken back
-// there, too, when the order ends.
+// TestNominationsThatOutliveTheirRoom checks a reservation that is released before the API has the
+// nomination. The end of the order deletes the nomination in the API, too.
 func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
@@ -492,7 +500,8 @@ func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	}
 }
 
-// TestWithdrawalThatComesLate leaves the nomination of a pod alone that has been promised room anew.
+// TestWithdrawalThatComesLate checks that a late withdrawal does not delete the nomination of a pod
+// that has a new reservation.
 func TestWithdrawalThatComesLate(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
@@ -503,8 +512,9 @@ func TestWithdrawalThatComesLate(t *testing.T) {
 	}
 }
 
-// TestVictimsThatGo wake the preemptor that waits for them. A cycle of its own meanwhile would come to nothing, and is worth it only
-// where they take long: then it names them.
+// TestVictimsThatGo checks that the departure of victims retries the preemptor. An earlier cycle
+// would fail. It is worth its cost only if the departure takes long: the preemptor then names the
+// victims.
 func TestVictimsThatGo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -523,7 +533,8 @@ func TestVictimsThatGo(t *testing.T) {
 				r.gangOf("p", 2, 5)
 				r.create(c.preemptors...)
 				r.cycle()
-				// What was heard during the cycle may have one tried once more, for which it is held back now.
+				// An event during the cycle may cause one more retry, which the eviction blocks
+				// now.
 				r.settles(0)
 				start := time.Now()
 				r.succeed(0)
@@ -531,7 +542,7 @@ func TestVictimsThatGo(t *testing.T) {
 					t.Fatalf("%q are to be tried with their victims there", got)
 				}
 				if !linger {
-					// Nothing but the departure is to wake them.
+					// Only the departure may retry them.
 					r.hub.waits.Resolve(c.key, admission.Going)
 				} else {
 					r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })

@@ -9,13 +9,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestHeldToItsRoom: a pod for which room has been made is held to that, and looks elsewhere once it does not fit there.
+// TestHeldToItsRoom checks that a pod with a reservation is confined to its node, and looks at
+// other nodes once it does not fit there.
 func TestHeldToItsRoom(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig) string{
 		"its room is there": func(*rig) string { return "node-0" },
 		"its room has been taken": func(r *rig) string {
-			// By a scheduler that knows of no promises.
+			// Another scheduler, which ignores reservations, placed the pod.
 			r.create(on(pod("x", "", "1", 9), "node-0"))
 			r.remove(on(pod("w", "", "1", 9), "node-1"))
 			return "node-1"
@@ -52,7 +53,8 @@ func TestHeldToItsRoom(t *testing.T) {
 	}
 }
 
-// TestLooksAtOneNode: the filters need not look at all nodes for a pod for which room has been made; before its victims have gone, they do.
+// TestLooksAtOneNode checks that the filters look only at the node of a reservation. Before the
+// victims are gone, they look at all nodes.
 func TestLooksAtOneNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -80,8 +82,9 @@ func TestLooksAtOneNode(t *testing.T) {
 	}
 }
 
-// TestAlternativeWhileVictimsLeave: a pod, or a gang, whose victims terminate takes other room that
-// it finds meanwhile, and evicts nobody else for it (KEP-5710, "Delayed preemption", first case).
+// TestAlternativeWhileVictimsLeave checks a pod or gang whose victims terminate. It uses other room
+// that appears meanwhile, and evicts no more pods for it (KEP-5710, "Delayed preemption", first
+// case).
 func TestAlternativeWhileVictimsLeave(t *testing.T) {
 	t.Parallel()
 	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// recorded says of the decisions that a rig has recorded since the call who they were for, and what became of them.
+// recorded starts a log of decisions. seen returns the preemptor, outcome and state of each
+// recorded decision.
 func (r *rig) recorded() (seen func() []string, log *decisionlog.Log) {
 	log = decisionlog.New(decisionlog.Options{})
 	r.hub.decisions = log
@@ -39,7 +40,8 @@ func wantRecorded(t *testing.T, seen func() []string, want ...string) {
 	}
 }
 
-// TestPreemptionIsRecorded: from its beginning on, and with what became of it.
+// TestPreemptionIsRecorded checks that a preemption is recorded from its beginning, and with its
+// result.
 func TestPreemptionIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -69,7 +71,7 @@ func TestPreemptionIsRecorded(t *testing.T) {
 					wantRecorded(t, seen, "p Preempts UnderWay")
 					r.finish(0, c.outcome)
 				} else {
-					// Which victims go in spite of it, this one does not say.
+					// This outcome does not contain the victims whose eviction began.
 					r.evictor.atOnce = func() error { return c.outcome.Err }
 					want.Begun = 0
 					r.cycle()
@@ -93,13 +95,14 @@ func TestPreemptionIsRecorded(t *testing.T) {
 	}
 }
 
-// TestWhatFindsNoRoomIsRecorded, and what finds some is not.
+// TestWhatFindsNoRoomIsRecorded checks that decisions for workloads without room are recorded, and
+// that decisions for workloads with room are not.
 func TestWhatFindsNoRoomIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		arrange func(r *rig)
 		want    []string
-		// wantWaitsFor and wantRetry are of the last record.
+		// wantWaitsFor and wantRetry are fields of the last record.
 		wantWaitsFor string
 		wantRetry    bool
 	}{
@@ -166,8 +169,8 @@ func TestWhatFindsNoRoomIsRecorded(t *testing.T) {
 	}
 }
 
-// TestEndOfWaitIsRecorded: how the wait ended of work that a decision was about, for a pod and for
-// a gang; of work that found room at once nothing is recorded.
+// TestEndOfWaitIsRecorded checks that the end of a wait is recorded for a pod and a gang with a
+// decision. For workloads that found room at once, nothing is recorded.
 func TestEndOfWaitIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

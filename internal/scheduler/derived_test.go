@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// roles has pods named ROLE-NUMBER, and what their gang needs of each role.
+// roles is a Derived for pods named ROLE-NUMBER. needed is the number of members that the gang
+// needs of each role.
 type roles struct {
 	underived
 	needed map[string]int
@@ -32,7 +33,7 @@ func TestNeededFirst(t *testing.T) {
 		needed          map[string]int
 		placed, waiting []string
 		want            []string
-		// wantNeeded is how many are needed for their roles.
+		// wantNeeded is the number of waiting members that their roles need.
 		wantNeeded int
 	}{
 		"a head that has gone from workers past their minimum": {
@@ -83,7 +84,7 @@ func TestNeededFirst(t *testing.T) {
 	}
 }
 
-// sized says how many members the object of the group asks for now.
+// sized is a roles with the number of members that the group's object asks for now.
 type sized struct {
 	roles
 	want int
@@ -92,7 +93,7 @@ type sized struct {
 // MinCount is part of Derived.
 func (s sized) MinCount(types.NamespacedName) (int, bool) { return s.want, true }
 
-// TestLacking: how many members a gang still has to place, by number and by role.
+// TestLacking checks how many members a gang still has to place, by number and by role.
 func TestLacking(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -144,7 +145,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// late has it become known that pods without a group have one.
+// late is a Derived that learns later that pods without a group have one.
 type late struct {
 	underived
 	group types.NamespacedName
@@ -159,7 +160,8 @@ func (l *late) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return l.group, l.known.Load()
 }
 
-// TestPlacedMembersBecomeKnown: what pods on nodes belong to may become known without any change of theirs, or of their nodes.
+// TestPlacedMembersBecomeKnown checks that the group of placed pods may become known without a
+// change of the pods or their nodes.
 func TestPlacedMembersBecomeKnown(t *testing.T) {
 	t.Parallel()
 	for name, assumed := range map[string]bool{"all of them bound": false, "one of them assumed": true} {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// lastFor changes how long dips last.
+// lastFor changes the duration of dips.
 func (d *dips) lastFor(lasts time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -21,9 +21,10 @@ func TestDips(t *testing.T) {
 	t.Parallel()
 	type at struct {
 		after int
-		// cpu is what the node offers from then on; "" for no change.
+		// cpu is the CPUs that the node offers from then on; "" for no change.
 		cpu string
-		// counts is what it counts for then, and over is true if a dip has ended by its time.
+		// counts is the CPUs that the node counts for then. over is true if a dip has ended because
+		// its time has passed.
 		counts string
 		over   bool
 	}
@@ -78,8 +79,9 @@ func TestDips(t *testing.T) {
 	}
 }
 
-// TestNodeThatDips: a node that offers less for a moment keeps what is reserved there, also if a
-// pod comes there meanwhile for which there is room. One that goes on to do so does not.
+// TestNodeThatDips checks that a node keeps its reservations if it offers less for a short time.
+// That holds even if another pod is placed in the remaining room. If the node offers less
+// permanently, it loses the reservations.
 func TestNodeThatDips(t *testing.T) {
 	t.Parallel()
 	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
@@ -108,7 +110,7 @@ func TestNodeThatDips(t *testing.T) {
 	}
 }
 
-// waitingForRoom is a pod, or a gang of one, that waits for its victim on node-0 to terminate.
+// waitingForRoom returns a pod, or a gang of one, that waits for its victim on node-0 to terminate.
 func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *corev1.Pod) {
 	t.Helper()
 	objects := []runtime.Object{node("node-0", "5")}
@@ -135,13 +137,13 @@ func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *c
 	return r, p
 }
 
-// offers changes how many CPUs node-0 offers.
+// offers sets the CPUs of node-0.
 func (r *rig) offers(cpu string) {
 	r.t.Helper()
 	r.changeNode("node-0", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpu) })
 }
 
-// dipsFor takes all CPUs from node-0, where a pod of another scheduler comes then.
+// dipsFor removes all CPUs from node-0, and then adds a pod of another scheduler there.
 func (r *rig) dipsFor(lasts time.Duration) {
 	r.t.Helper()
 	r.hub.dips.lastFor(lasts)
@@ -152,8 +154,8 @@ func (r *rig) dipsFor(lasts time.Duration) {
 	r.create(foreign)
 }
 
-// recovers gives node-0 its CPUs back, and its pod the room, after some time in which the pod is
-// tried.
+// recovers restores the CPUs of node-0 after some time, during which the pod is retried. The pod
+// then gets its room.
 func (r *rig) recovers(p *corev1.Pod) {
 	r.t.Helper()
 	r.hub.retry(r.hub.keyOf(p))
@@ -171,8 +173,8 @@ func (r *rig) recovers(p *corev1.Pod) {
 	}
 }
 
-// TestDoubtsEndWithTheirNode: nothing is left of a node that is gone, nor does anything come to it
-// that is heard of later.
+// TestDoubtsEndWithTheirNode checks that doubts about a deleted node are dropped, and that late
+// events add none.
 func TestDoubtsEndWithTheirNode(t *testing.T) {
 	t.Parallel()
 	exists := map[string]bool{"a": true, "b": true}
@@ -195,7 +197,7 @@ func TestDoubtsEndWithTheirNode(t *testing.T) {
 	}
 }
 
-// len counts the nodes with a dip: one that is left over is a leak.
+// len returns the number of nodes with a dip. A node that remains is a leak.
 func (d *dips) len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

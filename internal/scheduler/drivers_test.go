@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// sparkPod is a pod of a Spark application, of one CPU.
+// sparkPod returns a pod of a Spark application with one CPU.
 func sparkPod(name, role, application string, priority int32) *corev1.Pod {
 	p := pod(name, "", "1", priority)
 	p.Labels = map[string]string{"spark-role": role, "spark-app-selector": application}
@@ -23,7 +23,7 @@ func sparkPod(name, role, application string, priority int32) *corev1.Pod {
 	return p
 }
 
-// drivers are the drivers of so many applications, the first the oldest.
+// drivers returns the drivers of count applications, oldest first.
 func drivers(count int) []*corev1.Pod {
 	out := make([]*corev1.Pod, count)
 	for i := range out {
@@ -37,15 +37,15 @@ func executor(name, application string) *corev1.Pod {
 	return sparkPod(name, "executor", application, 0)
 }
 
-// TestDriversLeaveRoomForWorkers: of four drivers that are created at once where there is room for
-// four pods, two get their executors, one after the other, and the others once those have ended.
+// TestDriversLeaveRoomForWorkers creates four drivers at once where there is room for four pods.
+// Two drivers get their executors, one after the other. The others follow when those have ended.
 func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	t.Parallel()
-	// The machine may be slow; no driver's time is to end here.
+	// The machine may be slow, and no driver's time may end here.
 	r := newRigArgs(t, "{drivers: {createTimeout: 1h}}", node("node-0", "4"))
 	all := drivers(4)
 	r.create(all...)
-	// served are the drivers with an executor, and ended how many of them have gone.
+	// served are the drivers with an executor, and ended is the number of drivers that are gone.
 	var served []*corev1.Pod
 	ended := 0
 	waiting := func() (placed []*corev1.Pod) {
@@ -59,7 +59,7 @@ func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	for range all {
 		r.eventually("another driver is placed", func() bool { r.cycles(); return len(waiting()) > 0 })
 		r.never("two drivers run without their workers", 50*time.Millisecond, func() bool { r.cycles(); return len(waiting()) > 1 })
-		// One that found no room before another one had it may go after that.
+		// A driver that found no room at first may be placed after another one.
 		next := waiting()[0]
 		worker := executor("executor-of-"+next.Name, next.Labels["spark-app-selector"])
 		r.create(worker)
@@ -79,7 +79,8 @@ func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	}
 }
 
-// TestDriverIsRetried: whatever ends what blocks a driver, it is placed.
+// TestDriverIsRetried checks that a blocked driver is placed after the cause ends, for each way to
+// end it.
 func TestDriverIsRetried(t *testing.T) {
 	t.Parallel()
 	update := func(r *rig, name string, change func(*corev1.Pod)) {
@@ -95,7 +96,7 @@ func TestDriverIsRetried(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		args string
-		// first changes the driver in the way before it is created.
+		// first changes the first driver before it is created.
 		first func(*corev1.Pod)
 		ends  func(r *rig, first *corev1.Pod)
 	}{
@@ -152,7 +153,8 @@ func TestDriverIsRetried(t *testing.T) {
 	}
 }
 
-// TestDriverThatFindsNoRoom blocks no other, and one that is bound after all counts.
+// TestDriverThatFindsNoRoom checks that a driver without room blocks no other driver, and counts
+// once it is bound.
 func TestDriverThatFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -168,7 +170,7 @@ func TestDriverThatFindsNoRoom(t *testing.T) {
 	r.waitBound("driver-0")
 }
 
-// TestDriverWhoseBindingFails gives others their turn.
+// TestDriverWhoseBindingFails checks that another driver gets its turn if a binding fails.
 func TestDriverWhoseBindingFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))
@@ -178,7 +180,8 @@ func TestDriverWhoseBindingFails(t *testing.T) {
 	r.waitBound("driver-1")
 }
 
-// TestBlockedDriverPreemptsNothing, and is told why by its condition.
+// TestBlockedDriverPreemptsNothing checks that a blocked driver evicts nothing, and that its
+// condition says why it waits.
 func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -191,7 +194,7 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	if len(r.evictor.orders) > 0 {
 		t.Errorf("%d preemptions", len(r.evictor.orders))
 	}
-	// The time is known, and said, once driver-0 is bound in the informers.
+	// The message has the time once driver-0 is bound in the informers.
 	said := "no condition"
 	r.eventually("it says why and until when", func() bool {
 		r.cycles()
@@ -209,12 +212,12 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	}
 }
 
-// TestDriversAhead: which drivers keep another one from its place.
+// TestDriversAhead checks which drivers block another driver.
 func TestDriversAhead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		args string
-		// change is made to the driver that is placed, and to the one that asks.
+		// change changes the placed driver, and the driver that asks for a place.
 		change  func(placed, asks *corev1.Pod)
 		others  []*corev1.Pod
 		blocked bool
@@ -301,7 +304,7 @@ func ledBy(p *corev1.Pod, driver string) *corev1.Pod {
 	return p
 }
 
-// runningSince has the driver that is placed be bound and started so long ago.
+// runningSince makes the placed driver bound and started the given times ago.
 func runningSince(bound, started time.Duration, restarts int32) func(placed, asks *corev1.Pod) {
 	return func(placed, _ *corev1.Pod) {
 		at := func(ago time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-ago)) }

@@ -6,8 +6,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// TestSeatsOfExtendersResources: a member finds its place beside the reservation of another, whatever they ask of an
-// extender.
+// TestSeatsOfExtendersResources checks that members find room beside each other's reservations if
+// they request resources of an extender.
 func TestSeatsOfExtendersResources(t *testing.T) {
 	t.Parallel()
 	extenders := []config.Extender{{

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// refusedBy are the plugins that turned a pod away.
+// refusedBy returns the plugins that rejected a pod.
 func (r *rig) refusedBy(name string) []string {
 	r.t.Helper()
 	info, ok := r.sched.SchedulingQueue.GetPod(name, "ns", nil)
@@ -24,7 +24,7 @@ func (r *rig) refusedBy(name string) []string {
 	return sets.List(info.UnschedulablePlugins)
 }
 
-// says is what a pod's condition says of why it is not scheduled.
+// says returns the message of a pod's PodScheduled condition.
 func (r *rig) says(name string) string {
 	r.t.Helper()
 	var message string
@@ -43,8 +43,8 @@ func (r *rig) says(name string) string {
 	return message
 }
 
-// TestFastReject: where one pod found no room, the filters are not asked for the next one that asks for as much, and all
-// comes out as if they had been.
+// TestFastReject checks a pod with the requests of an earlier pod that found no room. The filters
+// do not run for it, and the results are the same.
 func TestFastReject(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "2")...)
@@ -61,7 +61,7 @@ func TestFastReject(t *testing.T) {
 	if got, want := r.taken(1), []string{"v-1"}; !slices.Equal(got, want) {
 		t.Errorf("%v is taken for the second, want %v", got, want)
 	}
-	// The same words, but for the node.
+	// The messages are the same except for the node.
 	told := func(name string) string {
 		return strings.NewReplacer("node-0", "node", "node-1", "node", "v-0", "v", "v-1", "v").Replace(r.says(name))
 	}
@@ -69,7 +69,7 @@ func TestFastReject(t *testing.T) {
 		t.Errorf("The first is told %q, the second %q", first, second)
 	}
 
-	// One that cannot preempt is turned away as well, and hears of a new node.
+	// A pod that cannot preempt is rejected as well, and retried after a node is added.
 	r.create(pod("low", "", "2", 0))
 	r.cycle()
 	if got := r.refusedBy("low"); !slices.Equal(got, []string{Name}) {
@@ -82,15 +82,15 @@ func TestFastReject(t *testing.T) {
 	r.cycle()
 	r.waitBound("low")
 
-	// What found no room once may fit in the meantime.
+	// A pod may fit although an equal pod found no room before.
 	r.remove(on(pod("v-2", "", "2", 0), "node-2"))
 	r.create(pod("lucky", "", "2", 0))
 	r.cycles()
 	r.waitBound("lucky")
 }
 
-// TestFastRejectAgain: one that has been promised room is tried again while its victim is still there, and the filters are
-// not asked in vain; once the victim has gone, they are.
+// TestFastRejectAgain checks a pod with a reservation. While its victim is still there, a retry
+// does not run the filters. Once the victim is gone, it does.
 func TestFastRejectAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "2")...)
@@ -118,8 +118,8 @@ func TestFastRejectAgain(t *testing.T) {
 	r.waitBound("first")
 }
 
-// TestFastRejectNotTooMuch: one that waits for its victim is placed as soon as that has gone, although another pod goes on
-// to leave the same node, which is not in the way.
+// TestFastRejectNotTooMuch checks that a preemptor is placed as soon as its victim is gone. Another
+// pod that terminates on the same node does not block it.
 func TestFastRejectNotTooMuch(t *testing.T) {
 	t.Parallel()
 	for name, group := range map[string]string{"a pod": "", "a gang": "p"} {
@@ -148,7 +148,8 @@ func TestFastRejectNotTooMuch(t *testing.T) {
 	}
 }
 
-// TestFastRejectKnowsDeviceClasses: what no node has room for is left to the filters once a DeviceClass maps it, and not before.
+// TestFastRejectKnowsDeviceClasses checks a resource that no node has free. The filters decide once
+// a DeviceClass maps the resource, and not before.
 func TestFastRejectKnowsDeviceClasses(t *testing.T) {
 	t.Parallel()
 	const gpu = "example.com/gpu"

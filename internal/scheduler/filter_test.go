@@ -34,7 +34,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 		reserved *corev1.Pod
 		priority int32
 		pod      *corev1.Pod
-		// resources is nil for a profile that counts all.
+		// resources is nil for a profile that counts all resources.
 		resources snapshot.ResourceFilter
 		want      bool
 	}{
@@ -93,14 +93,14 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 	}
 }
 
-// countsAll is a profile whose filter for resources leaves none to others.
+// countsAll is the resource filter of a profile that checks all resources itself.
 type countsAll struct{}
 
 func (countsAll) Ignores(corev1.ResourceName) bool { return false }
 
 func (countsAll) Delegates(corev1.ResourceName) bool { return false }
 
-// mapped is a profile of a cluster where a DeviceClass maps every resource.
+// mapped is the resource filter for a cluster where a DeviceClass maps every resource.
 type mapped struct{ countsAll }
 
 func (mapped) Delegates(corev1.ResourceName) bool { return true }
@@ -128,7 +128,7 @@ func TestFilterHoldsMembersToThePlan(t *testing.T) {
 	}
 }
 
-// allWait is a scheduler in which every pod waits for its place.
+// allWait reports that every pod waits for its place.
 type allWait struct{}
 
 func (allWait) Awaits(*corev1.Pod) bool { return true }

@@ -37,8 +37,8 @@ func TestGangCostsOneCycleForEachMember(t *testing.T) {
 	r.waitBound("g-0", "g-1", "g-2")
 }
 
-// TestRoomOfAPlanCannotBeStolen: between the planning and a member's own cycle, its nomination may be lost to
-// an event about the member; its reservation is not.
+// TestRoomOfAPlanCannotBeStolen checks the time between planning and a member's own cycle. An event
+// about the member may delete its nomination, but its reservation remains.
 func TestRoomOfAPlanCannotBeStolen(t *testing.T) {
 	t.Parallel()
 	for name, thief := range map[string]int32{"of a lower priority": 1, "of the same priority": 5} {
@@ -97,7 +97,8 @@ func TestLeaderThatGoesHasASuccessor(t *testing.T) {
 	})
 }
 
-// TestLeaderTurnedAwayByAnotherPlugin: a volume that does not exist concerns one member only.
+// TestLeaderTurnedAwayByAnotherPlugin checks that another member leads if another plugin rejects
+// the leader, for example because its volume does not exist.
 func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -106,7 +107,7 @@ func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	r.create(all...)
 	leader := r.hub.registry.Leader(key("g"))
 	i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == leader })
-	// As a PreFilter plugin does that stands before ours.
+	// A PreFilter plugin that runs before this one has the same effect.
 	r.plugin.notConfirmed(framework.NewCycleState(), all[i], g, nil)
 	r.eventually("another member leads", func() bool {
 		next := r.hub.registry.Leader(key("g"))
@@ -114,7 +115,8 @@ func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	})
 }
 
-// TestMemberGoesWhileOthersWaitAtPermit: they are released at once, not when their time is up.
+// TestMemberGoesWhileOthersWaitAtPermit checks that members at Permit are released at once if
+// another member is deleted, and not at their timeout.
 func TestMemberGoesWhileOthersWaitAtPermit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -170,7 +172,8 @@ func TestPodGroupGoesWhileMembersWaitAtPermit(t *testing.T) {
 	})
 }
 
-// TestFailedEviction: nominations are taken back, and the preemptor is tried again at once, then later.
+// TestFailedEviction checks that a failed eviction deletes the nominations. The preemptor is
+// retried at once after the first failure, and later after the second.
 func TestFailedEviction(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -212,7 +215,8 @@ func TestFailedEviction(t *testing.T) {
 	}
 }
 
-// TestLastDepartureWakesThePreemptor, and no earlier one does.
+// TestLastDepartureWakesThePreemptor checks that only the departure of the last victim retries the
+// preemptor.
 func TestLastDepartureWakesThePreemptor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -243,7 +247,7 @@ func TestLastDepartureWakesThePreemptor(t *testing.T) {
 	})
 }
 
-// TestNothingIsRemembered of what is over.
+// TestNothingIsRemembered checks that no state remains of deleted pods and gangs.
 func TestNothingIsRemembered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -285,7 +289,8 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsHeldBackDoesNotLead: the order in which the queue asks PreEnqueue plugins is random.
+// TestMemberThatIsHeldBackDoesNotLead checks that a member that another plugin gates does not lead.
+// The queue calls PreEnqueue plugins in random order.
 func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -301,20 +306,21 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 		t.Errorf("%s leads", leader)
 	}
 	r.hub.wakeGang(key("g"))
-	// Whoever led before is in the active queue still, and comes forward in its cycle only.
+	// The previous leader is still in the active queue, and leads only from its cycle on.
 	r.cycle()
 	if leader := r.hub.registry.Leader(key("g")); leader != "uid-g-0" && leader != "uid-g-1" {
 		t.Errorf("%q leads, want a member that can go", leader)
 	}
 }
 
-// TestGangThatCannotBeDecidedOn says so, in place of what was said before.
+// TestGangThatCannotBeDecidedOn checks that a failed decision replaces the previous verdict of a
+// gang.
 func TestGangThatCannotBeDecidedOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
 	r.gangOf("g", 2, 0)
 	r.hub.registry.SetVerdict(key("g"), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "there are no nodes"})
-	// The API server refuses such a request.
+	// The API server rejects such a request.
 	r.create(members("g", 2, "-1", 0)...)
 	r.cycle()
 	if v := r.hub.registry.Verdict(key("g")); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
@@ -322,8 +328,9 @@ func TestGangThatCannotBeDecidedOn(t *testing.T) {
 	}
 }
 
-// TestNobodyIsPlacedBesideThoseWhoGo: a member that has come back while the others of its gang are on their way out is
-// not placed as if they stayed; it would be alone soon, and in the way of whoever they go for.
+// TestNobodyIsPlacedBesideThoseWhoGo checks a member that has returned while the other members
+// terminate. It is not placed beside them. It would soon be alone, and would use room that a
+// preemptor waits for.
 func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 	t.Parallel()
 	begin := map[string]func(r *rig, g *gang.Group, going []*corev1.Pod) (end func()){
@@ -369,7 +376,7 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			if v := r.hub.registry.Verdict(g.Key); v.Reason != v1alpha1.ReasonNotEnoughMembers {
 				t.Errorf("The gang is told %+v", v)
 			}
-			// They stay after all.
+			// The other members keep running after all.
 			end()
 			r.eventually("it is tried", func() bool { return slices.Contains(r.active(), "g-2") })
 			r.cycle()
@@ -378,8 +385,8 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 	}
 }
 
-// TestMemberBoundMeanwhile: a member that is seen on its node after the others were listed counts as placed, so that nothing is taken
-// for the surplus as if it were needed.
+// TestMemberBoundMeanwhile checks that a member counts as placed if it is bound after the members
+// were listed. Otherwise surplus would count as needed, and preempt.
 func TestMemberBoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "3")...)
@@ -413,8 +420,8 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBasicGroupIsDisruptedWhole: PodGroups of scheduling.k8s.io may have the basic policy and the
-// disruption mode all. As in kube-scheduler, their members are placed one by one, and evicted
+// TestBasicGroupIsDisruptedWhole checks PodGroups of scheduling.k8s.io with the basic policy and
+// the disruption mode all. As in kube-scheduler, their members are placed one by one and evicted
 // together.
 func TestBasicGroupIsDisruptedWhole(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestGateCaresForNoOtherPod: what it did care for, each pod that it holds back would be asked about.
+// TestGateCaresForNoOtherPod checks that Gate registers only events of the pod itself. The queue
+// would check every gated pod at any other event.
 func TestGateCaresForNoOtherPod(t *testing.T) {
 	registered, err := (&Gate{}).EventsToRegister(t.Context())
 	if err != nil {
@@ -44,7 +45,7 @@ func TestGateCaresForNoOtherPod(t *testing.T) {
 	}
 }
 
-// TestAddGate has each profile with the plugin use the gate, once.
+// TestAddGate checks that each profile with the plugin gets the gate, once.
 func TestAddGate(t *testing.T) {
 	set := func(names ...string) config.PluginSet {
 		var out config.PluginSet
@@ -78,13 +79,14 @@ func TestAddGate(t *testing.T) {
 	}
 }
 
-// TestBoundedGroup: a pod takes no more by way of a group that was made for its pods than it does by itself, in a gang or not.
+// TestBoundedGroup checks that a pod gets no higher priority from a group that was made for its
+// pods, in a gang or not.
 func TestBoundedGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		minCount int
 		bounded  bool
-		// lowWaits and highWaits are whether the gate holds the pods back.
+		// lowWaits and highWaits are true if the gate blocks the pods.
 		lowWaits, highWaits bool
 	}{
 		"a gang of users":                  {minCount: 2},
@@ -113,7 +115,8 @@ func TestBoundedGroup(t *testing.T) {
 	}
 }
 
-// TestTriedWhileDevicesAreGivenBack: what happens while a gang is gated for that, it hears of later.
+// TestTriedWhileDevicesAreGivenBack checks a gang that is gated while its devices are released.
+// Events that arrive meanwhile retry it later.
 func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

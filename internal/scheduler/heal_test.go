@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// shortGang is a rig with a gang that needs two members of one CPU, of which one runs and the other
-// is lost, and a node without room.
+// shortGang returns a rig with a gang that needs two members of one CPU. One member runs, the other
+// is lost, and the second node is full.
 func shortGang(t *testing.T, healTimeout string) (r *rig, filler *corev1.Pod) {
 	t.Helper()
 	r = newRigArgs(t, "{gang: {healTimeout: "+healTimeout+", staleTimeout: 0s}}", nodes(2, "1")...)
@@ -27,14 +27,14 @@ func shortGang(t *testing.T, healTimeout string) (r *rig, filler *corev1.Pod) {
 	return r, filler
 }
 
-// older makes a pod that was created a minute ago.
+// older sets the creation of a pod to a minute ago.
 func older(p *corev1.Pod) *corev1.Pod {
 	p.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute))
 	return p
 }
 
-// TestLostMemberComesBackFirst: room that appears goes to the member that makes a running gang
-// whole, though a pod of equal priority is older; one of higher priority goes first.
+// TestLostMemberComesBackFirst checks that new room goes to the member that makes a running gang
+// whole. An older pod of equal priority comes later, and a pod of higher priority comes first.
 func TestLostMemberComesBackFirst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -62,8 +62,8 @@ func TestLostMemberComesBackFirst(t *testing.T) {
 	}
 }
 
-// TestMembersThatHealSortFirst: a member that makes a running gang whole comes before others of its
-// priority in the queue, also when no room is kept, and not any more once the gang is whole.
+// TestMembersThatHealSortFirst checks that a member that makes a running gang whole sorts before
+// other pods of its priority. That holds even if no room is kept, and ends once the gang is whole.
 func TestMembersThatHealSortFirst(t *testing.T) {
 	t.Parallel()
 	r, filler := shortGang(t, "0s")
@@ -77,9 +77,9 @@ func TestMembersThatHealSortFirst(t *testing.T) {
 	r.eventually("the gang is whole", func() bool { return r.hub.seatOf(lost, came).Time.Equal(came) })
 }
 
-// TestRoomIsKeptForALostMember: before there is a pod in the place of a lost member, its room is
-// kept from others of equal priority until healTimeout, and is theirs at once when the gang goes,
-// or needs fewer members.
+// TestRoomIsKeptForALostMember checks that the room of a lost member is kept from others of equal
+// priority until healTimeout. There is no new member yet. Others can use the room at once if the
+// gang is deleted or needs fewer members.
 func TestRoomIsKeptForALostMember(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -119,8 +119,8 @@ func TestRoomIsKeptForALostMember(t *testing.T) {
 	}
 }
 
-// TestRoomIsKeptWhereItHindersLeast: the room for a lost member is kept on the node that another pod
-// cannot use, and once pods that are leaving are gone where there is none now.
+// TestRoomIsKeptWhereItHindersLeast checks that the room is kept on the node that the other pod
+// cannot use. If no node has room, it is kept on a node with terminating pods.
 func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 	t.Parallel()
 	r, filler := shortGang(t, "1h")
@@ -134,7 +134,7 @@ func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 	large := pod("large", "", "2", 0)
 	r.create(large)
 	r.waitBound("large")
-	// Room is left on node-2 only, and a pod that is leaving has some on node-1.
+	// Only node-2 has room, and a pod that terminates has some on node-1.
 	lone := pod("lone", "", "1", 0)
 	r.create(lone)
 	if d := r.decideFor(lone); d.Outcome != core.Infeasible {

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// TestMembersThatHoldForOneHeldBack: the member that leads is held back because more are needed, and those that come then hold for
-// it. Nothing happens in the cluster that would have it tried again.
+// TestMembersThatHoldForOneHeldBack checks a leader that is gated because more members are needed.
+// New members wait for the leader, and no event in the cluster would retry it.
 func TestMembersThatHoldForOneHeldBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -39,7 +39,8 @@ func TestMembersThatHoldForOneHeldBack(t *testing.T) {
 	})
 }
 
-// TestTurnAfterTheGate: what the gate has said of a gang is over once it waits for its turn, which it says where that takes long.
+// TestTurnAfterTheGate checks that the gate's verdict on a gang is replaced while the gang waits
+// long for its turn.
 func TestTurnAfterTheGate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ said, want string }{
@@ -60,7 +61,8 @@ func TestTurnAfterTheGate(t *testing.T) {
 	}
 }
 
-// TestTurnOfABasicGroupThatHasGone: its pods, which wait one by one, cannot come, so others need not wait for them.
+// TestTurnOfABasicGroupThatHasGone checks that the pods of a deleted basic group lose their turns,
+// so that others need not wait for them.
 func TestTurnOfABasicGroupThatHasGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -78,8 +80,8 @@ func TestTurnOfABasicGroupThatHasGone(t *testing.T) {
 	}
 }
 
-// TestHeldBackWorkKeepsNoRoom: what the gate begins to hold back after it has been promised room gives that up, and nothing more is evicted
-// for it. No event tells of most of these.
+// TestHeldBackWorkKeepsNoRoom checks that a workload loses its reservations if the gate blocks it
+// later, and that its evictions stop. Most of the causes come without an event.
 func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 	t.Parallel()
 	refuse := func(r *rig, pods ...*corev1.Pod) {
@@ -134,7 +136,8 @@ func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 	}
 }
 
-// TestJudgedAsItLeft: a gang that is looked at when its last member has gone already leaves nothing behind.
+// TestJudgedAsItLeft checks that no state remains of a gang that is checked after its last member
+// was deleted.
 func TestJudgedAsItLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))

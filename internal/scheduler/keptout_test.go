@@ -10,13 +10,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// claiming has a pod use a claim for devices.
+// claiming adds a claim for devices to a pod.
 func claiming(p *corev1.Pod, claim string) *corev1.Pod {
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: ptr.To(claim)}}
 	return p
 }
 
-// TestKeptOutByAnotherPlugin: a gang none of whose members another plugin lets come says which, and why; and no longer than that.
+// TestKeptOutByAnotherPlugin checks a gang whose members are all gated by another plugin. KeptOut
+// names the plugin and its reason as long as that lasts.
 func TestKeptOutByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)

@@ -9,12 +9,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// crowd is as many members as a gang can have here, whatever happens to all of them at once: the client
-// without a server breaks down when a hundred events wait.
+// crowd is the number of members of the largest gang here. The fake client fails when about a
+// hundred events are pending.
 const crowd = 40
 
-// dissolve deletes pods one by one, each time the one that next chooses, and waits for the gang to be
-// forgotten.
+// dissolve deletes pods one by one, in the order of next, and waits until the gang is forgotten.
 func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 	r.t.Helper()
 	for len(pods) > 0 {
@@ -32,15 +31,15 @@ func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 	r.eventually("the gang is forgotten", func() bool { return r.hub.registry.Len() == 0 && r.hub.reserved.Empty() })
 }
 
-// waiting counts the pods that wait at Permit.
+// waiting returns the number of pods that wait at Permit.
 func (r *rig) waiting() int {
 	count := 0
 	r.plugin.handle.IterateOverWaitingPods(func(fwk.WaitingPod) { count++ })
 	return count
 }
 
-// TestGangDissolves: nothing is kept of a gang whose members go one by one while all but one of them wait for
-// the last.
+// TestGangDissolves checks that no state remains of a gang whose members are deleted one by one
+// while all but one wait at Permit.
 func TestGangDissolves(t *testing.T) {
 	r := newRig(t, nodes(crowd/8, "8")...)
 	r.gangOf("g", crowd, 0)
@@ -53,7 +52,7 @@ func TestGangDissolves(t *testing.T) {
 	r.dissolve(func([]*corev1.Pod) int { return 0 }, all)
 }
 
-// TestGangThatDoesNotFitDissolves: the leader goes first each time.
+// TestGangThatDoesNotFitDissolves deletes the leader first each time.
 func TestGangThatDoesNotFitDissolves(t *testing.T) {
 	r := newRig(t, nodes(1, "8")...)
 	r.gangOf("g", crowd-4, 0)

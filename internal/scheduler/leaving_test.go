@@ -9,19 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// TestVictimThatLivesOn: a victim counts as gone until it is known to stay, and no longer than a while after the last eviction has
-// ended that began to take it.
+// TestVictimThatLivesOn checks how long a victim counts as gone. It does until it is known to keep
+// running, or until some time after the last eviction that began with it.
 func TestVictimThatLivesOn(t *testing.T) {
 	t.Parallel()
 	v := pod("v", "", "1", 0)
 	victims, uids := map[types.UID]*corev1.Pod{v.UID: v}, sets.New(v.UID)
 	start := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		// happens goes on from an eviction that takes it.
+		// happens continues after an eviction of the pod has started.
 		happens func(l *leavingPods, taken takenVictims)
-		// wantAfter is whether it counts as gone then, and wantLater a while later.
+		// wantAfter is true if the pod counts as gone then, and wantLater if it does some time
+		// later.
 		wantAfter, wantLater bool
-		// wantStays is whether it is said then that it may stay.
+		// wantStays is true if sweep then returns the pod as possibly running.
 		wantStays bool
 	}{
 		"while it is taken": {func(*leavingPods, takenVictims) {}, true, true, false},
@@ -74,8 +75,8 @@ func TestVictimThatLivesOn(t *testing.T) {
 	}
 }
 
-// TestLivingVictimIsCountedAgain: a pod that an eviction began to take, and that is not told to go after all, is taken into account
-// again, and those that wait for it to go look for other room.
+// TestLivingVictimIsCountedAgain checks a pod whose eviction began and which keeps running. The pod
+// counts as running again, and the preemptors that wait for it look for other room.
 func TestLivingVictimIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)

@@ -23,13 +23,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
-// again is a pod that has come back under the name of another one.
+// again makes a pod a new pod with the same name.
 func again(p *corev1.Pod) *corev1.Pod {
 	p.UID += "-again"
 	return p
 }
 
-// eachKind runs a test for a preemptor that is a pod, and for one that is a gang of one. The function makes it.
+// eachKind runs a test for a preemptor that is a pod, and for a gang of one. newPreemptor returns
+// the pod.
 func eachKind(t *testing.T, run func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod)) {
 	t.Helper()
 	for kind, group := range map[string]string{"a pod": "", "a gang": "p"} {
@@ -45,7 +46,8 @@ func eachKind(t *testing.T, run func(t *testing.T, newPreemptor func(r *rig) *co
 	}
 }
 
-// TestFailuresOfThoseWhoHaveLeft are not remembered: the next one of that name would be made to wait for them.
+// TestFailuresOfThoseWhoHaveLeft checks that the failures of deleted preemptors are forgotten.
+// Otherwise the next workload of that name would back off because of them.
 func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -61,7 +63,8 @@ func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 	})
 }
 
-// TestUnwantedIsNoFailure: who has been displaced is tried again at once, however often that is.
+// TestUnwantedIsNoFailure checks that a workload whose reservations are released is retried at
+// once, any number of times.
 func TestUnwantedIsNoFailure(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -82,7 +85,7 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 				t.Fatalf("It is held back after it has been displaced %d times", i+1)
 			}
 		}
-		// What is wrong on the victims' side may be so for a while, where news of it comes late.
+		// A victim may change for some time if events about it are late.
 		for i := 3; i < 5; i++ {
 			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
 			r.cycle()
@@ -94,7 +97,8 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 	})
 }
 
-// TestNothingIsPromisedToThoseWhoHaveLeft: who goes while it is decided on has no room kept, and nobody goes for it.
+// TestNothingIsPromisedToThoseWhoHaveLeft checks a preemptor that is deleted during its decision.
+// It gets no reservation, and nothing is evicted for it.
 func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -113,7 +117,7 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.remove(p)
-		// That is when the informer's word of it has been dealt with.
+		// When this pod is known, the informer has reported the deletion.
 		r.create(on(pod("w", "", "1", 0), "elsewhere"))
 		r.plugin.carryOut(t.Context(), p, made)
 		if !r.hub.reserved.Empty() {
@@ -127,7 +131,8 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 	})
 }
 
-// TestPlanForThoseWhoHaveLeft: who goes while its gang is planned has no part in the plan. Others would wait for it.
+// TestPlanForThoseWhoHaveLeft checks that a member that is deleted during planning is not in the
+// plan. Others would wait for it.
 func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -149,7 +154,8 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	}
 }
 
-// TestPromiseAsPartOfAnother: when the calls for a preemptor fail, what its pod has been promised since as part of another one stays.
+// TestPromiseAsPartOfAnother checks that a failed eviction does not release the reservation that
+// the pod has since gained as part of another workload.
 func TestPromiseAsPartOfAnother(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -175,8 +181,8 @@ func TestPromiseAsPartOfAnother(t *testing.T) {
 	})
 }
 
-// TestPromiseToANamesake: when the calls for a preemptor that has gone fail, what the next one of its name has been
-// promised stays.
+// TestPromiseToANamesake checks that the failed eviction of a deleted preemptor does not release
+// the reservation of the next workload of that name.
 func TestPromiseToANamesake(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -190,9 +196,10 @@ func TestPromiseToANamesake(t *testing.T) {
 		}
 		r.remove(p)
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
-		// A gang is forgotten once no members are left: a namesake that came before would have to wait for the calls to be over.
+		// A gang is forgotten once it has no members. If the next gang of that name came before, it
+		// would wait for the evictions to end.
 		r.eventually("it is forgotten", func() bool { return !r.hub.waits.Evicting(r.hub.keyOf(p)) })
-		// It has no use for what has been begun.
+		// The next workload does not need the first victim.
 		next := again(newPreemptor(r))
 		next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
 		r.create(next)
@@ -214,7 +221,8 @@ func TestPromiseToANamesake(t *testing.T) {
 	})
 }
 
-// TestReplacedInARelist: of a pod that is deleted and made anew while the watch is interrupted, informers tell as of a change.
+// TestReplacedInARelist checks a pod that is deleted and created again while the watch is
+// interrupted. Informers report that as an update.
 func TestReplacedInARelist(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -236,7 +244,8 @@ func TestReplacedInARelist(t *testing.T) {
 	})
 }
 
-// TestVictimsThatHaveGoneAreNotRemembered: nobody tells of them a second time.
+// TestVictimsThatHaveGoneAreNotRemembered checks victims that are deleted before the eviction. No
+// second event reports their deletion.
 func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -260,7 +269,8 @@ func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	}
 }
 
-// TestGangThatLeavesWhileItIsPlanned: nothing is remembered of it.
+// TestGangThatLeavesWhileItIsPlanned checks that no state remains of a gang that is deleted during
+// planning.
 func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -283,7 +293,8 @@ func ofQueue(queue string, p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// TestTurnOfAPodThatHasLeft: the scheduler's queue may ask for one that the hub knows to have gone. It gets none.
+// TestTurnOfAPodThatHasLeft checks that a deleted pod gets no turn if the scheduler's queue still
+// asks for one.
 func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -300,8 +311,8 @@ func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	}
 }
 
-// TestTurnOfANamesake: word of a pod that has gone may come to the hub after the next one of its name has come to the
-// scheduler's queue. That one still gets its turn.
+// TestTurnOfANamesake checks a deletion event that arrives after the next pod of that name is in
+// the scheduler's queue. The new pod still gets its turn.
 func TestTurnOfANamesake(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -315,8 +326,8 @@ func TestTurnOfANamesake(t *testing.T) {
 	r.waitBound("p")
 }
 
-// boundMeanwhile is a lister that has a pod without a node the first time it is asked, and with one from then on; by
-// then the hub has heard of it.
+// boundMeanwhile is a lister that returns a pod without a node at first, and with a node from then
+// on. The binding is recorded with the first call.
 type boundMeanwhile struct {
 	corelisters.PodNamespaceLister
 
@@ -345,13 +356,14 @@ func (l *boundMeanwhile) Get(string) (*corev1.Pod, error) {
 	return l.pod, nil
 }
 
-// nobodyWaits is a framework in which no pod waits to be bound.
+// nobodyWaits is a framework without pods at Permit or in PreBind.
 type nobodyWaits struct{ framework.Framework }
 
 func (nobodyWaits) GetWaitingPod(types.UID) fwk.WaitingPod     { return nil }
 func (nobodyWaits) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
 
-// TestVictimThatIsBoundMeanwhile has to be deleted: as one that was turned back, it would be waited for in vain.
+// TestVictimThatIsBoundMeanwhile checks that a victim that was just bound is not sent back. It must
+// be deleted, because no event would report its return.
 func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{})
@@ -364,8 +376,8 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	}
 }
 
-// TestThoseWhoHaveLeftAreNotThrough: a member that goes during its cycle is assumed until the framework takes that back.
-// The next gang of that name is whole without it.
+// TestThoseWhoHaveLeftAreNotThrough checks a member that is deleted in its cycle. It stays assumed
+// until the framework forgets it, but must not count for the next gang of that name.
 func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -396,8 +408,8 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 	}
 }
 
-// TestPlanIsTakenBackBeforePermit: a member whose gang has lost its plan while it was on its way to Permit does not wait there for
-// others that do not come.
+// TestPlanIsTakenBackBeforePermit checks a member whose gang loses its plan before the member
+// reaches Permit. It does not wait there, because no other members come.
 func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -417,8 +429,8 @@ func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	}
 }
 
-// TestCacheThatIsBehind: a preemptor is tried again soon, and does not back off, that was tried before the scheduler's cache knew
-// that its victim had gone.
+// TestCacheThatIsBehind checks a preemptor that was tried before the scheduler's cache knew that
+// its victim was gone. It is retried soon and does not back off.
 func TestCacheThatIsBehind(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -437,7 +449,7 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.succeed(0)
 		r.eventually("it is tried", func() bool { return slices.Contains(r.active(), p.Name) })
 		r.cycle()
-		// The pause may be over already. A backoff is a second at least.
+		// The pause may be over already. A backoff takes at least a second.
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Second/2, true, func(context.Context) (bool, error) {
 			return r.hub.waits.WaitsFor(r.hub.keyOf(p), admission.Pause) || slices.Contains(r.active(), p.Name), nil
 		})
@@ -452,8 +464,8 @@ func TestCacheThatIsBehind(t *testing.T) {
 	})
 }
 
-// TestCacheThatIsLongBehind: on a busy machine the cache may be behind for seconds, and each try in vain costs others a cycle. The
-// waits double, and no wait is longer than a second.
+// TestCacheThatIsLongBehind checks the delays if the cache is behind for seconds on a busy machine,
+// where each failed try costs others a cycle. The delays double up to one second.
 func TestCacheThatIsLongBehind(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
@@ -476,7 +488,8 @@ func TestCacheThatIsLongBehind(t *testing.T) {
 	}
 }
 
-// TestPromiseToThoseWhoHaveMoved: what happens to a gang while it is decided on comes before the promise, which ends all the same.
+// TestPromiseToThoseWhoHaveMoved changes a gang during its decision. The change comes before the
+// reservation, which must end all the same.
 func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(r *rig, g *gang.Group, member *corev1.Pod){
@@ -508,7 +521,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			happens(r, g, all[1])
-			// That is when the informer's word of it has been dealt with.
+			// When this pod is known, the informer has reported the change.
 			r.create(on(pod("w", "", "1", 0), "elsewhere"))
 			r.plugin.carryOut(t.Context(), all[0], made)
 			r.hub.forgetLeft(g.Key, made.pre.pods)
@@ -519,7 +532,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 	}
 }
 
-// looking is a witness that does something as soon as a decision has begun.
+// looking is a recorder that calls a function when a decision begins.
 type looking struct {
 	unwitnessed
 	looks func()
@@ -528,7 +541,8 @@ type looking struct {
 // Looks is part of Witness.
 func (l *looking) Looks() { l.looks() }
 
-// TestQueueThatGoesWhileAGangIsPlanned: a gang whose queue is deleted while it is planned, before there is anything to take back, is not placed.
+// TestQueueThatGoesWhileAGangIsPlanned checks that a gang is not placed if its queue is deleted
+// during planning, before there are reservations to release.
 func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 	t.Parallel()
 	l := &looking{looks: func() {}}

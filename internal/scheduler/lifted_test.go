@@ -8,11 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestProtectionEndsEarly: who waits for a window to end is tried again when what it protects does not need it any more.
+// TestProtectionEndsEarly checks that a workload that waits for the end of a min-runtime is retried
+// when the protected pod becomes surplus.
 func TestProtectionEndsEarly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// running is how many members run at first, and change what happens.
+		// running is the number of members that run at first. change makes one of them surplus.
 		running int
 		change  func(r *rig, member *corev1.Pod)
 	}{

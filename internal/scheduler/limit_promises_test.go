@@ -5,17 +5,19 @@ import (
 	"testing"
 )
 
-// TestPromiseAtTheLimit: what less important work of a queue has been promised is no reason to keep more important work of it out. It is
-// taken back where the limit has no room for both, and only there.
+// TestPromiseAtTheLimit checks that a reservation of less important work does not block more
+// important work of the queue. The reservation is released only if the limit has no room for both.
 func TestPromiseAtTheLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		limit, cpus string
 		priority    int32
 		gang        bool
-		// full is true where the other node has no room, and the one that comes has to wait where there will be some.
+		// full is true if the other node has no room, so that the second workload must wait for
+		// room.
 		full bool
-		// wantBound and wantWaiting are what becomes of the one that comes, and wantPromise of what was promised.
+		// wantBound and wantWaiting are the expected results for the second workload. wantPromise
+		// is true if the first reservation remains.
 		wantBound, wantWaiting, wantPromise bool
 	}{
 		"a pod that fits":                    {limit: "2", cpus: "1", priority: 10, wantBound: true},
@@ -72,8 +74,9 @@ func TestPromiseAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestEvictionAtTheLimit: victims go for no workload whose place below the limit of its queue a more important one takes meanwhile; and that
-// one is not kept out by what is promised while the calls are under way.
+// TestEvictionAtTheLimit checks that an eviction stops if more important work uses the room below
+// the limit of the queue. The reservation does not block that work while the evictions are under
+// way.
 func TestEvictionAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)

@@ -155,7 +155,7 @@ func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.
 	return s.Standing.Next(askers, sums)
 }
 
-// Entitled reports whether a leaf queue would stay within its fair share; see
+// Entitled reports whether a leaf queue would stay within its fair share. See
 // [queue.Standing.Entitled].
 func (s *shares) Entitled(w admission.Waiter) bool {
 	return s.Standing.Entitled(askerOf(w))

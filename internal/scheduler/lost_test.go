@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// TestLostWork: each victim is recorded with what its pods have had since they started, in the order of victims.
+// TestLostWork checks that each victim is recorded with the resource time that its pods have used
+// since they started, in the order of victims.
 func TestLostWork(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
