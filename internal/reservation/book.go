@@ -17,48 +17,52 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Reservation is room that is kept for a pod which has not been assumed there yet. It is never
-// changed.
+// Reservation is room that is set aside for a pod until the pod is assumed on the node. A
+// Reservation is immutable.
 type Reservation struct {
-	// Pod is read by any goroutine once the reservation is in a Book, and must not be changed.
+	// Pod must not be changed: any goroutine may read it once the reservation is in a Book.
 	Pod  fwk.PodInfo
 	UID  types.UID
 	Node string
-	// Place is where it stands in the order of the decision that it is for.
+	// Place is the pod's position in the order of the decision.
 	Place int
 	workload.Standing
 }
 
-// IsUsedOn reports whether the pod is part of a NodeInfo already.
+// IsUsedOn reports whether a NodeInfo includes the pod already.
 func (r *Reservation) IsUsedOn(node fwk.NodeInfo) bool {
 	return slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == r.UID })
 }
 
-// Scheduler is what reservations have to do with the scheduler around them. Its methods are called without a lock held,
-// on the goroutine that has called the Book.
+// Scheduler is the part of the scheduler that the reservations need. Its methods run without a lock
+// held, on the goroutine of the caller.
 type Scheduler interface {
-	// Awaits reports whether a pod still waits for its place. One that does not has been forgotten, or is about to be.
+	// Awaits reports whether a pod still waits for its place. If not, the scheduler has dropped the
+	// pod, or is about to.
 	Awaits(pod *corev1.Pod) bool
-	// Withdraw takes back what shows, in the framework's nominations and in the API, of pods whose reservation has ended
-	// without having been used.
+	// Withdraw clears the nominations, in the framework and in the API, of pods whose reservations
+	// ended unused.
 	Withdraw(pods []*corev1.Pod)
-	// Freed tells that room has been given up, and which queues have less promised with that.
+	// Freed is called when reserved room has been released, with the queues whose reservations
+	// shrank. There may be none.
 	Freed(queues []string)
 }
 
-// Book keeps reservations. Make one with [New]. It is safe for concurrent use; a look at a node takes no lock.
+// Book holds reservations. Make one with [New]. It is safe for concurrent use. Reading the
+// reservations of a node takes no lock.
 type Book struct {
 	scheduler Scheduler
 
 	mu    sync.Mutex
 	byKey map[workload.Key]map[types.UID]*Reservation
 	keyOf map[types.UID]workload.Key
-	// inOrder is what Of has returned for workloads whose reservations have not changed since. It is asked for each victim
-	// of a gang, which may have thousands.
+	// inOrder caches the results of Of for workloads whose reservations have not changed since. The
+	// scheduler calls Of for each victim of a gang, which may have thousands.
 	inOrder map[workload.Key][]*Reservation
-	// since is from when on a pod has had room reserved, wherever, and its workload waited for none to go; see Oldest.
+	// since is the time of the first call of Oldest that saw the pod's reservation. The time
+	// restarts while the workload waits for victims.
 	since map[types.UID]time.Time
-	// byNode maps node names to []*Reservation that are never changed in place.
+	// byNode maps node names to []*Reservation. These slices are never changed in place.
 	byNode sync.Map
 	count  atomic.Int64
 }
@@ -71,10 +75,10 @@ func New(s Scheduler) *Book {
 	}
 }
 
-// Empty reports that nothing is reserved anywhere.
+// Empty reports whether there are no reservations.
 func (b *Book) Empty() bool { return b.count.Load() == 0 }
 
-// Len is how many pods room is reserved for.
+// Len returns the number of pods with a reservation.
 func (b *Book) Len() int { return int(b.count.Load()) }
 
 // On returns the reservations on a node. The caller must not change the slice.
@@ -98,8 +102,9 @@ func (b *Book) Nodes() iter.Seq2[string, []*Reservation] {
 	}
 }
 
-// Oldest is for how long the pod has had room reserved that has waited longest to use it, as far as that has been asked before:
-// it is to be asked once in a while. Those of workloads that wait for pods to go do not age, since that may rightly take hours.
+// Oldest returns the age of the oldest reservation. Call it at intervals: an age counts from the
+// first call that saw the pod with a reservation, on any node. Reservations of the workloads in
+// waiting do not age, because victims may rightly take hours to terminate.
 func (b *Book) Oldest(now time.Time, waiting sets.Set[workload.Key]) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +124,7 @@ func (b *Book) Oldest(now time.Time, waiting sets.Set[workload.Key]) time.Durati
 	return oldest
 }
 
-// Without lists those of the pods that nothing is reserved for.
+// Without returns the pods that have no reservation.
 func (b *Book) Without(pods iter.Seq[types.UID]) []types.UID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +137,7 @@ func (b *Book) Without(pods iter.Seq[types.UID]) []types.UID {
 	return out
 }
 
-// Has reports whether room is reserved for a pod.
+// Has reports whether a pod has a reservation.
 func (b *Book) Has(uid types.UID) bool {
 	if b.Empty() {
 		return false
@@ -143,7 +148,7 @@ func (b *Book) Has(uid types.UID) bool {
 	return ok
 }
 
-// NodeOf is the node on which room is reserved for a pod, or "".
+// NodeOf returns the node of a pod's reservation, or "".
 func (b *Book) NodeOf(uid types.UID) string {
 	if b.Empty() {
 		return ""
@@ -156,7 +161,8 @@ func (b *Book) NodeOf(uid types.UID) string {
 	return ""
 }
 
-// KeyOf returns the workload for which room is reserved for a pod; false where none is.
+// KeyOf returns the workload that a pod's reservation belongs to; false if the pod has no
+// reservation.
 func (b *Book) KeyOf(uid types.UID) (workload.Key, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,7 +170,7 @@ func (b *Book) KeyOf(uid types.UID) (workload.Key, bool) {
 	return key, ok
 }
 
-// Keeps reports whether room is reserved for every one of these pods, on that node.
+// Keeps reports whether every one of these pods has a reservation on its given node.
 func (b *Book) Keeps(nodes iter.Seq2[types.UID, string]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,8 +182,8 @@ func (b *Book) Keeps(nodes iter.Seq2[types.UID, string]) bool {
 	return true
 }
 
-// Of returns the reservations of a workload, in the order of the decision that they are for. The caller must not change the
-// slice.
+// Of returns the reservations of a workload, in the order of its decision. The caller must not
+// change the slice.
 func (b *Book) Of(key workload.Key) []*Reservation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,14 +200,15 @@ func (b *Book) Of(key workload.Key) []*Reservation {
 	return out
 }
 
-// Keys returns all workloads that have reservations.
+// Keys returns all workloads that have reservations, sorted.
 func (b *Book) Keys() []workload.Key {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(b.byKey), workload.Key.Compare)
 }
 
-// Yielding returns the workloads that have a reservation on one of the nodes and do not keep it from a standing.
+// Yielding returns the workloads that have a reservation on one of the nodes and do not keep that
+// room from the given standing. They are sorted.
 func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload.Key {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +223,8 @@ func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload
 	return slices.SortedFunc(maps.Keys(found), workload.Key.Compare)
 }
 
-// Below returns the workloads of queues that have reservations and do not keep them from a standing, wherever these are.
+// Below returns the workloads in queues that have a reservation on any node and do not keep that
+// room from the given standing. They are sorted.
 func (b *Book) Below(of workload.Standing) []workload.Key {
 	if b.Empty() {
 		return nil
@@ -236,7 +244,7 @@ func (b *Book) Below(of workload.Standing) []workload.Key {
 	return out
 }
 
-// Keep reserves exactly this room for a workload. What it had besides goes to others.
+// Keep replaces the reservations of a workload with the given ones. It releases the others.
 func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	for _, r := range reservations {
 		// The framework computes a pod's request at the first call and stores it in the PodInfo.
@@ -251,7 +259,7 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	for _, r := range reservations {
 		was := old[r.UID]
 		if was == nil {
-			// It may have been promised room as a part of something else.
+			// The pod may have a reservation as part of another workload.
 			was = b.of(r.UID)
 		}
 		moved = moved || was != nil && was.Node != r.Node
@@ -264,7 +272,8 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	if moved {
 		b.scheduler.Freed(nil)
 	}
-	// A pod that has left since the decision had nothing to give up then.
+	// The decision's pods may have stopped waiting before their reservations existed. Nothing else
+	// would release those.
 	for _, r := range reservations {
 		if !b.scheduler.Awaits(r.Pod.GetPod()) {
 			b.ReleasePod(r.UID)
@@ -272,8 +281,8 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	}
 }
 
-// Use ends the reservation of a pod that is assumed now: its node counts it. Where that is another node than the one it was promised, the
-// room there goes to others.
+// Use ends the reservation of a pod that is assumed on a node. If the reservation was on another
+// node, other workloads may use the room there.
 func (b *Book) Use(uid types.UID, node string) {
 	if b.Empty() {
 		return
@@ -287,15 +296,16 @@ func (b *Book) Use(uid types.UID, node string) {
 	}
 }
 
-// Release ends all reservations of a workload that will not use them.
+// Release releases all reservations of a workload.
 func (b *Book) Release(key workload.Key) { b.Keep(key, nil) }
 
-// ReleasePod ends the reservations of pods that will not use them.
+// ReleasePod releases the reservations of pods.
 func (b *Book) ReleasePod(pods ...types.UID) {
 	b.release(pods, func(workload.Key) bool { return true })
 }
 
-// ReleaseFrom ends what pods have been promised as part of a workload. What they have been promised since as part of another one stays.
+// ReleaseFrom releases the reservations that pods have as part of a workload. A later reservation
+// as part of another workload stays.
 func (b *Book) ReleaseFrom(key workload.Key, pods ...types.UID) {
 	b.release(pods, func(of workload.Key) bool { return of == key })
 }
@@ -316,7 +326,7 @@ func (b *Book) release(pods []types.UID, ends func(of workload.Key) bool) {
 	b.end(ended)
 }
 
-// end takes back what shows of reservations that have not been used, and tells of the room.
+// end clears the nominations of reservations that ended unused, and reports the freed room.
 func (b *Book) end(ended []*Reservation) {
 	if len(ended) == 0 {
 		return

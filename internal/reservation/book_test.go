@@ -18,12 +18,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// world is a scheduler that takes note.
+// world is a Scheduler that records the calls.
 type world struct {
 	mu sync.Mutex
-	// left are the pods that wait for no place any more.
+	// left holds the pods that no longer wait for a place.
 	left sets.Set[types.UID]
-	// shown are the pods that are nominated, as far as anybody has been told.
+	// shown holds the pods that are nominated.
 	shown sets.Set[types.UID]
 	freed int
 }
@@ -50,7 +50,7 @@ func (w *world) Freed([]string) {
 	w.freed++
 }
 
-// show has the pods of reservations nominated, as a plan does.
+// show nominates the pods of reservations, as a plan does.
 func (w *world) show(reserved []*Reservation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +67,8 @@ func reservationOf(t interface{ Fatal(...any) }, uid types.UID, node string, pri
 	return &Reservation{Pod: pi, UID: uid, Node: node, Standing: workload.Standing{Priority: priority}}
 }
 
-// TestBook compares it with the plainest model of it, over anything that can happen in any order. Whatever happens, what
-// is shown is what is reserved or used, and room that is given up is told of.
+// TestBook compares a Book with a simple model over random operations. Only pods with a reservation
+// or an assumed node are nominated, and every release of room is reported.
 func TestBook(t *testing.T) {
 	t.Parallel()
 	keys := []workload.Key{{Gang: true, Name: "x"}, {Name: "x"}, {Gang: true, Name: "y"}}
@@ -205,8 +205,8 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// TestOldest: a promise ages while it is not taken up, wherever it moves to, and begins anew where it has ended meanwhile, or pods have
-// been waited for.
+// TestOldest checks that a reservation ages until it is used, even if it moves to another node. The
+// age restarts after a release and while the workload waits for victims.
 func TestOldest(t *testing.T) {
 	t.Parallel()
 	x, y := workload.Key{Name: "x"}, workload.Key{Name: "y"}
@@ -215,7 +215,7 @@ func TestOldest(t *testing.T) {
 	for name, c := range map[string]struct {
 		then    func(b *Book)
 		waiting sets.Set[workload.Key]
-		// want is the age after an hour, and later after another one.
+		// want is the age after an hour, and later the age after two.
 		want, later time.Duration
 	}{
 		"nothing happens":          {want: time.Hour, later: 2 * time.Hour},
@@ -263,7 +263,7 @@ func TestOldest(t *testing.T) {
 	}
 }
 
-// TestNominees: a node is worth asking about where a pod without a reservation is nominated.
+// TestNominees checks that only nodes of nominated pods without a reservation are listed.
 func TestNominees(t *testing.T) {
 	t.Parallel()
 	nominated := func(uid types.UID, node string) *corev1.Pod {

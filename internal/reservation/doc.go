@@ -1,13 +1,17 @@
-// Package reservation keeps the room that has been promised to pods which are not on their nodes yet: one [Book] for
-// all plans and nominations of a scheduler.
+// Package reservation holds the room that is set aside for pods until they are on their nodes. One
+// [Book] serves all plans and nominations of a scheduler.
 //
-// A reservation begins with a decision ([Book.Keep]). It ends in one of two ways, whatever the reason: the pod is
-// assumed on its node, and the scheduler's cache counts it from then on ([Book.Use]); or it will not use the room
-// ([Book.Release], [Book.ReleasePod], or a Keep that leaves it out), and that goes to others. There is no third way,
-// so that no room stays blocked for a workload that has gone.
+// A reservation begins with a decision ([Book.Keep]) and ends in one of two ways:
 //
-// The framework's own nominations and status.nominatedNodeName show reservations to others, and do not keep the room
-// well enough: they are lost when an event about the pod arrives after the planning, and they go by the pods' own
-// priority. They are projections of the book: it has its [Scheduler] take back what they show, in the one place where a
-// reservation ends without having been used, and tells it then that there is room for others.
+//   - The scheduler assumes the pod on a node, and its cache counts the pod from then on
+//     ([Book.Use]).
+//   - The pod will not use the room, and other workloads may ([Book.Release], [Book.ReleasePod], or
+//     a Keep without the pod).
+//
+// There is no third way, so that no room stays blocked for a workload that is gone.
+//
+// The framework's nominations and status.nominatedNodeName show reservations to other components.
+// They do not protect the room: they rank pods by the pods' own priority, and an event about the
+// pod after the planning removes them. When a reservation ends unused, this package clears the
+// nominations ([Scheduler.Withdraw]) and reports the free room ([Scheduler.Freed]).
 package reservation

@@ -9,16 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Nominees knows the nodes for which some pending pod is nominated in the API, by whichever component, so that a
-// decision need not ask the framework about every node. The zero value is ready to use, and safe for concurrent use.
+// Nominees records the pending pods that any component has nominated in the API, and their nodes. A
+// decision asks the framework about these nodes only. The zero value is ready to use, and safe for
+// concurrent use.
 type Nominees struct {
 	mu    sync.Mutex
 	byPod map[types.UID]string
-	// inflated are those whose own priority is above the one that counts for them.
+	// inflated holds the pods whose own priority is above the priority that counts for them.
 	inflated map[types.UID]string
 }
 
-// See takes over what a pod says of itself. An inflated nomination is one that the framework takes for more than it is.
+// See records the nomination in a pod's status. A nomination is inflated if the framework ranks the
+// pod above the priority that counts for it.
 func (n *Nominees) See(pod *corev1.Pod, isInflated func(*corev1.Pod) bool) {
 	node := pod.Status.NominatedNodeName
 	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
@@ -39,7 +41,7 @@ func (n *Nominees) See(pod *corev1.Pod, isInflated func(*corev1.Pod) bool) {
 	}
 }
 
-// Forget drops a pod that has gone.
+// Forget drops a pod that is gone.
 func (n *Nominees) Forget(uid types.UID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,8 +49,8 @@ func (n *Nominees) Forget(uid types.UID) {
 	delete(n.inflated, uid)
 }
 
-// Nodes are the names of the nodes that pods without a reservation are nominated for. To ask the framework about a node
-// copies all its nominated pods, and of pods with a reservation nothing is left to be known.
+// Nodes returns the nodes that pods without a reservation are nominated for. Asking the framework
+// about a node copies all its nominated pods, and reservations cover the other pods.
 func (n *Nominees) Nodes(book *Book) sets.Set[string] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,7 +61,7 @@ func (n *Nominees) Nodes(book *Book) sets.Set[string] {
 	return out
 }
 
-// Inflated are the nominations that the framework takes for more than they are, by pod.
+// Inflated returns the node of each pod with an inflated nomination; see [Nominees.See].
 func (n *Nominees) Inflated() map[types.UID]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
