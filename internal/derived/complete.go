@@ -25,8 +25,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Complete is an inventory with the PodGroups of derived groups as the scheduler will have them: those that it has not written yet,
-// and those that do not follow their object yet. It returns the groups as well.
+// Complete returns an inventory with the PodGroups of derived groups as the scheduler will have
+// them. It adds missing PodGroups, and updates PodGroups that do not follow their object yet. It
+// returns the groups as well.
 func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*inventory.Inventory, *Groups, error) {
 	groups, err := New(objects, cfg)
 	if err != nil || !groups.Used() {
@@ -47,7 +48,7 @@ func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 	}
 	changes := make([]inventory.Change, 0, len(written))
 	for _, pg := range written {
-		// What is lacking, the scheduler says of the group.
+		// An unresolved field is no error here: the scheduler reports it on the group.
 		if _, err := filler.Fill(ctx, pg); err != nil {
 			return nil, nil, fmt.Errorf("PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
 		}
@@ -57,12 +58,12 @@ func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 	return completed, groups, err
 }
 
-// membersIn are the pods of an inventory that belong to derived groups.
+// membersIn returns the pods of an inventory that belong to derived groups.
 func (g *Groups) membersIn(objects *inventory.Inventory) ([]*corev1.Pod, error) {
 	var out []*corev1.Pod
 	all := objects.Objects(inventory.Pods)
 	for i := range all {
-		// Most pods belong to nothing, and to read all of one takes time.
+		// Most pods have no anchor, and decoding a whole pod takes time.
 		var of struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 			Spec     struct {
@@ -84,15 +85,16 @@ func (g *Groups) membersIn(objects *inventory.Inventory) ([]*corev1.Pod, error) 
 	return out, nil
 }
 
-// Unwritten is a group for which the scheduler cannot write a PodGroup: its pods wait.
+// Unwritten is a group that the scheduler cannot write a PodGroup for: its pods wait.
 type Unwritten struct {
 	Key types.NamespacedName
-	// Object is what the group is made for, by kind and name, and Why what is wrong with it.
+	// Object is the group's owner, by kind and name, and Why is the error.
 	Object, Why string
 }
 
-// PodGroups are those that the scheduler will write for pods, or change, in the order of their names; nothing that is left to it is
-// filled in.
+// PodGroups returns the PodGroups that the scheduler will write or change for pods, sorted by name.
+// It does not fill in the fields that users leave to the scheduler. It also returns the groups
+// without a PodGroup because of an error.
 func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, []Unwritten, error) {
 	byGroup := make(map[types.NamespacedName][]*corev1.Pod)
 	for _, pod := range pods {
@@ -130,13 +132,13 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 	return out, lacking, nil
 }
 
-// unwrittenError is the error of a group for which no PodGroup can be written.
+// unwrittenError is the error of a group whose PodGroup cannot be written.
 type unwrittenError Unwritten
 
-// Error says what is wrong.
+// Error returns the owner and the reason.
 func (e *unwrittenError) Error() string { return e.Object + ": " + e.Why }
 
-// podGroup is what is to be written for a group; nil for nothing.
+// podGroup returns the PodGroup to write for a group; nil if there is nothing to write.
 func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglisters.PriorityClassLister, key types.NamespacedName, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
 	group, ok := g.Group(key)
 	if !ok {
@@ -167,8 +169,8 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 	return pg, nil
 }
 
-// NewFiller fills in what users leave to Reprieve, by the objects of an inventory: PriorityClasses as they are now, and Workloads as they
-// are when one is asked for.
+// NewFiller returns a Filler that completes the fields that users leave to Reprieve, from the
+// objects of an inventory. It reads PriorityClasses once, now, and Workloads at each use.
 func NewFiller(objects func() *inventory.Inventory) (*controller.Filler, error) {
 	classes, err := classesIn(objects())
 	if err != nil {
@@ -177,7 +179,7 @@ func NewFiller(objects func() *inventory.Inventory) (*controller.Filler, error) 
 	return controller.NewFiller(templates{objects}, classes), nil
 }
 
-// classesIn are the PriorityClasses of an inventory.
+// classesIn returns a lister of the PriorityClasses of an inventory.
 func classesIn(objects *inventory.Inventory) (schedulinglisters.PriorityClassLister, error) {
 	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects, inventory.PriorityClasses)
 	if err != nil {
@@ -192,7 +194,7 @@ func classesIn(objects *inventory.Inventory) (schedulinglisters.PriorityClassLis
 	return schedulinglisters.NewPriorityClassLister(indexer), nil
 }
 
-// templates finds Workloads for a filler.
+// templates is the Reader that a Filler gets Workloads from.
 type templates struct{ in func() *inventory.Inventory }
 
 // Get reads a Workload.
@@ -204,7 +206,7 @@ func (t templates) Get(_ context.Context, key client.ObjectKey, into client.Obje
 	return found.Into(into)
 }
 
-// List is part of client.Reader.
+// List is part of client.Reader. It returns an error.
 func (templates) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return fmt.Errorf("only single Workloads are read")
 }

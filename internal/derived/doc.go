@@ -1,6 +1,7 @@
-// Package derived knows the groups that a scheduler derives for the pods of an inventory, and what their PodGroups are like. It is
-// internal/grouping on values: the rules, the choices of users and the writing of PodGroups are the scheduler's own.
+// Package derived finds the groups that a scheduler derives for the pods of an inventory, and
+// completes their PodGroups. It applies internal/grouping to stored objects: rules, users' choices
+// and the writing of PodGroups are the code that the scheduler runs.
 //
-// It goes by what objects say now, as a scheduler does that has just started. Of a kind whose objects are not in the inventory, pods
-// are held back, and the reason is named.
+// The objects count as they are, as for a scheduler that has just started. Pods whose objects are
+// of a kind that the inventory lacks are gated, and the verdict gives the reason.
 package derived

@@ -16,17 +16,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// Groups knows which pods belong together, of the objects of an inventory and a scheduler's configuration. Any goroutine may ask.
+// Groups tells which pods of an inventory belong together, under a scheduler's configuration. It is
+// safe for concurrent use.
 type Groups struct {
 	*grouping.Resolver
 	queueLabels map[string]string
 	unwritten   []Unwritten
 }
 
-// Unwritten are the groups for which the scheduler cannot write a PodGroup, by name. It is for Groups of [Complete].
+// Unwritten returns the groups that the scheduler cannot write a PodGroup for, sorted by name. Only
+// [Complete] sets them.
 func (g *Groups) Unwritten() []Unwritten { return g.unwritten }
 
-// New reads what the objects of an inventory say. Of an inventory of an older snapshot, which has none, no groups are derived.
+// New returns the Groups of an inventory. An inventory from an older snapshot has no roots, and
+// then no groups are derived.
 func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Groups, error) {
 	roots, asked := objects.Roots()
 	settings, err := grouping.SettingsOf(cfg.Profiles, configv1alpha1.PluginName)
@@ -72,7 +75,7 @@ func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (
 	return out, nil
 }
 
-// Roots are the kinds that an inventory has to have for the groups of a configuration.
+// Roots returns the kinds of objects that an inventory needs for the groups of a configuration.
 func Roots(cfg *config.KubeSchedulerConfiguration) ([]inventory.Root, error) {
 	settings, err := grouping.SettingsOf(cfg.Profiles, configv1alpha1.PluginName)
 	if err != nil {
@@ -107,7 +110,8 @@ func setNamespaces(resolver *grouping.Resolver, objects *inventory.Inventory) er
 	return nil
 }
 
-// queueLabels are the labels by which the pods of profiles name their queue.
+// queueLabels returns, by scheduler name, the labels that the pods of a profile name their queue
+// with. Profiles with invalid arguments are left out.
 func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	out := make(map[string]string)
 	for i := range cfg.Profiles {
@@ -123,7 +127,7 @@ func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	return out
 }
 
-// queueNamedBy is the queue that a pod names by itself.
+// queueNamedBy returns the queue that a pod itself names.
 func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
 	label, ok := g.queueLabels[pod.Spec.SchedulerName]
 	if !ok {
@@ -132,8 +136,8 @@ func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
 	return queue.NamedBy(pod, label, g)
 }
 
-// unplaced is for a Resolver whose objects are all set before it is asked about a pod: nothing changes then, of which a pod would
-// have to hear.
+// unplaced is the Pods of a Resolver that gets all objects before the first query about a pod.
+// Nothing changes afterwards, so no pod needs an update.
 type unplaced struct{}
 
 // Anchored is part of grouping.Pods.

@@ -19,7 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// configuration is the one that the scheduler has by default, which makes groups for Jobs, JobSets and LeaderWorkerSets.
+// configuration returns the scheduler's default configuration. It derives groups for Jobs, JobSets
+// and LeaderWorkerSets.
 func configuration(t *testing.T) *config.KubeSchedulerConfiguration {
 	t.Helper()
 	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
@@ -29,7 +30,7 @@ func configuration(t *testing.T) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-// pods are those of Job train, in a phase.
+// pods returns pods of Job train, in the given phase.
 func pods(count int, phase corev1.PodPhase) []inventory.Change {
 	out := make([]inventory.Change, count)
 	for i := range out {
@@ -45,7 +46,8 @@ func pods(count int, phase corev1.PodPhase) []inventory.Change {
 	return out
 }
 
-// world is an inventory with Job train, whose spec and status are given in YAML, and further objects; roots nil for one that has none.
+// world returns an inventory with Job train, whose spec and status are given in YAML, and further
+// objects. If roots is nil, the inventory has none.
 func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.Change) *inventory.Inventory {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte("apiVersion: batch/v1\nkind: Job\nmetadata: {namespace: ns, name: train, uid: job, annotations: {reprieve.dev/gang: 'true'}}\n" + text))
@@ -68,7 +70,7 @@ func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.
 	return in.WithRoots(roots)
 }
 
-// asking is an inventory whose Job asks for a PriorityClass.
+// asking returns the inventory with a Job that asks for a PriorityClass.
 func asking(t *testing.T, in *inventory.Inventory, class string) *inventory.Inventory {
 	t.Helper()
 	found, ok := in.Find("jobs.batch", "ns", "train")
@@ -87,7 +89,8 @@ func asking(t *testing.T, in *inventory.Inventory, class string) *inventory.Inve
 	return out
 }
 
-// TestComplete: an inventory has the PodGroups that the scheduler will write, and those that there are need what their objects ask for.
+// TestComplete checks that Complete adds the PodGroups that the scheduler will write, and updates
+// existing PodGroups to the needs of their objects.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	all, err := derived.Roots(configuration(t))
@@ -95,7 +98,7 @@ func TestComplete(t *testing.T) {
 		t.Fatalf("there are %d kinds, error %v", len(all), err)
 	}
 	const four = "spec: {parallelism: 4}"
-	// written is the PodGroup as the scheduler has written it; changed changes it.
+	// written returns the PodGroup as the scheduler has written it, after changed has edited it.
 	written := func(t *testing.T, changed func(*v1alpha1.PodGroup)) inventory.Change {
 		t.Helper()
 		in, _, err := derived.Complete(t.Context(), world(t, four, all, pods(1, corev1.PodPending)...), configuration(t))
@@ -117,7 +120,7 @@ func TestComplete(t *testing.T) {
 		roots []inventory.Root
 		pods  []inventory.Change
 		group func(*v1alpha1.PodGroup)
-		// want is the least number of members; 0 for no PodGroup.
+		// want is the minCount of the PodGroup; 0 for no PodGroup.
 		want int32
 	}{
 		"a gang of which one pod is there":   {job: four, roots: all, pods: pods(1, corev1.PodPending), want: 4},
@@ -158,7 +161,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestHeld: a pod whose object is not in the inventory is held back, with the reason.
+// TestHeld checks that a pod whose object is not in the inventory is gated, with the reason.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	all, err := derived.Roots(configuration(t))
@@ -195,7 +198,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestUnwritten: of a gang whose Job asks for a class that there is not, there is no PodGroup, and it is said why.
+// TestUnwritten checks that a gang whose Job asks for a missing class has no PodGroup, and that the
+// reason is reported.
 func TestUnwritten(t *testing.T) {
 	t.Parallel()
 	all, err := derived.Roots(configuration(t))

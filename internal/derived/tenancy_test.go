@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// understanding is the default configuration with the words of other schedulers.
+// understanding returns the default configuration with the labels of other schedulers enabled.
 func understanding(t *testing.T) *config.KubeSchedulerConfiguration {
 	t.Helper()
 	cfg := configuration(t)
@@ -28,7 +28,8 @@ func understanding(t *testing.T) *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-// TestCompleteTenancy: the PodGroup of a plan has the class and the queue that the scheduler gives it, and no more.
+// TestCompleteTenancy checks that a completed PodGroup has the class and the queue that the
+// scheduler gives it, and no higher class than its pods.
 func TestCompleteTenancy(t *testing.T) {
 	t.Parallel()
 	classes := []inventory.Change{
@@ -45,7 +46,7 @@ func TestCompleteTenancy(t *testing.T) {
 		// asks is the class that the Job asks for, and write changes its pods.
 		asks  string
 		write func(*corev1.Pod)
-		// want is how the PodGroup is; nil for none.
+		// want checks the PodGroup; nil if there is none.
 		want func(*v1alpha1.PodGroup) bool
 	}{
 		"no more than the pods have": {asks: "high", want: func(pg *v1alpha1.PodGroup) bool {
@@ -100,7 +101,7 @@ func TestCompleteTenancy(t *testing.T) {
 	}
 }
 
-// TestQueueOfWithoutRoots: in an inventory that has no objects which pods belong to, pods name their queues all the same.
+// TestQueueOfWithoutRoots checks that pods name their queues even if the inventory has no roots.
 func TestQueueOfWithoutRoots(t *testing.T) {
 	t.Parallel()
 	groups, err := derived.New(world(t, "spec: {}", nil), understanding(t))
