@@ -103,8 +103,8 @@ func leaderWorkerSet() *Rule {
 		// RecreateGroupOnPodRestart is the default of the API.
 		WholeWhen: []Condition{{restartPolicy, "RecreateGroupOnPodRestart"}, {restartPolicy, "RecreateGroupAfterStart"}},
 		Roles: []Role{
-			// With LeaderReady the workers are made once the leader is ready, and with exclusive placement once it has a node, so it
-			// cannot wait for them.
+			// With LeaderReady, the workers are created once the leader is ready. With exclusive
+			// placement, they are created once it has a node. So the leader cannot wait for them.
 			{
 				Name: "0", Default: 1, Leads: true,
 				AloneWhen: []Condition{
@@ -146,7 +146,7 @@ func leading(roles []Role, name string) []Role {
 	return roles
 }
 
-// FromArgs reads the rules that a profile asks for: those of the kinds it names, and its own.
+// FromArgs returns the rules that a profile asks for: the rules of the kinds it names, and its own.
 func FromArgs(args *configv1alpha1.GroupArgs) ([]*Rule, error) {
 	var out []*Rule
 	// Keys on pods come before the objects that own them.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestLeads: which pods are drivers by their objects, and how many workers they need.
+// TestLeads checks which pods are drivers by their objects, and how many workers they need.
 func TestLeads(t *testing.T) {
 	t.Parallel()
 	const unit, worker, name = "leaderworkerset.sigs.k8s.io/group-index", "leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/name"

@@ -154,13 +154,15 @@ type Role struct {
 	// Done are the paths of how many of AtMost are done and have no pods any more: numbers, or
 	// lists of indexes such as "0,3-5".
 	Done []Path
-	// Alone has the pods scheduled by themselves; AloneWhen does so on any of some conditions on the whole object.
+	// Alone is true if the pods are scheduled by themselves. AloneWhen lists conditions on the
+	// whole object, and any of them is enough.
 	Alone     bool
 	AloneWhen []Condition
 	// Leads is true for drivers: the workers are created once they run. It counts for pods that are
 	// scheduled by themselves, and if the object needs no pods of other roles at first.
 	Leads bool
-	// Led, of the whole object, and ItemLed tell that the first pod of each product has to have a node before the others are made.
+	// Led, of the whole object, and ItemLed tell that the other pods of each product are created
+	// only after the first one has a node.
 	Led, ItemLed Led
 	// Said is the key of the value that Replicas had when a pod's unit was created. It applies to
 	// that unit.
@@ -205,7 +207,7 @@ type Reading struct {
 	Queue, PriorityClass string
 	// Whole is true if the controller deletes all pods of a gang when one is deleted.
 	Whole bool
-	// InOrder is true if the pods of one role are created once those of another are ready.
+	// InOrder is true if the pods of one role are created once the pods of another role are ready.
 	InOrder bool
 	// Flaw is the reason why the object is invalid; "" for none.
 	Flaw string
