@@ -20,24 +20,24 @@ type places struct {
 	succeeded sets.Set[types.UID]
 }
 
-// placesOf returns the places of a group at the first look, by its status: an earlier process may
-// have seen more.
+// placesOf returns the places of a group at the first look, according to its status: an earlier
+// process may have seen more.
 func placesOf(g *Group) places {
 	return places{complete: g.Scheduled || !g.DegradedSince.IsZero(), minCount: g.MinCount}
 }
 
-// followPlaces updates since when a gang is degraded. A gang is degraded while some of its members
-// have a node, fewer than minCount have one or have succeeded, and there were enough before. A gang
-// that is placed for the first time is not, however long that takes, nor is one without any member
-// on a node. A member that is replaced does not restart the clock as long as others are missing.
+// followPlaces updates since when a gang is degraded. A gang is degraded if some members have a
+// node, fewer than minCount have one or have succeeded, and there were enough before. A gang is not
+// degraded during its first placement, nor without any member on a node. Replacing a member does
+// not restart the clock while others are missing.
 func (r *run) followPlaces(g *Group, m *Members, now time.Time) {
 	if !g.IsGang() || g.Ambiguous || len(m.Assigned) == 0 {
 		r.places, r.DegradedSince = places{minCount: g.MinCount}, time.Time{}
 		return
 	}
 	if r.minCount != g.MinCount {
-		// A gang that lacked no member has lost none because it needs more. The new number counts
-		// the work that is left.
+		// A gang that lacked no member is not degraded because its minCount rises. The new number
+		// counts the remaining work.
 		r.complete = r.complete && (g.MinCount < r.minCount || !r.DegradedSince.IsZero())
 		r.minCount, r.succeeded = g.MinCount, nil
 	}

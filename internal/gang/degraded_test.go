@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestDegraded follows since when a gang of three lacks members.
+// TestDegraded checks since when a gang of three lacks members.
 func TestDegraded(t *testing.T) {
 	t.Parallel()
 	type look struct {

@@ -1,7 +1,8 @@
-// Package gang knows what a PodGroup is to the scheduler, whichever API it is of ([Group], [Source]): which Pods
-// are its members ([GroupOf], [Members]), whether they may be considered at all ([Gate]), and where a gang stands
-// between the moment its members are complete and the moment they have nodes ([Registry]).
+// Package gang models PodGroups for the scheduler, from either API ([Group], [Source]). It finds
+// their member pods ([GroupOf], [Members]) and decides whether the members are gated ([Gate]). For
+// gangs, it tracks the progress from complete members to members with nodes ([Registry]).
 //
-// It reads objects and keeps state; it calls no API and knows nothing of the scheduling framework. The
-// plugins in internal/scheduler drive the Registry, the controllers in internal/controller report on it.
+// The package reads objects and keeps state. It calls no API and does not depend on the scheduling
+// framework. The plugins in internal/scheduler drive the Registry, and the controllers in
+// internal/controller report its verdicts.
 package gang

@@ -12,25 +12,26 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Verdict is what is said of a group, to its users: the reason and message of its PodGroupScheduled
-// condition and of its Pods' events. The zero value has nothing to say.
+// Verdict is a result of a check for the users of a group: the reason and message of its
+// PodGroupScheduled condition and of its Pods' events. The zero value means that there is nothing
+// to report.
 type Verdict struct {
 	Reason  string
 	Message string
 }
 
-// Reasons that are said on Pods only: there is no PodGroup to carry a condition.
+// These reasons appear on Pods only, because there is no PodGroup to carry a condition.
 const (
-	// ReasonPodGroupNotFound: the PodGroup that the Pod names does not exist.
+	// ReasonPodGroupNotFound means that the PodGroup that the Pod names does not exist.
 	ReasonPodGroupNotFound = "PodGroupNotFound"
-	// ReasonPodGroupNotMade: the PodGroup that is to be made for the Pod cannot be written.
+	// ReasonPodGroupNotMade means that Reprieve cannot write the PodGroup for the Pod.
 	ReasonPodGroupNotMade = "PodGroupNotMade"
-	// ReasonTwoPodGroups: the Pod names two.
+	// ReasonTwoPodGroups means that the Pod names two PodGroups.
 	ReasonTwoPodGroups = "TwoPodGroups"
 )
 
-// Gate says what keeps the members of a group from being considered at all. The zero Verdict lets them
-// through; a nil group is one that does not exist.
+// Gate returns the reason why the members of a group are gated. With the zero Verdict they are not.
+// A nil group does not exist.
 func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	switch {
 	case g == nil:
@@ -72,27 +73,29 @@ func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	return Verdict{}
 }
 
-// Bounds says which groups, beside those that say so themselves, may stand no higher than each of their pods does by itself: those that
-// are made for pods which name none.
+// Bounds tells which groups must not outrank any of their pods; see [Outranks]. These are the
+// groups that Reprieve derives for pods that name none. [Group.Bounded] marks further ones.
 type Bounds interface {
 	Membership
 	IsBounded(key types.NamespacedName) bool
 }
 
-// IsBounded reports whether a group may stand no higher than each of its pods does by itself. What it was made with stays, whatever its
-// namespace says since.
+// IsBounded reports whether a group must not outrank any of its pods. A group that was written with
+// the class of its namespace stays unbounded if the namespace changes.
 func IsBounded(bounds Bounds, g *Group) bool {
 	return !g.ClassOfNamespace && (g.Bounded || bounds.IsBounded(g.Key))
 }
 
-// Outranks reports whether a group stands higher than a pod does by itself.
+// Outranks reports whether a group has a higher priority than a pod, or may preempt while the pod
+// may not.
 func Outranks(g *Group, pod *corev1.Pod) bool {
 	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
 	return g.Priority != nil && *g.Priority > corev1helpers.PodPriority(pod) || never && g.PreemptionPolicy == corev1.PreemptLowerPriority
 }
 
-// Outranked says of a pod that its group, which has bounds, stands higher than it does. Users are kept to PriorityClasses by what knows
-// of pods only; a pod that gets more by way of others would get round that, so it waits.
+// Outranked returns the verdict on a pod whose group has bounds and outranks it. Checks of users'
+// PriorityClasses, such as quotas, see pods only. A group's higher rank would bypass them, so the
+// pod waits.
 func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	key, ok := bounds.GroupOf(pod)
 	if !ok {
@@ -109,7 +112,8 @@ func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	}
 }
 
-// notFound has more to say to those whose PodGroup may exist all the same, where Reprieve does not read it.
+// notFound adds a hint if the pods name a PodGroup of scheduling.k8s.io, which may exist although
+// Reprieve does not read it.
 func notFound(key types.NamespacedName, m *Members) Verdict {
 	msg := fmt.Sprintf("PodGroup %s does not exist", key)
 	if m != nil && slices.ContainsFunc(m.Pending, func(pod *corev1.Pod) bool { return schedulingGroupOf(pod) != "" }) {
@@ -129,7 +133,7 @@ func notEnough(key types.NamespacedName, g *Group, m *Members, have int) Verdict
 	return Verdict{Reason: v1alpha1.ReasonNotEnoughMembers, Message: msg}
 }
 
-// mixedSchedulerNames says which members name different schedulers.
+// mixedSchedulerNames returns the verdict on members that name different schedulers.
 func mixedSchedulerNames(key types.NamespacedName, m *Members) Verdict {
 	example := make(map[string]*corev1.Pod)
 	for _, pods := range [][]*corev1.Pod{m.Pending, m.Gated, m.Assigned} {

@@ -182,7 +182,7 @@ func TestMembersOf(t *testing.T) {
 	}
 }
 
-// bounded has all pods in one group, which may or may not stand higher than they do.
+// bounded is a Bounds with all pods in one group. Its value is the result of IsBounded.
 type bounded bool
 
 func (bounded) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
@@ -190,7 +190,7 @@ func (bounded) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 }
 func (b bounded) IsBounded(types.NamespacedName) bool { return bool(b) }
 
-// TestOutranked: a group that is made for pods gives none of them more than it has by itself.
+// TestOutranked checks that a group that is made for pods gives none of them a higher rank.
 func TestOutranked(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -230,7 +230,7 @@ func TestOutranked(t *testing.T) {
 	}
 }
 
-// TestBounded: a group says by itself that it was made for pods that name a Workload.
+// TestBounded checks that a group that was made for pods with a Workload is recognized.
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	ours, theirs := map[string]string{LabelManagedBy: ManagedBy}, map[string]string{LabelManagedBy: "helm"}
@@ -256,7 +256,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestClassOfNamespace: a group that Reprieve has written says whose class it has; what users write on theirs says nothing.
+// TestClassOfNamespace checks that the annotation counts on groups that Reprieve wrote, and not on
+// users' groups.
 func TestClassOfNamespace(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -15,53 +15,57 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Group is the scheduler's model of a PodGroup, whichever API it was read from.
+// Group is the scheduler's model of a PodGroup from either API.
 type Group struct {
 	Key types.NamespacedName
 	UID types.UID
-	// APIVersion is that of the PodGroup's API; "" stands for reprieve.dev.
+	// APIVersion is the version of the PodGroup's API; "" for reprieve.dev.
 	APIVersion string
-	// Ambiguous is true where both APIs have a PodGroup of that name. Its pods cannot be told apart.
+	// Ambiguous is true if both APIs have a PodGroup with that name. Its pods cannot be told apart.
 	Ambiguous bool
-	// Unsupported names the fields that ask for what Reprieve cannot give, or is "".
+	// Unsupported names the fields that ask for features that Reprieve lacks, or is "".
 	Unsupported string
-	// Template is the template that the group takes its policy from, "workload/template", as long as it has
-	// not been filled in; else "".
+	// Template is the template that the group takes its policy from, as "workload/template". It is
+	// "" without a template, and once the policy is filled in.
 	Template string
-	// MinCount is how many members must be able to run together; 0 under the basic policy.
+	// MinCount is the number of members that must be able to run together; 0 under the basic
+	// policy.
 	MinCount int
-	// Whole is true where members are disrupted together or not at all (disruptionMode PodGroup).
+	// Whole is true if members are disrupted together or not at all (disruptionMode PodGroup).
 	Whole bool
-	// Priority is the resolved priority; nil until it is.
+	// Priority is the resolved priority; nil until then.
 	Priority *int32
-	// PodPriorities is true where the API has no priority for the group: each pod's own counts.
+	// PodPriorities is true if the API has no priority for the group: each pod's own priority
+	// counts.
 	PodPriorities bool
 	// PriorityClassName is the class that the user named, or the global default that gave the
 	// priority; "" for none.
 	PriorityClassName string
-	// PreemptionPolicy is the resolved policy; "" where the API keeps none, or it is not resolved.
+	// PreemptionPolicy is the resolved policy; "" if the API has none, or it is not resolved.
 	PreemptionPolicy corev1.PreemptionPolicy
-	// StartTime is since when minCount members have been running together; zero if they are not.
+	// StartTime is the time since when minCount members have been running together; zero if they
+	// are not.
 	StartTime time.Time
-	// Scheduled is true where the status says that minCount members have a node.
+	// Scheduled is true if the status reports that minCount members have a node.
 	Scheduled bool
-	// DegradedSince is since when the gang has lacked members that it had, by its status; zero if
-	// it does not. [Runs] knows more.
+	// DegradedSince is the time since when the gang has lacked members that it had, according to
+	// its status. It is zero if the gang lacks none. [Runs] has newer information.
 	DegradedSince time.Time
-	// Queue is the leaf queue that the group names in its spec, or "". Labels are those of a group whose API has no
-	// queues: they may name one.
+	// Queue is the leaf queue that the group names in its spec, or "". Labels are the labels of a
+	// group whose API has no queues: they may name a queue.
 	Queue  string
 	Labels map[string]string
-	// Bounded is true where the group was made for pods that name a Workload of scheduling.k8s.io: it may stand no higher than each of
-	// them does by itself.
+	// Bounded is true if the group must not outrank any of its pods; see [Outranks]. Reprieve wrote
+	// it for pods that name a Workload of scheduling.k8s.io.
 	Bounded bool
-	// ClassOfNamespace is true where the group was made with the class of its namespace: it may stand higher than its pods do.
+	// ClassOfNamespace is true if Reprieve wrote the group with the class of its namespace. It may
+	// outrank its pods.
 	ClassOfNamespace bool
-	// Disrupted are the members that a preemption of the whole group, which has begun, takes.
+	// Disrupted are the members in the intent of a preemption of the whole group that has begun.
 	Disrupted []v1alpha1.DisruptedPod
 }
 
-// IsResolved reports whether everything is filled in that the group needs to be scheduled.
+// IsResolved reports whether all fields that the scheduler needs are filled in.
 func (g *Group) IsResolved() bool {
 	return g.Template == "" && (g.Priority != nil || g.PodPriorities)
 }
@@ -72,27 +76,28 @@ func (g *Group) IsGang() bool { return g.MinCount > 0 }
 const (
 	// LabelManagedBy marks the PodGroups that Reprieve writes.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is its value on them.
+	// ManagedBy is the label's value on them.
 	ManagedBy = "reprieve-scheduler"
 )
 
-// isMadeForWorkload reports whether Reprieve has written a group for a Workload of scheduling.k8s.io.
+// isMadeForWorkload reports whether Reprieve wrote a group for a Workload of scheduling.k8s.io.
 func isMadeForWorkload(pg *v1alpha1.PodGroup) bool {
 	return pg.Labels[LabelManagedBy] == ManagedBy && slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == "Workload" && strings.HasPrefix(o.APIVersion, schedulingv1.GroupName+"/")
 	})
 }
 
-// hasClassOfNamespace reports whether Reprieve has written a group with the class of its namespace.
+// hasClassOfNamespace reports whether Reprieve wrote a group with the class of its namespace.
 func hasClassOfNamespace(pg *v1alpha1.PodGroup) bool {
 	return pg.Labels[LabelManagedBy] == ManagedBy && pg.Annotations[v1alpha1.AnnotationClassOf] == v1alpha1.FromNamespace
 }
 
-// AnnotationUnsupported is where a PodGroup that was read from another API names its fields that have no
-// counterpart, and that must not be taken for absent. It is never written.
+// AnnotationUnsupported names the fields of a PodGroup from another API that have no counterpart
+// and must not be ignored. It exists in memory only and is never written.
 const AnnotationUnsupported = v1alpha1.GroupName + "/unsupported"
 
-// FromPodGroup reads a Group. One of another API than reprieve.dev has that in its apiVersion.
+// FromPodGroup returns the Group of a PodGroup. If the PodGroup is from another API than
+// reprieve.dev, its apiVersion must name that API.
 func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	g := &Group{
 		Key:              types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name},
@@ -136,8 +141,8 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	return g
 }
 
-// GroupOf names the PodGroup that a Pod belongs to, if any: by spec.schedulingGroup, or by its label. Of two
-// names the one in the spec counts, which cannot be changed; see also [Contradiction].
+// GroupOf returns the PodGroup that a Pod belongs to, if any, by spec.schedulingGroup or by its
+// label. The name in the spec takes precedence because it is immutable; see also [Contradiction].
 func GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	name := schedulingGroupOf(pod)
 	if name == "" {
@@ -153,7 +158,8 @@ func schedulingGroupOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Contradiction says of a Pod that names two PodGroups that it does. Such a Pod is not scheduled.
+// Contradiction returns the verdict on a Pod that names two different PodGroups. Such a Pod is not
+// scheduled.
 func Contradiction(pod *corev1.Pod) Verdict {
 	byLabel, bySpec := pod.Labels[v1alpha1.LabelPodGroup], schedulingGroupOf(pod)
 	if byLabel == "" || bySpec == "" || byLabel == bySpec {
@@ -168,6 +174,7 @@ func Contradiction(pod *corev1.Pod) Verdict {
 
 // Source finds groups. It must be safe for concurrent use and must not block.
 type Source interface {
-	// Group returns the group of that name, or false if there is none. The caller must not change it.
+	// Group returns the group with that name, or false if there is none. The caller must not change
+	// the group.
 	Group(key types.NamespacedName) (*Group, bool)
 }

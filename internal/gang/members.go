@@ -15,8 +15,8 @@ import (
 // IndexName is the name of the Pod informer's index by PodGroup.
 const IndexName = "reprieve.dev/pod-group"
 
-// AddIndex adds the index by PodGroup to a Pod informer that has not been started; once is enough for
-// all users of a shared informer.
+// AddIndex adds the index by PodGroup to a Pod informer that has not been started. Further calls
+// for the same informer do nothing.
 func AddIndex(informer cache.SharedIndexInformer) error {
 	if _, ok := informer.GetIndexer().GetIndexers()[IndexName]; ok {
 		return nil
@@ -40,7 +40,8 @@ func AddIndex(informer cache.SharedIndexInformer) error {
 // AnchorIndexName is the name of the Pod informer's index by anchor; see [Derived].
 const AnchorIndexName = "reprieve.dev/anchor"
 
-// AddAnchorIndex adds the index by anchor to a Pod informer that has not been started.
+// AddAnchorIndex adds the index by anchor to a Pod informer that has not been started. Further
+// calls for the same informer do nothing.
 func AddAnchorIndex(informer cache.SharedIndexInformer, derived Derived) error {
 	if _, ok := informer.GetIndexer().GetIndexers()[AnchorIndexName]; ok {
 		return nil
@@ -57,42 +58,43 @@ func AddAnchorIndex(informer cache.SharedIndexInformer, derived Derived) error {
 	return nil
 }
 
-// Members are the Pods of one group, by what state they are in, in no particular order.
+// Members holds the Pods of one group by their state, in no particular order.
 type Members struct {
 	// Pending have no node, no scheduling gate and no deletion timestamp: they can be scheduled.
 	Pending []*corev1.Pod
-	// Reserved are those that the scheduler had assumed on a node right before the others were listed, where that is asked for. One
-	// that has been seen there meanwhile is among Assigned.
+	// Reserved are the pods that the scheduler had assumed on a node right before the listing. A
+	// pod that the informer has shown on its node since is among Assigned too. Lister leaves
+	// Reserved empty.
 	Reserved sets.Set[types.UID]
-	// Gated have no node and wait for a scheduling gate to be lifted.
+	// Gated have no node and a scheduling gate.
 	Gated []*corev1.Pod
-	// Refused could be scheduled but for naming another PodGroup as well.
+	// Refused could be scheduled, except that they name two different PodGroups.
 	Refused []*corev1.Pod
 	// Assigned have a node and are neither terminating nor finished.
 	Assigned []*corev1.Pod
-	// Terminating are being deleted, with or without a node.
+	// Terminating have a deletion timestamp, with or without a node.
 	Terminating []*corev1.Pod
-	// Succeeded have done their part, and are not being deleted.
+	// Succeeded are in phase Succeeded without a deletion timestamp.
 	Succeeded []*corev1.Pod
-	// Finished are all others in phase Succeeded or Failed.
+	// Finished are the other pods in phase Succeeded or Failed.
 	Finished []*corev1.Pod
 }
 
-// Available counts the members that run, could, or have succeeded: those that minCount is compared with. A
-// gang whose first members are done must still be able to replace its last ones.
+// Available counts the members for comparison with minCount: members that run, could run, or have
+// succeeded. Members that have succeeded count so that the gang can still replace its last members.
 func (m *Members) Available() int { return len(m.Pending) + m.Placed() }
 
-// Placed counts the members that have had their place: those with a node that run, or have succeeded.
+// Placed counts the members that have a node or have succeeded.
 func (m *Members) Placed() int { return len(m.Assigned) + len(m.Succeeded) }
 
-// GoesBackTo reports whether any of the members that have had their place was created by a moment. Where none was, what was known of
-// the group then is known of others that it had.
+// GoesBackTo reports whether any placed member was created at or before a time. If not, facts about
+// the group from that time concern other members.
 func (m *Members) GoesBackTo(at time.Time) bool {
 	by := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(at) }
 	return slices.ContainsFunc(m.Assigned, by) || slices.ContainsFunc(m.Succeeded, by)
 }
 
-// Total counts all members that exist, in whatever state.
+// Total counts all members, in any state.
 func (m *Members) Total() int {
 	return len(m.Pending) + len(m.Gated) + len(m.Refused) + len(m.Assigned) + len(m.Terminating) + len(m.Succeeded) + len(m.Finished)
 }
@@ -103,22 +105,24 @@ type Lister struct {
 	derived  Derived
 }
 
-// NewLister returns a Lister over all of the indexers. A Pod that several of them have is taken from the last.
+// NewLister returns a Lister over all of the indexers. If several indexers hold a Pod, the last one
+// counts.
 func NewLister(indexers ...cache.Indexer) *Lister { return &Lister{indexers: indexers} }
 
-// WithDerived has the Lister find the Pods of derived groups as well. The indexers must have the index of AddAnchorIndex.
+// WithDerived returns a Lister that finds the Pods of derived groups as well. The indexers must
+// have the index of AddAnchorIndex.
 func (l *Lister) WithDerived(derived Derived) *Lister {
 	return &Lister{indexers: l.indexers, derived: derived}
 }
 
-// Members tells the Pods of a group apart by what state they are in. It is safe for concurrent use; the Pods
+// Members returns the Pods of a group by their state. It is safe for concurrent use. The Pods
 // belong to the informer and must not be changed.
 func (l *Lister) Members(key types.NamespacedName) Members {
 	pods := l.by(IndexName, key.String(), nil)
 	if l.derived != nil {
 		for _, anchor := range l.derived.Anchors(key) {
 			pods = append(pods, l.by(AnchorIndexName, anchor, func(pod *corev1.Pod) bool {
-				// Those that name the group by themselves have been found.
+				// The index by PodGroup has found the pods that name the group.
 				_, named := GroupOf(pod)
 				own, ok := l.derived.GroupOf(pod)
 				return !named && ok && own == key
@@ -128,14 +132,14 @@ func (l *Lister) Members(key types.NamespacedName) Members {
 	return MembersOf(pods)
 }
 
-// Anchored are the Pods with an anchor.
+// Anchored returns the Pods with an anchor.
 func (l *Lister) Anchored(anchor string) []*corev1.Pod { return l.by(AnchorIndexName, anchor, nil) }
 
-// by are the Pods that an index has under a value and that are wanted; nil wants all.
+// by returns the Pods that an index holds under a value and that are wanted; nil wants all.
 func (l *Lister) by(index, value string, wanted func(*corev1.Pod) bool) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i, indexer := range l.indexers {
-		// The only error is an unknown index, which is a mistake in wiring that every test would show.
+		// The only error is an unknown index, a programming error that every test would show.
 		objs, err := indexer.ByIndex(index, value)
 		if err != nil {
 			panic(err)
@@ -169,7 +173,7 @@ func SortByAge(pods []*corev1.Pod) {
 	})
 }
 
-// MembersOf tells Pods of one group apart by what state they are in.
+// MembersOf sorts the Pods of one group by their state.
 func MembersOf(pods []*corev1.Pod) Members {
 	var m Members
 	for _, pod := range pods {

@@ -12,7 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// BenchmarkMembers lists the members of a gang of which half have finished, which another informer has.
+// BenchmarkMembers lists the members of a gang. Half of them have finished and are in another
+// informer.
 func BenchmarkMembers(b *testing.B) {
 	for _, size := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("members=%d", size), func(b *testing.B) {

@@ -7,12 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Merge finds groups in two sources. A name stands for one group, so one that both have is ambiguous.
+// Merge returns a Source over two others. A name stands for one group, so a name that both sources
+// have is ambiguous.
 func Merge(first, second Source) Source { return merged{first, second} }
 
 type merged [2]Source
 
-// Group returns the group of that name, or false if there is none.
+// Group returns the group with that name, or false if there is none.
 func (m merged) Group(key types.NamespacedName) (*Group, bool) {
 	g, ok := m[0].Group(key)
 	if !ok {
@@ -24,8 +25,8 @@ func (m merged) Group(key types.NamespacedName) (*Group, bool) {
 	return g, true
 }
 
-// both is what counts for members of which it is not known to which of two groups they belong: whatever keeps them
-// from being preempted.
+// both combines two groups with the same name, because their members cannot be told apart. The
+// result keeps the protections of both groups from preemption.
 func both(first, second *Group) *Group {
 	out := *first
 	out.Ambiguous = true

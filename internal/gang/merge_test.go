@@ -49,7 +49,8 @@ func TestGroupOf(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsWhatProtects: of two groups of one name, each side may have what keeps the members from being taken.
+// TestMergeKeepsWhatProtects checks that protections of both groups count if two groups have one
+// name.
 func TestMergeKeepsWhatProtects(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}

@@ -10,46 +10,49 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Registry keeps, for every gang, where it stands between "its members are complete" and "its members have
-// nodes". One Registry serves all profiles of a scheduler. It is safe for concurrent use and never blocks.
+// Registry tracks each gang from complete members to members with nodes. One Registry serves all
+// profiles of a scheduler. It is safe for concurrent use and never blocks.
 //
-// A gang without a plan has a leader, the one member that is let through to the scheduling cycle, so that a
-// gang costs one planning pass however many members it has. The plan gives each member its node, in an order in which
-// each passes the filters given those before it. Members go through their own cycles one after the other in that order,
-// become reserved, and wait at Permit until enough of them are through.
+// A gang without a plan has a leader, the one member that is admitted to the scheduling cycle. So a
+// gang of any size needs one planning pass. The plan gives each member a node, in an order such
+// that each member passes the filters after the ones before it.
+//
+// The members go through their own cycles in that order. Each becomes reserved and waits at Permit
+// until enough members are through.
 type Registry struct {
 	mu    sync.Mutex
 	gangs map[types.NamespacedName]*standing
-	// unresolved says of PodGroups what cannot be filled in.
+	// unresolved holds the verdicts on PodGroups with fields that cannot be filled in.
 	unresolved map[types.NamespacedName]Verdict
-	// changed is told of every gang whose verdict changes.
+	// changed is called with every gang whose verdict changes.
 	changed func(types.NamespacedName)
 }
 
-// standing is where one gang stands.
+// standing is the progress of one gang.
 type standing struct {
 	leader types.UID
-	// turnedAway are members that led and were turned away before they could plan.
+	// turnedAway are members that led and were rejected before they could plan.
 	turnedAway map[types.UID]struct{}
-	// takeover lets the next member that comes lead in the leader's place.
+	// takeover lets the next member that arrives replace the leader.
 	takeover bool
-	// planned members have a node in the plan and have not been through their cycle; order has them as they are to go.
+	// planned holds the nodes of the members that have not been through their cycle. order lists
+	// the same members in the order of the plan.
 	planned map[types.UID]string
 	order   []types.UID
-	// plan stands for the nodes of the last plan, failed for those of the last one in which a member was refused; stuck is
-	// true where that was the same twice; see Failed.
+	// plan is a hash of the nodes of the last plan, and failed the hash of the last plan with a
+	// rejected member. stuck is true if two such plans in a row were the same; see Failed.
 	plan, failed string
 	stuck        bool
-	// spare is how many of the planned need not be through for the gang to be whole.
+	// spare is how many planned members the gang can lack and still be whole.
 	spare int
-	// reserved members are assumed on their node; the informer has not shown them there yet.
+	// reserved members are assumed on their node, and the informer has not shown them there yet.
 	reserved map[types.UID]string
-	// podSensitive is true where pods that come, or change their labels, may let the gang fit.
+	// podSensitive is true if pods that are created, or change their labels, may let the gang fit.
 	podSensitive bool
 	verdict      Verdict
 }
 
-// unplan drops a member from the plan.
+// unplan removes a member from the plan.
 func (s *standing) unplan(member types.UID) {
 	if _, ok := s.planned[member]; ok {
 		delete(s.planned, member)
@@ -57,13 +60,13 @@ func (s *standing) unplan(member types.UID) {
 	}
 }
 
-// nothing reports that there is nothing to remember of a gang.
+// nothing reports whether a standing can be dropped because it is empty.
 func (s *standing) nothing() bool {
 	return s.leader == "" && len(s.turnedAway) == 0 && len(s.planned) == 0 && len(s.reserved) == 0 && s.failed == "" && s.verdict == Verdict{}
 }
 
-// NewRegistry returns an empty Registry. The function changed is called, without any lock held, with every
-// gang whose verdict changes; it must not block.
+// NewRegistry returns an empty Registry. It calls the function changed, without any lock held, with
+// every gang whose verdict changes. The function must not block.
 func NewRegistry(changed func(types.NamespacedName)) *Registry {
 	return &Registry{
 		gangs:      make(map[types.NamespacedName]*standing),
@@ -72,7 +75,8 @@ func NewRegistry(changed func(types.NamespacedName)) *Registry {
 	}
 }
 
-// update changes the standing of a gang, which starts empty, and forgets it where nothing is left of it.
+// update applies a change to the standing of a gang. It creates a missing standing before and drops
+// an empty one after.
 func (r *Registry) update(key types.NamespacedName, change func(*standing)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +91,7 @@ func (r *Registry) update(key types.NamespacedName, change func(*standing)) {
 	}
 }
 
-// read looks at the standing of a gang, if there is any.
+// read calls look with the standing of a gang, if there is one.
 func (r *Registry) read(key types.NamespacedName, look func(*standing)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,24 +100,24 @@ func (r *Registry) read(key types.NamespacedName, look func(*standing)) {
 	}
 }
 
-// Admission says whether a member may go to the scheduling cycle.
+// Admission tells whether a member may go to the scheduling cycle, and if not, the reason.
 type Admission string
 
 const (
-	// AdmitPlanned: the plan has a node for the member, and it is the next to go.
+	// AdmitPlanned means that the plan has a node for the member, and the member is next.
 	AdmitPlanned Admission = "planned"
-	// HoldForOrder: the plan has a node for the member, and others go before it.
+	// HoldForOrder means that the plan has a node for the member, and other members go first.
 	HoldForOrder Admission = "the members that go first are being placed"
-	// AdmitLeader: the member goes to plan for all.
+	// AdmitLeader means that the member plans for the gang.
 	AdmitLeader Admission = "leader"
-	// HoldForLeader: another member plans for all.
+	// HoldForLeader means that another member plans for the gang.
 	HoldForLeader Admission = "another member plans for the gang"
-	// HoldForPlan: the plan is being carried out and has no node for the member.
+	// HoldForPlan means that a plan is in progress and has no node for the member.
 	HoldForPlan Admission = "the members that fit are being placed first"
 )
 
-// Admit decides whether a member may go to the scheduling cycle, and makes it the leader where the gang has
-// none that can lead.
+// Admit decides whether a member may go to the scheduling cycle. It makes the member the leader if
+// the gang has neither a plan nor a leader that can lead.
 func (r *Registry) Admit(key types.NamespacedName, member types.UID, canLead func(types.UID) bool) Admission {
 	admission := AdmitLeader
 	r.update(key, func(s *standing) {
@@ -140,13 +144,13 @@ func (r *Registry) Leader(key types.NamespacedName) (leader types.UID) {
 	return leader
 }
 
-// Yield lets the next member that comes lead in the given one's place, if that is the leader.
+// Yield lets the next member that arrives replace the given one, if that is the leader.
 func (r *Registry) Yield(key types.NamespacedName, member types.UID) {
 	r.update(key, func(s *standing) { s.takeover = s.leader == member })
 }
 
-// PassOn takes leadership from a member that was turned away before it could plan, and returns which may try
-// next: any member that has not been turned away since Planning was last called.
+// PassOn removes a leader that was rejected before it could plan. It returns a function that
+// reports whether a member may lead next: it was not rejected since the last call of Planning.
 func (r *Registry) PassOn(key types.NamespacedName, leader types.UID) (mayLead func(types.UID) bool) {
 	tried := map[types.UID]struct{}{}
 	r.update(key, func(s *standing) {
@@ -165,19 +169,20 @@ func (r *Registry) PassOn(key types.NamespacedName, leader types.UID) (mayLead f
 	}
 }
 
-// Planning lets everyone lead again: a leader has come as far as to plan, or all have had their turn.
+// Planning lets every member lead again. Call it once a leader has reached planning, or all members
+// have been tried.
 func (r *Registry) Planning(key types.NamespacedName) {
 	r.update(key, func(s *standing) { s.turnedAway = nil })
 }
 
-// Idle reports that no member leads the gang, and none is planned.
+// Idle reports whether the gang has no leader and no planned member.
 func (r *Registry) Idle(key types.NamespacedName) bool {
 	idle := true
 	r.read(key, func(s *standing) { idle = s.leader == "" && len(s.planned) == 0 })
 	return idle
 }
 
-// Unled lists the gangs of which no member leads and none is planned.
+// Unled lists the gangs without a leader and without planned members.
 func (r *Registry) Unled() []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +195,7 @@ func (r *Registry) Unled() []types.NamespacedName {
 	return out
 }
 
-// Judged lists the gangs with a verdict, with its reason.
+// Judged returns the gangs with a verdict, each with the verdict's reason.
 func (r *Registry) Judged() map[types.NamespacedName]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,13 +214,14 @@ func (r *Registry) PlannedNode(key types.NamespacedName, member types.UID) (node
 	return node, ok
 }
 
-// Seat is a member's place in a plan.
+// Seat is the node of one member in a plan.
 type Seat struct {
 	Member types.UID
 	Node   string
 }
 
-// SetPlan records where each member goes, in the order in which they do. A gang that has a plan has no leader.
+// SetPlan records the plan of a gang, in the given order. A gang with a plan has no leader. Until
+// SetNeeded is called, no planned member counts as needed.
 func (r *Registry) SetPlan(key types.NamespacedName, seats []Seat) {
 	r.update(key, func(s *standing) {
 		clear(s.planned)
@@ -229,19 +235,19 @@ func (r *Registry) SetPlan(key types.NamespacedName, seats []Seat) {
 	})
 }
 
-// SetNeeded records how many of those that are planned have to be through for the gang to be whole. As long as that is not known, it is
-// taken for none.
+// SetNeeded records how many planned members must still be through for the gang to be whole.
 func (r *Registry) SetNeeded(key types.NamespacedName, members int) {
 	r.update(key, func(s *standing) { s.spare = max(len(s.order)-members, 0) })
 }
 
-// Lacks reports whether more of those that are planned have to be through for the gang to be whole.
+// Lacks reports whether more planned members must be through for the gang to be whole.
 func (r *Registry) Lacks(key types.NamespacedName) (lacks bool) {
 	r.read(key, func(s *standing) { lacks = len(s.order) > s.spare })
 	return lacks
 }
 
-// nodesOf is the same for plans that put as many members on the same nodes.
+// nodesOf returns a hash of the nodes of a plan. It is the same for plans that put the same number
+// of members on each node.
 func nodesOf(seats []Seat) string {
 	nodes := make([]string, len(seats))
 	for i, seat := range seats {
@@ -255,8 +261,8 @@ func nodesOf(seats []Seat) string {
 	return string(sum.Sum(nil))
 }
 
-// Stuck reports that the same plan has been refused twice, and none has been made since: there is no point in another one
-// before something changes.
+// Stuck reports whether two plans in a row with the same nodes had a rejected member, and there is
+// no newer plan. Planning again is pointless before something changes.
 func (r *Registry) Stuck(key types.NamespacedName) (stuck bool) {
 	r.read(key, func(s *standing) { stuck = s.stuck })
 	return stuck
@@ -272,8 +278,8 @@ func (r *Registry) Next(key types.NamespacedName) (member types.UID) {
 	return member
 }
 
-// Reserve records that a member is assumed on a node. It reports whether the plan has been carried out with
-// it: no other member is planned.
+// Reserve records that a member is assumed on a node. It reports whether that completes the plan:
+// no other member is planned.
 func (r *Registry) Reserve(key types.NamespacedName, member types.UID, node string) (complete bool) {
 	r.update(key, func(s *standing) {
 		s.unplan(member)
@@ -281,7 +287,7 @@ func (r *Registry) Reserve(key types.NamespacedName, member types.UID, node stri
 		if complete = len(s.planned) == 0; complete {
 			s.failed = ""
 		}
-		// A member that is through plans no more.
+		// A member that is assumed no longer plans.
 		if s.leader == member {
 			s.leader = ""
 		}
@@ -289,7 +295,8 @@ func (r *Registry) Reserve(key types.NamespacedName, member types.UID, node stri
 	return complete
 }
 
-// Reserved returns the members that are assumed on a node and not yet seen there.
+// Reserved returns the members that are assumed on a node, and that the informer has not shown
+// there yet.
 func (r *Registry) Reserved(key types.NamespacedName) (members []types.UID) {
 	r.read(key, func(s *standing) { members = slices.Collect(maps.Keys(s.reserved)) })
 	return members
@@ -301,8 +308,8 @@ func (r *Registry) Planned(key types.NamespacedName) (count int) {
 	return count
 }
 
-// Settled records that a member has been seen on its node. It reports whether the member was planned, and had not been through its
-// cycle: others may go now.
+// Settled records that the informer has shown a member on its node. It reports whether the member
+// was still planned. Its own cycle will not come, so the caller must let the next member go.
 func (r *Registry) Settled(key types.NamespacedName, member types.UID) (planned bool) {
 	r.update(key, func(s *standing) {
 		_, planned = s.planned[member]
@@ -315,8 +322,8 @@ func (r *Registry) Settled(key types.NamespacedName, member types.UID) (planned 
 	return planned
 }
 
-// Forget drops a member that has gone. It reports whether that takes something from the gang: its leader, or
-// a member that was planned or through.
+// Forget drops a member that is gone. It reports whether that affects the gang: the member was the
+// leader, planned or reserved.
 func (r *Registry) Forget(key types.NamespacedName, member types.UID) (disturbed bool) {
 	r.update(key, func(s *standing) {
 		_, planned := s.planned[member]
@@ -331,8 +338,8 @@ func (r *Registry) Forget(key types.NamespacedName, member types.UID) (disturbed
 	return disturbed
 }
 
-// Release takes a plan back: whatever is left of it, and the reservation of the given member, if any. It
-// returns the members that were still planned. Others that wait at Permit release themselves in turn.
+// Release drops the rest of a plan, and the reservation of the given member, if any. It returns the
+// members that were still planned. Other members that wait at Permit release themselves in turn.
 func (r *Registry) Release(key types.NamespacedName, member types.UID) (planned []types.UID) {
 	r.update(key, func(s *standing) {
 		planned = slices.Clone(s.order)
@@ -343,8 +350,9 @@ func (r *Registry) Release(key types.NamespacedName, member types.UID) (planned 
 	return planned
 }
 
-// Failed records that a member was refused where the plan has it, and reports whether the plan before, for the same nodes,
-// was refused as well, whichever member goes where. The gang is stuck then.
+// Failed records that a planned member was rejected on its node. It reports whether the last plan
+// with a rejected member had the same nodes, in any assignment to members. If so, the gang is
+// stuck.
 func (r *Registry) Failed(key types.NamespacedName) (again bool) {
 	r.update(key, func(s *standing) {
 		again = s.failed != "" && s.failed == s.plan
@@ -353,24 +361,25 @@ func (r *Registry) Failed(key types.NamespacedName) (again bool) {
 	return again
 }
 
-// Unplanned records that a gang was looked at and found no room as things are: what is planned for it next is another plan, even for the
-// nodes of the last one.
+// Unplanned records that planning found no room for a gang in the current state. The next plan
+// counts as different from the last one, even if the nodes are the same.
 func (r *Registry) Unplanned(key types.NamespacedName) {
 	r.update(key, func(s *standing) { s.failed = "" })
 }
 
-// SetPodSensitive records whether pods that come, or change their labels, may let the gang fit.
+// SetPodSensitive records whether pods that are created, or change their labels, may let the gang
+// fit.
 func (r *Registry) SetPodSensitive(key types.NamespacedName, podSensitive bool) {
 	r.update(key, func(s *standing) { s.podSensitive = podSensitive })
 }
 
-// PodSensitive returns what SetPodSensitive recorded last.
+// PodSensitive returns the value of the last SetPodSensitive.
 func (r *Registry) PodSensitive(key types.NamespacedName) (podSensitive bool) {
 	r.read(key, func(s *standing) { podSensitive = s.podSensitive })
 	return podSensitive
 }
 
-// SetVerdict records what planning had to say of a gang.
+// SetVerdict records the verdict of planning on a gang.
 func (r *Registry) SetVerdict(key types.NamespacedName, v Verdict) {
 	same := true
 	r.update(key, func(s *standing) {
@@ -382,14 +391,15 @@ func (r *Registry) SetVerdict(key types.NamespacedName, v Verdict) {
 	}
 }
 
-// Verdict returns what planning had to say of a gang last.
+// Verdict returns the last verdict of planning on a gang.
 func (r *Registry) Verdict(key types.NamespacedName) (v Verdict) {
 	r.read(key, func(s *standing) { v = s.verdict })
 	return v
 }
 
-// SetUnresolved records why a PodGroup cannot be filled in, whether it has members or not; the zero Verdict
-// that it has been, or has gone. It reports whether that is news.
+// SetUnresolved records why a PodGroup cannot be filled in, even if the group has no members. The
+// zero Verdict means that the PodGroup is filled in or gone. It reports whether the verdict
+// changed.
 func (r *Registry) SetUnresolved(key types.NamespacedName, v Verdict) (news bool) {
 	r.mu.Lock()
 	news = r.unresolved[key] != v
@@ -405,21 +415,21 @@ func (r *Registry) SetUnresolved(key types.NamespacedName, v Verdict) (news bool
 	return news
 }
 
-// Unresolved returns what SetUnresolved recorded last.
+// Unresolved returns the verdict of the last SetUnresolved.
 func (r *Registry) Unresolved(key types.NamespacedName) Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.unresolved[key]
 }
 
-// Drop forgets a gang that has no members any more.
+// Drop removes a gang without members. Its verdict of SetUnresolved stays.
 func (r *Registry) Drop(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.gangs, key)
 }
 
-// Len counts the gangs that there is something to remember of.
+// Len returns the number of gangs with a standing that is not empty.
 func (r *Registry) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

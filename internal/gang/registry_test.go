@@ -13,7 +13,7 @@ func anybody(types.UID) bool { return true }
 
 func newTestRegistry() *Registry { return NewRegistry(func(types.NamespacedName) {}) }
 
-// TestRegistryKeepsItsPromises drives a Registry with anything that can happen, in any order.
+// TestRegistryKeepsItsPromises checks the invariants of a Registry over random operations.
 func TestRegistryKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}
@@ -208,7 +208,7 @@ func TestVerdictTellsOfChangesOnly(t *testing.T) {
 	told := 0
 	var r *Registry
 	r = NewRegistry(func(got types.NamespacedName) {
-		// It may look, so no lock is held.
+		// The callback may call the Registry, so no lock is held.
 		if r.Verdict(got).Reason == "" {
 			t.Error("Told before the verdict stands")
 		}
@@ -230,7 +230,7 @@ func TestUnresolved(t *testing.T) {
 	if !r.SetUnresolved(key, v) || r.SetUnresolved(key, v) {
 		t.Error("What is new is no news, or the other way about")
 	}
-	// A gang without members has nothing to stand, but may lack something.
+	// A gang without members has no standing, but may have an unresolved field.
 	r.Drop(key)
 	if got := r.Unresolved(key); got != v {
 		t.Errorf("Lacks %+v, want %+v", got, v)
@@ -243,7 +243,7 @@ func TestUnresolved(t *testing.T) {
 	}
 }
 
-// TestFailed tells a plan that is refused again from another one.
+// TestFailed checks that a second rejection is recognized if the plan has the same nodes.
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}
@@ -275,7 +275,8 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// TestSettled tells whether a member was planned: its cycle, which would have had the next one tried, does not come then.
+// TestSettled checks that Settled reports planned members. Their cycle, which would activate the
+// next member, does not come.
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	r, key := newTestRegistry(), types.NamespacedName{Namespace: "ns", Name: "g"}
@@ -292,7 +293,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestLacks: a gang lacks members as long as more are planned than it can do without.
+// TestLacks checks that a gang lacks members while more are planned than it can spare.
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	r, key := newTestRegistry(), types.NamespacedName{Namespace: "ns", Name: "g"}

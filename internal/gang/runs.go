@@ -13,36 +13,40 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// ShortTime is how long a group has fewer members than it needs before that alone ends its run: of one that has succeeded it is heard
-// a moment after it runs no more.
+// ShortTime is how long a group may run fewer members than it needs before its run ends. The
+// success of a member may become known a moment after the member stops running.
 const ShortTime = time.Second
 
-// Run is how a group runs.
+// Run describes a group that runs.
 type Run struct {
-	// Start is since when it is whole, in whole seconds as the API has them: from when minCount members ran together, and for as long as
-	// they run, or have succeeded. It is zero where it is not whole.
+	// Start is the time since when the group is whole: minCount members ran together, and have run
+	// or succeeded since. It is in whole seconds, as in the API. It is zero if the group is not
+	// whole.
 	Start time.Time
-	// ShortSince is since when fewer run than are needed; zero while there are enough.
+	// ShortSince is the time since when too few members run; zero if there are enough.
 	ShortSince time.Time
-	// DegradedSince is since when the group has lacked members that it had; see [run.followPlaces].
-	// It is zero for a group that lacks none.
+	// DegradedSince is the time since when the group has lacked members that it had; see
+	// [run.followPlaces]. It is zero if the group lacks none.
 	DegradedSince time.Time
 }
 
-// run is a Run with what it goes by.
+// run is a Run with the state that it is computed from.
 type run struct {
 	Run
-	// group tells it from that of another group of the same name.
+	// group is the UID of the group, since another group may get the same name.
 	group types.UID
-	// began counts, among all, the change by which Start has become what it is; zero where it was so at the first look.
+	// began is the value of Runs.changes at the last change of Start; zero if Start has not changed
+	// since the first look.
 	began uint64
-	// whole are the members that ran, or had succeeded, when there were enough last; nil where that has not been seen.
+	// whole are the members that ran or had succeeded when there were last enough; nil if that has
+	// not been seen.
 	whole sets.Set[types.UID]
 	places
 }
 
-// Runs has the runs of groups: from when on what protects a group does so. The status of a PodGroup keeps its start for the next
-// process. Make one with NewRuns; it is safe for concurrent use.
+// Runs tracks the runs of groups. Protections such as min-runtime count from the start of a run.
+// The status of a PodGroup stores the start for the next process. Make one with NewRuns. Runs is
+// safe for concurrent use.
 type Runs struct {
 	members func(types.NamespacedName) Members
 	ready   func() bool
@@ -50,19 +54,22 @@ type Runs struct {
 
 	mu   sync.Mutex
 	runs map[types.NamespacedName]*run
-	// touched are the groups with members that have come, gone or changed since they were looked at, and those that are short of some.
+	// touched are the groups with members that were created, deleted or changed since the last
+	// look, and the groups that run too few members.
 	touched sets.Set[types.NamespacedName]
-	// degraded are the groups that lacked members at the last look, and lost the groups with a
-	// member that has left since. mayLack is true if either has a group.
+	// degraded are the groups that lacked members at the last look. lost are the groups with a
+	// member that lost its place since. mayLack is true if either has a group.
 	degraded, lost sets.Set[types.NamespacedName]
 	mayLack        atomic.Bool
-	// changes counts the changes of starts.
+	// changes counts the changes of starts, over all groups.
 	changes uint64
 }
 
-// NewRuns returns Runs of groups with the members that a function lists, which lacks none once ready says so: until then, statuses
-// have the last word. It calls moved with each group whose start, or time of degradation, is another one than before. None of the
-// three must call it back.
+// NewRuns returns Runs of groups. The function members lists the members of a group. Its lists are
+// complete once ready returns true. Until then, Runs uses the times in the statuses.
+//
+// Runs calls moved with each group whose start or time of degradation changes. None of the three
+// functions may call Runs.
 func NewRuns(members func(types.NamespacedName) Members, ready func() bool, moved func(types.NamespacedName)) *Runs {
 	return &Runs{
 		members: members, ready: ready, moved: moved,
@@ -71,14 +78,14 @@ func NewRuns(members func(types.NamespacedName) Members, ready func() bool, move
 	}
 }
 
-// Touch says that members of a group have come, gone or changed.
+// Touch records that members of a group were created, deleted or changed.
 func (r *Runs) Touch(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.touched.Insert(key)
 }
 
-// Lost says that a member of a group has lost its place, or is about to.
+// Lost records that a member of a group has lost its place, or is about to.
 func (r *Runs) Lost(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +94,8 @@ func (r *Runs) Lost(key types.NamespacedName) {
 	r.mayLack.Store(true)
 }
 
-// Settle looks at the groups that have been touched, and returns a mark of what is known by then, for HasBegun.
+// Settle updates the runs of the groups that have been touched. It returns a mark of the current
+// state for HasBegun.
 func (r *Runs) Settle(groups Source, now time.Time) (mark uint64) {
 	r.lookAll(r.touched, groups, now)
 	r.mu.Lock()
@@ -95,8 +103,8 @@ func (r *Runs) Settle(groups Source, now time.Time) (mark uint64) {
 	return r.changes
 }
 
-// SettleLost looks at the groups that members have left since the last look. To look at a group for
-// each member that comes would take longer than all else.
+// SettleLost updates the runs of the groups that lost members since the last look. Updating a group
+// for each new member would dominate the time of scheduling.
 func (r *Runs) SettleLost(groups Source, now time.Time) { r.lookAll(r.lost, groups, now) }
 
 func (r *Runs) lookAll(keys sets.Set[types.NamespacedName], groups Source, now time.Time) {
@@ -109,14 +117,14 @@ func (r *Runs) lookAll(keys sets.Set[types.NamespacedName], groups Source, now t
 	}
 }
 
-// list returns the members of one of the sets.
+// list returns the elements of one of the sets.
 func (r *Runs) list(keys sets.Set[types.NamespacedName]) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return keys.UnsortedList()
 }
 
-// IsWhole reports whether a group was whole at the last look at it.
+// IsWhole reports whether a group was whole at the last look.
 func (r *Runs) IsWhole(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +132,7 @@ func (r *Runs) IsWhole(key types.NamespacedName) bool {
 	return known != nil && !known.Start.IsZero()
 }
 
-// Look returns the run of a group after a look at its members.
+// Look updates the run of a group from its members, and returns the run.
 func (r *Runs) Look(g *Group, now time.Time) Run {
 	out, before := r.look(g, now)
 	if !out.Start.Equal(before.Start) || !out.DegradedSince.Equal(before.DegradedSince) {
@@ -133,7 +141,7 @@ func (r *Runs) Look(g *Group, now time.Time) Run {
 	return out
 }
 
-// setDegraded keeps the set of groups that lack members after a look. The caller holds the lock.
+// setDegraded updates the sets of degraded groups after a look. The caller holds the lock.
 func (r *Runs) setDegraded(key types.NamespacedName, degraded bool) {
 	r.lost.Delete(key)
 	if degraded {
@@ -144,14 +152,14 @@ func (r *Runs) setDegraded(key types.NamespacedName, degraded bool) {
 	r.mayLack.Store(r.degraded.Len()+r.lost.Len() > 0)
 }
 
-// MayLack reports whether some group lacks members, or has lost some since the last look at it. It
-// takes no lock.
+// MayLack reports whether some group lacks members, or lost some since the last look. It takes no
+// lock.
 func (r *Runs) MayLack() bool { return r.mayLack.Load() }
 
 // Degraded returns the groups that lacked members at the last look.
 func (r *Runs) Degraded() []types.NamespacedName { return r.list(r.degraded) }
 
-// DegradedSince returns the time since when a group has lacked members, by the last look at it. The
+// DegradedSince returns the time since when a group has lacked members, as of the last look. The
 // time is zero if it lacks none.
 func (r *Runs) DegradedSince(key types.NamespacedName) time.Time {
 	r.mu.Lock()
@@ -162,8 +170,9 @@ func (r *Runs) DegradedSince(key types.NamespacedName) time.Time {
 	return time.Time{}
 }
 
-// HasBegun reports whether a run of a group has begun, or begun anew, since a mark: what was decided by then went by another clock. It
-// looks again only at what has been touched.
+// HasBegun reports whether a run of a group has begun, or begun again, since a mark. If so, a
+// decision from before the mark used another start. HasBegun looks at the members only if the group
+// has been touched.
 func (r *Runs) HasBegun(g *Group, mark uint64, now time.Time) bool {
 	if !r.isLevel(g) {
 		r.Look(g, now)
@@ -174,7 +183,7 @@ func (r *Runs) HasBegun(g *Group, mark uint64, now time.Time) bool {
 	return known != nil && !known.Start.IsZero() && known.began > mark
 }
 
-// isLevel reports whether nothing is known of a group that has not been looked at.
+// isLevel reports whether the run of a group is known and up to date.
 func (r *Runs) isLevel(g *Group) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +200,7 @@ func (r *Runs) Forget(key types.NamespacedName) {
 	r.setDegraded(key, false)
 }
 
-// look returns the run of a group, and its run before.
+// look updates the run of a group, and returns it with the run before.
 func (r *Runs) look(g *Group, now time.Time) (out, before Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -216,7 +225,7 @@ func (r *Runs) look(g *Group, now time.Time) (out, before Run) {
 		known.Start = seenWhole(g, &m)
 	}
 	if !known.Start.IsZero() && g.StartTime.After(known.Start) {
-		// By another process, which leads.
+		// Another process, which leads, has set a later start.
 		known.Start = g.StartTime
 	}
 	known.followPlaces(g, &m, now)
@@ -227,18 +236,18 @@ func (r *Runs) look(g *Group, now time.Time) (out, before Run) {
 		}
 	}
 	if !known.Start.IsZero() && !known.ShortSince.IsZero() {
-		// Nothing else may happen by the time at which it is over.
+		// The run ends after ShortTime even if there is no further event.
 		r.touched.Insert(g.Key)
 	}
 	return known.Run, before
 }
 
-// isShort reports whether a run has lacked members for long enough to be over.
+// isShort reports whether a run has lacked members for so long that it is over.
 func (r *run) isShort(now time.Time) bool {
 	return !r.Start.IsZero() && !r.ShortSince.IsZero() && now.Sub(r.ShortSince) >= ShortTime
 }
 
-// follow takes in the members as they are now.
+// follow updates the start of a run from the current members.
 func (r *run) follow(g *Group, m *Members, now time.Time) {
 	ran, running := ranOf(m)
 	if running == 0 || len(ran) < g.MinCount {
@@ -259,7 +268,7 @@ func (r *run) follow(g *Group, m *Members, now time.Time) {
 	switch {
 	case r.Start.IsZero():
 	case !r.ShortSince.IsZero() && len(r.whole) > 0 && left < g.MinCount:
-		// It was short of members, and is whole by others.
+		// The group was short of members, and too few of the earlier ones are left.
 		r.Start = time.Time{}
 	case left < max(g.MinCount, 1):
 		r.Start = wholeSince(r.Start, ran, g.MinCount)
@@ -286,7 +295,7 @@ func uidsOf(pods []*corev1.Pod) sets.Set[types.UID] {
 	return out
 }
 
-// ranOf are the members that run, or have succeeded, and how many run.
+// ranOf returns the members that run or have succeeded, and how many run.
 func ranOf(m *Members) (ran []*corev1.Pod, running int) {
 	ran = slices.Clone(m.Succeeded)
 	for _, pod := range m.Assigned {
@@ -298,9 +307,10 @@ func ranOf(m *Members) (ran []*corev1.Pod, running int) {
 	return ran, running
 }
 
-// wholeSince corrects a time from which on not all is known: an earlier process wrote it, or one change after the other has come about
-// between two looks. Meanwhile the group may have been short of members. Where those that were whole then are fewer than minCount by
-// now, it is whole since the last of minCount was scheduled.
+// wholeSince corrects a start that may be too early. An earlier process may have stored it, or
+// several changes may have occurred between two looks, and the group may have been short of members
+// meanwhile. It returns the time when the last of minCount members was scheduled, if that is later
+// than before.
 func wholeSince(before time.Time, ran []*corev1.Pod, minCount int) time.Time {
 	times := make([]time.Time, len(ran))
 	for i, pod := range ran {
@@ -313,8 +323,9 @@ func wholeSince(before time.Time, ran []*corev1.Pod, minCount int) time.Time {
 	return before
 }
 
-// seenWhole is when a group has begun that is whole at the first look, and of which no status says since when: a status that was not
-// written any more, or that another scheduler's group does not have. It is zero where that is not known.
+// seenWhole returns the start of a group that is whole at the first look and has no start in its
+// status. An earlier process may not have written the start, and groups of other APIs have none. It
+// returns zero if the group is not whole.
 func seenWhole(g *Group, m *Members) time.Time {
 	ran, running := ranOf(m)
 	if running < max(g.MinCount, 1) {
@@ -323,8 +334,8 @@ func seenWhole(g *Group, m *Members) time.Time {
 	return wholeSince(time.Time{}, ran, g.MinCount)
 }
 
-// begin is when the run of a group begins that is seen to be whole now. By the clock of the API server, the first of its members may
-// have come later than that.
+// begin returns the start of a run that is first seen to be whole now. By the API server's clock,
+// all members on nodes may be newer than now. The start is then the creation of the oldest one.
 func begin(m *Members, now time.Time) time.Time {
 	first := slices.MinFunc(m.Assigned, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	if at := first.CreationTimestamp.Time; at.After(now) {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// at is a moment of these tests.
+// at returns the time of these tests after a number of seconds.
 func at(seconds float64) time.Time { return time.Unix(0, int64(seconds*float64(time.Second))) }
 
-// ran are members that run, and were created and scheduled at a moment.
+// ran returns running members that were created and scheduled at a time in seconds.
 func ran(prefix string, count int, since int64) []*corev1.Pod {
 	return named(prefix, count, func(pod *corev1.Pod) {
 		pod.Spec.NodeName, pod.Status.Phase, pod.CreationTimestamp = "node", corev1.PodRunning, metav1.Unix(since, 0)
@@ -21,10 +21,11 @@ func ran(prefix string, count int, since int64) []*corev1.Pod {
 	})
 }
 
-// TestRuns follows the clock of a gang of two.
+// TestRuns checks the start of the run of a gang of two.
 func TestRuns(t *testing.T) {
 	t.Parallel()
-	// look is one at these members, at a moment and by the start that the status has then.
+	// look is a call of Look with these members, at a time and with a start in the status; 0 for
+	// none.
 	type look struct {
 		at     float64
 		status float64
@@ -107,7 +108,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRunsAreLookedAt: what has been touched is looked at again, and what has gone is forgotten.
+// TestRunsAreLookedAt checks that touched groups are updated, and deleted groups are dropped.
 func TestRunsAreLookedAt(t *testing.T) {
 	t.Parallel()
 	pods, ready, moves := ran("r", 2, 10), false, 0
@@ -122,7 +123,8 @@ func TestRunsAreLookedAt(t *testing.T) {
 	if got := r.Look(g, at(20)).Start; !got.Equal(at(10)) || !r.IsWhole(g.Key) {
 		t.Errorf("Started at %v, want when the members were scheduled", got)
 	}
-	// 1. Short of a member, and settled without anything that says so, and with that. Nothing more has to be said when it is over.
+	// 1. The gang lacks a member. Settle notices that only after Touch. The end of the run needs no
+	// further Touch.
 	pods, moves = pods[:1], 0
 	r.Settle(source, at(50))
 	r.Settle(source, at(55))
@@ -149,7 +151,7 @@ func TestRunsAreLookedAt(t *testing.T) {
 	if r.HasBegun(g, r.Settle(source, at(63)), at(63)) {
 		t.Error("It has not begun anew since")
 	}
-	// 3. Another group of that name.
+	// 3. Another group with that name.
 	another := *g
 	another.UID = "another"
 	if got := r.Look(&another, at(64)).Start; !got.Equal(at(10)) {

@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store keeps the groups of one API as its informer shows them. A look at it allocates nothing: the order of the
-// scheduler's queue depends on it. The zero value is ready to use, and safe for concurrent use.
+// Store holds the groups of one API as its informer shows them. A lookup allocates nothing, because
+// the order of the scheduler's queue depends on it. The zero value is ready to use, and safe for
+// concurrent use.
 type Store struct {
 	mu    sync.RWMutex
 	byKey map[types.NamespacedName]*Group
@@ -15,7 +16,7 @@ type Store struct {
 
 var _ Source = (*Store)(nil)
 
-// Set keeps a group, which must not be changed from now on.
+// Set stores a group. The caller must not change the group afterwards.
 func (s *Store) Set(g *Group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,14 +26,14 @@ func (s *Store) Set(g *Group) {
 	s.byKey[g.Key] = g
 }
 
-// Delete drops a group.
+// Delete removes a group.
 func (s *Store) Delete(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byKey, key)
 }
 
-// Group returns the group of that name, or false if there is none.
+// Group returns the group with that name, or false if there is none.
 func (s *Store) Group(key types.NamespacedName) (*Group, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
