@@ -6,26 +6,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// longestBatch is how many workloads go at a time at most. What arrives meanwhile goes after them, as it goes after a turn
-// that is under way.
+// longestBatch is the maximum number of workloads in a batch. A workload that arrives meanwhile
+// goes after the batch.
 const longestBatch = 16
 
-// batch is what is let through at a time, in an order that the scheduler's queue keeps (see [List.Seat]): on one standing of the
-// books, each on top of those before it. The books stand so as long as each finds its place. Where one does not, those after it
-// are called back, and turns are one at a time until some in a row have found their place. The List's lock guards it.
+// batch holds the state of the workloads that are admitted together. The scheduler's queue keeps
+// their order. They are picked on one version of the quota ledger, each as if the workloads before
+// it already had places.
+//
+// If one finds no place, the ones after it are called back. Turns are then one at a time, until
+// some in a row have found places. The List's lock guards a batch.
 type batch struct {
-	// most is how many go in the next batch, and left is how many of the last one have not found their place yet.
+	// most is the size of the next batch. left is the number of workloads of the last batch that
+	// have not found a place yet.
 	most, left int
-	// called are those that were called back, until they have been turned away, and since is when the first turn began while there were any.
+	// called holds workloads that were called back, until TurnAway has reported them. since is the
+	// time of the first turn while there were any.
 	called map[workload.Key]*waiter
 	since  time.Time
 }
 
-// startOver has turns be one at a time, until some in a row have found their place.
+// startOver makes turns one at a time, until some in a row have found places.
 func (b *batch) startOver() { b.most, b.left = 1, 0 }
 
-// size is how many go next. It is one as long as those that were called back may still be in the scheduler's queue, which keeps in its old
-// place what is given another; for longestTurn at most, as some may be held back elsewhere.
+// size returns the size of the next batch. It is 1 while workloads that were called back may still
+// be in the scheduler's queue: there, a workload cannot change its position. This lasts for
+// longestTurn at most, since the workloads may be blocked elsewhere.
 func (b *batch) size(now time.Time) int {
 	switch {
 	case len(b.called) == 0:
@@ -39,13 +45,14 @@ func (b *batch) size(now time.Time) int {
 	return 1
 }
 
-// Seat is a workload's place in the scheduler's queue: by priority, then by time.
+// Seat is a workload's position in the scheduler's queue: by priority, then by time.
 type Seat struct {
 	Priority int32
 	Time     time.Time
 }
 
-// after is the seat of the one that goes next after another: at its own priority and age, unless that would put it first.
+// after returns the position of a workload behind another one. It has the workload's own priority
+// and age, unless these would put it before the other.
 func (s Seat) after(last Seat) Seat {
 	next := Seat{Priority: min(s.Priority, last.Priority), Time: s.Time}
 	if !next.Time.After(last.Time) {
@@ -54,8 +61,9 @@ func (s Seat) after(last Seat) Seat {
 	return next
 }
 
-// Seat is the place in the scheduler's queue of a workload whose turn it is; false for others, and for what goes freely, which have the
-// one of their own priority and time.
+// Seat returns the position of a workload in the scheduler's queue during its turn. It returns
+// false otherwise, and for workloads with a free pass. Their own priority and time determine the
+// position.
 func (l *List) Seat(key workload.Key) (Seat, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +76,8 @@ func (l *List) Seat(key workload.Key) (Seat, bool) {
 	return Seat{}, false
 }
 
-// TurnAway reports whether a workload that comes was called back after its turn had begun. It waits for another one.
+// TurnAway reports, once, whether a workload was called back after its turn had begun. Call it at
+// the beginning of a scheduling cycle. The workload waits for another turn.
 func (l *List) TurnAway(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +86,7 @@ func (l *List) TurnAway(key workload.Key) bool {
 	return ok
 }
 
-// admit begins the turns of a batch, whose first comes first.
+// admit begins the turns of a batch, and returns the workloads in order.
 func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	var last *waiter
 	c, most := t.round(now), t.batch.size(now)
@@ -95,19 +104,21 @@ func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	return out
 }
 
-// foundPlace records that a workload of the batch has found its place. Once all have, more go at a time.
+// foundPlace records that a workload of the batch has found its place. Once all have, the next
+// batch is larger.
 func (t *turns) foundPlace() {
 	if t.batch.left--; t.batch.left == 0 {
 		t.batch.most = min(2*t.batch.most, longestBatch)
 	}
 }
 
-// callBack has those wait for another turn that went after one that did not find its place: the books are to be looked at anew.
+// callBack makes workloads wait for another turn because one before them found no place. The quota
+// ledger must be read again.
 func (t *turns) callBack() {
 	t.batch.startOver()
 	for key, w := range t.underway {
 		if !w.began.Equal(t.last) {
-			// It has taken its time already.
+			// This turn began before the last batch.
 			continue
 		}
 		delete(t.underway, key)
@@ -115,7 +126,7 @@ func (t *turns) callBack() {
 	}
 }
 
-// callBackOne has one wait for another turn whose turn has begun.
+// callBackOne ends a turn that has begun. The workload waits for another turn.
 func (t *turns) callBackOne(w *waiter) {
 	delete(t.admitted, w.Key)
 	t.batch.called[w.Key] = w
@@ -123,7 +134,7 @@ func (t *turns) callBackOne(w *waiter) {
 	t.queue(w, w.levelAt(w.began))
 }
 
-// keep has one not wait for another turn that was called back while it found its place.
+// keep ends the wait of a workload that was called back while it found its place.
 func (t *turns) keep(key workload.Key) {
 	if w := t.batch.called[key]; w != nil && t.held[key] == w {
 		t.pass(w)

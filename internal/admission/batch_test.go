@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestBatch is how many go at a time, and in which order.
+// TestBatch checks the size and the order of batches.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(s *scene){
@@ -115,7 +115,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// batchOf has 20 wait, in the order of their names, and so many of them go at a time in the end.
+// batchOf adds 20 waiting workloads in the order of their names, and begins turns until a batch has
+// the given size.
 func (s *scene) batchOf(size int) {
 	s.t.Helper()
 	for i := range 20 {
@@ -132,7 +133,7 @@ func (s *scene) batchOf(size int) {
 	}
 }
 
-// TestSeats: what goes at a time keeps its order among others, whatever their priorities.
+// TestSeats checks that a batch keeps its order in the scheduler's queue, regardless of priorities.
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -156,7 +157,8 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestBatchesKeepTheOrder: work goes in the order in which it would one at a time, each turn on the books as they are then.
+// TestBatchesKeepTheOrder checks that batches have the same order as single turns, each on the
+// current quota ledger.
 func TestBatchesKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	longest := 0
@@ -190,7 +192,7 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 					w := left[key]
 					out = append(out, key.Name)
 					if w.fails {
-						// It comes again, and lets others go first.
+						// The workload comes again, and lets others go first.
 						s.CameToNothing(key)
 						w.fails = false
 						left[s.enter(key.Name, w.queue, w.priority, w.age)] = w
@@ -212,7 +214,7 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 	}
 }
 
-// TestStandbyRemembersNoLines: one that lets no work through forgets the queues whose work has gone.
+// TestStandbyRemembersNoLines checks that a list without turns drops queues without work.
 func TestStandbyRemembersNoLines(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -1,30 +1,36 @@
-// Package admission decides which workload waits for what, and whose turn it is.
+// Package admission records why each workload waits, and decides whose turn it is in the queues.
 //
-// A [List] has all of it, by workload:
+// A [List] holds this state by workload:
 //
-//   - why a workload waits ([List.Wait], [List.WaitUntil], [List.WaitForVictims]): room that is reserved for others, its
-//     queue, a protection, pods on their way out, calls that make room for it. What ends a cause tells the list, and the
-//     list says which workloads are to be tried again.
-//   - until when a pod on its way out is counted on to go ([Departure]), which is the pod's own cause: those that wait for
-//     it are found by [List.Stays].
-//   - turns ([List.Enter], [List.LetThrough]): the work of queues is let through one after the other, always the first of
-//     the queue that is furthest below its share, because an order that changes with each placement cannot be that of the
-//     scheduler's queue, a heap. As long as all find their places, several go at a time, each with a seat in that queue
-//     ([List.Seat]); when one does not, those after it are called back ([List.TurnAway]). Work whose turn came to nothing
-//     ([List.CameToNothing]) lets others go first for a while, those behind it in its queue too. Where there is room for all
-//     that waits, none waits for its turn ([List.Pass]); what has no place yet is called back when there is not ([List.Recall]).
-//   - failures in a row, and how long to back off after them.
+//   - Causes: why a workload waits ([List.Wait], [List.WaitUntil], [List.WaitForVictims]). Examples
+//     are reserved room, its queue, a protection, terminating pods and evictions under way. When a
+//     cause ends, the list returns the workloads to retry.
+//   - Departures: the time until which others count on a terminating pod to end ([Departure]). It
+//     is a cause of the pod itself; [List.Stays] finds the workloads that wait for the pod.
+//   - Turns ([List.Enter], [List.LetThrough]): work in queues is admitted one workload at a time.
+//     The next one is the first of the queue that is furthest below its share.
+//   - Failures in a row, and how long to back off after them.
 //
-// Beside it, [Unbound] records the preemptions that did not end in a binding, and how long their preemptors
+// Turns exist because their order changes with each placement, and the scheduler's queue, a heap,
+// cannot have such an order. While all workloads find places, a batch of several is admitted, and
+// keeps its order in that queue. When one finds no place, the ones after it are called back
+// ([List.TurnAway]). After a failed turn ([List.CameToNothing]), a workload lets others go first
+// for a while, also those behind it in its queue.
+//
+// If there is room for all waiting work, new workloads get a free pass ([List.Pass]). When the room
+// is no longer plenty, workloads with a free pass but no place are called back ([List.Recall]).
+//
+// [Unbound] records the preemptions that did not end in a binding, and how long their preemptors
 // back off from the next one.
 //
-// [List.Forget] is the one place where all of it ends, on every way out.
+// [List.Forget] ends all state of a workload.
 //
-// A decision is made on a picture of the cluster, and what it would wait for may have ended since. [List.Mark] before
-// the picture is taken, handed to Wait after the decision, closes that gap: a cause that has ended since the mark does
-// not have to be waited for.
+// A decision reads a snapshot of the cluster, and a cause may end before the decision does. Call
+// [List.Mark] before taking the snapshot, and pass the mark to Wait. If the cause has ended since
+// the mark, the workload does not wait, so there is no lost wake-up.
 //
-// The package is plain Go: it has no clock and starts no goroutine. What drives it hands in the time, asks
-// [List.NextLook] when to come back, and listens to [List.Wanted] for what comes earlier. So it can be driven by a
-// scheduler, and in virtual time by a simulation. All methods may be called from any goroutine.
+// The package has no clock and starts no goroutine. The caller passes the time, asks
+// [List.NextLook] when to call again, and receives from [List.Wanted] for earlier changes. So a
+// scheduler can drive it, and so can a simulation in virtual time. All methods may be called from
+// any goroutine.
 package admission

@@ -6,14 +6,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Eviction is one that is under way for a workload: its calls are being made.
+// Eviction is an eviction for a workload whose API calls are under way.
 type Eviction struct {
 	key workload.Key
-	// stopped is set when the workload would have been tried meanwhile.
+	// stopped is true if the workload would have been retried meanwhile.
 	stopped bool
 }
 
-// StartEviction records that calls are under way that make room for a workload.
+// StartEviction records that API calls to evict victims for a workload are under way.
 func (l *List) StartEviction(key workload.Key) *Eviction {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -22,9 +22,11 @@ func (l *List) StartEviction(key workload.Key) *Eviction {
 	return ev
 }
 
-// EndEviction records that the calls of an eviction are over. All members of a gang may have gone since, and others have
-// come, for which another eviction is under way: that one goes on. It reports whether the workload has been stopped
-// meanwhile: what happened then is forgotten, unless it is tried again.
+// EndEviction records that the API calls of an eviction have ended. A later eviction for the same
+// workload goes on: a gang may have lost all members and gained others.
+//
+// It reports whether StopForEviction stopped a retry meanwhile. The caller must then retry the
+// workload, because the event of that retry is lost.
 func (l *List) EndEviction(ev *Eviction) (stopped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +37,8 @@ func (l *List) EndEviction(ev *Eviction) (stopped bool) {
 	return ev.stopped
 }
 
-// StopForEviction is Evicting for a workload that is to be tried now, and remembers that it was to be.
+// StopForEviction is like Evicting, for a workload that is to be retried now. It records that the
+// retry was stopped; see EndEviction.
 func (l *List) StopForEviction(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +52,8 @@ func (l *List) StopForEviction(key workload.Key) bool {
 	return l.evicting(e)
 }
 
-// Evicting reports whether room is being made for a workload: calls are under way, or are backed off from.
+// Evicting reports whether an eviction for a workload is under way, or the workload backs off from
+// one.
 func (l *List) Evicting(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,17 +61,18 @@ func (l *List) Evicting(key workload.Key) bool {
 	return ok && l.evicting(e)
 }
 
-// evicting wants the lock.
+// evicting is Evicting for an entry. The caller holds the lock.
 func (l *List) evicting(e *entry) bool {
 	_, backsOff := l.waiting[Backoff][e.key]
 	return e.making != nil || backsOff
 }
 
-// Backing says how long to back off after failures in a row: for Initial, then twice as long each time, at most for Max.
+// Backing is how long to back off after failures in a row: Initial, then twice as long each time,
+// up to Max.
 type Backing struct{ Initial, Max time.Duration }
 
-// Failed records that an eviction for a workload has failed, and says how long to wait before another try: not at all the
-// first time.
+// Failed records that an eviction for a workload has failed, and returns the delay before the next
+// try. The first failure has no delay.
 func (l *List) Failed(key workload.Key, b Backing) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,8 +81,8 @@ func (l *List) Failed(key workload.Key, b Backing) time.Duration {
 	return b.after(e.failures - 1)
 }
 
-// after returns the delay after a number of failures: none after 0, Initial after the first, and then twice
-// as long each time.
+// after returns the delay after a number of failures: none after 0, Initial after the first, and
+// then twice as long each time.
 func (b Backing) after(failures int) time.Duration {
 	if failures == 0 {
 		return 0

@@ -8,13 +8,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// freely is what goes without waiting for its turn, because there is room for all that waits: which goes first makes no difference
-// then. When there is no such plenty any more, those are called back that have no place yet. The List's lock guards it.
+// freely holds the workloads with a free pass: there is room for all queued work, in any order.
+// When the room is no longer plenty, the ones without a place are called back. The List's lock
+// guards it.
 type freely struct {
-	// underway are those that have no place yet.
+	// underway holds the workloads that have no place yet.
 	underway map[workload.Key]*waiter
-	// doubts are those that went so and found no room, with their queues. As long as they wait, and the books know of no reason, there is no
-	// telling for which others it may be so.
+	// doubts holds workloads that found no room despite a free pass, with their queues. While they
+	// wait and the quota ledger has no reason for it, the same may be true of any other workload.
 	doubts map[workload.Key]string
 }
 
@@ -27,8 +28,9 @@ func (f *freely) forget(key workload.Key) {
 	delete(f.doubts, key)
 }
 
-// Pass has a workload go at once that comes while there is plenty of room for all that waits in its queue, see [Shares.Plenty]. It
-// reports false where it has to enter.
+// Pass gives a free pass to a workload that arrives while its queue has plenty of room. The caller
+// checks that; see [Shares.Plenty]. Pass returns false if there are doubts, and then the workload
+// must Enter.
 func (l *List) Pass(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,15 +49,16 @@ func (t *turns) goFreely(w *waiter, now time.Time) {
 	w.began, w.seat, w.early = now, Seat{}, false
 	t.admitted[w.Key] = w
 	t.freely.underway[w.Key] = w
-	// Its turn in a queue that it was in before.
+	// The workload may have a turn in an earlier queue.
 	delete(t.underway, w.Key)
 	delete(t.batch.called, w.Key)
 }
 
-// mostPassedOver is of how many workloads of a queue that nothing could serve is found out at a time that they are.
+// mostPassedOver bounds how many workloads of a queue releaseFreely skips at a time because they
+// are not servable.
 const mostPassedOver = 64
 
-// releaseFreely has all go for whose queues there is plenty of room.
+// releaseFreely gives a free pass to all servable workloads of queues with plenty of room.
 func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key) {
 	if len(t.freely.doubts) > 0 {
 		return nil
@@ -87,8 +90,9 @@ func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key)
 	return out
 }
 
-// Recall has those wait for their turn that went freely and have no place yet, where there is not plenty of room for their queue any more.
-// Call it when that is known: the books know then why some have found no room, and others may go freely.
+// Recall calls back workloads with a free pass and no place, if their queue does not have plenty of
+// room any more. Call it once the quota ledger is up to date. The ledger then explains why
+// workloads of these queues found no room, so it also ends the doubts about them.
 func (l *List) Recall(plenty func(queue string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,14 +108,14 @@ func (l *List) Recall(plenty func(queue string) bool) {
 	t.recall(func(w *waiter) bool { return scarce(w.Queue) })
 }
 
-// AnyFree reports whether any went freely that have no place yet, or have found none.
+// AnyFree reports whether any workload has a free pass and no place, or is in doubt.
 func (l *List) AnyFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.turns.freely.underway)+len(l.turns.freely.doubts) > 0
 }
 
-// doubt records that a workload that went freely has found no room: all others that did are called back.
+// doubt records that a workload with a free pass found no room. It calls back all others.
 func (l *List) doubt(key workload.Key) {
 	t := &l.turns
 	w := t.freely.underway[key]
@@ -125,7 +129,8 @@ func (l *List) doubt(key workload.Key) {
 	}
 }
 
-// recall has those wait for their turn that went freely and have no place yet. It reports whether there were any.
+// recall calls back the workloads with a free pass and no place that which selects. It reports
+// whether there were any.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {

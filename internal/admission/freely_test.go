@@ -9,12 +9,12 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// pass has a pod come that is to go at once, and reports whether it does.
+// pass adds a new pod that asks for a free pass, and reports whether it has one.
 func (s *scene) pass(name, queueName string) bool {
 	return s.Pass(Waiter{Key: podNamed(name), Queue: queueName, Since: at(-1), Request: Request{"gpu": 1}}, s.now)
 }
 
-// abound has there be plenty of room for some queues, and no others.
+// abound sets the queues with plenty of room.
 func (s *scene) abound(queues ...string) {
 	s.plenty = make(map[string]bool)
 	for _, name := range queues {
@@ -22,7 +22,7 @@ func (s *scene) abound(queues ...string) {
 	}
 }
 
-// away are those of some that are turned away.
+// away returns the names of the pods that TurnAway reports.
 func (s *scene) away(names ...string) (out []string) {
 	for _, name := range names {
 		if s.TurnAway(podNamed(name)) {
@@ -32,7 +32,7 @@ func (s *scene) away(names ...string) (out []string) {
 	return out
 }
 
-// TestFreely is what goes while there is plenty of room, and what becomes of it when there is not any more.
+// TestFreely checks free passes while there is plenty of room, and their end.
 func TestFreely(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(s *scene){

@@ -8,23 +8,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// level is how far a waiter lets others go first, because its turns have come to nothing.
+// level tells how far a waiter lets others go first, because of failed turns.
 type level int
 
 const (
-	// ready: not at all.
+	// ready means that the waiter lets no others go first.
 	ready level = iota
-	// yielding: where other queues have work that is ready, that goes first, and what is ready behind it in its own queue, unless that
-	// asks for as much.
+	// yielding means that ready work of other queues goes first. So does ready work behind the
+	// waiter in its own queue, unless that requests at least as much.
 	yielding
-	// failed: its last turn has just come to nothing, and all others go first. It may come again within milliseconds, each time
-	// that something changes in the cluster, and what is behind it would have no turn in between.
+	// failed means that the last turn has just failed, and all others go first. The waiter may come
+	// again within milliseconds, at each change in the cluster. Work behind it would have no turn
+	// in between.
 	failed
 
 	levels
 )
 
-// line are those of a queue that wait for their turn, by level, the first in order on top.
+// line holds the waiters of a queue by level. The first in order is on top.
 type line [levels]heap.Heap[*waiter]
 
 func newLine() *line {
@@ -36,7 +37,7 @@ func newLine() *line {
 	return l
 }
 
-// len counts those that wait.
+// len returns the number of waiters.
 func (l *line) len() int {
 	n := 0
 	for at := range l {
@@ -45,13 +46,14 @@ func (l *line) len() int {
 	return n
 }
 
-// isLedByReady reports whether the first in order is ready, those left out that have just failed.
+// isLedByReady reports whether the first waiter in order is ready. Waiters that have just failed do
+// not count.
 func (l *line) isLedByReady() bool {
 	first, yields := l[ready].Items, l[yielding].Items
 	return len(first) > 0 && (len(yields) == 0 || order(first[0], yields[0]) < 0)
 }
 
-// untried is the first in order that is ready and has had no turn in vain; nil for none.
+// untried returns the first ready waiter in order that has had no failed turn; nil for none.
 func (l *line) untried() *waiter {
 	var first *waiter
 	for _, w := range l[ready].Items {
@@ -62,8 +64,9 @@ func (l *line) untried() *waiter {
 	return first
 }
 
-// before is the one that goes in the place of one that is ready: what comes before it in order, yields, and asks for no more has found no
-// room lately. If there is room for the one that is ready, it is in the other's place.
+// before returns the waiter that goes in the place of a ready one. A yielding waiter takes that
+// place if it is first in order and requests no more. It found no room lately, but room for the
+// ready waiter is enough for it.
 func (l *line) before(w *waiter) *waiter {
 	if yields := l[yielding].Items; len(yields) > 0 && order(yields[0], w) < 0 && yields[0].Request.within(w.Request) {
 		return yields[0]
@@ -71,7 +74,8 @@ func (l *line) before(w *waiter) *waiter {
 	return w
 }
 
-// newRests are all in lines that are not ready, the one on top whose level ends first.
+// newRests returns a heap for all waiters that are not ready. The one with the earliest end of its
+// level is on top.
 func newRests() heap.Heap[*waiter] {
 	return heap.Heap[*waiter]{
 		Before: func(a, b **waiter) bool { return (*a).levelEnds().Before((*b).levelEnds()) },
@@ -79,7 +83,7 @@ func newRests() heap.Heap[*waiter] {
 	}
 }
 
-// levelAt is the level that a waiter has at a moment.
+// levelAt returns the level of a waiter at a time.
 func (w *waiter) levelAt(now time.Time) level {
 	switch {
 	case w.lastUntil.After(now):
@@ -91,7 +95,7 @@ func (w *waiter) levelAt(now time.Time) level {
 	}
 }
 
-// levelEnds is when the level ends that a waiter stands at.
+// levelEnds returns the time at the end of the waiter's level.
 func (w *waiter) levelEnds() time.Time {
 	if w.level == failed {
 		return w.lastUntil
@@ -99,7 +103,7 @@ func (w *waiter) levelEnds() time.Time {
 	return w.rested
 }
 
-// queue puts a waiter in its line.
+// queue adds a waiter to its line.
 func (t *turns) queue(w *waiter, at level) {
 	l := t.lines[w.Queue]
 	if l == nil {
@@ -114,7 +118,7 @@ func (t *turns) queue(w *waiter, at level) {
 	}
 }
 
-// unqueue takes a waiter out of its line, which it leaves behind even if that is empty.
+// unqueue removes a waiter from its line, and returns the line. An empty line stays.
 func (t *turns) unqueue(w *waiter) *line {
 	l := t.lines[w.Queue]
 	l[w.level].Remove(w.place)
@@ -124,7 +128,7 @@ func (t *turns) unqueue(w *waiter) *line {
 	return l
 }
 
-// leave has a waiter wait no more.
+// leave removes a waiter from the turns.
 func (t *turns) leave(w *waiter) {
 	delete(t.held, w.Key)
 	if t.unqueue(w).len() == 0 {
@@ -134,7 +138,7 @@ func (t *turns) leave(w *waiter) {
 	}
 }
 
-// settle has those change places whose level has ended. It comes before any look at the lines.
+// settle updates the waiters whose level has ended. Call it before reading the lines.
 func (t *turns) settle(now time.Time) {
 	for len(t.rests.Items) > 0 && !t.rests.Items[0].levelEnds().After(now) {
 		w := t.rests.Items[0]
@@ -144,7 +148,7 @@ func (t *turns) settle(now time.Time) {
 	maps.DeleteFunc(t.inVain, func(_ string, until time.Time) bool { return !until.After(now) })
 }
 
-// order is that inside a queue: by priority, then age.
+// order compares waiters of a queue: by priority, then age.
 func order(a, b *waiter) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), a.Key.Compare(b.Key))
 }

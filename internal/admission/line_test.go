@@ -18,14 +18,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// rush is a time in which queues always have work that finds its place, and runs for a moment. What is large finds none, and comes
-// again at once.
+// rush is a simulation of queues that always have small work. Small work finds a place and runs for
+// a short time. Large work finds none, and comes again at once.
 type rush struct {
 	*scene
 	queues []string
 	size   int64
-	// waiting counts the small ones that wait in each queue, and ends has those that run, by when they end. Placed counts those
-	// that have found their places, and tries the turns of what is large, by queue.
+	// waiting counts the small workloads that wait in each queue. ends holds the running ones by
+	// their end. placed counts the ones that found places, and tries the turns of large work, by
+	// queue.
 	waiting, placed, tries map[string]int
 	ends                   map[time.Time][]workload.Key
 	came                   int
@@ -36,14 +37,14 @@ const (
 	smallRuns = 200 * time.Millisecond
 )
 
-// enterLarge has what is large enter, before all else of its queue.
+// enterLarge adds large work, which is first in its queue.
 func (r *rush) enterLarge(name string) { r.enterAgain(podNamed(name+"-large"), name) }
 
 func (r *rush) enterAgain(key workload.Key, name string) {
 	r.Enter(Waiter{Key: key, Queue: name, Priority: 9, Since: at(0), Request: Request{"gpu": r.size}}, r.now)
 }
 
-// step has those go whose turn it is.
+// step begins the next turns.
 func (r *rush) step() {
 	for _, key := range r.ends[r.now] {
 		r.board.Forget(types.UID(key.Name))
@@ -74,16 +75,17 @@ func (r *rush) step() {
 	}
 }
 
-// TestRestingHead: work that comes to nothing, and comes again at once each time, does not hold up what is behind it in its queue.
+// TestRestingHead checks that work that fails and comes again at once does not block the work
+// behind it in its queue.
 func TestRestingHead(t *testing.T) {
 	t.Parallel()
 	const lasts, every = time.Minute, 20 * time.Millisecond
 	cases := map[string]struct {
-		// queues have small work, and large are those that have such as comes to nothing before it.
+		// queues have small work, and large are the queues with large work before it.
 		queues, large []string
-		// size is what the large ask for, beside 1 of the small: 8 where it is 0.
+		// size is the request of large work; small work requests 1. 0 stands for 8.
 		size int64
-		// wantTries is how often that is tried in a minute at most.
+		// wantTries is the maximum number of turns of large work in a minute.
 		wantTries int
 	}{
 		"beside a queue that always has work":    {queues: []string{"a", "b"}, large: []string{"a"}, wantTries: 10},
@@ -106,8 +108,8 @@ func TestRestingHead(t *testing.T) {
 			for ; r.now.Before(at(0).Add(lasts)); r.now = r.now.Add(every) {
 				r.step()
 				steps++
-				// A batch is picked by the shares, and one that is called back leaves a difference of a part of it, each time that something
-				// large is tried.
+				// A batch is picked by the shares. Each turn of large work may call one back, and
+				// that leaves a difference of part of a batch.
 				if apart := r.placed["a"] - r.placed["b"]; len(tc.queues) > 1 && max(apart, -apart) > longestBatch+r.placed["a"]/100 {
 					t.Fatalf("after %v, %v of each queue have found their places, want as many of one as of the other", r.now.Sub(at(0)), r.placed)
 				}
@@ -127,19 +129,19 @@ func TestRestingHead(t *testing.T) {
 	}
 }
 
-// TestDeepBacklog: a queue has so much work for which there is no room, and that comes again at once, that the first has rested by the time that
-// the last has been tried. Other queues have turns all the same, and so has what is behind it in its own.
+// TestDeepBacklog checks a queue with so much large work that the first has rested before the last
+// is tried. Other queues still have turns, and so does the work behind it.
 func TestDeepBacklog(t *testing.T) {
 	t.Parallel()
 	const lasts, every = time.Minute, 20 * time.Millisecond
 	for name, tc := range map[string]struct {
 		queues []string
 		large  int
-		// small is the queue whose small work is to have some turns.
+		// small is the queue whose small work must have some turns.
 		small string
-		// roused is how many of the large hear of a change all the time.
+		// roused is the number of large workloads that change all the time.
 		roused int
-		// first is a queue that is to have all that it asks for before others have anything.
+		// first is a queue that has all it requests before other queues have anything.
 		first string
 	}{
 		"beside another queue":             {queues: []string{"a", "b"}, large: 600, small: "b"},
@@ -177,8 +179,8 @@ func TestDeepBacklog(t *testing.T) {
 	}
 }
 
-// TestBacklogKeepsItsOrder: where much has failed again and again, as in a cluster that is full, room goes to the queue that has
-// less and to what has waited there for longest, and not to what has just come and rests for less long.
+// TestBacklogKeepsItsOrder checks a full cluster with much work that has failed repeatedly. Room
+// goes to the queue with less usage and its oldest work, and not to new work with a shorter rest.
 func TestBacklogKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -195,7 +197,7 @@ func TestBacklogKeepsItsOrder(t *testing.T) {
 	var placed []string
 	for round := range 8 {
 		waiting = append(waiting, work{fmt.Sprintf("b-new-%d", round), "b", -round})
-		// A pod ends, all are tried again, and the first of them takes its room.
+		// A pod ends, all work is retried, and the first workload takes the room.
 		s.now = s.now.Add(2 * firstRest)
 		for _, w := range waiting {
 			s.enter(w.name, w.queue, 0, w.age)
@@ -218,7 +220,7 @@ func TestBacklogKeepsItsOrder(t *testing.T) {
 	s.want("in eight rounds", placed, "a-0", "b-0", "a-1", "b-1", "a-2", "b-2", "a-3", "b-3")
 }
 
-// TestOthersWait: work waits for the turn of another queue, also where what stands before it rests.
+// TestOthersWait checks that work counts as waiting even if the work before it rests.
 func TestOthersWait(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -254,8 +256,9 @@ func TestOthersWait(t *testing.T) {
 	}
 }
 
-// TestRoomOfTheFirst: where there is room for work that is ready, it is that of what comes before it in its queue and asks for no more,
-// although that has failed lately. Where there is none, no other is tried before its time for a while.
+// TestRoomOfTheFirst checks that the room of ready work goes to earlier work in its queue that
+// requests no more, even if that has failed lately. If there is no room, no other work goes early
+// for a while.
 func TestRoomOfTheFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -293,7 +296,7 @@ func TestRoomOfTheFirst(t *testing.T) {
 	}
 }
 
-// plainNext is the one that goes next by a look at all that wait.
+// plainNext returns the next workload by a search over all waiting work.
 func (s *scene) plainNext() workload.Key {
 	all := slices.SortedFunc(maps.Values(s.turns.held), order)
 	comesLast := func(w *waiter) bool { return w.lastUntil.After(s.now) }
@@ -318,7 +321,7 @@ func (s *scene) plainNext() workload.Key {
 	leaf, _ := s.shares().Next(waiting, nil)
 	next := all[slices.IndexFunc(all, func(w *waiter) bool { return w.Queue == leaf })]
 	for _, w := range slices.SortedFunc(maps.Values(s.turns.held), order) {
-		// All ask for the same.
+		// All request the same.
 		if led && w.Queue == leaf && rests(w) && !comesLast(w) && order(w, next) < 0 && !s.turns.inVain[leaf].After(s.now) {
 			return w.Key
 		}
@@ -326,7 +329,8 @@ func (s *scene) plainNext() workload.Key {
 	return next.Key
 }
 
-// TestLines: whatever has happened to those that wait, the one goes that a look at all of them finds, and nothing is left of them.
+// TestLines compares the next workload with plainNext over random operations. No state is left at
+// the end.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	turns := 0

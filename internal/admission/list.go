@@ -11,79 +11,86 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Cause is something that a workload waits for the end of. Victims, evictions and turns are kept beside: see
+// Cause is a reason to wait. Victims, evictions and turns are recorded separately: see
 // [List.WaitForVictims], [List.StartEviction] and [List.Enter].
 type Cause int
 
 const (
-	// Reserved: room is reserved for others. It ends when some of that is given up.
+	// Reserved means that room is reserved for others. It ends when a reservation is released.
 	Reserved Cause = iota
-	// Queue: the queue leaves no room, or cannot be used. It ends when the queue has less, or queues change.
+	// Queue means that the queue has no room or is invalid. It ends when the usage of the queue
+	// drops, or queues change.
 	Queue
-	// Access: the workload may not be in its queue, or is in none. It ends when queues, namespaces or classes change.
+	// Access means that the workload must not use its queue, or has none. It ends when queues,
+	// namespaces or classes change.
 	Access
-	// Protection: what protects the pods in the way, until it is lifted: a class or a queue changes.
+	// Protection means that the pods in the way are protected. It ends when a class or a queue
+	// changes.
 	Protection
-	// ProtectionEnds: what protects the pods in the way ends at a known moment.
+	// ProtectionEnds means that the pods in the way are protected until a known time.
 	ProtectionEnds
-	// Pause: the workload is to be looked at again at a moment: changes to it come in numbers and are gathered, or
-	// something is about to be known.
+	// Pause means that the workload is to be planned again at a time: many changes to it are
+	// gathered, or information is about to arrive.
 	Pause
-	// Retry: an eviction for the workload has failed, or gained nothing. It is to be tried again at a moment, if it has not been by then.
+	// Retry means that an eviction for the workload has failed or gained nothing. It ends at a
+	// time, or with an earlier retry.
 	Retry
-	// Backoff: evictions for the workload have failed before. It is not to be tried before the moment comes.
+	// Backoff means that evictions for the workload have failed before. The workload must not be
+	// retried before a time.
 	Backoff
-	// Going: victims that have been told to go take long. It ends at a moment, or with the wait for them.
+	// Going means that evicted victims are slow to terminate. It ends at a time, or with the wait
+	// for them.
 	Going
-	// Departure: a pod is on its way out, and others count on it to go until a moment. It is the pod's own cause, not theirs.
+	// Departure means that a pod is terminating, and others count on its end until a time. The
+	// cause belongs to the pod, not to the others.
 	Departure
-	// Drivers: the maximum number of drivers runs without workers. It ends when one of them has its
-	// workers, ends, or has exceeded its time.
+	// Drivers means that the maximum number of drivers runs without workers. It ends when one of
+	// them has its workers, ends, or has exceeded its time.
 	Drivers
 
 	causes
 )
 
-// String names the cause for log lines.
+// String returns the name of the cause for log lines.
 func (c Cause) String() string {
 	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Going", "Departure", "Drivers"}[c]
 }
 
-// Mark is a moment in the list's own order of events.
+// Mark is a position in the list's own order of events.
 type Mark uint64
 
-// List keeps why workloads wait, and whose turn it is. Make one with [NewList].
+// List records why workloads wait, and whose turn it is. Make one with [NewList].
 type List struct {
 	wanted chan struct{}
 
 	mu      sync.Mutex
 	entries map[workload.Key]*entry
-	// waiting are the workloads that wait for a cause.
+	// waiting holds the workloads that wait, by cause.
 	waiting [causes]map[workload.Key]*entry
-	// events counts what has ended, and ended has the count of the last end of each cause.
+	// events counts the ends of causes, and ended has the count at the last end of each cause.
 	events Mark
 	ended  [causes]Mark
-	// deadlines are the moments that workloads wait for, the earliest on top.
+	// deadlines are the times that workloads wait for. The earliest is on top.
 	deadlines heap.Heap[*deadline]
-	// byVictim are the workloads that wait for a pod, by its UID, to go.
+	// byVictim holds the workloads that wait for a pod to terminate, by the pod's UID.
 	byVictim map[string]map[workload.Key]*entry
 	turns    turns
 }
 
-// entry is what is known of one workload.
+// entry is the state of one workload.
 type entry struct {
 	key workload.Key
-	// until is when a cause ends that has a moment; nil for others.
+	// until holds the ends of the causes that end at a time; nil for others.
 	until [causes]*deadline
-	// victims are the pods that have to go first; nil for none.
+	// victims are the pods that must terminate first; nil for none.
 	victims *pendingVictims
 	// making is the eviction that is under way for the workload; nil for none.
 	making *Eviction
-	// failures counts evictions that have failed in a row.
+	// failures counts the failed evictions in a row.
 	failures int
 }
 
-// deadline is a moment that a workload waits for.
+// deadline is a time that a workload waits for.
 type deadline struct {
 	at    time.Time
 	entry *entry
@@ -109,7 +116,7 @@ func NewList() *List {
 	return l
 }
 
-// Wanted has a token when there may be something to do before the moment that NextLook named.
+// Wanted has a token when there may be work before the time that NextLook returned.
 func (l *List) Wanted() <-chan struct{} { return l.wanted }
 
 func (l *List) signal() {
@@ -119,15 +126,16 @@ func (l *List) signal() {
 	}
 }
 
-// Mark is the moment now. Take it before looking at the cluster, and hand it to Wait.
+// Mark returns the current position. Call it before reading the cluster, and pass the result to
+// Wait.
 func (l *List) Mark() Mark {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events
 }
 
-// Wait has a workload wait for the end of a cause. It returns false where the cause has ended since the mark: the
-// workload does not wait, and can be tried again.
+// Wait records that a workload waits for the end of a cause. It returns false if the cause has
+// ended since the mark. Then the workload does not wait, and can be retried.
 func (l *List) Wait(key workload.Key, c Cause, since Mark) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,8 +146,8 @@ func (l *List) Wait(key workload.Key, c Cause, since Mark) bool {
 	return true
 }
 
-// WaitUntil has a workload wait for a cause that ends at a moment, in place of the moment that it waited for because of
-// it before. All moments have to be read from one clock: either all of them have a monotonic reading, or none.
+// WaitUntil records that a workload waits for a cause until a time. The time replaces an earlier
+// one for the same cause. Either all times have a monotonic clock reading, or none has.
 func (l *List) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +155,7 @@ func (l *List) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	l.signal()
 }
 
-// Gather has a workload looked at again at a moment, or before that if it waits for an earlier one already.
+// Gather records a Pause until a time. An earlier end of a Pause stays.
 func (l *List) Gather(key workload.Key, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +188,7 @@ func (l *List) WaitsFor(key workload.Key, c Cause) bool {
 	return ok
 }
 
-// Resolve has a workload wait for some causes no more.
+// Resolve ends the wait of a workload for some causes.
 func (l *List) Resolve(key workload.Key, resolved ...Cause) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,13 +202,15 @@ func (l *List) Resolve(key workload.Key, resolved ...Cause) {
 	l.tidy(e)
 }
 
-// End records that a cause has ended, and returns the workloads that waited for it. They do so no more.
+// End records that a cause has ended. It returns the workloads that waited for it, and ends their
+// waits.
 func (l *List) End(c Cause) []workload.Key {
 	return l.EndFor(c, func(workload.Key) bool { return true })
 }
 
-// EndFor is End for those of the workloads that it concerns, which is asked without a lock held. Those that are about to wait look again,
-// whether it concerns them or not.
+// EndFor is like End, but only for workloads that the function concerns selects. It calls the
+// function without a lock held. A Wait with an earlier mark returns false, even for other
+// workloads.
 func (l *List) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
 	l.mu.Lock()
 	l.events++
@@ -219,14 +229,13 @@ func (l *List) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key 
 	return ended
 }
 
-// Due is a workload for which a moment has come that it waited for, and why it waited for it.
+// Due is a workload with a cause whose time has come.
 type Due struct {
 	Key   workload.Key
 	Cause Cause
 }
 
-// Due returns the workloads for which a moment has come that they waited for, the earliest first. They wait for it no
-// more.
+// Due returns the workloads whose times have come, the earliest first, and ends these waits.
 func (l *List) Due(now time.Time) []Due {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,7 +249,7 @@ func (l *List) Due(now time.Time) []Due {
 	return due
 }
 
-// NextLook is when the list has something to say although nothing happens; false for never.
+// NextLook returns the time of the next deadline or end of a lull; false for none.
 func (l *List) NextLook(now time.Time) (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,8 +262,8 @@ func (l *List) NextLook(now time.Time) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// Placed records that a workload has its place: it waits for nothing, and the next turn begins. It needs no other turn
-// if it comes again because it could not take its place.
+// Placed records that a workload has its place. It ends all waits of the workload, and the next
+// turn can begin. If the workload cannot take its place and comes again, it needs no other turn.
 func (l *List) Placed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,7 +276,7 @@ func (l *List) Placed(key workload.Key) {
 	l.drop(key)
 }
 
-// Forget drops all that is known of a workload: it runs, or is no more.
+// Forget drops all state of a workload that runs or is gone.
 func (l *List) Forget(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,7 +299,7 @@ func (l *List) drop(key workload.Key) {
 	delete(l.entries, key)
 }
 
-// Len counts the workloads that something is known of, for tests that look for leaks.
+// Len returns the number of entries and turns, for tests that look for leaks.
 func (l *List) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +333,7 @@ func (l *List) resolve(e *entry, c Cause) {
 	delete(l.waiting[c], e.key)
 }
 
-// tidy drops an entry that says nothing any more.
+// tidy drops an entry that is empty.
 func (l *List) tidy(e *entry) {
 	if e.victims != nil || e.making != nil || e.failures > 0 {
 		return

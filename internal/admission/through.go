@@ -8,9 +8,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// LetThrough begins the next turns once those before them are over, and returns the workloads in the order in which they go. Where there is
-// room for all, all go. Without shares, because there are no queues, none is held back; work of a queue that is not there has nothing to wait for either,
-// and is to hear it.
+// LetThrough begins the next turns once the turns before them are over. It returns the admitted
+// workloads in order. If there is room for all, it gives free passes.
+//
+// It also admits work of queues that do not exist, so that the reason can be reported. Nil shares
+// mean that there are no queues, and admit all work.
 func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -23,7 +25,7 @@ func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
 	out = append(out, t.releaseFreely(shares, now)...)
 	if t.prompt(now) == 0 {
 		if len(t.underway) > 0 {
-			// They take long, so that an order of several says little.
+			// The turns take long, so the order of a batch would soon be outdated.
 			t.batch.most = 1
 		}
 		out = append(out, t.admit(shares, now)...)
@@ -31,7 +33,7 @@ func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
 	return out
 }
 
-// prompt counts the turns that have begun lately, and ends those that have taken too long.
+// prompt counts the turns that have begun within patience, and ends turns that have taken too long.
 func (t *turns) prompt(now time.Time) int {
 	prompt := 0
 	for key, w := range t.underway {
@@ -64,7 +66,7 @@ func (t *turns) outsiders(shares Shares) (out []workload.Key) {
 	return out
 }
 
-// unchecked are the queues of which it is not known that they are in the tree.
+// unchecked returns the queues with a line that have not been checked against the current tree.
 func (t *turns) unchecked(shares Shares) []string {
 	fresh := slices.Collect(maps.Keys(t.fresh))
 	clear(t.fresh)
@@ -80,16 +82,16 @@ func (t *turns) unchecked(shares Shares) []string {
 	return slices.Collect(maps.Keys(t.lines))
 }
 
-// round is what is known of those that wait while a batch is picked from them.
+// round is a summary of the waiting work while a batch is picked.
 type round struct {
-	// waiting are the queues that have work of each level, and led counts those whose first is ready. Underway is what has been
-	// let through, by leaf.
+	// waiting lists the queues that have work of each level, and led counts the queues whose first
+	// workload is ready. underway is the requests of admitted workloads, by leaf.
 	waiting  [levels][]string
 	led      int
 	underway map[string]Request
 }
 
-// round looks at all queues.
+// round returns a summary of all queues.
 func (t *turns) round(now time.Time) *round {
 	t.settle(now)
 	c := &round{underway: make(map[string]Request)}
@@ -115,11 +117,14 @@ func (t *turns) round(now time.Time) *round {
 	return c
 }
 
-// level is that of which one goes next. Where the first of some queue is ready, one goes that is ready, of any queue: what stands
-// before it in others has failed lately, and lets others go first, but its queue is not to miss its turns for that. Where the first
-// of every queue has failed lately, as in a cluster that is full, all go by their order: work that has come last and has not failed
-// yet would go before all that has waited for long, of its own queue and of those that have less. What has just failed is left out
-// of that, unless there is nothing else: with no other work about, none waits for the end of a rest.
+// level returns the level of the next workload. If some queue's first workload is ready, ready work
+// of any queue goes next. In other queues, work that failed lately may be ahead of it, and these
+// queues must not miss turns for that.
+//
+// If the first workload of every queue failed lately, as in a full cluster, the yielding work goes
+// by its order. Otherwise new work that has not failed yet would go before work that has waited for
+// long. That concerns its own queue and queues with less usage. Work that has just failed goes only
+// if there is nothing else: without other work, no workload waits for the end of a rest.
 func (c *round) level() level {
 	switch {
 	case c.led > 0:
@@ -131,7 +136,7 @@ func (c *round) level() level {
 	}
 }
 
-// goes has what a workload asks for count for its queue.
+// goes adds the request of a workload to the requests of its queue.
 func (c *round) goes(w *waiter) {
 	if c.underway[w.Queue] == nil {
 		c.underway[w.Queue] = make(Request)
@@ -139,7 +144,8 @@ func (c *round) goes(w *waiter) {
 	c.underway[w.Queue].add(w.Request)
 }
 
-// next has the next one go: of the queue whose turn it is the first by priority, then age.
+// next begins the turn of the next workload: the first by priority, then age, of the queue whose
+// turn it is.
 func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
 	names := t.withShare(c.waiting[at], at, shares)
@@ -167,19 +173,22 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	return w
 }
 
-// inARow is after how many turns of a queue that came to nothing, one after the other, another queue has one, and after as many more what has
-// not had any in that queue. Where there is so much for which there is no room that the first has rested before the last has been
-// tried, nothing else would ever have one.
+// inARow is how many turns of a queue may fail in a row before another queue has a turn. After as
+// many again, a workload of the queue without a failed turn has one. A queue may have so much
+// unplaceable work that the first has rested before the last is tried. Without these turns, no
+// other work would have one.
 const inARow = longestBatch
 
-// vainTurns are so many turns of a queue in a row. Given is true where another queue has had one for that.
+// vainTurns counts failed turns of a queue in a row. given is true once another queue has had a
+// turn because of them.
 type vainTurns struct {
 	count int
 	given bool
 }
 
-// insteadOf is the queue of which one of a level goes in place of the leaf whose turn it is, and what of it goes where that is not the
-// first. What a queue without any share takes then, the leaf has had no use for.
+// insteadOf returns the queue that has a turn in place of the given leaf after failed turns, and
+// its workload if that is not the first. A queue without a share may use that turn: the leaf could
+// not use the room.
 func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (string, *waiter) {
 	vain := t.vain[leaf]
 	if vain.count < inARow || vain.given && vain.count < 2*inARow {
@@ -189,7 +198,7 @@ func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (strin
 		vain.given = true
 		t.vain[leaf] = vain
 		others := slices.DeleteFunc(slices.Clone(c.waiting[at]), func(name string) bool { return name == leaf })
-		// One that is as badly off is no better a choice.
+		// Prefer queues without as many failed turns.
 		hopeful := slices.DeleteFunc(slices.Clone(others), func(name string) bool { return t.vain[name].count >= inARow })
 		if len(hopeful) > 0 {
 			others = hopeful
@@ -202,8 +211,9 @@ func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (strin
 	return leaf, t.lines[leaf].untried()
 }
 
-// withShare are those of some queues that are entitled to something of what their first of a level asks for; all where none is. The others
-// have the least of it, and would go first, and what they take is reclaimed for those that wait behind them.
+// withShare returns the queues with a share of every resource that their first workload of a level
+// requests. If there are no such queues, it returns all. The other queues have the least usage of
+// these resources and would go first, and the queues behind them would then reclaim that room.
 func (t *turns) withShare(queues []string, at level, shares Shares) []string {
 	if len(queues) < 2 {
 		return queues
@@ -229,15 +239,16 @@ func (t *turns) firsts(queues []string, at level) []Waiter {
 	return out
 }
 
-// pass has a waiter go. If it was called back before, it is not turned away for that any more: it waits for no other turn, and
-// nothing would have it come again.
+// pass admits a waiter. TurnAway must not report it for an earlier call back: it no longer waits
+// for a turn, so nothing would retry it.
 func (t *turns) pass(w *waiter) {
 	t.leave(w)
 	t.admitted[w.Key] = w
 	delete(t.batch.called, w.Key)
 }
 
-// OthersWait reports whether work waits for the turn of another queue, or goes next, that which backs off left out.
+// OthersWait reports whether other queues have ready work that waits for its turn, or a turn that
+// began within patience.
 func (l *List) OthersWait(queue string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,12 +266,12 @@ func (l *List) OthersWait(queue string, now time.Time) bool {
 	return false
 }
 
-// mostEased is how many of a queue are woken at a time because shares have changed in their favour, the first in order.
-// The others have their turn a moment later.
+// mostEased is how many workloads of a queue Eased returns at a time, the first in order. The
+// others follow at later calls.
 const mostEased = 20
 
-// Eased picks those whose last turn came to nothing and that may fare better since, because shares have changed: nothing
-// else may happen in the cluster that would have them tried again.
+// Eased returns workloads whose last turn failed and that may succeed now, because shares have
+// changed. There may be no other event to retry them.
 func (l *List) Eased(shares Shares) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -286,14 +297,15 @@ func (l *List) Eased(shares Shares) []workload.Key {
 }
 
 const (
-	// untoldTime is how long work waits for its first turn before its users are told, and mostTold of how much they are
-	// told at a time: after that the scheduler says itself what is in the way.
+	// untoldTime is how long work waits for its first turn before users are told. mostTold is the
+	// maximum that Untold returns at a time. After the first turn, the scheduler reports reasons
+	// itself.
 	untoldTime = 10 * time.Second
 	mostTold   = 20
 )
 
-// Untold picks those that have waited for their first turn for long and of which that has not been said, each once, and
-// counts all that wait, by queue.
+// Untold returns workloads that have waited long for their first turn, each once. It also counts
+// all waiting workloads by queue.
 func (l *List) Untold(now time.Time) (picked []Waiter, waiting map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,22 +8,24 @@ import (
 )
 
 const (
-	// patience is how long one of them may take before another one goes: it may have failed where nothing told of it, or
-	// other work of the scheduler's queue comes first. What it asks for counts for the order until it has taken
-	// longestTurn.
+	// patience is how long a turn may take before the next one begins. The turn may have failed
+	// without a report, or other work is ahead in the scheduler's queue. The request counts in the
+	// order of queues until the turn has taken longestTurn.
 	patience, longestTurn = time.Second, 10 * time.Second
-	// turnLull: wait this long without a new arrival before letting through, so that workloads woken by one event are
-	// ordered together. At most longestLull, and only after an idle period of that length.
+	// turnLull is the wait for another arrival before turns begin, so that workloads retried by one
+	// event are ordered together. The wait is longestLull at most, and only after an idle period of
+	// that length.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
-	// firstRest and longestRest are how long a workload whose turn came to nothing backs off while others wait, doubled
-	// each time: for firstRest all others go first, and after that those of other queues.
+	// firstRest and longestRest bound how long a workload backs off after a failed turn while
+	// others wait. The time doubles with each failure. All others go first during firstRest, and
+	// other queues' work for the whole time.
 	firstRest, longestRest = time.Second, 10 * time.Second
 )
 
-// Interval is how often LetThrough and Eased are to be called although nothing happens: a turn that takes too long ends.
+// Interval is how often to call LetThrough and Eased without an event, since turns time out.
 const Interval = patience
 
-// Request is what a workload asks for, by resource, in whatever units the shares are in.
+// Request is the request of a workload, by resource. The units are the shares' units.
 type Request map[string]int64
 
 // add adds other.
@@ -33,7 +35,7 @@ func (r Request) add(other Request) {
 	}
 }
 
-// within reports whether it is no more than other, of each resource.
+// within reports whether no resource exceeds other.
 func (r Request) within(other Request) bool {
 	for name, v := range r {
 		if v > other[name] {
@@ -47,80 +49,85 @@ func (r Request) within(other Request) bool {
 type Waiter struct {
 	Key   workload.Key
 	Queue string
-	// Priority, then Since, which is when it was created, are the order inside a queue.
+	// Priority, then Since, the time of creation, are the order inside a queue.
 	Priority int32
 	Since    time.Time
 	Request  Request
-	// Kind says what the workload's pods need of a node, in the words of the books.
+	// Kind is the kind of the workload's pods in the quota ledger, by their requirements on nodes.
 	Kind string
 }
 
-// Shares are how the queues stand at one moment.
+// Shares is the state of the queues at one version of the quota ledger.
 type Shares interface {
-	// HasLeaf reports whether work can be in a queue.
+	// HasLeaf reports whether a queue exists and can hold work.
 	HasLeaf(queue string) bool
-	// Next picks the leaf whose turn it is, given the first workload that waits in each; underway is what has been let
-	// through, by leaf, and has no node yet.
+	// Next returns the leaf queue whose turn it is, from the first waiting workload of each leaf.
+	// underway is the requests of admitted workloads without a node, by leaf.
 	Next(waiting []Waiter, underway map[string]Request) (string, bool)
-	// At says which standing of the books this is; a later one is higher.
+	// At returns the version of the quota ledger. Later versions are higher.
 	At() uint64
-	// Listed says which tree of queues this is; a later one is higher.
+	// Listed returns the version of the tree of queues. Later versions are higher.
 	Listed() uint64
-	// Eased is when it last became easier for a leaf to reclaim, as At says it.
+	// Eased returns the version of the quota ledger at the last change that made reclaim easier for
+	// a leaf.
 	Eased(queue string) uint64
 	// Entitled reports whether the leaf of a workload would stay within its fair share with it.
 	Entitled(Waiter) bool
-	// HasShare reports whether the leaf of a workload is entitled to something of all that is requested.
+	// HasShare reports whether the leaf of a workload has a share of every requested resource.
 	HasShare(Waiter) bool
-	// Plenty reports whether there is room for all that waits in a leaf, and in the cluster, whichever workload goes first: for all but
-	// what is not Servable, as no node or limit could ever give it a place.
+	// Plenty reports whether the leaf and the cluster have room for all queued work, in any order.
+	// Workloads that are not Servable do not count.
 	Plenty(queue string) bool
 	Servable(workload.Key) bool
 }
 
-// turns holds back the work of queues. The List's lock guards it.
+// turns holds the queued work and its turns. The List's lock guards it.
 type turns struct {
-	// held wait for their turn, line by line of a queue; admitted have had it, and underway are not decided on yet. Those in
-	// rests are held too, and let others go first for a time.
+	// held are waiters without a turn, and lines holds the same waiters by queue. rests holds the
+	// waiters that let others go first. admitted have had a turn, and underway are admitted without
+	// a decision.
 	held     map[workload.Key]*waiter
 	lines    map[string]*line
 	rests    heap.Heap[*waiter]
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
 	freely   freely
-	// inVain has until when no workload of a queue goes before its rest is over, because one did that and found no room.
+	// inVain is the time, by queue, until which no workload goes before its rest is over. A
+	// workload went early and found no room.
 	inVain map[string]time.Time
-	// vain are the turns of a queue that came to nothing since one of its did not.
+	// vain counts the failed turns of a queue since its last successful one.
 	vain map[string]vainTurns
-	// backingOff are those whose last turn came to nothing.
+	// backingOff are the workloads whose last turn failed.
 	backingOff map[workload.Key]*waiter
-	// last is when a workload was let through last, arrived when one came last, and since when arrivals are waited for
-	// after an idle period; the zero time where they are not.
+	// last is the time of the last turn, and arrived the time of the last arrival. lullBegan is the
+	// time of the first arrival after an idle period; zero without a lull.
 	last, arrived, lullBegan time.Time
 	batch                    batch
-	// listed is the tree of queues by which outsiders were looked for last, and fresh are the queues that have come to have a
-	// line since.
+	// listed is the version of the tree of queues that outsiders last checked. fresh are the queues
+	// with a new line since.
 	listed uint64
 	fresh  map[string]bool
 }
 
-// waiter is a Waiter with where it stands.
+// waiter is a Waiter with its state.
 type waiter struct {
 	Waiter
-	// level and place are where it stands in its line, and due where it stands in rests.
+	// level and place are its position in its line, and due its position in rests.
 	level      level
 	place, due int
-	// began is when it was let through, seen how the queues stood then, and seat where it went in the scheduler's queue.
+	// began is the time of admission, and seen the version of the quota ledger then. The last field
+	// is the position in the scheduler's queue.
 	began time.Time
 	seen  uint64
 	seat  Seat
-	// failures counts the turns in a row that came to nothing. Until lastUntil all others go first, and until rested those of
-	// other queues.
+	// failures counts the failed turns in a row. All others go first until lastUntil, and other
+	// queues until rested.
 	failures          int
 	lastUntil, rested time.Time
-	// early is true where it went before that, and tried where any turn of its has come to nothing.
+	// early is true if the turn began before the rest was over. tried is true if any turn has
+	// failed.
 	early, tried bool
-	// came is when it began to wait, and told whether its users have been told of that.
+	// came is the time of arrival. told is true once Untold has returned the waiter.
 	came time.Time
 	told bool
 }
@@ -134,19 +141,19 @@ func newTurns() turns {
 	}
 }
 
-// Turn is how a workload stands with its turn in a queue.
+// Turn is the state of a workload's turn in a queue.
 type Turn int
 
 const (
-	// NotEntered: it has none, and does not wait for one.
+	// NotEntered means that the workload neither has a turn nor waits for one.
 	NotEntered Turn = iota
-	// Held: it waits for it.
+	// Held means that the workload waits for its turn.
 	Held
-	// Admitted: it has had it.
+	// Admitted means that the turn has begun or is over.
 	Admitted
 )
 
-// TurnOf says how a workload stands with its turn in a queue.
+// TurnOf returns the state of a workload's turn in a queue.
 func (l *List) TurnOf(key workload.Key, queue string) Turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,14 +166,16 @@ func (l *List) TurnOf(key workload.Key, queue string) Turn {
 	return NotEntered
 }
 
-// IsUnderway reports whether a workload's turn has begun, or it goes freely, and it has not been decided on.
+// IsUnderway reports whether a workload has a turn or a free pass, and there is no decision on it
+// yet.
 func (l *List) IsUnderway(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.turns.underway[key] != nil || l.turns.freely.underway[key] != nil
 }
 
-// Enter has a workload wait for its turn. One that waits already keeps its place, unless it is in another queue now.
+// Enter makes a workload wait for its turn. A workload that waits already keeps its position,
+// unless its queue has changed.
 func (l *List) Enter(w Waiter, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +198,7 @@ func (l *List) Enter(w Waiter, now time.Time) {
 	l.signal()
 }
 
-// waiterOf is one that comes, or comes again.
+// waiterOf returns the waiter of a workload. It takes over the failures of the last turn.
 func (t *turns) waiterOf(w Waiter, now time.Time) *waiter {
 	next := &waiter{Waiter: w, came: now}
 	if last := t.backingOff[w.Key]; last != nil {
@@ -223,14 +232,16 @@ func (l *List) AnyHeld() bool {
 	return len(l.turns.held) > 0
 }
 
-// CanBegin reports whether LetThrough has a turn to begin: some wait, and those before them have had theirs, or take too long.
+// CanBegin reports whether LetThrough has a turn to begin: workloads wait, and every earlier turn
+// is over or takes too long.
 func (l *List) CanBegin(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.turns.held) > 0 && l.turns.prompt(now) == 0
 }
 
-// Decided records that room is being made for a workload, or that it is known why not: the next turn begins.
+// Decided records the decision on a workload that has found no place: its victims are being
+// evicted, or the reason why not is known. The next turn can begin.
 func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +249,8 @@ func (l *List) Decided(key workload.Key) {
 	l.foundNoPlace(key)
 }
 
-// CameToNothing has a workload wait for another turn when it comes again, later than others.
+// CameToNothing records that the turn of a workload failed. When the workload comes again, it waits
+// for another turn, after others.
 func (l *List) CameToNothing(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,14 +273,15 @@ func (l *List) CameToNothing(key workload.Key) {
 	l.foundNoPlace(key)
 }
 
-// cameToSomething records that a turn of a queue has not been in vain.
+// cameToSomething records that a turn of a queue has succeeded.
 func (t *turns) cameToSomething(key workload.Key) {
 	if w, ok := t.underway[key]; ok {
 		delete(t.vain, w.Queue)
 	}
 }
 
-// foundNoPlace ends the turn of a workload that was picked on what the books are not: what went with it is called back.
+// foundNoPlace ends the turn of a workload that found no place. The workloads admitted after it
+// were picked as if it had, so they are called back.
 func (l *List) foundNoPlace(key workload.Key) {
 	if l.endTurn(key) {
 		l.turns.callBack()
@@ -276,7 +289,8 @@ func (l *List) foundNoPlace(key workload.Key) {
 	l.doubt(key)
 }
 
-// TurnOver has a workload wait for another turn if more of it comes: all of it that was to be placed has its place.
+// TurnOver ends the turn of a workload once all members that were to be placed have places. Further
+// members wait for another turn.
 func (l *List) TurnOver(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,7 +299,8 @@ func (l *List) TurnOver(key workload.Key) {
 	l.endTurn(key)
 }
 
-// endTurn has the next workload go, if it was this one's turn, which it reports.
+// endTurn ends the turn of a workload, so that the next one can begin. It reports whether the
+// workload had one.
 func (l *List) endTurn(key workload.Key) bool {
 	_, ok := l.turns.underway[key]
 	if ok {
@@ -295,7 +310,7 @@ func (l *List) endTurn(key workload.Key) bool {
 	return ok
 }
 
-// Rouse ends the backing off of a workload for which something has changed.
+// Rouse ends the back-off of a workload because it has changed.
 func (l *List) Rouse(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -312,7 +327,8 @@ func (l *List) Rouse(key workload.Key) {
 
 func (w *waiter) rouse() { w.failures, w.lastUntil, w.rested = 0, time.Time{}, time.Time{} }
 
-// LeaveTurns has a workload that cannot come wait for no turn, so that others need not wait for it.
+// LeaveTurns removes a workload that is blocked otherwise from the turns, so that others need not
+// wait for it.
 func (l *List) LeaveTurns(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -321,8 +337,8 @@ func (l *List) LeaveTurns(key workload.Key) {
 	}
 }
 
-// GoBy has a workload go without a turn, and wait for none, not even where it was called back. A turn that it has goes on. It reports whether
-// it stood in the line: what did so has heard of nothing since.
+// GoBy admits a workload without a turn, even if it was called back. A turn that it has continues.
+// It reports whether the workload waited for its turn: if so, it has not been retried since.
 func (l *List) GoBy(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -334,7 +350,7 @@ func (l *List) GoBy(w Waiter, now time.Time) bool {
 		l.signal()
 	}
 	if before := t.admitted[w.Key]; before == nil || before.Queue != w.Queue {
-		// As one whose turn has begun: where it comes to nothing, shares that change have it tried again.
+		// As after a turn, Eased retries the workload if it fails and shares change.
 		next := t.waiterOf(w, now)
 		next.began = now
 		t.admitted[w.Key] = next
@@ -342,7 +358,7 @@ func (l *List) GoBy(w Waiter, now time.Time) bool {
 	return ok
 }
 
-// forget drops a workload, and reports whether it was its turn.
+// forget drops a workload, and reports whether it had a turn.
 func (t *turns) forget(key workload.Key) (wasUnderway bool) {
 	if w, ok := t.held[key]; ok {
 		t.leave(w)
@@ -360,7 +376,7 @@ func (t *turns) len() int {
 	return len(t.held) + len(t.admitted) + len(t.backingOff) + len(t.batch.called) + len(t.freely.doubts) + len(t.vain)
 }
 
-// lullEnds is until when arrivals are waited for; the zero time where they are not.
+// lullEnds returns the end of the wait for further arrivals; zero without a lull.
 func (t *turns) lullEnds(now time.Time) time.Time {
 	if t.lullBegan.IsZero() || len(t.held) == 0 {
 		return time.Time{}
@@ -375,7 +391,8 @@ func (t *turns) lullEnds(now time.Time) time.Time {
 	return ends
 }
 
-// Lull reports whether workloads are still arriving that one event has woken, so that it is too early to order them.
+// Lull reports whether workloads retried by one event are still arriving, so that it is too early
+// to order them.
 func (l *List) Lull(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

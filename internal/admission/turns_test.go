@@ -16,11 +16,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// books are the real books of queues, as the scheduler reads them.
+// books is the Shares of a real quota ledger, as the scheduler reads it.
 type books struct {
 	*queue.Standing
 	plenty map[string]bool
-	// hopeless is what nothing could serve.
+	// hopeless is not servable.
 	hopeless workload.Key
 }
 
@@ -53,15 +53,16 @@ func amountsOf(r Request) queue.Amounts {
 	return out
 }
 
-// scene is a list beside the books of two queues, a and b, which have asked for all of a cluster of 8 GPUs.
+// scene is a list with the quota ledger of two queues, a and b. Both have requested all 8 GPUs of
+// the cluster.
 type scene struct {
 	*List
 	t     testing.TB
 	board *queue.Board
 	now   time.Time
-	// plenty are the queues for which there is room for all that waits.
+	// plenty holds the queues with plenty of room.
 	plenty map[string]bool
-	// hopeless is one that nothing could serve.
+	// hopeless is not servable.
 	hopeless workload.Key
 }
 
@@ -76,7 +77,7 @@ func newScene(t testing.TB) *scene {
 	return s
 }
 
-// podOf is a pod that asks for GPUs, with that UID.
+// podOf returns a pod with the UID that requests GPUs.
 func podOf(uid string, gpus int64) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},
@@ -86,7 +87,7 @@ func podOf(uid string, gpus int64) *corev1.Pod {
 	}
 }
 
-// runs has a pod of one GPU run in a queue.
+// runs adds a running pod with one GPU to a queue.
 func (s *scene) runs(uid, queueName string) {
 	pod := podOf(uid, 1)
 	pod.Spec.NodeName = "n"
@@ -97,7 +98,7 @@ func (s *scene) shares() Shares {
 	return books{s.board.Standing([]string{"gpu"}), s.plenty, s.hopeless}
 }
 
-// enter has a pod of that name wait in a queue, of that age in seconds.
+// enter adds a waiting pod to a queue. The age is in seconds.
 func (s *scene) enter(name, queueName string, priority int32, age int) workload.Key {
 	key := podNamed(name)
 	s.Enter(Waiter{
@@ -106,7 +107,7 @@ func (s *scene) enter(name, queueName string, priority int32, age int) workload.
 	return key
 }
 
-// turn lets through, and returns the names.
+// turn begins the next turns, and returns the names.
 func (s *scene) turn() []string {
 	s.Recall(func(queue string) bool { return s.plenty[queue] })
 	return namesOf(s.LetThrough(s.shares(), s.now))
@@ -127,7 +128,7 @@ func (s *scene) want(when string, got []string, want ...string) {
 	}
 }
 
-// TestTurns is the order in which work is let through.
+// TestTurns checks the order of turns.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(s *scene){
@@ -217,7 +218,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// crowd has gangs of one queue wait, and one in another.
+// crowd returns a scene with many waiting gangs in one queue, and one in another.
 func crowd(t testing.TB, count int) (s *scene, lone workload.Key) {
 	t.Helper()
 	s = newScene(t)
@@ -232,8 +233,8 @@ func crowd(t testing.TB, count int) (s *scene, lone workload.Key) {
 	return s, lone
 }
 
-// TestTurnsWithoutAShare: a queue that is entitled to none of what its work asks for has the least of it, and does not go before others
-// for that. What it is entitled to it gets as any other.
+// TestTurnsWithoutAShare checks that a queue without a share of the requested resources does not go
+// first, although it has the least usage of them. With a share, it has turns like any other queue.
 func TestTurnsWithoutAShare(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -266,7 +267,8 @@ func TestTurnsWithoutAShare(t *testing.T) {
 	}
 }
 
-// TestTurnsOfACrowd has 10,000 gangs of one queue wait, all older than the one of another queue.
+// TestTurnsOfACrowd checks the turns of 10,000 gangs of one queue, all older than a gang of
+// another.
 func TestTurnsOfACrowd(t *testing.T) {
 	t.Parallel()
 	const count = 10_000
@@ -276,7 +278,7 @@ func TestTurnsOfACrowd(t *testing.T) {
 		t.Fatalf("%v go first, want %v", got, lone)
 	}
 	s.Decided(lone)
-	// Some go before it is their turn; the others keep their order.
+	// Some are gone before their turn. The others keep their order.
 	for i := 0; i < count; i += 3 {
 		s.Forget(gangNamed(fmt.Sprintf("a%05d", i)))
 	}
@@ -297,7 +299,7 @@ func TestTurnsOfACrowd(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn is one turn, with 10,000 gangs waiting.
+// BenchmarkTurn measures one turn, with up to 10,000 waiting gangs.
 func BenchmarkTurn(b *testing.B) {
 	for _, count := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
@@ -313,14 +315,14 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// gpuNode is a node with so many GPUs, and nothing else.
+// gpuNode returns a node with GPUs only.
 func gpuNode(name string, gpus int64) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{"gpu": *resource.NewQuantity(gpus, resource.DecimalSI)},
 	}}
 }
 
-// TestEased has those tried again whose share has grown since their turn came to nothing.
+// TestEased checks that work is retried whose share has grown since its turn failed.
 func TestEased(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -330,7 +332,7 @@ func TestEased(t *testing.T) {
 	wait := func(name, queueName string, gpus int64) {
 		s.Enter(Waiter{Key: podNamed(name), Queue: queueName, Request: Request{"gpu": gpus}}, s.now)
 	}
-	// Of 8, each queue has a share of 4.
+	// Each queue has a share of 4 of the 8 GPUs.
 	wait("fits", "a", 6)
 	wait("wide", "a", 9)
 	wait("other", "b", 6)
@@ -362,8 +364,8 @@ func TestEased(t *testing.T) {
 	}
 }
 
-// TestEasedWithoutATurn: what goes without a turn, because it has room already, and finds none for the rest of it, is tried again when shares
-// change, and not before.
+// TestEasedWithoutATurn checks a workload that goes without a turn because it has room already, and
+// finds no room for the rest. It is retried when shares change, and not before.
 func TestEasedWithoutATurn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -392,7 +394,7 @@ func TestEasedWithoutATurn(t *testing.T) {
 	}
 }
 
-// TestManyAreEased: some of each queue at a time.
+// TestManyAreEased checks that some workloads of each queue are retried at a time.
 func TestManyAreEased(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -416,8 +418,8 @@ func TestManyAreEased(t *testing.T) {
 	}
 }
 
-// TestTurnsThatFail: work that fails does not go first each time that something changes, and stops backing off when something
-// has changed for it.
+// TestTurnsThatFail checks that failed work does not go first after each change, and that it stops
+// backing off when it has changed itself.
 func TestTurnsThatFail(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -435,15 +437,15 @@ func TestTurnsThatFail(t *testing.T) {
 	fails("a-1")
 	fails("a-2")
 	fails("b-1")
-	// A pod goes, and all are tried again, the first queue first.
+	// A pod ends, and all work is retried, the first queue first.
 	s.now = s.now.Add(firstRest)
 	enter("a-1", "a-2", "b-1")
 	fails("a-1")
-	// Another one goes: the first has just failed, and the others have not, of its own queue and of the other one.
+	// Another pod ends. The first workload has just failed, and the others of both queues have not.
 	enter("a-1")
 	fails("a-2")
 	fails("b-1")
-	// With no other work about, none waits for the end of a rest.
+	// Without other work, no workload waits for the end of a rest.
 	fails("a-1")
 	enter("a-1", "b-1")
 	s.now = s.now.Add(firstRest)
@@ -458,15 +460,16 @@ func TestTurnsThatFail(t *testing.T) {
 	fails("a-1")
 }
 
-// arrival is a workload that comes.
+// arrival is the arrival of a workload.
 type arrival struct {
 	millis int
-	// wantLull is whether it is too early right after it, and wantEnds when it is not any more.
+	// wantLull is true if it is too early for turns right after the arrival, and wantEnds is the
+	// end of that in milliseconds.
 	wantLull bool
 	wantEnds int
 }
 
-// manyArrivals come one every 9 ms, for 200 ms.
+// manyArrivals returns an arrival every 9 ms, for 200 ms.
 func manyArrivals() (all []arrival) {
 	for at := 0; at < 200; at += 9 {
 		all = append(all, arrival{at, true, min(at+10, 200)})
@@ -474,7 +477,8 @@ func manyArrivals() (all []arrival) {
 	return all
 }
 
-// TestLull: workloads that one event wakes are ordered together, and none waits for long.
+// TestLull checks that workloads retried by one event are ordered together, and no workload waits
+// long.
 func TestLull(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]arrival{
@@ -508,7 +512,8 @@ func TestLull(t *testing.T) {
 	}
 }
 
-// TestUntold has many wait for their first turn: all are told of it, once each, and some at a time.
+// TestUntold checks that many workloads that wait for their first turn are returned once each, in
+// parts.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	s, lone := crowd(t, 2*mostTold+5)

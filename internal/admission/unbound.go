@@ -8,14 +8,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Unbound records, by workload, the preemptions that did not end in a binding: the room was made,
-// and a step after the decision (Reserve, Permit, PreBind, Bind) failed. Such a workload backs off
-// from preempting, exponentially, because the next preemption would probably end the same way. It
-// may still be placed where it fits without victims.
+// Unbound records, by workload, the preemptions that did not end in a binding. Victims were
+// evicted, and a step after the decision (Reserve, Permit, PreBind, Bind) failed. Such a workload
+// backs off from preempting, exponentially, because the next preemption would probably end the same
+// way. It may still be placed where it fits without victims.
 //
 // A record ends when the workload is bound, or is gone. The record of a pod that is gone passes to
 // the next pod of the same controller, which would otherwise preempt again under a new UID. The
-// record of a gang lasts as long as its PodGroup, whatever becomes of its members.
+// record of a gang lasts as long as its PodGroup, regardless of its members.
 //
 // The zero value is ready to use. Unbound has no clock: callers pass the time.
 type Unbound struct {
@@ -29,8 +29,8 @@ type Unbound struct {
 type unbound struct {
 	// made counts the preemptions for the workload since its last failure.
 	made int
-	// preemptions counts those that ended without a binding, and failures how often at least one
-	// did.
+	// preemptions counts the preemptions that ended without a binding. failures counts the failed
+	// steps that followed at least one preemption.
 	preemptions, failures int
 	// lifts counts how often a change to the workload has ended a pause early.
 	lifts   int
@@ -50,7 +50,7 @@ type Failure struct {
 	Message string
 }
 
-// PreemptionPause is a time in which a workload may not preempt.
+// PreemptionPause is a time without preemptions for a workload.
 type PreemptionPause struct {
 	Until time.Time
 	// Preemptions counts the preemptions in a row that did not end in a binding.
@@ -86,7 +86,7 @@ func (u *Unbound) Cancels(key workload.Key) {
 
 // Fails records that a step after the decision failed, and returns how many preemptions that leaves
 // without a binding. The pause begins again with each failure; it doubles only with failures after
-// a preemption. A workload that nobody was preempted for has no record, and does not get one.
+// a preemption. A workload without preemptions has no record, and does not get one.
 func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now time.Time) (unbound int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,7 +102,7 @@ func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now t
 	return unbound
 }
 
-// Pause returns the pause of a workload; false where it may preempt.
+// Pause returns the pause of a workload; false if it may preempt.
 func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -113,11 +113,13 @@ func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool)
 	return PreemptionPause{Until: r.until, Preemptions: r.preemptions, Last: r.last}, true
 }
 
-// Changed records that the owner of a workload has changed it, so that the cause of the failure may
-// be gone, and reports whether that shortens the pause. The first change ends the pause at once.
-// Later ones end it after a delay that doubles with each of them, until the workload is bound:
-// something may change it all the time. of identifies the state of the workload; a state that has
-// failed already is no change. It is "" where the caller knows that there is one.
+// Changed records that the owner of a workload has changed it, so the cause of the failure may be
+// gone. It reports whether that shortens the pause. The first change ends the pause at once. Each
+// later change, until the workload is bound, ends it after a delay that doubles. Otherwise a
+// controller that changes the workload all the time would end every pause.
+//
+// of identifies the state of the workload; a state that has failed already is no change. It is ""
+// if the caller knows that there is a change.
 func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -177,8 +179,9 @@ func (u *Unbound) Leaves(key workload.Key, controller string, now time.Time) {
 	u.heirless[controller] = append(u.heirless[controller], r)
 }
 
-// Inherits passes the record of a pod that is gone to a pod of the same controller, unless that has
-// failed itself. Of several records, it is the one with the latest end.
+// Inherits passes the record of a pod that is gone to a pod of the same controller, unless the new
+// pod has a failure itself. Of several records, the pod inherits the record with the latest end of
+// its pause.
 func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 // doubling is how the tests back off: 1, 2, 4 and from then on 8 minutes.
 var doubling = Backing{Initial: time.Minute, Max: 8 * time.Minute}
 
-// TestUnbound plays what happens to two pods of one controller and a gang, and compares the end of
-// each pause.
+// TestUnbound checks the end of each pause, for two pods of one controller and a gang.
 func TestUnbound(t *testing.T) {
 	t.Parallel()
 	pod, next, gang := podNamed("pod"), podNamed("next"), workload.Key{Gang: true, Namespace: "ns", Name: "gang"}
@@ -134,8 +133,8 @@ func TestUnbound(t *testing.T) {
 	}
 }
 
-// TestUnboundCounts: each preemption without a binding is reported once, and the pause names the
-// last failure.
+// TestUnboundCounts checks that each preemption without a binding is counted once, and that the
+// pause names the last failure.
 func TestUnboundCounts(t *testing.T) {
 	t.Parallel()
 	var u Unbound
@@ -152,8 +151,8 @@ func TestUnboundCounts(t *testing.T) {
 	}
 }
 
-// TestUnboundEndsEvictions: whatever happens to a workload that is never bound, it preempts no more
-// often than the doubling allows.
+// TestUnboundEndsEvictions checks that a workload that is never bound preempts no more often than
+// the doubling allows, over random events.
 func TestUnboundEndsEvictions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,8 +181,8 @@ func TestUnboundEndsEvictions(t *testing.T) {
 				t.Fatalf("there are %d records of one workload", u.Len())
 			}
 		}
-		// Three doublings and as many by changes, and then one in eight minutes. A record that
-		// nobody inherited in time starts over.
+		// Three doublings and as many by changes, and then one in eight minutes. A record that no
+		// pod inherited in time starts over.
 		if most := 10 + hours*60/8; preemptions > most {
 			t.Errorf("%d preemptions in %d hours, want %d at most", preemptions, hours, most)
 		}

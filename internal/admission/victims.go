@@ -8,13 +8,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// pendingVictims are the pods that a workload waits for, by UID. Those that are needed are among
-// those that are left, and so are those each of which is a reason to try when it goes.
+// pendingVictims are the pods that a workload waits for, by UID. left are the pods that are not
+// gone. Among them, while a needed pod is left, the workload certainly has no room. The end of any
+// pod in each is a reason to retry. gone are the pods that are gone already.
 type pendingVictims struct{ left, needed, each, gone map[string]bool }
 
-// WaitForVictims has a workload wait for pods that are on their way out from where it is to go, in place of those that
-// it waited for before. Without those that are needed gone it has no room for certain; it may have some before the others
-// have gone. What was needed before still is, unless others go that were not known to.
+// WaitForVictims records the terminating pods that a workload waits for, in place of earlier ones.
+// The workload certainly has no room until all needed pods are gone. It may have room before the
+// others are gone. Pods that were needed before stay needed, unless the set has new pods.
 func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,8 +37,8 @@ func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string
 	}
 }
 
-// RetryAtEach has a workload tried as soon as any of these pods has gone, beside those that it
-// waits for already.
+// RetryAtEach adds pods to the set that a workload waits for. The end of any one of them is a
+// reason to retry.
 func (l *List) RetryAtEach(key workload.Key, pods []string) {
 	if len(pods) == 0 {
 		return
@@ -57,7 +58,7 @@ func (l *List) RetryAtEach(key workload.Key, pods []string) {
 	}
 }
 
-// awaitVictim has a workload wait for a pod.
+// awaitVictim records that a workload waits for a pod.
 func (l *List) awaitVictim(e *entry, uid string) {
 	e.victims.left[uid] = true
 	if l.byVictim[uid] == nil {
@@ -66,7 +67,7 @@ func (l *List) awaitVictim(e *entry, uid string) {
 	l.byVictim[uid][e.key] = e
 }
 
-// WaitsForVictims reports whether a pod is left that has to go before a workload has its room.
+// WaitsForVictims reports whether a workload waits for any pod to terminate.
 func (l *List) WaitsForVictims(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,12 +75,13 @@ func (l *List) WaitsForVictims(key workload.Key) bool {
 	return ok && e.victims != nil
 }
 
-// goingTime is how long victims may take to go, once they have been told, before the workload that waits for them is tried and names
-// them.
+// goingTime is how long evicted victims may take to terminate before the scheduler retries the
+// waiting workload, and reports their names.
 const goingTime = time.Second
 
-// LeaveToVictims leaves a workload whose victims have all been told to go to their departure, for so long at most: a try before that
-// would come to nothing. It is false where no pod is left that is needed to go.
+// LeaveToVictims records a Going cause for a workload whose victims are all evicted: a retry before
+// they terminate would fail. The cause ends after goingTime at most. It returns false if no needed
+// pod is left.
 func (l *List) LeaveToVictims(key workload.Key, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +93,7 @@ func (l *List) LeaveToVictims(key workload.Key, now time.Time) bool {
 	return true
 }
 
-// NeedsVictims reports whether a pod is left without which gone a workload has no room for certain.
+// NeedsVictims reports whether a needed pod of a workload is left; see [List.WaitForVictims].
 func (l *List) NeedsVictims(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +105,7 @@ func (l *List) needsVictims(key workload.Key) bool {
 	return ok && e.victims != nil && len(e.victims.needed) > 0
 }
 
-// WaitsForVictim reports whether a workload waits for a pod to go.
+// WaitsForVictim reports whether a workload waits for a pod to terminate.
 func (l *List) WaitsForVictim(key workload.Key, uid string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +113,7 @@ func (l *List) WaitsForVictim(key workload.Key, uid string) bool {
 	return ok
 }
 
-// ShareVictims reports whether two workloads wait for one pod to go.
+// ShareVictims reports whether two workloads wait for the same pod to terminate.
 func (l *List) ShareVictims(a, b workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +129,7 @@ func (l *List) ShareVictims(a, b workload.Key) bool {
 	return false
 }
 
-// ResolveVictims has a workload wait for no pods any more.
+// ResolveVictims ends the wait of a workload for all pods.
 func (l *List) ResolveVictims(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,8 +139,8 @@ func (l *List) ResolveVictims(key workload.Key) {
 	}
 }
 
-// Gone records that a pod has gone. It returns the workloads for which it was the last one, of all that they wait for or
-// of those that are needed, and those for which it is a reason to try by itself.
+// Gone records that a pod is gone. It returns the workloads to retry, sorted. For these, the pod
+// was the last of all pods, the last needed pod, or a pod of RetryAtEach.
 func (l *List) Gone(uid string) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +153,9 @@ func (l *List) Gone(uid string) []workload.Key {
 	return free
 }
 
-// GoneFor is Gone on behalf of one workload. It reports whether the workload has waited for that pod, and whether there
-// may be room now: no pod is left that is needed to go.
+// GoneFor is like Gone, for one workload. It reports whether the workload has waited for the pod,
+// and whether a retry may succeed. That is so if no needed pod is left, or for a pod of
+// RetryAtEach.
 func (l *List) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,8 +173,8 @@ func (l *List) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	return true, len(v.needed) == 0 || v.each[uid]
 }
 
-// Stays records that a pod does not go after all, and returns the workloads that wait for it. They wait for no pod any
-// more.
+// Stays records that a pod does not terminate after all. It returns the workloads that waited for
+// it, sorted, and ends their waits for all pods.
 func (l *List) Stays(uid string) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,8 +187,8 @@ func (l *List) Stays(uid string) []workload.Key {
 	return keys
 }
 
-// depart reports whether the pod was the last one that a workload waits for, of all or of those
-// that are needed, or is a reason to try by itself.
+// depart records that a pod is gone for a workload. It reports whether that is a reason to retry:
+// the pod was the last of all, the last needed one, or one of each.
 func (l *List) depart(e *entry, uid string) (last bool) {
 	v := e.victims
 	needed := v.needed[uid]

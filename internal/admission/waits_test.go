@@ -20,7 +20,8 @@ func gangNamed(name string) workload.Key {
 
 func at(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
 
-// TestWait: a cause that ends wakes all that wait for it, once, and no others.
+// TestWait checks that the end of a cause retries all workloads that wait for it, once, and no
+// others.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	x, y, z := podNamed("x"), gangNamed("x"), podNamed("z")
@@ -45,7 +46,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestEndedSinceTheMark: what has ended while a decision was made is not waited for.
+// TestEndedSinceTheMark checks that no workload waits for a cause that ended during the decision.
 func TestEndedSinceTheMark(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -74,7 +75,7 @@ func TestEndedSinceTheMark(t *testing.T) {
 	}
 }
 
-// TestDue: workloads are woken when their moment comes, in whatever order the moments were set.
+// TestDue checks that workloads are retried at their times, regardless of the order of the calls.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
@@ -110,7 +111,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestForgetEndsEverything: whatever a workload waits for, nothing is left of it, and nothing wakes it.
+// TestForgetEndsEverything checks that Forget leaves no state of a workload, and that nothing
+// retries it.
 func TestForgetEndsEverything(t *testing.T) {
 	t.Parallel()
 	x := podNamed("x")
@@ -138,7 +140,8 @@ func TestForgetEndsEverything(t *testing.T) {
 	}
 }
 
-// TestEvictions: a workload is held back while its calls are made, and longer each time that they fail.
+// TestEvictions checks that a workload is blocked during its API calls, and longer after each
+// failure.
 func TestEvictions(t *testing.T) {
 	t.Parallel()
 	x, l := gangNamed("x"), NewList()
@@ -180,7 +183,8 @@ func TestEvictions(t *testing.T) {
 	}
 }
 
-// TestVictims: a workload is woken when the last has gone of those that are needed, and when the last of all has.
+// TestVictims checks that a workload is retried after the last needed victim, and after the last of
+// all.
 func TestVictims(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), gangNamed("x")
@@ -217,7 +221,7 @@ func TestVictims(t *testing.T) {
 		"those in the way, remembered": {
 			func(l *List) {
 				l.WaitForVictims(x, []string{"a", "b", "c", "d", "e"}, map[string]bool{"a": true, "b": true, "elsewhere": true})
-				// Looked at again, and no other pod is taken.
+				// Planned again, without another victim.
 				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, nil)
 			},
 			[]step{{"a", nil, false}, {"c", nil, false}, {"b", []workload.Key{x}, true}, {"d", []workload.Key{x}, false}},
@@ -225,7 +229,7 @@ func TestVictims(t *testing.T) {
 		"those in the way, until others go": {
 			func(l *List) {
 				l.WaitForVictims(x, []string{"a"}, map[string]bool{"a": true})
-				// Another one leaves by itself, which may be enough.
+				// Another pod terminates by itself, and its room may be enough.
 				l.WaitForVictims(x, []string{"a", "b"}, nil)
 			},
 			[]step{{"b", nil, true}, {"a", []workload.Key{x}, false}},
@@ -251,7 +255,8 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// TestVictimsForOne: of one pod that has gone there may be word twice, from the informer and from the queue.
+// TestVictimsForOne checks that the informer and the scheduler's queue may both report that a pod
+// is gone.
 func TestVictimsForOne(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
@@ -279,7 +284,8 @@ func TestVictimsForOne(t *testing.T) {
 	}
 }
 
-// TestVictimsThatStay wake all that wait for them, which wait for none of the others either.
+// TestVictimsThatStay checks that a pod that stays retries the workloads that wait for it. Their
+// waits for other pods end too.
 func TestVictimsThatStay(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
@@ -297,8 +303,8 @@ func TestVictimsThatStay(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost plays anything that can happen in any order: a workload that waits has something left that wakes it,
-// and when all have been forgotten nothing is left.
+// TestNothingIsLost checks over random operations that a waiting workload has a cause that will
+// retry it, and that no state is left once all are forgotten.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	keys := []workload.Key{podNamed("x"), gangNamed("x"), podNamed("y")}
@@ -374,7 +380,8 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// TestLeaveToVictims: what needs victims gone is looked at again when they have taken long, and what needs none at once.
+// TestLeaveToVictims checks that a workload with needed victims is retried after goingTime, and
+// another one at once.
 func TestLeaveToVictims(t *testing.T) {
 	t.Parallel()
 	x, start := podNamed("x"), at(0)
@@ -404,8 +411,8 @@ func TestLeaveToVictims(t *testing.T) {
 	}
 }
 
-// TestDepartureEndsTheLook: what the departure of its victims wakes, or what waits for others instead, is not looked at once more
-// because they have taken long.
+// TestDepartureEndsTheLook checks that the Going cause ends when the needed victims are gone, or
+// the workload waits for others instead.
 func TestDepartureEndsTheLook(t *testing.T) {
 	t.Parallel()
 	x, start := podNamed("x"), at(0)
@@ -436,7 +443,8 @@ func TestDepartureEndsTheLook(t *testing.T) {
 	}
 }
 
-// TestEndFor wakes those that it concerns, and has those look again that are about to wait.
+// TestEndFor checks that EndFor retries the selected workloads, and that any workload with an
+// earlier mark does not wait.
 func TestEndFor(t *testing.T) {
 	t.Parallel()
 	x, y, z, l := gangNamed("x"), gangNamed("y"), gangNamed("z"), NewList()
@@ -457,7 +465,8 @@ func TestEndFor(t *testing.T) {
 	}
 }
 
-// TestRetryAtEach: each of some pods is a reason to try when it goes, whatever else is waited for.
+// TestRetryAtEach checks that the end of each of these pods retries the workload, regardless of its
+// other waits.
 func TestRetryAtEach(t *testing.T) {
 	t.Parallel()
 	l := NewList()
