@@ -2,17 +2,17 @@ package metrics
 
 import k8smetrics "k8s.io/component-base/metrics"
 
-// Hold is why a pod is held back before there is a group in which it can be placed.
+// Hold is the reason why a pod is blocked before it has a usable group.
 type Hold string
 
 const (
-	// OwnerUnknown: what the pod belongs to is not known; its kind may not be readable.
+	// OwnerUnknown: the object that the pod belongs to is not known. Its kind may not be readable.
 	OwnerUnknown Hold = "OwnerUnknown"
-	// NotGroupable: what it belongs to asks for a gang and does not say which.
+	// NotGroupable: the object asks for a gang, and the gang cannot be determined.
 	NotGroupable Hold = "NotGroupable"
-	// PodGroupNotMade: the PodGroup that is to be made for it cannot be written.
+	// PodGroupNotMade: the PodGroup for the pod cannot be written.
 	PodGroupNotMade Hold = "PodGroupNotMade"
-	// PriorityAbovePods: its PodGroup, of which others run, stands higher than it.
+	// PriorityAbovePods: the PodGroup already runs other pods, and outranks the pod.
 	PriorityAbovePods Hold = "PriorityAbovePods"
 )
 
@@ -24,5 +24,5 @@ func newHeld() *k8smetrics.GaugeVec {
 	}, []string{"reason"})
 }
 
-// Held records how many pods are held back for a reason.
+// Held records how many pods are blocked for a reason.
 func (m *Metrics) Held(reason string, pods int) { m.held.WithLabelValues(reason).Set(float64(pods)) }

@@ -1,5 +1,5 @@
-// Package metrics holds what Reprieve measures of itself, beside what kube-scheduler does. Durations are in
-// seconds, labels have few values: no UID, and no name of a pod or job.
+// Package metrics holds the metrics of Reprieve, in addition to the metrics of kube-scheduler.
+// Durations are in seconds. Labels have few values: no UIDs, and no names of pods or jobs.
 package metrics
 
 import (
@@ -14,76 +14,78 @@ import (
 
 const namespace = "reprieve"
 
-// Operation is what a goroutine of Reprieve does off the scheduling cycle (KEP-4832, "Monitoring Requirements").
+// Operation is an operation that Reprieve runs outside the scheduling cycle (KEP-4832, "Monitoring
+// Requirements").
 type Operation string
 
 const (
-	// Preemption makes the calls that carry a decision out.
+	// Preemption makes the API calls that apply a decision.
 	Preemption Operation = "preemption"
-	// Completion finishes the preemption of a group that somebody began and did not finish.
+	// Completion completes the preemption of a group that was interrupted.
 	Completion Operation = "preemption_completion"
 )
 
-// Result is how an operation ended.
+// Result is the result of an operation.
 type Result string
 
 const (
-	// Success: everything was done that had to be.
+	// Success: all steps are done.
 	Success Result = "success"
 	// Failure: a call failed.
 	Failure Result = "error"
-	// Abandoned: the preemptor had no more use for it.
+	// Abandoned: the preemptor no longer needs the operation.
 	Abandoned Result = "abandoned"
 )
 
-// PreemptorType tells pods from gangs.
+// PreemptorType distinguishes pods from gangs.
 type PreemptorType string
 
 const (
 	// Pod is a single pod.
 	Pod PreemptorType = "pod"
-	// Gang is a gang, whose attempts count once, whatever its size.
+	// Gang is a gang. Its attempts count once, regardless of its size.
 	Gang PreemptorType = "gang"
 )
 
-// Attempt is what came of looking for room for a preemptor.
+// Attempt is the result of a search for room for a preemptor.
 type Attempt string
 
 const (
-	// Fits: there is room, or will be when those have left who are leaving anyway.
+	// Fits: there is room, or there will be once the terminating pods are gone.
 	Fits Attempt = "fits"
-	// Preempts: others have to go.
+	// Preempts: the search found victims.
 	Preempts Attempt = "preempts"
-	// Infeasible: nothing that may be taken would help.
+	// Infeasible: no permitted eviction would help.
 	Infeasible Attempt = "infeasible"
 	// Broken: the search itself failed.
 	Broken Attempt = "error"
 )
 
-// Refusal tells whether a plan has been refused for the first time, or just as it was before.
+// Refusal tells whether a gang's plan failed for the first time or repeatedly.
 type Refusal string
 
 const (
-	// FirstTime: something has changed since the plan was made, as a rule.
+	// FirstTime: usually, something has changed since the plan was made.
 	FirstTime Refusal = "first"
-	// Repeated: so was the next plan, for the same nodes. It is a fault, in Reprieve or in a filter.
+	// Repeated: the next plan, for the same nodes, failed too. This is a fault of Reprieve or of a
+	// filter.
 	Repeated Refusal = "repeated"
 )
 
-// Writing is what became of a decision on its way to the file of the decision log.
+// Writing is the result of writing a decision to the file of the decision log.
 type Writing string
 
 const (
-	// Written: it is in the file.
+	// Written: the decision is in the file.
 	Written Writing = "written"
-	// Dropped: it was left out, because too many waited to be written.
+	// Dropped: the decision was dropped because too many decisions were waiting.
 	Dropped Writing = "dropped"
 	// Unwritable: the file could not be written.
 	Unwritable Writing = "unwritable"
 )
 
-// Metrics are the metrics of one process. Nothing is recorded until they are registered. All methods are safe
-// for concurrent use.
+// Metrics holds the metrics of one process. They record nothing until they are registered. All
+// methods are safe for concurrent use.
 type Metrics struct {
 	goroutineDuration  *k8smetrics.HistogramVec
 	goroutineExecution *k8smetrics.CounterVec
@@ -106,13 +108,13 @@ type Metrics struct {
 	queues             *queueGauges
 
 	mu sync.Mutex
-	// gangSince is since when the oldest gang waits; zero for none.
+	// gangSince is the time when the oldest gang began to wait; zero for none.
 	gangSince time.Time
-	// profiles and resources are those that what is lost is counted of.
+	// profiles and resources are the label values of the metric lost.
 	profiles, resources map[string]bool
 }
 
-// New makes the metrics of a process.
+// New returns the metrics of a process.
 func New() *Metrics {
 	return &Metrics{
 		goroutineDuration: histogram("goroutines_duration_seconds",
@@ -178,16 +180,17 @@ func histogram(name, help string, buckets []float64, labels ...string) *k8smetri
 	}, labels)
 }
 
-// Malformed records how many PriorityClasses have a toleration that cannot be read, or are missing.
+// Malformed records how many PriorityClasses have an unreadable toleration or are missing.
 func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
-// Orphaned records how many pods on a node name a Queue that cannot have them.
+// Orphaned records how many pods on nodes name a Queue that they cannot count for.
 func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
 
 // Waiting records how many gangs and single pods wait for the turn of their queue.
 func (m *Metrics) Waiting(workloads int) { m.waiting.Set(float64(workloads)) }
 
-// Promised records to how many pods room is promised, and for how long the oldest of them could have taken it up.
+// Promised records the number of pods with a reservation, and the age of the oldest one. The age
+// counts from the time when no victims are pending for the reservation.
 func (m *Metrics) Promised(pods int, oldest time.Duration) {
 	m.reservations.Set(float64(pods))
 	m.oldestReservation.Set(oldest.Seconds())
@@ -196,15 +199,15 @@ func (m *Metrics) Promised(pods int, oldest time.Duration) {
 // PreemptedAgain records that a PodGroup was preempted within an hour of its last preemption.
 func (m *Metrics) PreemptedAgain() { m.preemptedAgain.WithLabelValues().Inc() }
 
-// OldestGang records since when the oldest gang has waited for nodes; zero for none. The figure
-// follows the time with [Metrics.At].
+// OldestGang records the time when the oldest gang began to wait for nodes; zero for none.
+// [Metrics.At] computes the gauge from that time.
 func (m *Metrics) OldestGang(since time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.gangSince = since
 }
 
-// At brings the figures that age up to a moment.
+// At sets the gauges that grow with time to their values at now.
 func (m *Metrics) At(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,11 +218,12 @@ func (m *Metrics) At(now time.Time) {
 	m.oldestGang.Set(age.Seconds())
 }
 
-// CallsBounded records how many calls to the API server may be under way at the same time.
+// CallsBounded records how many calls to the API server may run at the same time.
 func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 
-// Register has all metrics recorded and shown by a registry: legacyregistry.Register in a component,
-// a registry of its own in a test.
+// Register registers all metrics with a registry: legacyregistry.Register in a component, or a
+// separate registry in a test. If no registration fails, it also creates the series that do not
+// depend on a profile.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
 	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.unbound, m.malformed, m.orphaned, m.waiting, m.reservations, m.oldestReservation, m.calls, m.recorded, m.lost, m.held, m.preemptedAgain, m.oldestGang, m.queues.pending, m.queues.allocated, m.queues.fairShare, m.queues.missing} {
@@ -233,18 +237,19 @@ func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	return errors.Join(errs...)
 }
 
-// Ran records that an operation has ended, when it took that long. The profile is "" for work that is for none.
+// Ran records that an operation has ended, and its duration. The profile is "" for operations
+// without a profile.
 func (m *Metrics) Ran(op Operation, result Result, profile string, took time.Duration) {
 	m.goroutineDuration.WithLabelValues(string(op), string(result), profile).Observe(took.Seconds())
 	m.goroutineExecution.WithLabelValues(string(op), string(result), profile).Inc()
 }
 
-// Attempted records what came of a search for room.
+// Attempted records the result of a search for room.
 func (m *Metrics) Attempted(who PreemptorType, came Attempt, profile string) {
 	m.attempts.WithLabelValues(string(who), string(came), profile).Inc()
 }
 
-// Unconfirmed records that a plan of a gang could not be carried out.
+// Unconfirmed records that a member of a gang failed on the node of its plan.
 func (m *Metrics) Unconfirmed(r Refusal) { m.unconfirmed.WithLabelValues(string(r)).Inc() }
 
 // Unbound records preemptions whose preemptor was not bound.
@@ -252,20 +257,21 @@ func (m *Metrics) Unbound(who PreemptorType, preemptions int, profile string) {
 	m.unbound.WithLabelValues(string(who), profile).Add(float64(preemptions))
 }
 
-// Decided records how long a search for room took.
+// Decided records the duration of a search for room.
 func (m *Metrics) Decided(who PreemptorType, profile string, took time.Duration) {
 	m.decision.WithLabelValues(string(who), profile).Observe(took.Seconds())
 }
 
-// Recorded records what became of a decision on its way to the file of the decision log.
+// Recorded records the result of writing a decision to the file of the decision log.
 func (m *Metrics) Recorded(w Writing) { m.recorded.WithLabelValues(string(w)).Inc() }
 
-// Took records how many pods one preemption has taken; what has taken none is not recorded.
+// Took records how many pods one preemption evicted. Callers leave out preemptions that evicted no
+// pod.
 func (m *Metrics) Took(pods int, profile string) {
 	m.victims.WithLabelValues(profile).Observe(float64(pods))
 }
 
-// Lost records that a pod which has run for that long, with these requests, has been evicted.
+// Lost records the eviction of a pod with these requests that had run for that long.
 func (m *Metrics) Lost(requests corev1.ResourceList, ran time.Duration, profile string) {
 	for name, quantity := range requests {
 		m.lost.WithLabelValues(string(name), profile).Add(quantity.AsApproximateFloat64() * max(0, ran.Seconds()))

@@ -45,7 +45,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("Registered twice: %v", err)
 	}
 	record(m)
-	// Only what counts: buckets are a matter of taste.
+	// Add up counters, gauges and the sums of histograms. Buckets are left out, because they may
+	// change.
 	sums := map[string]float64{}
 	families, err := registry.Gather()
 	if err != nil {
@@ -88,13 +89,14 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestUnregistered shows that a process may do without.
+// TestUnregistered checks that a process may use metrics that are not registered.
 func TestUnregistered(t *testing.T) {
 	t.Parallel()
 	record(New())
 }
 
-// TestQueues: what is shown of queues is what was said of them last, 0 where that is not said any more, and nothing of those that have gone.
+// TestQueues checks that the gauges show the last status of each queue. They show 0 for a resource
+// that is no longer in the status, and nothing for deleted queues.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	m := New()
@@ -141,8 +143,8 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQuotaMissing: what queues lack is what was said last, and nothing is shown of those that have
-// gone.
+// TestQuotaMissing checks that the gauge shows the last missing quotas, and nothing for deleted
+// queues.
 func TestQuotaMissing(t *testing.T) {
 	t.Parallel()
 	m, registry := New(), k8smetrics.NewKubeRegistry()
@@ -169,7 +171,7 @@ func TestQuotaMissing(t *testing.T) {
 	}
 }
 
-// TestOldestGangIsGone: without one, the figure is 0.
+// TestOldestGangIsGone checks that the value is 0 without a waiting gang.
 func TestOldestGangIsGone(t *testing.T) {
 	t.Parallel()
 	m, registry := New(), k8smetrics.NewKubeRegistry()
@@ -191,7 +193,7 @@ func TestOldestGangIsGone(t *testing.T) {
 	}
 }
 
-// TestBeginAtZero: what there has not been yet is counted, at 0.
+// TestBeginAtZero checks that counters have series with the value 0 before their first event.
 func TestBeginAtZero(t *testing.T) {
 	t.Parallel()
 	m := New()
@@ -221,16 +223,16 @@ func TestBeginAtZero(t *testing.T) {
 		"reprieve_gang_plans_unconfirmed_total": 2,
 		"reprieve_decision_records_total":       3,
 		"reprieve_held_pods":                    4,
-		// Three results for each profile, and two of completions.
+		// Three results for each profile, and two results of completions.
 		"reprieve_goroutines_execution_total":  2*3 + 2,
 		"reprieve_goroutines_duration_seconds": 2*3 + 2,
-		// Pods and gangs, and four results.
+		// Pods and gangs, with four results.
 		"reprieve_preemption_attempts_total":   2 * 2 * 4,
 		"reprieve_preemption_decision_seconds": 2 * 2,
 		"reprieve_preemption_victims":          2,
 		// Pods and gangs.
 		"reprieve_preemptions_without_binding_total": 2 * 2,
-		// Two profiles, and two resources.
+		// Two profiles and two resources.
 		"reprieve_preempted_resource_seconds_total": 2 * 2,
 	} {
 		if series[name] != want {
@@ -239,7 +241,8 @@ func TestBeginAtZero(t *testing.T) {
 	}
 }
 
-// TestAllAreShown: every metric that there is a field for is registered, and what counts shows before there is any of it.
+// TestAllAreShown checks that Register registers the metric of each field, and that counters show
+// before their first event.
 func TestAllAreShown(t *testing.T) {
 	t.Parallel()
 	m := New()

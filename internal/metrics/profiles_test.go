@@ -15,13 +15,14 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// ofTheKEP are the metrics that KEP-1451 names with the profile as a label.
+// ofTheKEP lists the metrics that KEP-1451 names with the label profile.
 var ofTheKEP = []string{
 	"binding_duration_seconds", "e2e_scheduling_duration_seconds", "schedule_attempts_total", "scheduling_algorithm_duration_seconds",
 	"scheduling_algorithm_preemption_evaluation_seconds",
 }
 
-// TestMetricsByProfile holds the table of docs/monitoring.md to what is there, by name and label.
+// TestMetricsByProfile compares the table of docs/monitoring.md with the existing metrics, by name
+// and label.
 func TestMetricsByProfile(t *testing.T) {
 	t.Parallel()
 	hasProfile := metricsThere(t)
@@ -61,7 +62,7 @@ func TestMetricsByProfile(t *testing.T) {
 	}
 }
 
-// metricsThere reports of each metric of a scheduler whether it has the label profile.
+// metricsThere reports for each metric of a scheduler whether it has the label profile.
 func metricsThere(t *testing.T) map[string]bool {
 	t.Helper()
 	upstream.Register()

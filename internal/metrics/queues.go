@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// queueGauges are the figures of each queue.
+// queueGauges holds the gauges of all queues.
 type queueGauges struct {
 	pending   *k8smetrics.GaugeVec
 	allocated *k8smetrics.GaugeVec
@@ -17,13 +17,13 @@ type queueGauges struct {
 	missing   *k8smetrics.GaugeVec
 
 	mu sync.Mutex
-	// shown are the queues and resources that have a figure.
+	// shown is the set of queues and resources with a value.
 	shown map[queueResource]bool
-	// missed are those of which it is shown what is missing of a quota.
+	// missed is the set of queues and resources with a value of the gauge missing.
 	missed map[queueResource]bool
 }
 
-// queueResource is a resource of a queue; the resource is "" for what is said of the queue itself.
+// queueResource is a resource of a queue. The resource is "" for values of the queue itself.
 type queueResource struct{ queue, resource string }
 
 func newQueueGauges() *queueGauges {
@@ -52,8 +52,9 @@ func newQueueGauges() *queueGauges {
 	}
 }
 
-// Queues records how all queues stand, by name. What a queue has had is shown at 0 once it is not said any more: a line in a
-// graph is to fall, not to end. Nothing is shown of a queue that has gone.
+// Queues records the status of all queues, by name. A resource that is no longer in the status gets
+// the value 0, so that a line in a graph falls instead of ending. The values of deleted queues are
+// removed.
 func (m *Metrics) Queues(all map[string]v1alpha1.QueueStatus) { m.queues.set(all) }
 
 func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
@@ -79,7 +80,7 @@ func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
 			shown[old] = true
 		}
 	}
-	// How many of its pods run is said of each, also of one that has never had any.
+	// Each queue shows how many of its pods run, even if it never had any.
 	for queue := range all {
 		if pods := (queueResource{queue, string(corev1.ResourcePods)}); !shown[pods] {
 			g.fall(pods)
@@ -89,13 +90,13 @@ func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
 	g.shown = shown
 }
 
-// fall has a queue have none of a resource, and be entitled to none.
+// fall sets a queue's allocation and fair share of a resource to 0.
 func (g *queueGauges) fall(of queueResource) {
 	g.allocated.WithLabelValues(of.queue, of.resource).Set(0)
 	g.fairShare.WithLabelValues(of.queue, of.resource).Set(0)
 }
 
-// forget has nothing shown of what was said of a queue.
+// forget removes the values of a queue, or of one of its resources.
 func (g *queueGauges) forget(of queueResource) {
 	if of.resource == "" {
 		g.pending.Delete(map[string]string{"queue": of.queue})
@@ -106,8 +107,8 @@ func (g *queueGauges) forget(of queueResource) {
 	g.fairShare.Delete(labels)
 }
 
-// QuotaMissing records what all queues lack of their quotas, by name, with 0 where they lack
-// nothing.
+// QuotaMissing records the part of their quotas that the queues lack, by name. The value is 0 for a
+// resource that a queue does not lack.
 func (m *Metrics) QuotaMissing(all map[string]corev1.ResourceList) {
 	g := m.queues
 	g.mu.Lock()

@@ -2,10 +2,11 @@ package metrics
 
 import corev1 "k8s.io/api/core/v1"
 
-// What is counted is shown before there is any of it: Prometheus sees no increase in a counter that comes up with its first,
-// so the first failure would set off no alert, and what went first after a restart would be lost to the dashboard.
+// Counters start at 0 before their first event. Prometheus sees no increase in a counter that
+// appears with its first event. So the first failure would trigger no alert, and the dashboard
+// would miss the first events after a restart.
 
-// beginAtZero shows what is counted for no profile.
+// beginAtZero creates the series that do not depend on a profile.
 func (m *Metrics) beginAtZero() {
 	for _, r := range []Refusal{FirstTime, Repeated} {
 		m.unconfirmed.WithLabelValues(string(r))
@@ -22,7 +23,7 @@ func (m *Metrics) beginAtZero() {
 	}
 }
 
-// Serves shows what is counted for a profile that the process schedules for. It is to be called once all is registered.
+// Serves creates the series of a profile that the process schedules for. Call it after Register.
 func (m *Metrics) Serves(profile string) {
 	for _, r := range []Result{Success, Failure, Abandoned} {
 		m.operation(Preemption, r, profile)
@@ -48,12 +49,12 @@ func (m *Metrics) operation(op Operation, r Result, profile string) {
 	m.goroutineExecution.WithLabelValues(string(op), string(r), profile)
 }
 
-// Offers shows what is lost of the resources that a node has, for each profile.
+// Offers creates the series of lost work for the resources of a node, for each profile.
 func (m *Metrics) Offers(resources corev1.ResourceList) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name := range resources {
-		// Pods ask for no number of pods.
+		// Pods do not request the resource pods.
 		if m.resources[string(name)] || name == corev1.ResourcePods {
 			continue
 		}
