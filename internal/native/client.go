@@ -14,21 +14,22 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Client is a client for whom the PodGroups of scheduling.k8s.io are among those of reprieve.dev: it gets and
-// lists them, and writes their status. Where both APIs have one of that name it gets the one of reprieve.dev.
-// All else goes to the client that it is made of. It is safe for concurrent use.
+// Client is a client that treats the PodGroups of scheduling.k8s.io as PodGroups of reprieve.dev.
+// It gets and lists them, and writes their status. If both APIs have a PodGroup with the same name,
+// Get returns the PodGroup of reprieve.dev. All other calls go to the wrapped client. It is safe
+// for concurrent use.
 type Client struct {
 	client.Client
 	kind schema.GroupVersionKind
 }
 
-// NewClient makes a Client for PodGroups of that kind. Where c reads from a cache, it has to do so for
-// unstructured objects too.
+// NewClient returns a Client for PodGroups of that kind. If c reads from a cache, it must also read
+// unstructured objects from there.
 func NewClient(c client.Client, kind schema.GroupVersionKind) *Client {
 	return &Client{Client: c, kind: kind}
 }
 
-// NewObject is an empty object of a kind.
+// NewObject returns an empty object of a kind.
 func NewObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
@@ -50,7 +51,7 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return nil
 }
 
-// List reads objects. PodGroups of scheduling.k8s.io come with the last page.
+// List reads objects. PodGroups of scheduling.k8s.io are part of the last page.
 func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Client.List(ctx, list, opts...); err != nil {
 		return err
@@ -62,7 +63,7 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(c.kind.GroupVersion().WithKind(c.kind.Kind + "List"))
 	whole := make([]client.ListOption, 0, len(opts)+1)
-	// A page begins somewhere in the other API, which means nothing here.
+	// A continue token belongs to the other API, and is not valid here.
 	for _, opt := range opts {
 		if _, isToken := opt.(client.Continue); !isToken {
 			whole = append(whole, opt)
@@ -77,7 +78,7 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	return nil
 }
 
-// Status writes the status of objects.
+// Status returns a writer for the status of objects.
 func (c *Client) Status() client.SubResourceWriter {
 	return &statusWriter{SubResourceWriter: c.Client.Status(), kind: c.kind}
 }
@@ -87,7 +88,8 @@ type statusWriter struct {
 	kind schema.GroupVersionKind
 }
 
-// Update writes the status of an object, unless somebody else has written it since it was read.
+// Update writes the status of an object. It fails with a conflict if the object has changed since
+// it was read.
 func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 	if pg, ok := obj.(*v1alpha1.PodGroup); ok && IsNative(pg) {
 		return w.write(ctx, pg)
@@ -95,8 +97,8 @@ func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...cl
 	return w.SubResourceWriter.Update(ctx, obj, opts...)
 }
 
-// Patch writes what has changed in the status of an object. For a PodGroup of scheduling.k8s.io that is all of
-// it, or nothing where only fields have changed that it does not have.
+// Patch writes the changes of an object's status. For a PodGroup of scheduling.k8s.io, it replaces
+// all conditions. It writes nothing if only fields changed that such a PodGroup does not have.
 func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	pg, ok := obj.(*v1alpha1.PodGroup)
 	if !ok || !IsNative(pg) {
@@ -120,7 +122,7 @@ func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch clien
 	return nil
 }
 
-// write replaces the conditions, on top of the version that was read.
+// write replaces the conditions of the version that was read.
 func (w *statusWriter) write(ctx context.Context, pg *v1alpha1.PodGroup) error {
 	if w.kind.Version != firstVersion {
 		setInitially(&pg.Status.Conditions)

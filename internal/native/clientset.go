@@ -15,9 +15,9 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// NewClientset returns a client for which pods name a PodGroup in spec.schedulingGroup where they name a group of a Workload in
-// spec.workloadRef: the Go types of pods do not have that field any more, so pods are read by another client. All else goes to
-// the one that it is made of.
+// NewClientset returns a client that translates spec.workloadRef of pods. Pods that name a group of
+// a Workload there name a PodGroup in spec.schedulingGroup instead. The Go types of pods no longer
+// have the field, so pods are read by another client. All other calls go to c.
 func NewClientset(c kubernetes.Interface, pods dynamic.Interface) kubernetes.Interface {
 	return &clientset{Interface: c, pods: pods}
 }
@@ -87,7 +87,7 @@ func (c *podClient) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 		return nil, err
 	}
 	return watch.Filter(w, func(event watch.Event) (watch.Event, bool) {
-		// An error comes with a status.
+		// An error event has a status as its object.
 		if u, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Error {
 			pod, err := podOf(u)
 			if err != nil {
@@ -100,13 +100,13 @@ func (c *podClient) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	}), nil
 }
 
-// podOf reads a pod, which shares nothing with the object.
+// podOf reads a pod. The result shares no data with the object.
 func podOf(u *unstructured.Unstructured) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pod); err != nil {
 		return nil, fmt.Errorf("read pod %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
-	// As the usual client leaves them.
+	// The typed client leaves these fields empty too.
 	pod.TypeMeta = metav1.TypeMeta{}
 	spec, ok := u.Object["spec"].(map[string]any)
 	if ok {

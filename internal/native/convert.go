@@ -19,8 +19,8 @@ func IsNative(pg *v1alpha1.PodGroup) bool {
 	return err == nil && gv.Group == Group
 }
 
-// FromObject reads a PodGroup of scheduling.k8s.io, of any version. The result has that version in its
-// apiVersion; it shares nothing with the object.
+// FromObject reads a PodGroup of scheduling.k8s.io, of any version. The result has that version in
+// its apiVersion, and shares no data with the object.
 func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{
 		TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()},
@@ -30,8 +30,8 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 			CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
 		},
 	}
-	// The API server has checked the object: what is not of the type that is expected here is of an API that is
-	// not known, and taken for absent.
+	// The API server has validated the object. A field of an unexpected type belongs to an unknown
+	// version, and counts as absent.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
 	if fields := unsupported(spec); fields != "" {
@@ -42,8 +42,9 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	return pg
 }
 
-// unsupported names the fields that confine the group in ways that are not known here: to one topology domain, to
-// devices that its members share, or to what other groups do.
+// unsupported names the fields that restrict the group in ways that Reprieve does not implement; ""
+// for none. They restrict it to one topology domain or to shared devices, or tie it to other
+// groups.
 func unsupported(spec map[string]any) string {
 	var fields []string
 	if constraints, ok := spec["schedulingConstraints"].(map[string]any); ok && len(constraints) > 0 {
@@ -73,15 +74,15 @@ func readPolicy(to *v1alpha1.PodGroupPolicy, spec map[string]any) {
 		priority := int32(n)
 		to.Priority = &priority
 	}
-	// As of 1.37.
+	// Kubernetes 1.37 and later.
 	if p, ok := spec["preemptionPolicy"].(string); ok && p != "" {
 		policy := corev1.PreemptionPolicy(p)
 		to.PreemptionPolicy = &policy
 	}
 }
 
-// modeOf reads a disruption mode: a word in v1alpha2, and a union of empty objects from 1.37 on. A mode that is
-// not known is taken for the one that keeps the members together.
+// modeOf reads a disruption mode. The mode is a string in v1alpha2. Since Kubernetes 1.37 it is a
+// union of empty objects. An unknown mode counts as the mode that evicts members together.
 func modeOf(field any) v1alpha1.DisruptionMode {
 	switch mode := field.(type) {
 	case nil:
@@ -98,7 +99,7 @@ func modeOf(field any) v1alpha1.DisruptionMode {
 	return v1alpha1.DisruptionModePodGroup
 }
 
-// ReadConditions reads the conditions of a PodGroup of scheduling.k8s.io, all of them.
+// ReadConditions returns all conditions of a PodGroup of scheduling.k8s.io.
 func ReadConditions(u *unstructured.Unstructured) []metav1.Condition {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	out := make([]metav1.Condition, 0, len(list))

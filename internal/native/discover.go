@@ -13,13 +13,14 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Group is the API group whose PodGroups are meant.
+// Group is the API group of these PodGroups.
 const Group = schedulingv1.GroupName
 
-// resource is what PodGroups are called in paths, in every version, and workloads what Workloads are.
+// resource is the name of PodGroups in paths, in every version. workloads is the name of Workloads.
 const resource, workloads = "podgroups", "workloads"
 
-// ErrNotServed is the error of Discover and DiscoverWorkloads where the cluster has none.
+// ErrNotServed is the error of Discover and DiscoverWorkloads if the cluster does not serve the
+// resource.
 var ErrNotServed = errors.New(Group + " is not served with what groups pods")
 
 // Discover finds the kind of the PodGroups that the API server serves, in the most stable version.
@@ -27,13 +28,13 @@ func Discover(client discovery.DiscoveryInterface) (schema.GroupVersionKind, err
 	return find(client, resource, func(string) bool { return true })
 }
 
-// DiscoverWorkloads finds the kind of the Workloads of whose groups pods name one in spec.workloadRef. It is served where there
-// are no PodGroups.
+// DiscoverWorkloads finds the kind of the Workloads that pods name in spec.workloadRef. Only
+// clusters without PodGroups serve it.
 func DiscoverWorkloads(client discovery.DiscoveryInterface) (schema.GroupVersionKind, error) {
 	return find(client, workloads, func(version string) bool { return version == workloadsVersion })
 }
 
-// find looks for a resource in the versions of the group that are asked for, the most stable ones first.
+// find looks for a resource in the selected versions of the group, the most stable version first.
 func find(client discovery.DiscoveryInterface, resource string, among func(version string) bool) (schema.GroupVersionKind, error) {
 	groups, err := client.ServerGroups()
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// object makes a PodGroup of scheduling.k8s.io as a client reads one.
+// object returns a PodGroup of scheduling.k8s.io as a client reads it.
 func object(t *testing.T, version, spec string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON(fmt.Appendf(nil, "apiVersion: scheduling.k8s.io/%s\nkind: PodGroup\nmetadata: {namespace: ns, name: g, uid: u, resourceVersion: '7', generation: 3}\nspec: %s\n", version, spec))
@@ -109,7 +109,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestStatusThereAndBack: what has no fields in the status stands in conditions, and comes back from there.
+// TestStatusThereAndBack checks that data without a field in the status is written to conditions
+// and read back.
 func TestStatusThereAndBack(t *testing.T) {
 	t.Parallel()
 	now := metav1.NewTime(time.Unix(1000, 0).UTC())
@@ -214,7 +215,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestInitially: as of 1.37, what has been scheduled once has been scheduled.
+// TestInitially checks that the condition of 1.37 stays True once it has been True.
 func TestInitially(t *testing.T) {
 	t.Parallel()
 	scheduled := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {

@@ -12,15 +12,17 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// The conditions that Reprieve keeps for itself in the status of PodGroups of scheduling.k8s.io, for what the
-// status of those of reprieve.dev has fields.
+// Conditions that Reprieve writes to the status of PodGroups of scheduling.k8s.io. They replace
+// fields that only the status of reprieve.dev has.
 const (
-	// ConditionStarted is True since status.startTime.
+	// ConditionStarted is True while there is a status.startTime, and has it as lastTransitionTime.
 	ConditionStarted = v1alpha1.GroupName + "/Started"
-	// ConditionDisruption is True while there is a status.disruption, and has it, as JSON, in its message. What
-	// is too long for one message goes on in conditions of the same name with a number.
+	// ConditionDisruption is True while there is a status.disruption. Its message is the disruption
+	// as JSON. Text that is too long for one message continues in conditions of the same name with
+	// a number.
 	ConditionDisruption = v1alpha1.GroupName + "/Disruption"
-	// ConditionLastDisruption is True once there is a status.lastDisruption, and has it, as JSON, in its message.
+	// ConditionLastDisruption is True once there is a status.lastDisruption. Its message is the
+	// last disruption as JSON.
 	ConditionLastDisruption = v1alpha1.GroupName + "/LastDisruption"
 
 	reasonStarted    = "MembersRunning"
@@ -28,13 +30,13 @@ const (
 )
 
 const (
-	// firstVersion knows the condition PodGroupScheduled. Those since 1.37 know one by another name in its place,
-	// which stays as it is once it has been True.
+	// firstVersion has the condition PodGroupScheduled. Versions since 1.37 have another condition
+	// instead, conditionInitially. That condition stays True forever once it has been True.
 	firstVersion       = "v1alpha2"
 	conditionInitially = "PodGroupInitiallyScheduled"
 )
 
-// setInitially keeps that other condition, besides PodGroupScheduled.
+// setInitially sets conditionInitially in addition to PodGroupScheduled.
 func setInitially(conditions *[]metav1.Condition) {
 	now := meta.FindStatusCondition(*conditions, v1alpha1.ConditionPodGroupScheduled)
 	if now == nil || meta.IsStatusConditionTrue(*conditions, conditionInitially) {
@@ -45,10 +47,10 @@ func setInitially(conditions *[]metav1.Condition) {
 	meta.SetStatusCondition(conditions, initially)
 }
 
-// longestMessage is what a condition has room for.
+// longestMessage is the maximum length of a condition's message.
 const longestMessage = 32768
 
-// takeOwn moves what Reprieve's own conditions say to the fields that they stand for.
+// takeOwn moves the data of Reprieve's own conditions to the fields that they replace.
 func takeOwn(st *v1alpha1.PodGroupStatus) {
 	parts := make(map[string]string)
 	st.Conditions = slices.DeleteFunc(st.Conditions, func(c metav1.Condition) bool {
@@ -83,7 +85,8 @@ func takeOwn(st *v1alpha1.PodGroupStatus) {
 	st.Disruption = &d
 }
 
-// allConditions are the conditions of a status, with those that stand for its fields.
+// allConditions returns the conditions of a status, and adds the conditions that replace its
+// fields.
 func allConditions(st *v1alpha1.PodGroupStatus) ([]metav1.Condition, error) {
 	out := slices.Clone(st.Conditions)
 	if st.StartTime != nil {
@@ -119,7 +122,7 @@ func allConditions(st *v1alpha1.PodGroupStatus) ([]metav1.Condition, error) {
 	return out, nil
 }
 
-// cut returns how much of a text goes into one message. No character is cut in two.
+// cut returns how many bytes of a text go into one message. It does not split a character.
 func cut(text []byte) int {
 	if len(text) <= longestMessage {
 		return len(text)

@@ -12,22 +12,23 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// workloadsVersion is the version of scheduling.k8s.io in which pods name a group of a Workload in spec.workloadRef, and
-// there are no PodGroups: that of Kubernetes 1.35.
+// workloadsVersion is the version of scheduling.k8s.io in Kubernetes 1.35. In it, pods name a group
+// of a Workload in spec.workloadRef, and PodGroups do not exist.
 const workloadsVersion = "v1alpha1"
 
-// AnnotationWorkloadRef is where a pod that a [NewClientset] has read says which group of which Workload it has named, as
-// "workload/group" or "workload/group/replica". It is never written, and what a pod has there by itself is dropped.
+// AnnotationWorkloadRef is the annotation with the Workload and the group that a pod names. Only
+// pods that were read with [NewClientset] have it. Its value is "workload/group" or
+// "workload/group/replica". It is never written, and a value from the API is dropped.
 const AnnotationWorkloadRef = v1alpha1.GroupName + "/workload-ref"
 
 // WorkloadRef names a group of a Workload, in the namespace of the pod.
 type WorkloadRef struct {
 	Workload, PodGroup string
-	// Replica tells groups apart that are alike; it may be "".
+	// Replica distinguishes replicas of the same group; it may be "".
 	Replica string
 }
 
-// WorkloadRefOf reads what a pod has named, if anything.
+// WorkloadRefOf returns the group that a pod names; false for none.
 func WorkloadRefOf(pod *corev1.Pod) (WorkloadRef, bool) {
 	parts := strings.Split(pod.Annotations[AnnotationWorkloadRef], "/")
 	if len(parts) < 2 {
@@ -40,18 +41,19 @@ func WorkloadRefOf(pod *corev1.Pod) (WorkloadRef, bool) {
 	return ref, true
 }
 
-// String is the value of AnnotationWorkloadRef. None of the parts can have a slash.
+// String returns the value of AnnotationWorkloadRef. No part can contain a slash.
 func (r WorkloadRef) String() string {
 	return strings.TrimSuffix(r.Workload+"/"+r.PodGroup+"/"+r.Replica, "/")
 }
 
 const (
-	// longestStem is what the name of a PodGroup keeps of the names that it is made of, and hashLength what tells those apart
-	// that keep the same. Together they fit into a label.
+	// longestStem is the maximum number of characters of the reference's names in a PodGroup's
+	// name. hashLength is the number of characters that distinguish references with the same stem.
+	// The result fits into a label.
 	longestStem, hashLength = 54, 8
 )
 
-// GroupName is the name of the PodGroup that stands for the group.
+// GroupName returns the name of the PodGroup that represents the group.
 func (r WorkloadRef) GroupName() string {
 	stem := r.Workload + "-" + r.PodGroup
 	if r.Replica != "" {
@@ -62,7 +64,7 @@ func (r WorkloadRef) GroupName() string {
 	return stem + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// setWorkloadRef has a pod name the PodGroup that stands for the group of its spec.workloadRef.
+// setWorkloadRef sets the PodGroup of a pod to the one for its spec.workloadRef, if it has any.
 func setWorkloadRef(pod *corev1.Pod, spec map[string]any) {
 	delete(pod.Annotations, AnnotationWorkloadRef)
 	text := func(field string) string {
@@ -78,7 +80,8 @@ func setWorkloadRef(pod *corev1.Pod, spec map[string]any) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 }
 
-// GroupOfWorkload is the policy of a group of a Workload, or false where the Workload has none of that name.
+// GroupOfWorkload returns the policy of a group of a Workload, or false if the Workload has no
+// group of that name.
 func GroupOfWorkload(workload *unstructured.Unstructured, group string) (v1alpha1.PodGroupPolicy, bool) {
 	groups, _, _ := unstructured.NestedSlice(workload.Object, "spec", "podGroups")
 	for _, entry := range groups {

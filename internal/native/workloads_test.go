@@ -35,7 +35,7 @@ func fromYAML(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// podWith is a pod with annotations and a spec, both YAML.
+// podWith returns a pod with annotations and a spec, both in YAML.
 func podWith(t *testing.T, name, annotations, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return fromYAML(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: ns, name: "+name+", annotations: "+annotations+"}\nspec: "+spec+"\n")
@@ -75,7 +75,8 @@ func TestWorkloadRefOfPod(t *testing.T) {
 	}
 }
 
-// TestGroupName: other groups have other names, whatever these are made of, and every name fits into a label.
+// TestGroupName checks that different references have different names, and that every name fits
+// into a label.
 func TestGroupName(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 253)
@@ -110,7 +111,8 @@ func TestGroupOfWorkload(t *testing.T) {
 	}
 }
 
-// TestClientset: however pods are read, they name the group of their Workload. Other objects are the other client's.
+// TestClientset checks that every way to read pods translates their spec.workloadRef. Calls for
+// other objects go to the wrapped client.
 func TestClientset(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
