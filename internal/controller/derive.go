@@ -28,35 +28,39 @@ import (
 const (
 	// labelManagedBy marks the PodGroups that Reprieve writes.
 	labelManagedBy, managedBy = gang.LabelManagedBy, gang.ManagedBy
-	// annotationMadeFrom marks those of them that no object owns.
+	// annotationMadeFrom marks the PodGroups from Reprieve that no object owns.
 	annotationMadeFrom, madeFromPods = v1alpha1.GroupName + "/made-from", "pods"
 )
 
-// Derived knows the groups that are made for pods which name none.
+// Derived lists the groups that are created for pods without a PodGroup.
 type Derived interface {
 	Holds
-	// Group describes a derived group, and Recall makes one known by the object that owns it.
+	// Group describes a derived group. Recall registers a derived group by the object that owns it.
 	Group(key types.NamespacedName) (grouping.Group, bool)
 	Recall(key types.NamespacedName, owner types.UID)
 }
 
-// Derive writes the PodGroups of derived groups: when there are pods for one, with the count of the object that it is made for as
-// long as that may be changed, and takes it away once a run is over. Deleting the object is left to the garbage collector.
+// Derive writes the PodGroups of derived groups. It creates a PodGroup once there are pods for it,
+// and updates its minCount from the object while the API permits that. It deletes the PodGroup once
+// a run is over. If the object is deleted, the garbage collector deletes the PodGroup.
 type Derive struct {
 	writer
 	derived Derived
 	say     func(*corev1.Pod, corev1.PodCondition)
 	clock   clock.PassiveClock
-	// refused is why groups cannot be written.
+	// refused holds the reasons why groups cannot be written.
 	refused map[types.NamespacedName]refusal
-	// figure is told how many pods wait for such groups, when that changes; waiting has them by group.
+	// figure receives the number of pods that wait for such groups, when the number changes.
+	// waiting holds the numbers by group.
 	figure  func(reason string, pods int)
 	waiting map[types.NamespacedName]int
-	// denied is how long those wait whose count the API server does not let be changed.
+	// denied computes the delays for groups whose minCount the API server does not let Reprieve
+	// change.
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
-// refusal is why a group cannot be written, as its pods have been told, and when they were.
+// refusal is the reason why a group cannot be written, as its pods last showed it, and when they
+// did.
 type refusal struct {
 	verdict gang.Verdict
 	at      time.Time
@@ -64,9 +68,10 @@ type refusal struct {
 
 var _ reconcile.Reconciler = (*Derive)(nil)
 
-// NewDerive returns the writer of derived groups. The function queueNamedBy is the queue that a pod names by itself. The registry hears
-// why a group cannot be written, pods by the function say, which writes a condition, and figure how many pods wait for that. It must be
-// run with one worker: it keeps what it has told.
+// NewDerive returns the writer of derived groups. The function queueNamedBy returns the queue that
+// a pod names by itself. If a group cannot be written, the registry gets the reason, and say writes
+// the reason as a condition of the pods. figure gets the number of these pods. Run it with one
+// worker, because it remembers its reports without a lock.
 func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Derive {
 	return &Derive{
 		writer: writer{
@@ -79,7 +84,7 @@ func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy f
 	}
 }
 
-// Reconcile looks at one group.
+// Reconcile creates, updates or deletes the PodGroup of one derived group.
 func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
 	var pg v1alpha1.PodGroup
@@ -117,13 +122,13 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 }
 
-// forget ends what is remembered of a group that is not to be written.
+// forget deletes the memory of a group that is not to be written.
 func (r *Derive) forget(key types.NamespacedName) {
 	r.written(key)
 	delete(r.made, key)
 }
 
-// written takes back that a group cannot be written, and what became of one before it.
+// written deletes the record that a group cannot be written, and the record of denied changes.
 func (r *Derive) written(key types.NamespacedName) {
 	r.denied.Forget(key)
 	r.count(key, 0)
@@ -133,7 +138,7 @@ func (r *Derive) written(key types.NamespacedName) {
 	}
 }
 
-// count takes note of how many pods wait for a group that cannot be written.
+// count records how many pods wait for a group that cannot be written.
 func (r *Derive) count(key types.NamespacedName, pods int) {
 	if r.waiting[key] == pods {
 		return
@@ -149,13 +154,14 @@ func (r *Derive) count(key types.NamespacedName, pods int) {
 	r.figure(gang.ReasonPodGroupNotMade, total)
 }
 
-// level brings a group that is there level with what it is made for.
+// level updates an existing PodGroup from its object.
 func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
-	// What there was of work that is over is told as long as there is a pod of it.
+	// The PodGroup of finished work, or of pods without an object, stays until its last pod is
+	// deleted. It shows the work's status.
 	over := g.Ended || g.Suspended || g.Surplus || (g.Ownerless || g.Finished) && members.Total() == 0
 	switch {
 	case g.Ended && isAbandoned(pg, true):
-		// It goes once its pods have, which stay what they are.
+		// The PodGroup is deleted once its pods are gone. Until then it does not change.
 		return reconcile.Result{}, nil
 	case !BelongsTo(pg, g):
 		return r.tell(ctx, pg, fmt.Sprintf("it is not owned by %s %s, for whose pods it would be made, and is left as it is; delete it",
@@ -167,7 +173,8 @@ func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Gr
 	}
 }
 
-// BelongsTo reports whether a PodGroup is the one that was made for a derived group: for its object, or for pods where there is none.
+// BelongsTo reports whether a PodGroup was created for a derived group: for its object, or for its
+// pods if there is no object.
 func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	if g.Ownerless {
 		return isOwnerless(pg)
@@ -175,8 +182,8 @@ func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	return slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == g.Owner.UID })
 }
 
-// isAbandoned reports whether a group was written that only its pods would keep: its pods went while no scheduler led, or its object
-// was deleted and left what it owned behind.
+// isAbandoned reports whether only pods kept a PodGroup of Reprieve in existence. Either its pods
+// disappeared while no scheduler led, or its object was deleted and left its dependents behind.
 func isAbandoned(pg *v1alpha1.PodGroup, isKnown bool) bool {
 	if isOwnerless(pg) {
 		return !isKnown
@@ -184,12 +191,13 @@ func isAbandoned(pg *v1alpha1.PodGroup, isKnown bool) bool {
 	return pg.Labels[labelManagedBy] == managedBy && len(pg.OwnerReferences) == 0
 }
 
-// isOwnerless reports whether a group was made from what its pods say, with no object that could own it.
+// isOwnerless reports whether a PodGroup was created from its pods, without an object that could
+// own it.
 func isOwnerless(pg *v1alpha1.PodGroup) bool {
 	return pg.Labels[labelManagedBy] == managedBy && pg.Annotations[annotationMadeFrom] == madeFromPods && len(pg.OwnerReferences) == 0
 }
 
-// create writes a group for the first time.
+// create writes a PodGroup for the first time.
 func (r *Derive) create(ctx context.Context, key types.NamespacedName, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	pg, err := NewDerivedPodGroup(key, g, members, r.queue, r.classes)
 	if err != nil {
@@ -210,8 +218,9 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 	return reconcile.Result{}, nil
 }
 
-// refuse has the pods of a group say why it is not made, and tells one of them, once, by an event. The text may be another one at each
-// try, as where a port stands in it, and pods that say something else have their group tried again: so they do after a while only.
+// refuse reports why a group is not created: in the conditions of its pods, and once in an event of
+// one pod. The text may differ at each attempt, for example by a port number. A changed condition
+// of a pod triggers another attempt, so a new text is written only after repeatDelay.
 func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gang.Members, why string) {
 	v := gang.Verdict{
 		Reason:  gang.ReasonPodGroupNotMade,
@@ -224,7 +233,8 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 		r.refused[key] = told
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
-	// One of its name may have gone meanwhile, with all that was said of it.
+	// A group with the same name may have been deleted since, together with its entry in the
+	// registry.
 	r.registry.SetUnresolved(key, told.verdict)
 	r.count(key, len(members.Pending))
 	for _, pod := range members.Pending {
@@ -232,14 +242,14 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 	}
 }
 
-// living are the members that a group can be made for.
+// living returns the members that a group can be created for.
 func living(members *gang.Members) []*corev1.Pod {
 	return slices.Concat(members.Pending, members.Gated, members.Assigned)
 }
 
-// NewDerivedPodGroup is the PodGroup to create for a derived group, of which at least one member lives. The function queueNamedBy is the
-// queue that a pod names by itself. It returns an error where the group asks for a PriorityClass that does not exist: nothing is
-// known then of what it would give the pods.
+// NewDerivedPodGroup returns the PodGroup to create for a derived group with at least one living
+// member. The function queueNamedBy returns the queue that a pod names by itself. It returns an
+// error if the group names a PriorityClass that does not exist, because its value is unknown.
 func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (*v1alpha1.PodGroup, error) {
 	made, _, err := policy(g, members, queueNamedBy, classes)
 	if err != nil {
@@ -258,7 +268,8 @@ func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gan
 	return pg, nil
 }
 
-// follow has a group need as many members as the object does now.
+// follow sets minCount to the number of members that the object needs now, and reports settings
+// that cannot follow.
 func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return reconcile.Result{}, nil
@@ -271,7 +282,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	if lives {
 		now, above, err := policy(g, members, r.queue, r.classes)
 		what = cmp.Or(what, above, differs(pg, g))
-		// A class that has gone since says nothing.
+		// If the class no longer exists, the settings are not compared.
 		if err == nil {
 			due, later := r.isDue(ctx, pg, &now, g, members)
 			if due {
@@ -280,7 +291,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 			what, again.RequeueAfter = cmp.Or(what, dropped(pg, &now, g)), later
 		}
 	}
-	// With no pod to compare its class with, what the group has said stands.
+	// Without a living pod, the class cannot be compared, so the current condition stays.
 	if lives || what != "" {
 		if result, err := r.tell(ctx, pg, what); err != nil || !result.IsZero() {
 			return result, err
@@ -295,7 +306,8 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	}
 	if err := r.client.Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsInvalid(err) {
-			// A member has got a node meanwhile, which the cache has in a moment; or a policy says no, and goes on to.
+			// The cache may not yet show that a member has a node. Or an admission policy denies
+			// the change, and will continue to do so.
 			return reconcile.Result{RequeueAfter: r.denied.When(key)}, nil
 		}
 		return retryConflict(fmt.Errorf("have PodGroup %s need %d members: %w", key, pg.Spec.SchedulingPolicy.Gang.MinCount, err))
@@ -304,23 +316,25 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	return again, nil
 }
 
-// FollowObject has a PodGroup need as many members as its object does now, as far as the API lets it be changed. It reports whether that
-// changes anything.
+// FollowObject sets minCount to the number of members that the object needs now, as far as the API
+// permits. It reports whether that changes the PodGroup.
 func FollowObject(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) bool {
 	if g.Ended || g.Suspended || pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
-		// Members that go must not make it look as if fewer were needed.
+		// Members that terminate must not lower minCount.
 		return false
 	}
 	have, want := pg.Spec.SchedulingPolicy.Gang.MinCount, int32(g.Needs(members.Available()))
 	if have == want || want > have && pg.Status.Scheduled > 0 {
-		// The API does not let it be raised while members have a node; further ones are placed where they fit.
+		// The API does not permit a higher minCount while members have a node. Additional members
+		// are placed where they fit.
 		return false
 	}
 	pg.Spec.SchedulingPolicy.Gang.MinCount = want
 	return true
 }
 
-// tell has a group say how it is not as its object asks, and sends an event once; "" for that it is.
+// tell writes the condition FollowsObject and sends an event once. The argument is the difference
+// between the PodGroup and its object; "" for none.
 func (r *Derive) tell(ctx context.Context, pg *v1alpha1.PodGroup, what string) (reconcile.Result, error) {
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionFollowsObject, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonObjectNotFollowed, Message: what,
@@ -344,7 +358,7 @@ func (r *Derive) tell(ctx context.Context, pg *v1alpha1.PodGroup, what string) (
 	return reconcile.Result{}, nil
 }
 
-// apiMessage is what the API server has to say in an error.
+// apiMessage returns the API server's message in an error.
 func apiMessage(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

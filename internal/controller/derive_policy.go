@@ -17,8 +17,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// policy is what a group is created with, of which a member lives. What the object does not say, its pods do. Above says where the
-// object asks for more than they have. The error is that of classFor.
+// policy returns the settings for a new PodGroup of a group with a living member. Settings that the
+// object leaves open come from its pods. above describes a class that the object asks for and that
+// exceeds the pods' class. The error is the error of classFor.
 func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (out v1alpha1.PodGroupPolicy, above string, err error) {
 	live := living(members)
 	class, above, err := classFor(g, live, classes)
@@ -36,7 +37,7 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 		out.PriorityClassName = &class
 	}
 	if class == lowest.Spec.PriorityClassName && g.IsBounded() {
-		// What the pods have counts, whatever has become of the class since.
+		// The priority of the pods counts, even if the class has changed since.
 		out.Priority, out.PreemptionPolicy = ptr.To(corev1helpers.PodPriority(lowest)), ptr.To(corev1.PreemptLowerPriority)
 		if slices.ContainsFunc(live, neverPreempts) {
 			out.PreemptionPolicy = ptr.To(corev1.PreemptNever)
@@ -52,17 +53,19 @@ func neverPreempts(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
 }
 
-// lowestOf is the pod with the lowest priority. Where pods have several classes, its counts: none of them is to take more than
-// it could by itself.
+// lowestOf returns the pod with the lowest priority. If pods have different classes, the class of
+// this pod counts, so that no pod gets more than it would by itself.
 func lowestOf(pods []*corev1.Pod) *corev1.Pod {
 	return slices.MinFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// classFor is the PriorityClass of a group. The user that writes the object may write pods, and is kept to their classes by quotas and
-// policies that know of pods only: so an object's own annotation gives its group no more than the pods have, and the group has
-// their class where it would. Above says so then. That of a namespace is set by the administrators of the cluster.
+// classFor returns the PriorityClass of a group. Quotas and admission policies limit the classes of
+// users, but they only check pods. So the annotation of an object never raises the group above its
+// pods. If it would, the group gets the class of its pods, and above reports that. The class of a
+// namespace may be higher, because administrators set it. The error is that the annotated class was
+// not found.
 func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.PriorityClassLister) (class, above string, err error) {
 	lowest := lowestOf(live)
 	wanted := g.Choice.PriorityClass
@@ -88,12 +91,14 @@ func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.Pr
 	return lowest.Spec.PriorityClassName, above, nil
 }
 
-// settingsOf is the same for policies that differ in their counts at most.
+// settingsOf returns a string that is equal for policies with equal settings, except for their
+// counts.
 func settingsOf(p *v1alpha1.PodGroupPolicy) string {
 	return fmt.Sprint(differences(&v1alpha1.PodGroupPolicy{}, p), ptr.Deref(p.Priority, 0), ptr.Deref(p.PreemptionPolicy, ""))
 }
 
-// differences are the settings in which a group differs from what it would be made with now; "" for none.
+// differences lists the settings that a group would get with another value if it were created now;
+// "" for none.
 func differences(have, now *v1alpha1.PodGroupPolicy) string {
 	var out []string
 	for _, s := range []struct{ setting, have, now string }{
@@ -112,7 +117,8 @@ func modeOf(p *v1alpha1.PodGroupPolicy) string {
 	return string(ptr.Deref(p.DisruptionMode, v1alpha1.DisruptionModePod))
 }
 
-// differs says which settings of a group are not those of its object any more; they cannot be changed.
+// differs reports the first setting of a group that no longer matches its object. These settings
+// cannot be changed.
 func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 	for _, s := range []struct{ annotation, want, have string }{
 		{v1alpha1.AnnotationDisruptionMode, g.Choice.DisruptionMode, string(ptr.Deref(pg.Spec.DisruptionMode, v1alpha1.DisruptionModePod))},
@@ -127,8 +133,9 @@ func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 	return ""
 }
 
-// dropped says which setting of a group was asked for when it was made and is not any more; "" for none. What it has of its pods
-// changes as they come and go, and is not told.
+// dropped reports the first setting of a group that was requested when it was created and is no
+// longer requested; "" for none. Settings that come from the pods change with the pods, and are not
+// reported.
 func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group) string {
 	has := func(annotation string) bool { return pg.Annotations[annotation] != "" }
 	for _, s := range []struct {
@@ -147,7 +154,8 @@ func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gro
 	return ""
 }
 
-// markEarlier has a group that a version without marks has made say that its class is that of the namespace, and reports whether it did.
+// markEarlier adds the mark for a class from the namespace to a group that a version without marks
+// created. It reports whether it did.
 func markEarlier(pg *v1alpha1.PodGroup, c grouping.Choice) bool {
 	if pg.Annotations[v1alpha1.AnnotationClassOf] != "" || !c.ClassOfNamespace || ptr.Deref(pg.Spec.PriorityClassName, "") != c.PriorityClass {
 		return false
@@ -156,7 +164,8 @@ func markEarlier(pg *v1alpha1.PodGroup, c grouping.Choice) bool {
 	return true
 }
 
-// markSources writes on a group where its class and its queue are from, if not from its pods.
+// markSources records in annotations whether the class and the queue of a group come from the
+// object or from the namespace. Values from the pods get no annotation.
 func markSources(pg *v1alpha1.PodGroup, c grouping.Choice) {
 	class, queue := ptr.Deref(pg.Spec.PriorityClassName, ""), ptr.Deref(pg.Spec.QueueName, "")
 	switch {

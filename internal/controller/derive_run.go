@@ -8,7 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// newDeriveController makes the controller of groups that are derived.
+// newDeriveController returns the controller of derived groups.
 func newDeriveController(in Inputs) (controller.Controller, error) {
 	sources := append(in.memberSources(handler.EnqueueRequestsFromMapFunc(in.groupOfPod)),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),

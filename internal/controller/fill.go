@@ -14,8 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Filler knows what users leave to Reprieve in PodGroups and in templates of Workloads. It writes nothing: what it fills in are
-// values. It is safe for concurrent use.
+// Filler computes the fields that users leave empty in PodGroups and in templates of Workloads. It
+// changes only the values that it is given and writes nothing to the API. It is safe for concurrent
+// use.
 type Filler struct {
 	reader     client.Reader
 	priorities priorities
@@ -26,13 +27,14 @@ func NewFiller(reader client.Reader, classes schedulinglisters.PriorityClassList
 	return &Filler{reader: reader, priorities: priorities{classes}}
 }
 
-// FillTemplate fills in the priority of a Workload's template. It reports false while the class does not exist.
+// FillTemplate fills in the priority of a Workload's template. It returns false if the class does
+// not exist.
 func (f *Filler) FillTemplate(t *v1alpha1.PodGroupTemplate) (bool, error) {
 	return f.priorities.fill(&t.PodGroupPolicy)
 }
 
-// PriorityOf is what a PriorityClass comes to for a pod or group that names it, or for one that names none; false for a class that
-// does not exist.
+// PriorityOf returns the priority and policy for a pod or group that names a PriorityClass, or that
+// names none. found is false if the class does not exist.
 func (f *Filler) PriorityOf(class string) (priority int32, policy corev1.PreemptionPolicy, found bool, err error) {
 	r, err := f.priorities.of(class)
 	if err != nil || r == nil {
@@ -41,7 +43,8 @@ func (f *Filler) PriorityOf(class string) (priority int32, policy corev1.Preempt
 	return r.priority, r.policy, true, nil
 }
 
-// Fill fills in what there is, in memory, and says what is lacking.
+// Fill fills in fields in memory. The verdict explains why fields are still empty; it is zero if
+// all are filled in.
 func (f *Filler) Fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict, error) {
 	policy := &pg.Spec.PodGroupPolicy
 	if ref := pg.Spec.PodGroupTemplateRef; ref != nil && (policy.SchedulingPolicy == nil || policy.Priority == nil) {
@@ -63,7 +66,7 @@ func (f *Filler) Fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict,
 	return noSuchClass(pg), nil
 }
 
-// template finds the template that a group was made from, or says what is missing.
+// template finds the template of a group, or returns a verdict on the missing object.
 func (f *Filler) template(ctx context.Context, pg *v1alpha1.PodGroup, ref *v1alpha1.PodGroupTemplateReference) (*v1alpha1.PodGroupTemplate, gang.Verdict, error) {
 	missing := gang.Verdict{Reason: v1alpha1.ReasonTemplateNotFound}
 	var w v1alpha1.Workload
@@ -86,7 +89,7 @@ func (f *Filler) template(ctx context.Context, pg *v1alpha1.PodGroup, ref *v1alp
 	return nil, missing, nil
 }
 
-// waitForTemplate says what a group waits for whose template has not been filled in.
+// waitForTemplate returns a verdict for a group whose template is not filled in yet.
 func (f *Filler) waitForTemplate(pg *v1alpha1.PodGroup) (gang.Verdict, error) {
 	found, err := f.priorities.of(ptr.Deref(pg.Spec.PriorityClassName, ""))
 	switch {

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// firstFinishDelay is how long a preemption that cannot be finished is put off at first.
+	// firstFinishDelay is the first delay after a preemption could not be completed.
 	firstFinishDelay = 50 * time.Millisecond
-	// finishWorkers is how many groups are finished at a time: after a crash there may be many.
+	// finishWorkers is the number of groups that are processed at a time. After a crash there may
+	// be many.
 	finishWorkers = 8
 )
 
-// newFinishController makes the controller that finishes preemptions which have begun.
+// newFinishController returns the controller that completes interrupted preemptions of groups.
 func newFinishController(in Inputs) (controller.Controller, error) {
 	options := optionsFor(in.Finisher, firstFinishDelay)
 	options.MaxConcurrentReconciles = finishWorkers
@@ -39,7 +40,7 @@ func newFinishController(in Inputs) (controller.Controller, error) {
 	return c, nil
 }
 
-// groupOfPod asks for the group of a pod to be looked at.
+// groupOfPod returns a request for the group of a pod.
 func (in *Inputs) groupOfPod(_ context.Context, obj client.Object) []reconcile.Request {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if key, ok := in.membership().GroupOf(pod); ok {

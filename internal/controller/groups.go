@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Groups finds PodGroups as an informer shows them.
+// Groups holds the PodGroups of one API, as its informer shows them.
 type Groups struct {
 	gang.Store
 	told toolscache.InformerSynced
@@ -25,19 +25,22 @@ type Groups struct {
 
 var _ gang.Source = (*Groups)(nil)
 
-// NewGroups hooks into c, which must not have been started yet. The function changed is called, from the
-// informer's goroutine, with the name of every PodGroup of reprieve.dev that comes, changes or goes.
+// NewGroups adds a handler to c, which must not be running yet. It calls changed with the name of
+// every PodGroup of reprieve.dev that is created or deleted, or whose change affects scheduling.
+// The calls are made in the informer's goroutine.
 func NewGroups(ctx context.Context, c cache.Cache, changed func(types.NamespacedName)) (*Groups, error) {
 	return newGroups(ctx, c, &v1alpha1.PodGroup{}, gang.FromPodGroup, changed)
 }
 
-// NewNativeGroups is NewGroups for the PodGroups of scheduling.k8s.io, of the kind that the cluster serves.
+// NewNativeGroups is NewGroups for the PodGroups of scheduling.k8s.io, of the kind that the cluster
+// serves.
 func NewNativeGroups(ctx context.Context, c cache.Cache, kind schema.GroupVersionKind, changed func(types.NamespacedName)) (*Groups, error) {
 	read := func(u *unstructured.Unstructured) *gang.Group { return gang.FromPodGroup(native.FromObject(u)) }
 	return newGroups(ctx, c, native.NewObject(kind), read, changed)
 }
 
-// newGroups follows the PodGroups of one API, of the kind of example, which read makes groups of.
+// newGroups watches the PodGroups of one API. example has their kind, and read converts them to
+// groups.
 func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, read func(T) *gang.Group, changed func(types.NamespacedName)) (*Groups, error) {
 	informer, err := c.GetInformer(ctx, example, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -58,8 +61,9 @@ func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, r
 	return groups, nil
 }
 
-// handler keeps the store level with the informer, and tells of what bears on scheduling. Status changes with
-// every member; most of it does not.
+// handler keeps the store equal to the informer's state, and reports the changes that affect
+// scheduling. The status changes with every member, and most of these changes do not affect
+// scheduling.
 func (g *Groups) handler(read func(any) (*gang.Group, bool), changed func(types.NamespacedName)) toolscache.ResourceEventHandler {
 	set := func(obj any) {
 		after, ok := read(obj)
@@ -87,8 +91,8 @@ func (g *Groups) handler(read func(any) (*gang.Group, bool), changed func(types.
 	}
 }
 
-// WaitForSync returns once changed has been told of every PodGroup that there was at the start. It reports
-// false when ctx is done before.
+// WaitForSync waits until changed has been called for every PodGroup that existed at the start. It
+// returns false if ctx is done first.
 func (g *Groups) WaitForSync(ctx context.Context) bool {
 	return toolscache.WaitForCacheSync(ctx.Done(), g.told)
 }

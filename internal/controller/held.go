@@ -29,17 +29,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// heldTime is how long a pod waits for what it belongs to before it hears of that: mostly it is a moment.
+// heldTime is how long a pod is blocked before that is reported. Usually, the cause ends within a
+// moment.
 const heldTime = 5 * time.Second
 
-// Holds says of pods why they are held back by themselves, whatever their group is.
+// Holds reports why single pods are blocked, regardless of the state of their group.
 type Holds interface {
 	gang.Bounds
-	// Hold says why it is not known yet to which group a pod belongs.
+	// Hold reports why the group of a pod is not known yet.
 	Hold(pod *corev1.Pod) gang.Verdict
 }
 
-// noneDerived are the Holds where no groups are derived.
+// noneDerived is the Holds if no groups are derived.
 type noneDerived struct{ gang.Named }
 
 // IsBounded is part of gang.Bounds.
@@ -48,8 +49,8 @@ func (noneDerived) IsBounded(types.NamespacedName) bool { return false }
 // Hold is part of Holds.
 func (noneDerived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
 
-// newHeldController makes the controller of pods that are held back. A hold begins and ends with what pods belong to, which may change
-// while the pods do not.
+// newHeldController returns the controller of blocked pods. A block begins and ends with changes of
+// the pod's owner or group, which may happen without a change of the pod.
 func newHeldController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	var holds Holds = noneDerived{}
@@ -67,7 +68,9 @@ func newHeldController(in Inputs) (controller.Controller, error) {
 	return newResolveController("pod-held", held, sources...)
 }
 
-// outranked has members looked at that a PodGroup, which has come or changed, stands above. The scheduler may hear of it a moment later.
+// outranked returns a handler for PodGroups that are created or change. It requests the pending
+// members that their PodGroup outranks. The requests are delayed because the scheduler may receive
+// the change later.
 func (in *Inputs) outranked() handler.TypedEventHandler[*v1alpha1.PodGroup, reconcile.Request] {
 	look := func(pg *v1alpha1.PodGroup, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		g := gang.FromPodGroup(pg)
@@ -87,8 +90,9 @@ func (in *Inputs) outranked() handler.TypedEventHandler[*v1alpha1.PodGroup, reco
 	}
 }
 
-// Held tells pods that have waited for a while why it is not known to which group they belong: each by its condition PodScheduled, and the
-// pods of one owner by one event.
+// Held reports why pods are blocked before they have a usable group, once they have been blocked
+// for heldTime. Each pod shows the reason in its condition PodScheduled. The pods of one owner
+// share one event.
 type Held struct {
 	pods     corelisters.PodLister
 	holds    Holds
@@ -98,7 +102,8 @@ type Held struct {
 	clock    clock.PassiveClock
 	since    map[types.NamespacedName]time.Time
 	told     sets.Set[string]
-	// figure is told how many pods have been told a reason, when that changes. It counts those in reasons.
+	// figure receives the number of pods that show a reason, when the number changes. reasons holds
+	// the reason of each pod, and counts the number for each reason.
 	figure  func(reason string, pods int)
 	reasons map[types.NamespacedName]string
 	counts  map[string]int
@@ -106,8 +111,8 @@ type Held struct {
 
 var _ reconcile.Reconciler = (*Held)(nil)
 
-// NewHeld returns a Held, which writes the conditions of pods with the function say, and tells figure how many there are. It must be run
-// with one worker: it keeps what it has told.
+// NewHeld returns a Held. It writes the conditions of pods with say, and passes the number of
+// blocked pods to figure. Run it with one worker, because it remembers its reports without a lock.
 func NewHeld(pods corelisters.PodLister, holds Holds, groups gang.Source, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Held {
 	return &Held{
 		pods: pods, holds: holds, groups: groups, recorder: recorder, say: say, figure: figure, clock: clk,
@@ -116,7 +121,7 @@ func NewHeld(pods corelisters.PodLister, holds Holds, groups gang.Source, record
 	}
 }
 
-// count takes note of why a pod is held back; "" for one that is not, or has gone.
+// count records why a pod is blocked; "" if it is not blocked or does not exist.
 func (r *Held) count(pod types.NamespacedName, reason string) {
 	before := r.reasons[pod]
 	if before == reason {
@@ -134,7 +139,8 @@ func (r *Held) count(pod types.NamespacedName, reason string) {
 	}
 }
 
-// concerned asks for a pod that is held back, or says that it is: it may have been while another process led, which did not take that back.
+// concerned returns a request for a pod that is blocked, or whose condition says so. Another
+// process may have written the condition and not have removed it.
 func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Request {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
@@ -146,8 +152,8 @@ func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Reque
 	return []reconcile.Request{requestFor(pod)}
 }
 
-// reasonsOf are those that a pod which is not held back must not go on saying. That its PodGroup is not made is for Derive to take back,
-// but where the pod is in no group any more.
+// reasonsOf returns the reasons that the condition of an unblocked pod must not show. Derive
+// removes the reason PodGroupNotMade, unless the pod is no longer in a group.
 func (r *Held) reasonsOf(pod *corev1.Pod) []string {
 	out := []string{grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods}
 	if _, ok := r.holds.GroupOf(pod); !ok {
@@ -156,7 +162,7 @@ func (r *Held) reasonsOf(pod *corev1.Pod) []string {
 	return out
 }
 
-// verdict is why a pod is held back; zero for one that is not.
+// verdict returns why a pod is blocked; zero if it is not blocked.
 func (r *Held) verdict(pod *corev1.Pod) gang.Verdict {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return gang.Verdict{}
@@ -167,7 +173,7 @@ func (r *Held) verdict(pod *corev1.Pod) gang.Verdict {
 	return gang.Outranked(r.holds, r.groups, pod)
 }
 
-// Reconcile looks at one pod.
+// Reconcile checks one pod.
 func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod, err := r.pods.Pods(req.Namespace).Get(req.Name)
 	switch {
@@ -205,11 +211,11 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		r.told.Insert(about)
 		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Grouping", "the pod waits: %s", v.Message)
 	}
-	// What it waits for may become another thing.
+	// The reason may change while the pod is blocked.
 	return reconcile.Result{RequeueAfter: heldTime}, nil
 }
 
-// sayHeld has a pod say why it is held back.
+// sayHeld writes into a pod's condition why the pod is blocked.
 func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang.Verdict) {
 	_, before := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	if before != nil && before.Reason == v.Reason && before.Message == v.Message {
@@ -221,14 +227,15 @@ func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang
 	})
 }
 
-// takeBackHeld has a pod that is not held back for some reasons any more, and waits all the same, not say so.
+// takeBackHeld replaces the condition of a pod without a node if it shows one of the reasons. The
+// pod is no longer blocked for them.
 func takeBackHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
 	if says(pod, reasons...) {
 		sayHeld(say, pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
 	}
 }
 
-// says reports whether a pod waits and gives one of some reasons for that.
+// says reports whether a pod has no node and its condition shows one of the reasons.
 func says(pod *corev1.Pod, reasons ...string) bool {
 	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	return pod.Spec.NodeName == "" && c != nil && slices.Contains(reasons, c.Reason)

@@ -25,30 +25,34 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// mostMislabeled bounds what is remembered of pods that have been told; past it, remembering starts over.
+// mostMislabeled limits the number of reported owners in memory. At the limit, the memory is
+// cleared.
 const mostMislabeled = 10000
 
-// Labels tells of pods with labels or annotations of reprieve.dev that nothing reads, such as reprieve.dev/podgroup: once for the pods of one
-// owner. They are scheduled as if they had no such label.
+// Labels reports pods with labels or annotations of reprieve.dev that no code reads, such as
+// reprieve.dev/podgroup. It reports the pods of one owner once. The pods are scheduled as if they
+// had no such key.
 type Labels struct {
 	pods       corelisters.PodLister
 	profiles   sets.Set[string]
 	queueLabel func(*corev1.Pod) string
 	recorder   events.EventRecorder
-	// begun is when looking began: pods that had a node by then have been told, if there was anyone to tell them.
+	// begun is when this process began to look. Pods that were created before and have a node are
+	// skipped, because an earlier process reported them, if one ran.
 	begun time.Time
 	told  sets.Set[types.UID]
 }
 
 var _ reconcile.Reconciler = (*Labels)(nil)
 
-// NewLabels returns a Labels for the pods of some profiles, in which queueLabel is the label that names a pod's queue. It must be
-// run with one worker: it keeps what it has told.
+// NewLabels returns a Labels for the pods of some profiles. The function queueLabel returns the
+// label that names a pod's queue. Run it with one worker, because it remembers its reports without
+// a lock.
 func NewLabels(pods corelisters.PodLister, profiles sets.Set[string], queueLabel func(*corev1.Pod) string, recorder events.EventRecorder, begun time.Time) *Labels {
 	return &Labels{pods: pods, profiles: profiles, queueLabel: queueLabel, recorder: recorder, begun: begun, told: sets.New[types.UID]()}
 }
 
-// Reconcile looks at one pod.
+// Reconcile checks one pod.
 func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod, err := r.pods.Pods(req.Namespace).Get(req.Name)
 	if apierrors.IsNotFound(err) {
@@ -86,8 +90,8 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 	return reconcile.Result{}, nil
 }
 
-// KnownKeys returns the labels, or the annotations, of reprieve.dev that are read, on whichever kind of object. QueueLabel is the label
-// by which pods name their queue.
+// KnownKeys returns the labels or annotations of reprieve.dev that are read, on any kind of object.
+// queueLabel is the label that names a pod's queue.
 func KnownKeys(annotations bool, queueLabel string) []string {
 	if !annotations {
 		return []string{v1alpha1.LabelLedBy, v1alpha1.LabelPodGroup, queueLabel}
@@ -103,7 +107,7 @@ func ownKeys() []string {
 	return []string{annotationMadeFrom, gang.AnnotationUnsupported, native.AnnotationWorkloadRef}
 }
 
-// UnreadKeys returns the labels, or the annotations, under reprieve.dev that nothing reads, sorted.
+// UnreadKeys returns the labels or annotations of reprieve.dev that no code reads, sorted.
 func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []string {
 	known := KnownKeys(annotations, queueLabel)
 	if annotations {
@@ -122,7 +126,8 @@ func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []str
 func newLabelController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	labeled := func(_ context.Context, obj client.Object) []reconcile.Request {
-		// Few pods have others than those that are read. Of those that a profile has renamed, Reconcile decides.
+		// The filter knows no queue label, because a profile may rename it. Reconcile decides about
+		// queue labels.
 		if pod, ok := obj.(*corev1.Pod); ok && len(UnreadKeys(pod.Labels, false, v1alpha1.LabelPodGroup))+len(UnreadKeys(pod.Annotations, true, "")) > 0 {
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(pod)}}
 		}

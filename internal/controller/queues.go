@@ -10,14 +10,16 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// QueueFollower is told of Queues, from the informer's goroutine. It must not change them.
+// QueueFollower receives changes of Queues, in the informer's goroutine. It must not change the
+// Queues.
 type QueueFollower interface {
 	QueueSet(q *v1alpha1.Queue)
 	QueueDeleted(name string)
 }
 
-// FollowQueues hooks into c, which must not have been started yet, and tells a follower of every Queue that comes,
-// changes its spec, or goes. The result reports whether it has been told of all that there were at the start.
+// FollowQueues adds a handler to c, which must not be running yet. The handler reports every Queue
+// that is created, changes its spec, or is deleted to f. The result reports whether f has received
+// all Queues that existed at the start.
 func FollowQueues(ctx context.Context, c cache.Cache, f QueueFollower) (toolscache.InformerSynced, error) {
 	informer, err := c.GetInformer(ctx, &v1alpha1.Queue{}, cache.BlockUntilSynced(false))
 	if err != nil {

@@ -31,69 +31,77 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// Inputs are what the controllers work with.
+// Inputs holds the dependencies of the controllers.
 type Inputs struct {
 	// Client reads the types of reprieve.dev from Cache and writes to the API server.
 	Client client.Client
-	// QueueClient does the same for the status of Queues, of which hundreds may change within a second.
+	// QueueClient does the same for the status of Queues. Hundreds of Queues may change within a
+	// second.
 	QueueClient client.Client
-	// Native is the kind of the PodGroups of scheduling.k8s.io; nil where they are left alone. Their status is
-	// kept for those whose members name one of Profiles.
+	// Native is the kind of the PodGroups of scheduling.k8s.io; nil if Reprieve ignores them. The
+	// controllers write the status of the PodGroups whose members name one of Profiles.
 	Native   *schema.GroupVersionKind
 	Profiles sets.Set[string]
-	// Workloads is the kind of the Workloads of scheduling.k8s.io for whose groups PodGroups are made; nil for none.
+	// Workloads is the kind of the Workloads of scheduling.k8s.io that need PodGroups for their
+	// groups; nil for none.
 	Workloads *schema.GroupVersionKind
 	// Source finds groups, of both APIs.
 	Source gang.Source
-	// Derived knows the groups that are made for pods which name none, and DerivedChanged is told of those that change; nil
-	// where none are. HoldChanged is told of pods that are held back for want of what they belong to, or not any more.
+	// Derived lists the groups that are created for pods without a PodGroup. DerivedChanged
+	// requests derived groups that change. Both are nil if no groups are derived. HoldChanged
+	// requests pods that become blocked, or stop being blocked, by a missing owner or group.
 	Derived        Derived
 	DerivedChanged *Trigger
 	HoldChanged    *Trigger
-	// HeldPods is told how many pods are held back for a reason, of those that have been told why. Any goroutine may call it.
+	// HeldPods receives the number of pods that are blocked for a reason and that show the reason.
+	// Any goroutine may call it.
 	HeldPods func(reason string, pods int)
 	// SayOfPod writes a condition of a pod. It does not block.
 	SayOfPod func(*corev1.Pod, corev1.PodCondition)
 	// Cache holds PodGroups and Workloads. It must be running.
 	Cache cache.Cache
-	// Informers are the scheduler's; Pods and PriorityClasses are read from there.
+	// Informers are the scheduler's informers, for Pods and PriorityClasses.
 	Informers informers.SharedInformerFactory
-	// Finished is the informer of members that have finished, which that of Pods leaves out; nil where it leaves out none.
+	// Finished is the informer of finished members, if the informer of Pods leaves them out;
+	// otherwise nil.
 	Finished toolscache.SharedIndexInformer
-	// Members knows the Pods of a group.
+	// Members lists the Pods of a group.
 	Members WaitingMembers
-	// Registry says what the scheduler thinks of a gang; Changed is told when that changes.
+	// Registry holds the scheduler's verdict on a gang. Changed requests groups whose verdict
+	// changes.
 	Registry *gang.Registry
-	// Runs says since when groups are whole.
+	// Runs holds the start times of groups.
 	Runs    *gang.Runs
 	Changed *Trigger
-	// Finisher finishes preemptions of groups that have begun, and ends them when they are over; nil for none.
-	// Evicted is told of every group that an eviction has done with.
+	// Finisher completes interrupted preemptions of groups, and ends preemptions whose pods are
+	// gone; nil for none. Evicted requests every group after its eviction.
 	Finisher reconcile.Reconciler
 	Evicted  *Trigger
-	// MalformedTolerations is told how many PriorityClasses have a toleration that cannot be read, or are missing.
+	// MalformedTolerations receives the number of PriorityClasses that have an unreadable
+	// toleration or are missing.
 	MalformedTolerations func(int)
 	// Recorder writes events.
 	Recorder events.EventRecorder
-	// RecorderOf writes those about pods, in the name of the profile that the pods are for; nil for Recorder.
+	// RecorderOf returns the recorder for pods of a profile, which writes events in the name of
+	// that profile; nil if Recorder writes all events.
 	RecorderOf func(profile string) events.EventRecorder
 	Clock      clock.WithTicker
-	// Board has the books of the queues, Queues says what follows for a group, and OrphanedPods is told how many
-	// pods on a node name a queue that cannot have them.
+	// Board is the quota ledger. Queues returns the effects of queues on a group. OrphanedPods
+	// receives the number of pods on nodes that name a queue that they cannot count for.
 	Board        *queue.Board
 	Queues       Queues
 	OrphanedPods func(int)
-	// QueueFigures is told how all Queues stand, by name, when that has changed; nil for none.
+	// QueueFigures receives the status of all Queues, by name, when a status changes; nil for none.
 	QueueFigures func(map[string]v1alpha1.QueueStatus)
-	// QuotaMissing is told what all Queues lack of their quotas, by name, at the same times; nil
-	// for none.
+	// QuotaMissing receives the missing quotas of all Queues, by name, at the same times; nil for
+	// none.
 	QuotaMissing func(map[string]corev1.ResourceList)
-	// OldestGang is told since when the oldest gang has waited for nodes, zero for none, when that
-	// has changed; nil for none.
+	// OldestGang receives the time when the oldest gang began to wait for nodes, when that time
+	// changes. The time is zero for none. The function is nil for none.
 	OldestGang func(since time.Time)
 }
 
-// Run runs all controllers until ctx is done, or one of them fails.
+// Run runs all controllers until ctx is done or one of them fails.
 func Run(ctx context.Context, in Inputs) error {
 	status, err := newStatusController(in)
 	if err != nil {
@@ -140,7 +148,7 @@ func Run(ctx context.Context, in Inputs) error {
 		}
 		others = append(others, finish)
 	}
-	// No profile may have asked for what the controllers read.
+	// Start the informers that the controllers use, in case no profile has requested them.
 	in.Informers.Start(ctx.Done())
 	in.Informers.WaitForCacheSync(ctx.Done())
 	g, ctx := errgroup.WithContext(ctx)
@@ -155,13 +163,14 @@ func Run(ctx context.Context, in Inputs) error {
 	return nil
 }
 
-// optionsFor are those of every controller. What has failed is tried again after the first delay, and then later and later, but never
-// later than longestDelay: nothing else may tell that the cause has been mended.
+// optionsFor returns the options of every controller. A request that fails is retried after the
+// first delay, and then with increasing delays up to longestDelay. The limit is necessary because
+// no event may report that the cause is fixed.
 func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options {
 	return controller.Options{
 		Reconciler:  r,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longestDelay),
-		// One process holds one leader; tests run several.
+		// A process has one leader, but tests run several leaders.
 		SkipNameValidation: ptr.To(true),
 	}
 }
@@ -187,11 +196,11 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	return c, nil
 }
 
-// gatherDelay is for how long changes of pods are gathered before a group is looked at.
+// gatherDelay is how long changes of pods are collected before their group is reconciled.
 const gatherDelay = 50 * time.Millisecond
 
-// gathered asks for what objects map to a moment after they change: members change by the hundred, and each look at their group
-// counts them all.
+// gathered returns a handler that delays the requests for a changed object by gatherDelay. Members
+// change by the hundred, and each reconciliation of their group counts all of them.
 func gathered(requests handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	ask := func(ctx context.Context, q queue, objects ...client.Object) {
@@ -208,7 +217,7 @@ func gathered(requests handler.MapFunc) handler.EventHandler {
 	}
 }
 
-// membership says which group a pod belongs to.
+// membership returns the mapping from pods to groups.
 func (in *Inputs) membership() gang.Membership {
 	if in.Derived == nil {
 		return gang.Named{}
@@ -216,7 +225,7 @@ func (in *Inputs) membership() gang.Membership {
 	return in.Derived
 }
 
-// Groups reads from the cache, and writes, PodGroups of both APIs.
+// Groups returns a client that reads PodGroups of both APIs from the cache, and writes them.
 func (in *Inputs) Groups() client.Client {
 	if in.Native == nil {
 		return in.Client
@@ -224,7 +233,7 @@ func (in *Inputs) Groups() client.Client {
 	return native.NewClient(in.Client, *in.Native)
 }
 
-// memberSources tell of the pods that count as members: those that have finished do too.
+// memberSources returns sources for the pods that count as members, including finished ones.
 func (in *Inputs) memberSources(tell handler.EventHandler) []source.Source {
 	out := []source.Source{&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: tell}}
 	if in.Finished != nil {
@@ -233,7 +242,7 @@ func (in *Inputs) memberSources(tell handler.EventHandler) []source.Source {
 	return out
 }
 
-// groupSources tell of the PodGroups of both APIs.
+// groupSources returns sources for the PodGroups of both APIs.
 func (in *Inputs) groupSources() []source.Source {
 	out := []source.Source{
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Trigger is a source of reconcile requests, for one controller or several, that come from the scheduler rather than from the API. The
-// zero value is ready to use; requests made before a controller starts are dropped for it, since a controller looks at every object when
-// it starts.
+// Trigger is a source of reconcile requests from the scheduler, for one or more controllers. The
+// zero value is ready to use. Requests from before a controller's start are dropped for it, because
+// it reconciles every object when it starts.
 type Trigger struct {
 	mu     sync.RWMutex
 	queues []workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -20,7 +20,7 @@ type Trigger struct {
 
 var _ source.Source = (*Trigger)(nil)
 
-// Start is called by each controller.
+// Start registers the queue of a controller.
 func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -28,7 +28,7 @@ func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInte
 	return nil
 }
 
-// Request asks for an object to be reconciled. It may be called from any goroutine and does not block.
+// Request adds a request to reconcile an object. Any goroutine may call it. It does not block.
 func (t *Trigger) Request(key types.NamespacedName) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

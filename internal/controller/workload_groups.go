@@ -26,20 +26,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// WorkloadGroups writes the PodGroups of groups that pods name in spec.workloadRef, in a Workload of scheduling.k8s.io: when there
-// are pods for one, with what the Workload says of it. Neither can be changed, so a PodGroup is made anew for other pods than it was made
-// for. It goes with its Workload, which the garbage collector sees to.
+// WorkloadGroups writes the PodGroups of groups that pods name in spec.workloadRef, in a Workload
+// of scheduling.k8s.io. It creates a PodGroup once there are pods for it, from the settings in the
+// Workload. The settings of both objects are immutable. So a PodGroup is replaced if its pods
+// differ from the pods that it was created for. The garbage collector deletes it together with its
+// Workload.
 type WorkloadGroups struct {
 	writer
 	kind schema.GroupVersionKind
-	// told is what has been said of each group last.
+	// told holds the last report about each group.
 	told map[types.NamespacedName]string
 }
 
 var _ reconcile.Reconciler = (*WorkloadGroups)(nil)
 
-// NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. The function queueNamedBy is the queue that a pod names
-// by itself; the registry knows which groups are being placed. It must be run with one worker: it keeps what it has told.
+// NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. The function
+// queueNamedBy returns the queue that a pod names by itself. The registry lists the groups that are
+// being placed. Run it with one worker, because it remembers its reports without a lock.
 func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string,
 	classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder,
 ) *WorkloadGroups {
@@ -52,7 +55,8 @@ func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Me
 	}
 }
 
-// newWorkloadController runs WorkloadGroups for whatever may change what it would write.
+// newWorkloadController returns the controller that runs WorkloadGroups after every change that may
+// affect its results.
 func newWorkloadController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	groupsOfWorkload := func(_ context.Context, workload *unstructured.Unstructured) []reconcile.Request {
@@ -77,7 +81,7 @@ func newWorkloadController(in Inputs) (controller.Controller, error) {
 		sources...)
 }
 
-// Reconcile looks at one group.
+// Reconcile creates the PodGroup of one group, or replaces it.
 func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
 	var pg v1alpha1.PodGroup
@@ -116,7 +120,8 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 	return r.create(ctx, key, workload, found.SchedulingPolicy, members)
 }
 
-// level makes a group anew whose pods are others than those that it was made for. One that users have written is left as it is.
+// level replaces a group whose pods differ from the pods that it was created for. It ignores groups
+// that users have written.
 func (r *WorkloadGroups) level(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	known := gang.FromPodGroup(pg)
 	if !known.Bounded {
@@ -146,7 +151,7 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 			APIVersion: workload.GetAPIVersion(), Kind: workload.GetKind(), Name: workload.GetName(), UID: workload.GetUID(),
 		}},
 	}}
-	// What a Workload does not say, its pods do: priority and queue.
+	// A Workload has no priority and no queue, so they come from the pods.
 	made, _, err := policy(grouping.Group{}, &members, r.queue, r.classes)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("make PodGroup %s: %w", key, err)
@@ -166,7 +171,7 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 	return reconcile.Result{}, nil
 }
 
-// tell says why the pods of a group wait, once, if any do.
+// tell reports once why the pods of a group wait, if any do.
 func (r *WorkloadGroups) tell(key types.NamespacedName, members gang.Members, why string) {
 	wait := slices.Concat(members.Pending, members.Gated)
 	if len(wait) == 0 || r.told[key] == why {

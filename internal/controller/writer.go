@@ -19,23 +19,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// classDelay is when a class is looked for again that does not exist, and when a group is to be made anew that cannot be yet.
+// classDelay is when the controller retries if a PriorityClass does not exist, or if a group cannot
+// be replaced yet.
 const classDelay = 5 * time.Second
 
-// writer is what writes PodGroups for pods that have none, and makes them anew as long as that costs the pods nothing.
+// writer writes PodGroups for pods without a PodGroup. It replaces a PodGroup with outdated
+// settings as long as no pod loses anything by that.
 type writer struct {
 	client  client.Client
 	members Members
-	// queue is the queue that a pod names by itself.
+	// queue returns the queue that a pod names by itself.
 	queue    func(*corev1.Pod) string
 	classes  schedulinglisters.PriorityClassLister
 	registry *gang.Registry
 	recorder events.EventRecorder
-	// made are the settings with which groups were written last.
+	// made holds the settings of the last PodGroup that was written for each group.
 	made map[types.NamespacedName]string
 }
 
-// remove takes a group away whose run is over, or that is to be made anew.
+// remove deletes a PodGroup whose run is over or that must be replaced.
 func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	err := w.client.Delete(ctx, pg, client.Preconditions{UID: &pg.UID, ResourceVersion: &pg.ResourceVersion})
 	if err := client.IgnoreNotFound(err); err != nil {
@@ -44,11 +46,13 @@ func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// isDue reports whether a group is to be removed, so that it is made anew with the settings of now; or when to ask again.
+// isDue reports whether to delete a group now, so that it is created again with the current
+// settings. Otherwise, later is when to check again; 0 for never.
 func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members,
 ) (due bool, later time.Duration) {
 	key := client.ObjectKeyFromObject(pg)
-	// What the API server makes something else of is not made over and over.
+	// The API server may change the settings. In that case the group is not replaced again and
+	// again.
 	switch anew := outdated(pg, now, g, members) && w.made[key] != settingsOf(now); {
 	case anew && w.isBeingPlaced(key, members):
 		return false, classDelay
@@ -60,9 +64,10 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 	}
 }
 
-// outdated reports whether a group is to be made anew, because what it was made with cannot be changed. That is so while none of its
-// members has had a node: where it stands above one that has come since; and where its object, or all the pods that it needs, say
-// other than it does.
+// outdated reports whether a group must be replaced because its settings are outdated and cannot be
+// changed. A group is never outdated once a member has a node or has succeeded. It is outdated if
+// it is bounded and outranks one of its members. It is also outdated if all needed members exist
+// and its settings differ from now.
 func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members) bool {
 	if g.Ended || g.Suspended || g.Surplus || members.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
 		return false
@@ -74,8 +79,9 @@ func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gr
 	return members.Available() >= g.Needs(members.Available()) && differences(&pg.Spec.PodGroupPolicy, now) != ""
 }
 
-// isBeingPlaced reports whether room is being made for a group, or kept for it, or its members are on their way there. Were it made
-// anew then, victims would have gone for nothing.
+// isBeingPlaced reports whether victims are evicted for the group, room is reserved for it, or its
+// members are about to be bound. If the group were replaced then, its victims would be evicted in
+// vain.
 func (w *writer) isBeingPlaced(key types.NamespacedName, members *gang.Members) bool {
 	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
 	return w.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting || w.registry.Planned(key) > 0 || len(w.registry.Reserved(key)) > 0 ||
