@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// bench is a status reconciler with members, a clock and a client that the test holds in its hands.
+// bench is a status reconciler whose members, clock and client are controlled by the test.
 type bench struct {
 	t        *testing.T
 	client   client.Client
@@ -31,11 +31,12 @@ type bench struct {
 	pods     []*corev1.Pod
 	known    gang.Store
 	status   *Status
-	// minRuntime and orphaned are what the queues have to say, and before what they were told.
+	// minRuntime and orphaned are the results of Queues. before is the argument that Orphaned
+	// received.
 	minRuntime time.Duration
 	orphaned   gang.Verdict
 	before     bool
-	// keptOut is what keeps all members out.
+	// keptOut is the result of KeptOut.
 	keptOut string
 }
 
@@ -53,7 +54,7 @@ func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
 	return b.orphaned
 }
 
-// Members is the controllers' view of pods.
+// Members is part of WaitingMembers.
 func (b *bench) Members(types.NamespacedName) gang.Members { return gang.MembersOf(b.pods) }
 
 func (b *bench) KeptOut(*gang.Members) string { return b.keptOut }
@@ -96,7 +97,7 @@ func (b *bench) reconcile() time.Duration {
 	return result.RequeueAfter
 }
 
-// step moves the clock.
+// step advances the clock.
 func (b *bench) step(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
 
 func (b *bench) group() *v1alpha1.PodGroup {
@@ -108,7 +109,7 @@ func (b *bench) group() *v1alpha1.PodGroup {
 	return &pg
 }
 
-// told are the events since the last call.
+// told returns the events since the last call.
 func (b *bench) told() []string {
 	var out []string
 	for {

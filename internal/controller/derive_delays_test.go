@@ -21,8 +21,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// TestDeriveRefusedInOtherWords: pods that say something else have their group tried again, so a text that is another one at each try is
-// not passed on each time.
+// TestDeriveRefusedInOtherWords checks that a reason with a new text at each attempt is not
+// reported each time. A changed condition of a pod triggers another attempt for its group.
 func TestDeriveRefusedInOtherWords(t *testing.T) {
 	t.Parallel()
 	same := func(int) string { return "the queue is not yours" }
@@ -30,7 +30,7 @@ func TestDeriveRefusedInOtherWords(t *testing.T) {
 	tests := map[string]struct {
 		text func(try int) string
 		step time.Duration
-		// wantTold are the tries of six that are told.
+		// wantTold are the attempts, of six, that are reported.
 		wantTold []int
 	}{
 		"the same each time":              {text: same, wantTold: []int{1}},
@@ -55,7 +55,7 @@ func TestDeriveRefusedInOtherWords(t *testing.T) {
 					t.Errorf("try %d: pod %s says %q", try, pod.Name, c.Message)
 				}
 				told[pod.Name] = append(told[pod.Name], try)
-				// As the API server has it next.
+				// The API server stores the condition.
 				pod.Status.Conditions = []corev1.PodCondition{c}
 			})
 			clk := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
@@ -82,8 +82,8 @@ func TestDeriveRefusedInOtherWords(t *testing.T) {
 	}
 }
 
-// TestDeriveDenied: a count that the API server does not take is tried again soon, and then later and later, until it is taken, nothing is
-// to be changed any more, or the group goes.
+// TestDeriveDenied checks the retries of a minCount that the API server rejects. The delays grow
+// until the change is accepted, no change is needed, or the group is deleted.
 func TestDeriveDenied(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(ctx context.Context, d *derivedGroup, denied *bool, c client.Client) error{
@@ -113,7 +113,7 @@ func TestDeriveDenied(t *testing.T) {
 				},
 			})
 			d := &derivedGroup{group: grouping.Group{MinCount: 6, Owner: theJob}}
-			// A member has a node, and the group does not say so yet.
+			// A member has a node, and the status of the group does not show it yet.
 			r := newDerive(t, c, d, listed{Assigned: named("p", 1, assigned)}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
 			again := func() time.Duration {
 				t.Helper()
@@ -141,7 +141,8 @@ func TestDeriveDenied(t *testing.T) {
 	}
 }
 
-// TestControllersTryAgain: what has failed for long is tried again soon all the same, since nothing tells that it has been mended.
+// TestControllersTryAgain checks that the delay after many failures is at most longestDelay,
+// because no event may report that the cause is fixed.
 func TestControllersTryAgain(t *testing.T) {
 	t.Parallel()
 	limiter := optionsFor(nil, conflictDelay).RateLimiter

@@ -16,13 +16,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// unqueued is a pod that names no queue.
+// unqueued removes the labels of a pod, so that it names no queue.
 func unqueued(pod *corev1.Pod) *corev1.Pod {
 	pod.Labels = nil
 	return pod
 }
 
-// TestDerivedSources: a group says where its class and its queue are from, as far as they are not from its pods.
+// TestDerivedSources checks that the annotations of a group show the sources of its class and its
+// queue, unless they come from its pods.
 func TestDerivedSources(t *testing.T) {
 	t.Parallel()
 	const class, queue = v1alpha1.AnnotationClassOf, v1alpha1.AnnotationQueueOf
@@ -56,7 +57,7 @@ func TestDerivedSources(t *testing.T) {
 	}
 }
 
-// TestDerivedMode: the annotation counts, then the default of the kind.
+// TestDerivedMode checks that the annotation counts first, and then the default of the kind.
 func TestDerivedMode(t *testing.T) {
 	t.Parallel()
 	const whole, single = string(v1alpha1.DisruptionModePodGroup), string(v1alpha1.DisruptionModePod)
@@ -83,7 +84,8 @@ func TestDerivedMode(t *testing.T) {
 	}
 }
 
-// TestDeriveDropped: a group that runs says what is not asked for any more that it was made with, and not what its pods are by now.
+// TestDeriveDropped checks that a running group reports settings that are no longer requested. It
+// does not report settings from pods that differ by now.
 func TestDeriveDropped(t *testing.T) {
 	t.Parallel()
 	run := listed{Assigned: []*corev1.Pod{classed("a", "low", 5), classed("b", "low", 5)}}
@@ -134,7 +136,8 @@ func TestDeriveDropped(t *testing.T) {
 	}
 }
 
-// TestDeriveWithoutPods: a group none of whose pods lives cannot be compared with them, so what it has said stands.
+// TestDeriveWithoutPods checks that the condition of a group without living pods stays, because no
+// pods can be compared with it.
 func TestDeriveWithoutPods(t *testing.T) {
 	t.Parallel()
 	high := grouping.Choice{PriorityClass: "high"}
@@ -176,7 +179,8 @@ func TestDeriveWithoutPods(t *testing.T) {
 	}
 }
 
-// TestDeriveMarksEarlier: a group that an earlier version has made with its namespace's class, which says so nowhere, comes to say it, once.
+// TestDeriveMarksEarlier checks that a group from a version without marks gets the mark for the
+// class of its namespace.
 func TestDeriveMarksEarlier(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -31,7 +31,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// derivedGroup is the only group that there is.
+// derivedGroup is a Derived with a single group.
 type derivedGroup struct {
 	gang.Named
 	group   grouping.Group
@@ -45,12 +45,12 @@ func (d *derivedGroup) IsBounded(types.NamespacedName) bool    { return d.group.
 func (d *derivedGroup) Recall(types.NamespacedName, types.UID) {}
 func (d *derivedGroup) Hold(*corev1.Pod) gang.Verdict          { return gang.Verdict{} }
 
-// listed are the members of any group.
+// listed is a lister that returns the same members for every group.
 type listed gang.Members
 
 func (l listed) Members(types.NamespacedName) gang.Members { return gang.Members(l) }
 
-// classesOf has PriorityClasses by their values.
+// classesOf returns a lister of PriorityClasses with these values.
 func classesOf(t *testing.T, values map[string]int32) schedulinglisters.PriorityClassLister {
 	t.Helper()
 	classes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -64,7 +64,7 @@ func classesOf(t *testing.T, values map[string]int32) schedulinglisters.Priority
 
 var theJob = metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job"}
 
-// classed is a pod of a class, in the queue of-pods.
+// classed returns a pod of a class, in the queue of-pods.
 func classed(name, class string, priority int32) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"queue": "of-pods"}},
@@ -77,7 +77,7 @@ func peaceful(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// written is a group of theJob that is there, and needs 4 members.
+// written returns an existing PodGroup of theJob that needs 4 members.
 func written(change func(*v1alpha1.PodGroup)) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "g", OwnerReferences: []metav1.OwnerReference{theJob}}}
 	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 4}}
@@ -96,18 +96,18 @@ func orphan(pg *v1alpha1.PodGroup) {
 	pg.OwnerReferences, pg.Labels = nil, map[string]string{labelManagedBy: managedBy}
 }
 
-// deriveCase is a group, its members and its PodGroup before.
+// deriveCase is a group with its members, and its PodGroup before the test.
 type deriveCase struct {
 	group   grouping.Group
 	unknown bool
 	members listed
 	before  *v1alpha1.PodGroup
-	// placing is what the scheduler does with the group; nil for nothing.
+	// placing sets the scheduler's state of the group; nil for none.
 	placing func(*gang.Registry, types.NamespacedName)
-	// wantCount is 0 where there is to be none.
+	// wantCount is 0 if no PodGroup must exist.
 	wantCount int32
 	want      func(*v1alpha1.PodGroup) bool
-	// wantEvent is what the one event says, and the condition with it; "" for none.
+	// wantEvent is part of the only event and of the condition; "" for none.
 	wantEvent string
 }
 
@@ -185,7 +185,8 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// check has the group looked at twice: what has been said once is not said again, and one that is made anew is there again.
+// check reconciles the group twice. The second time must not repeat a report, and must create a
+// group that the first time deleted.
 func (tt *deriveCase) check(t *testing.T) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -232,7 +233,8 @@ func (tt *deriveCase) check(t *testing.T) {
 	}
 }
 
-// newDerive returns a Derive for a cluster with some classes, where pods name their queue by the label queue.
+// newDerive returns a Derive for a cluster with some classes. Pods name their queue by the label
+// queue.
 func newDerive(t *testing.T, c client.Client, derived Derived, members Members, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	t.Helper()
 	return NewDerive(c, derived, members, func(pod *corev1.Pod) string { return pod.Labels["queue"] },
@@ -240,7 +242,8 @@ func newDerive(t *testing.T, c client.Client, derived Derived, members Members, 
 		clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 }
 
-// TestDeriveAnew: what a group was made with cannot be changed, so it is made anew as long as that costs its members nothing.
+// TestDeriveAnew checks that a group with outdated settings is replaced as long as its members lose
+// nothing by that.
 func TestDeriveAnew(t *testing.T) {
 	t.Parallel()
 	of := func(class string, priority int32, policy corev1.PreemptionPolicy) func(*v1alpha1.PodGroup) {
@@ -330,7 +333,8 @@ func TestDeriveAnew(t *testing.T) {
 	}
 }
 
-// TestDeriveAnewOnce: a PodGroup of which the API server makes something else than it was given is not made over and over.
+// TestDeriveAnewOnce checks that a PodGroup is not replaced repeatedly if the API server changes
+// its settings.
 func TestDeriveAnewOnce(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -358,7 +362,8 @@ func TestDeriveAnewOnce(t *testing.T) {
 	}
 }
 
-// TestDeriveAnewAgain: a Job that changes its mind, and its mind again, is followed each time; a removal that comes to nothing is tried again.
+// TestDeriveAnewAgain checks that a group is replaced after each change of a Job, also back to
+// earlier settings. A deletion that fails is retried.
 func TestDeriveAnewAgain(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -390,8 +395,8 @@ func TestDeriveAnewAgain(t *testing.T) {
 	}
 }
 
-// TestPodsWithoutTheirGroupAreCounted: the figure follows the pods of all groups that cannot be written, until these are, are made by
-// others, or their pods have gone.
+// TestPodsWithoutTheirGroupAreCounted checks the number of pods whose groups cannot be written.
+// They count until their group is written, another client creates it, or they are deleted.
 func TestPodsWithoutTheirGroupAreCounted(t *testing.T) {
 	t.Parallel()
 	refused := true
@@ -431,7 +436,7 @@ func TestPodsWithoutTheirGroupAreCounted(t *testing.T) {
 	look("once others have made it", 0, "i")
 }
 
-// refusing is a client of an API that refuses all that is to be made, as long as that is so.
+// refusing returns a client that fails to create objects while refused is true.
 func refusing(t *testing.T, refused *bool, why string) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -448,12 +453,13 @@ func refusing(t *testing.T, refused *bool, why string) client.Client {
 	}).Build()
 }
 
-// pointed are members that change.
+// pointed is a lister of members that change.
 type pointed struct{ now *gang.Members }
 
 func (p pointed) Members(types.NamespacedName) gang.Members { return *p.now }
 
-// TestDeriveRefused: one of the pods hears, once, why their group cannot be written.
+// TestDeriveRefused checks that one pod gets one event with the reason why its group cannot be
+// written.
 func TestDeriveRefused(t *testing.T) {
 	t.Parallel()
 	refused := true
@@ -463,7 +469,7 @@ func TestDeriveRefused(t *testing.T) {
 	pod := classed("a", "low", 5)
 	r := newDerive(t, c, d, listed{Pending: []*corev1.Pod{pod}}, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
 		said = append(said, c.Reason)
-		// As the API server has it next.
+		// The API server stores the condition.
 		pod.Status.Conditions = []corev1.PodCondition{c}
 	})
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}

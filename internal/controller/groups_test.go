@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// TestGroupsTellOfWhatBearsOnScheduling and of nothing else.
+// TestGroupsTellOfWhatBearsOnScheduling checks that only changes that affect scheduling are
+// reported.
 func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -68,7 +69,7 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 	}
 }
 
-// TestNativeGroupsHaveTheirLabels: one of them names the queue.
+// TestNativeGroupsHaveTheirLabels checks that groups have labels, because a label names the queue.
 func TestNativeGroupsHaveTheirLabels(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha2", Kind: "PodGroup"}

@@ -25,11 +25,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// holding holds all pods back for a verdict.
+// holding is a Derived that blocks all pods with a verdict.
 type holding struct {
 	Derived
 	verdict gang.Verdict
-	// group is that of all pods; the zero name for none.
+	// group is the group of all pods; the zero name for none.
 	group types.NamespacedName
 }
 
@@ -40,7 +40,8 @@ func (h *holding) IsBounded(types.NamespacedName) bool { return true }
 
 func (h *holding) Hold(*corev1.Pod) gang.Verdict { return h.verdict }
 
-// TestHeld: a pod that is held back for a while says why, once, and takes it back when it is not any more.
+// TestHeld checks that a pod reports once why it is blocked, after some time, and removes the
+// reason when it is no longer blocked.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid"}}
@@ -54,7 +55,7 @@ func TestHeld(t *testing.T) {
 	var said []string
 	held := NewHeld(corelisters.NewPodLister(indexer), derived, &gang.Store{}, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
 		said = append(said, c.Reason)
-		// As the API server has it next.
+		// The API server stores the condition.
 		pod.Status.Conditions = []corev1.PodCondition{c}
 	}, func(string, int) {}, clk)
 	reconciled := func() time.Duration {
@@ -84,7 +85,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldPodsAreCounted: the figures follow the pods that have been told why they wait: another reason, an end of it, and a pod that goes.
+// TestHeldPodsAreCounted checks the numbers of blocked pods that show a reason. The reason changes
+// or ends, or the pod is deleted.
 func TestHeldPodsAreCounted(t *testing.T) {
 	t.Parallel()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -135,7 +137,8 @@ func TestHeldPodsAreCounted(t *testing.T) {
 	}
 }
 
-// TestOutrankedIsLookedAt: a PodGroup that comes or changes has the members looked at that it stands above, and no others.
+// TestOutrankedIsLookedAt checks that a PodGroup that is created or changes requests only the
+// pending members that it outranks.
 func TestOutrankedIsLookedAt(t *testing.T) {
 	t.Parallel()
 	in := Inputs{Members: fixedMembers{Pending: []*corev1.Pod{classed("high", "high", 10), classed("low", "low", 5)}, Assigned: []*corev1.Pod{classed("runs", "low", 5)}}}
@@ -159,7 +162,8 @@ func TestOutrankedIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierLeaderSaid: a pod that goes on saying that it is held back, and is not, is looked at, and takes that back.
+// TestWhatAnEarlierLeaderSaid checks that a pod is requested if its condition says that it is
+// blocked and it is not. Its condition is replaced.
 func TestWhatAnEarlierLeaderSaid(t *testing.T) {
 	t.Parallel()
 	group := types.NamespacedName{Namespace: "ns", Name: "g"}

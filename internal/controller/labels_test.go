@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestLabels that nothing reads are told once, with those that are read.
+// TestLabels checks that unread labels are reported once, together with the labels that are read.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
@@ -42,7 +42,7 @@ func TestLabels(t *testing.T) {
 	wrong := map[string]string{"reprieve.dev/podgroup": "g"}
 	for name, c := range map[string]struct {
 		pods []*corev1.Pod
-		// want are words of each event.
+		// want lists words of each event.
 		want []string
 	}{
 		"a group":  {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/pod-group": "g"})}},

@@ -20,27 +20,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// queueInterval is how often the status of Queues is brought up to date. Shares change with every pod that comes or
-// goes, so writing at each change would keep the API server busy with nothing else.
+// queueInterval is the time between two updates of the status of Queues. Shares change with every
+// pod that is created or deleted. So a write for each change would overload the API server.
 const queueInterval = 500 * time.Millisecond
 
-// queueLag is how long what has been written may take to be read back. What is compared before then may be old.
+// queueLag is how long a write may take to reach the cache. A comparison before that may use old
+// data.
 const queueLag = 5 * time.Second
 
-// queueWrites bounds how many calls are under way at a time: hundreds of queues may change at once, and each call takes
-// some milliseconds.
+// queueWrites limits the number of concurrent API calls. Hundreds of queues may change at once, and
+// each call takes some milliseconds.
 const queueWrites = 16
 
-// queueFigures is how many Queues are written a second of which nothing but figures has changed, as long as those go on
-// changing: with a thousand busy queues there would be more calls for their figures than for the pods.
+// queueFigures is how many Queues are written each second if only their figures change, while
+// figures keep changing. Otherwise, a thousand busy queues would need more calls for their figures
+// than for their pods.
 const queueFigures = 8
 
-// queueLook is how much time there is for each Queue between two looks at all of them, as long as figures go on changing: to work
-// out the status of a thousand takes a while, and few of them are written.
+// queueLook is the time for each Queue between two computations of the status of all Queues, while
+// figures keep changing. The status of a thousand Queues takes a while to compute, and few of them
+// are written.
 const queueLook = 4 * time.Millisecond
 
-// QueueStatus keeps the status of Queues level with their books, and has that of PodGroups looked at when Queues have
-// changed.
+// QueueStatus updates the status of Queues from the quota ledger. After changes of Queues, it also
+// requests all PodGroups.
 type QueueStatus struct {
 	client   client.Client
 	board    *queue.Board
@@ -49,15 +52,16 @@ type QueueStatus struct {
 	figures  func(map[string]v1alpha1.QueueStatus)
 	missing  func(map[string]corev1.ResourceList)
 	last     *queue.Standing
-	// reached is the Queue whose figures were written last; those after it come first the next time.
+	// reached is the Queue whose figures were written last. The next write begins after it.
 	reached string
-	// written is when the status of any Queue was written last, and looked when all were looked at.
+	// written is when the status of any Queue was written last. looked is when the status of all
+	// was computed last.
 	written, looked time.Time
-	// delay is how long the next update waits after one that failed, and again when that is over.
+	// delay is how long the next update waits after a failure, and again is when that wait ends.
 	delay time.Duration
 	again time.Time
-	// groups lists PodGroups of all APIs, and changed is asked to look at them. Listed counts the changes of Queues
-	// up to the last time.
+	// groups lists PodGroups of all APIs, and changed gets requests for them. listed is the count
+	// of [queue.Board.Listed] at the last requests.
 	groups  client.Reader
 	changed *Trigger
 	listed  uint64
@@ -78,7 +82,7 @@ func NewQueueStatus(in *Inputs) *QueueStatus {
 	return s
 }
 
-// Start keeps the status up to date until ctx is done.
+// Start updates the status until ctx is done.
 func (s *QueueStatus) Start(ctx context.Context) error {
 	ticker := s.clock.NewTicker(queueInterval)
 	defer ticker.Stop()
@@ -97,7 +101,8 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 	}
 }
 
-// attempt updates, later and later as long as that fails: what the API server refuses, it mostly refuses of all Queues and for long.
+// attempt updates the status, with increasing delays while that fails. If the API server rejects a
+// write, it usually rejects the writes of all Queues, and for a long time.
 func (s *QueueStatus) attempt(ctx context.Context) error {
 	if s.clock.Now().Before(s.again) {
 		return nil
@@ -107,14 +112,14 @@ func (s *QueueStatus) attempt(ctx context.Context) error {
 		s.delay = 0
 		return nil
 	}
-	// What has not been written is compared again.
+	// The next update compares all Queues again.
 	s.last = nil
 	s.delay = min(2*max(s.delay, queueInterval), longestDelay)
 	s.again = s.clock.Now().Add(s.delay)
 	return err
 }
 
-// update writes the status of all Queues whose has changed.
+// update writes the status of all Queues that are due.
 func (s *QueueStatus) update(ctx context.Context) error {
 	if !s.board.Used() {
 		s.orphaned(0)
@@ -146,7 +151,7 @@ func (s *QueueStatus) update(ctx context.Context) error {
 			return nil
 		})
 	}
-	// Each says for itself what went wrong.
+	// Each goroutine stores its own error.
 	_ = g.Wait()
 	s.last = standing
 	if len(due) > 0 {
@@ -155,11 +160,11 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// queueUpdate is a Queue as it is, and as it is to be.
+// queueUpdate is a Queue with its current status and with its new status.
 type queueUpdate struct{ before, after *v1alpha1.Queue }
 
-// due are the Queues to be written now, of all that are not level with a standing; levels has the status of every Queue as
-// it is to be.
+// due returns the Queues to write now, of all Queues whose status differs from the standing. levels
+// has the new status of every Queue.
 func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
 	left := len(all)
 	if standing != s.last && !s.looked.IsZero() {
@@ -188,7 +193,7 @@ func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) (due [
 	return due, levels
 }
 
-// write brings the status of one Queue up to date.
+// write updates the status of one Queue.
 func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
 	err := s.client.Status().Patch(ctx, u.after, client.MergeFrom(u.before))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
@@ -197,8 +202,9 @@ func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
 	return nil
 }
 
-// regroup has PodGroups looked at after Queues, or the defaults of namespaces, have changed: what Queues guarantee, and whether they are
-// there, stands in the status of PodGroups. Changes that come in numbers are gathered.
+// regroup requests all PodGroups after Queues or the defaults of namespaces have changed. The
+// status of a PodGroup shows the effects of its queue, and whether the queue exists. Several
+// changes lead to one round of requests.
 func (s *QueueStatus) regroup(ctx context.Context) error {
 	listed := s.board.Listed()
 	if listed == s.listed {
@@ -209,7 +215,8 @@ func (s *QueueStatus) regroup(ctx context.Context) error {
 		return fmt.Errorf("list PodGroups: %w", err)
 	}
 	for i := range all.Items {
-		// Those that name no queue may be in their namespace's default, or name it in a label, whose key is a matter of the profile.
+		// A PodGroup without a queue name may use the default of its namespace. Or it may name its
+		// queue by a label whose key depends on the profile.
 		s.changed.Request(client.ObjectKeyFromObject(&all.Items[i]))
 	}
 	s.listed = listed

@@ -25,8 +25,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// TestQueuesDue: while the books go on changing, figures are written a few queues at a time, each in its turn; conditions
-// at once, and everything once the books are still.
+// TestQueuesDue checks that conditions are written at once. While the quota ledger keeps changing,
+// figures are written for a few queues at a time, in turn. Once the ledger is unchanged, everything
+// is written.
 func TestQueuesDue(t *testing.T) {
 	const queues = 2*queueFigures + 6
 	board := queue.NewBoard()
@@ -54,7 +55,7 @@ func TestQueuesDue(t *testing.T) {
 	}
 	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	s := &QueueStatus{board: board, clock: clk}
-	// write does what update does with those that are due.
+	// write writes the queues that are due, as update does.
 	write := func(standing *queue.Standing) map[string]bool {
 		clk.Step(time.Second)
 		due, _ := s.due(all, standing)
@@ -92,7 +93,8 @@ func TestQueuesDue(t *testing.T) {
 	}
 }
 
-// TestQueueStatusThatIsRefused: it is written later and later, up to every half minute, and without delay once it has been taken.
+// TestQueueStatusThatIsRefused checks that rejected writes are retried with delays up to
+// longestDelay. After a successful write, there is no delay.
 func TestQueueStatusThatIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +121,7 @@ func TestQueueStatusThatIsRefused(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		// Between two ticks.
+		// This time is between two ticks.
 		time.Sleep(100*time.Second + queueInterval/2)
 		taken.Store(true)
 		time.Sleep(100 * time.Second)

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestTemplateThatIsRefused: the user hears of it, and nobody tries again.
+// TestTemplateThatIsRefused checks that users see the reason, and that there is no retry.
 func TestTemplateThatIsRefused(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -39,13 +39,14 @@ func TestTemplateThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestGroupThatCannotBeFilledIn: its users hear why, and it is tried again.
+// TestGroupThatCannotBeFilledIn checks that users see the reason, and that there is a retry.
 func TestGroupThatCannotBeFilledIn(t *testing.T) {
 	t.Parallel()
 	resource := v1alpha1.SchemeGroupVersion.WithResource("podgroups").GroupResource()
 	for name, c := range map[string]struct {
 		err error
-		// wantAgain is an error, which has it tried again; a conflict is tried again without one.
+		// wantAgain is true if Reconcile returns an error, which causes a retry. A conflict is
+		// retried without an error.
 		wantAgain bool
 		want      string
 	}{

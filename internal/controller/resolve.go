@@ -16,12 +16,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// actionResolving is the action of the events about what cannot be filled in.
+// actionResolving is the action of events about fields that cannot be filled in.
 const actionResolving = "Resolving"
 
-// Resolver fills in what users leave to Reprieve in a PodGroup's spec: the fields of the template that it
-// was made from, then what its class gives (KEP-5710, "Pod Group priorities"). What cannot be filled in is left
-// alone; the group's members stay gated meanwhile, the registry knows why, and the status controller says so.
+// Resolver fills in fields that users leave empty in a PodGroup's spec. First it fills in the
+// fields of the PodGroup's template, then the values of its class (KEP-5710, "Pod Group
+// priorities"). Fields that cannot be filled in stay empty, and the members of the group stay
+// gated. The registry holds the reason, and the status controller reports it.
 type Resolver struct {
 	client   client.Client
 	filler   *Filler
@@ -31,8 +32,8 @@ type Resolver struct {
 
 var _ reconcile.Reconciler = (*Resolver)(nil)
 
-// NewResolver returns a Resolver that writes with client, finds PriorityClasses in classes, and tells registry
-// and, with recorder, the users what cannot be filled in.
+// NewResolver returns a Resolver that writes with c and finds PriorityClasses in classes. If fields
+// cannot be filled in, it reports the reason to registry, and to users with recorder.
 func NewResolver(c client.Client, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder) *Resolver {
 	return &Resolver{client: c, filler: NewFiller(c, classes), registry: registry, recorder: recorder}
 }
@@ -67,26 +68,26 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))
 		case apierrors.IsInvalid(err):
-			// What the user set and what the template has do not go together: trying again does not help.
+			// The user's fields contradict the template's fields, so a retry does not help.
 			lacks = gang.Verdict{
 				Reason:  v1alpha1.ReasonInvalidTemplate,
 				Message: fmt.Sprintf("PodGroup %s cannot take over the fields of its template: %v", req, err),
 			}
 		default:
-			// Whoever set the group up may be the one to mend it.
+			// The error may have a cause that users can fix, so they see it too.
 			again = fmt.Errorf("fill in PodGroup %s: %w", req, err)
 			lacks = gang.Verdict{Reason: v1alpha1.ReasonNotFilledIn, Message: fmt.Sprintf("PodGroup %s cannot be filled in: %v", req, err)}
 		}
 	}
 	if r.registry.SetUnresolved(req.NamespacedName, lacks) && lacks != (gang.Verdict{}) {
-		// A client leaves the kind out of what it reads, and an event needs it.
+		// Objects that a client reads have no kind, and an event needs it.
 		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
 		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)
 	}
 	return reconcile.Result{}, again
 }
 
-// clash says where a group's own fields and those of its template contradict each other.
+// clash returns a verdict if the fields of a group and of its template contradict each other.
 func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verdict {
 	policy, mode := pg.Spec.SchedulingPolicy, pg.Spec.DisruptionMode
 	if policy == nil {
@@ -120,9 +121,9 @@ func noSuchClass(pg *v1alpha1.PodGroup) gang.Verdict {
 	}
 }
 
-// takeOver fills every unset field of a policy from a template's. A group of the template's class has the
-// template's priority, whatever has become of the class since; takeOver reports false while the template has
-// none.
+// takeOver fills every empty field of a policy from the policy of a template. A group with the
+// template's class gets the template's priority, even if the class has changed since. takeOver
+// returns false if the group needs that priority and the template does not have it yet.
 func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	if to.SchedulingPolicy == nil {
 		to.SchedulingPolicy = from.SchedulingPolicy
@@ -149,7 +150,7 @@ func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	return true
 }
 
-// changedPolicy reports whether anything has been filled in.
+// changedPolicy reports whether any field has been filled in.
 func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
 	return before.Priority == nil && after.Priority != nil ||
 		before.PreemptionPolicy == nil && after.PreemptionPolicy != nil ||
@@ -159,7 +160,8 @@ func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
 		before.QueueName == nil && after.QueueName != nil
 }
 
-// retryConflict asks for another try where somebody else wrote first: the cache has not caught up.
+// retryConflict requests a retry after a conflict, when the cache may show the newer version. It
+// returns other errors, except NotFound.
 func retryConflict(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -167,7 +169,7 @@ func retryConflict(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// mismatch returns a pod whose priority is not the group's, or nil.
+// mismatch returns a pod with another priority than the group's, or nil. It is the first by name.
 func mismatch(pods []*corev1.Pod, priority *int32) *corev1.Pod {
 	if priority == nil {
 		return nil

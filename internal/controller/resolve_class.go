@@ -15,21 +15,22 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// priorities resolves PriorityClasses as the admission of Pods does (KEP-5710, "Pod Group priorities").
+// priorities resolves PriorityClasses as the admission of Pods does (KEP-5710, "Pod Group
+// priorities").
 type priorities struct {
 	classes schedulinglisters.PriorityClassLister
 }
 
-// resolution is what a PriorityClass comes to.
+// resolution holds the values that a PriorityClass gives.
 type resolution struct {
 	priority int32
 	policy   corev1.PreemptionPolicy
-	// byDefault is the name of the global default class where that is what was found; "" elsewhere.
+	// byDefault is the name of the global default class if the values come from it; otherwise "".
 	byDefault string
 }
 
-// of resolves a class: the named one, else the global default, else priority 0. It returns nil while the named
-// class does not exist.
+// of resolves a class: the named class, or the global default, or priority 0. It returns nil if the
+// named class does not exist.
 func (p priorities) of(name string) (*resolution, error) {
 	if name == "" {
 		return p.byDefault()
@@ -44,7 +45,8 @@ func (p priorities) of(name string) (*resolution, error) {
 	return resolutionOf(class), nil
 }
 
-// byDefault is what the global default class comes to. Of several, the lowest counts, as for Pods.
+// byDefault returns the values of the global default class. If there are several, the lowest
+// counts, as for Pods.
 func (p priorities) byDefault() (*resolution, error) {
 	all, err := p.classes.List(labels.Everything())
 	if err != nil {
@@ -68,8 +70,8 @@ func resolutionOf(class *schedulingv1.PriorityClass) *resolution {
 	}
 }
 
-// wellKnown are the classes whose values are part of the API. The API server creates them, and creates them
-// again, but a name may be resolved before it has.
+// wellKnown returns the values of classes that are part of the API, or nil. The API server creates
+// these classes, and recreates them after a deletion. A name may be resolved before it does.
 func wellKnown(name string) *resolution {
 	for _, class := range schedulingapi.SystemPriorityClasses() {
 		if class.Name == name {
@@ -79,10 +81,10 @@ func wellKnown(name string) *resolution {
 	return nil
 }
 
-// fill fills in what a class gives, where it is not filled in yet. With a priority that the global
-// default class gives, it fills in the name of that class, as the admission of Pods does: what the
-// class tolerates counts whichever class is the default later. It reports false while the class
-// does not exist.
+// fill fills in the values of a class, for fields that are empty. If the priority comes from the
+// global default class, fill also sets the name of that class, as the admission of Pods does. So
+// the class's toleration counts even if another class becomes the default. It returns false if the
+// class does not exist.
 func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	if policy.Priority != nil && policy.PreemptionPolicy != nil {
 		return true, nil
@@ -92,8 +94,8 @@ func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	case err != nil:
 		return false, err
 	case found == nil && policy.Priority != nil:
-		// The class has gone since it gave the priority. What it said of preemption cannot be known, so nobody
-		// is preempted.
+		// The class has been deleted since it gave the priority. Its preemption policy is unknown,
+		// so the group preempts nothing.
 		policy.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		return true, nil
 	case found == nil:
@@ -111,9 +113,9 @@ func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	return true, nil
 }
 
-// withoutName takes back the name of a class that fill has filled in, and reports whether it did.
-// The CustomResourceDefinitions of v0.1 take the priority of the global default class without its
-// name only.
+// withoutName removes the name of a class that fill has set, and reports whether it did. The
+// CustomResourceDefinitions of v0.1 accept the priority of the global default class only without
+// the name.
 func withoutName(before, after *v1alpha1.PodGroupPolicy) bool {
 	if before.PriorityClassName != nil || after.PriorityClassName == nil {
 		return false

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// newResolveControllers makes the controllers that fill in PodGroups and Workloads.
+// newResolveControllers returns the controllers that fill in PodGroups and Workloads.
 func newResolveControllers(in Inputs) ([]controller.Controller, error) {
 	classes := in.Informers.Scheduling().V1().PriorityClasses()
 	waiting := waiting{in.Client}
@@ -56,13 +56,13 @@ func newResolveController(name string, r reconcile.Reconciler, sources ...source
 	return c, nil
 }
 
-// waiting finds those that something may help which has come or changed.
+// waiting finds the objects that a new or changed object may complete.
 type waiting struct{ client client.Reader }
 
-// groups are the PodGroups that have not been filled in and match.
+// groups returns requests for the PodGroups that match and are not filled in completely.
 func (w waiting) groups(ctx context.Context, matches func(*v1alpha1.PodGroup) bool, opts ...client.ListOption) []reconcile.Request {
 	var list v1alpha1.PodGroupList
-	// The only errors of a cache's lists are unknown types and namespaces.
+	// Lists of a cache fail only for unknown types and namespaces.
 	if err := w.client.List(ctx, &list, opts...); err != nil {
 		return nil
 	}
@@ -75,14 +75,15 @@ func (w waiting) groups(ctx context.Context, matches func(*v1alpha1.PodGroup) bo
 	return out
 }
 
-// groupsOfWorkload are those that are made from the Workload's templates.
+// groupsOfWorkload returns requests for the PodGroups of the Workload's templates.
 func (w waiting) groupsOfWorkload(ctx context.Context, made *v1alpha1.Workload) []reconcile.Request {
 	return w.groups(ctx, func(pg *v1alpha1.PodGroup) bool {
 		return pg.Spec.PodGroupTemplateRef != nil && pg.Spec.PodGroupTemplateRef.WorkloadName == made.Name
 	}, client.InNamespace(made.Namespace))
 }
 
-// groupsForClass are those of a PriorityClass, and those that the global default may be for.
+// groupsForClass returns requests for the PodGroups that name the PriorityClass, and for those
+// without a class.
 func (w waiting) groupsForClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	class, ok := obj.(*schedulingv1.PriorityClass)
 	if !ok {
@@ -91,7 +92,8 @@ func (w waiting) groupsForClass(ctx context.Context, obj client.Object) []reconc
 	return w.groups(ctx, func(pg *v1alpha1.PodGroup) bool { return isFor(class, &pg.Spec.PodGroupPolicy) })
 }
 
-// workloadsForClass are those with a template of a PriorityClass, or that the global default may be for.
+// workloadsForClass returns requests for the Workloads with a template that names the
+// PriorityClass, or that names no class.
 func (w waiting) workloadsForClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	class, ok := obj.(*schedulingv1.PriorityClass)
 	if !ok {
@@ -114,7 +116,7 @@ func (w waiting) workloadsForClass(ctx context.Context, obj client.Object) []rec
 	return out
 }
 
-// isOpen reports whether something is left to be filled in.
+// isOpen reports whether fields of a policy are empty.
 func isOpen(policy *v1alpha1.PodGroupPolicy) bool {
 	return policy.SchedulingPolicy == nil || policy.Priority == nil || policy.PreemptionPolicy == nil
 }

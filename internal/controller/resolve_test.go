@@ -48,7 +48,8 @@ func never(class *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
 	return class
 }
 
-// resolve runs the Resolver once over a group, and returns what it has made of it, the registry and the events.
+// resolve runs the Resolver over a group. It returns the resulting group, the registry and the
+// events.
 func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1alpha1.PodGroup, others ...client.Object) (*v1alpha1.PodGroup, *gang.Registry, []string) {
 	t.Helper()
 	cl := newClient(t, append(others, pg)...)
@@ -56,7 +57,7 @@ func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1a
 	recorder := events.NewFakeRecorder(10)
 	r := NewResolver(cl, lister, registry, recorder)
 	for range 2 {
-		// Once is enough: the second time there is nothing to do, and nothing new to tell.
+		// The second run must find nothing to do and nothing to report.
 		if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); err != nil || !result.IsZero() {
 			t.Fatalf("Again: %+v, error: %v", result, err)
 		}
@@ -73,7 +74,7 @@ func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1a
 	return &got, registry, told
 }
 
-// resolutionCases are what a class comes to, for a group and for a template.
+// resolutionCases returns the values of classes, for groups and for templates.
 func resolutionCases() map[string]resolutionCase {
 	return map[string]resolutionCase{
 		"the named class":                   {classes: []*schedulingv1.PriorityClass{class("a", 7, false), class("d", 3, true)}, class: "a", want: ptr.To[int32](7)},
@@ -107,10 +108,10 @@ type resolutionCase struct {
 	class       string
 	given       *int32
 	givenPolicy corev1.PreemptionPolicy
-	// want is nil where nothing is to be filled in.
+	// want is nil if no field is to be filled in.
 	want      *int32
 	wantNever bool
-	// wantClass is the class that is filled in; "" where it is the one that was named.
+	// wantClass is the class that is filled in; "" if the class was named.
 	wantClass string
 }
 
@@ -145,8 +146,9 @@ func (c resolutionCase) check(t *testing.T, got *v1alpha1.PodGroupPolicy) {
 	}
 }
 
-// TestNameOfTheDefaultIsRefused: CustomResourceDefinitions of the release before take no name of a
-// class later than at creation. The priority is filled in all the same.
+// TestNameOfTheDefaultIsRefused checks that the priority is filled in without the class's name if
+// the API rejects the name. The CustomResourceDefinitions of the previous release accept the name
+// only at creation.
 func TestNameOfTheDefaultIsRefused(t *testing.T) {
 	t.Parallel()
 	lister := classes(t, never(class("d", 3, true)))
@@ -294,7 +296,7 @@ func TestTemplateIsFilledIn(t *testing.T) {
 		group *v1alpha1.PodGroup
 		alone bool
 		want  func(*v1alpha1.PodGroupPolicy) bool
-		// wantLack is the reason, and wantSaid part of what is said, where something is lacking.
+		// wantLack is the reason, and wantSaid part of the message, if fields are missing.
 		wantLack, wantSaid string
 	}{
 		"all of it": {
@@ -389,7 +391,7 @@ func TestTemplateIsFilledIn(t *testing.T) {
 	}
 }
 
-// TestGroupThatGoes: nothing is remembered of it.
+// TestGroupThatGoes checks that the registry forgets a deleted group.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
 	registry := gang.NewRegistry(func(types.NamespacedName) {})
@@ -403,7 +405,8 @@ func TestGroupThatGoes(t *testing.T) {
 	}
 }
 
-// TestWhoIsLookedAtAgain: a class and a Workload bring back those who may have waited for them.
+// TestWhoIsLookedAtAgain checks that a class or a Workload requests the objects that may wait for
+// it.
 func TestWhoIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	group := func(name, className, workload string, resolved bool) *v1alpha1.PodGroup {
@@ -498,7 +501,8 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-// TestConditionSaysWhatIsLacking: the status controller repeats what the Resolver found, as long as that is so.
+// TestConditionSaysWhatIsLacking checks that the status shows the Resolver's verdict while fields
+// are missing.
 func TestConditionSaysWhatIsLacking(t *testing.T) {
 	t.Parallel()
 	lacks := gang.Verdict{Reason: v1alpha1.ReasonInvalidTemplate, Message: "because"}

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// WorkloadResolver fills in the priorities of a Workload's templates, each from its class. So all PodGroups that
-// are made from a template have the same, however late they are made.
+// WorkloadResolver fills in the priorities of a Workload's templates, each from its class. So all
+// PodGroups of a template have the same priority, regardless of when they are created.
 type WorkloadResolver struct {
 	client     client.Client
 	priorities priorities
@@ -25,13 +25,14 @@ type WorkloadResolver struct {
 
 var _ reconcile.Reconciler = (*WorkloadResolver)(nil)
 
-// NewWorkloadResolver returns a WorkloadResolver that writes with client, finds PriorityClasses in classes and
-// tells of missing ones with recorder.
+// NewWorkloadResolver returns a WorkloadResolver that writes with c and finds PriorityClasses in
+// classes. It reports missing classes with recorder.
 func NewWorkloadResolver(c client.Client, classes schedulinglisters.PriorityClassLister, recorder events.EventRecorder) *WorkloadResolver {
 	return &WorkloadResolver{client: c, priorities: priorities{classes}, recorder: recorder}
 }
 
-// Reconcile fills in the templates of one Workload. One whose class does not exist is left alone.
+// Reconcile fills in the templates of one Workload. Templates whose class does not exist stay as
+// they are.
 func (r *WorkloadResolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var w v1alpha1.Workload
 	if err := r.client.Get(ctx, req.NamespacedName, &w); err != nil {

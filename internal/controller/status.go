@@ -25,22 +25,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// conflictDelay is how long to wait for the cache after somebody else wrote first.
+// conflictDelay is how long to wait for the cache after a conflict.
 const conflictDelay = 100 * time.Millisecond
 
-// longestDelay is how long something is put off at most that the API server refuses again and again.
+// longestDelay is the maximum delay between attempts that the API server keeps rejecting.
 const longestDelay = 30 * time.Second
 
-// While a controller is still creating members, or the cluster is changing, a verdict changes all the time.
+// While a controller creates members, or the cluster changes, a verdict changes all the time.
 const (
-	// settleDelay is how long a verdict has to stand before the members hear of it.
+	// settleDelay is how long a verdict must stay the same before it is reported to members.
 	settleDelay = time.Second
-	// longestSettling is how long its reason has to, if its message keeps changing.
+	// longestSettling is how long its reason must stay the same if its message keeps changing.
 	longestSettling = 5 * time.Second
-	// makingDelay is both while room is made: that passes by itself, the members' conditions say it within seconds, and an event for
-	// each would be in the way of the evictions. By then, most pods that are asked to have ended.
+	// makingDelay replaces both while victims terminate. That state ends by itself, the members'
+	// conditions show it within seconds, and events would delay the evictions. Within this time,
+	// most evicted pods have terminated.
 	makingDelay = 30 * time.Second
-	// repeatDelay is how long members hear nothing more for the same reason, whatever the message.
+	// repeatDelay is the minimum time between two reports to a member with the same reason,
+	// regardless of the message.
 	repeatDelay = time.Minute
 )
 
@@ -49,14 +51,16 @@ type Members interface {
 	Members(key types.NamespacedName) gang.Members
 }
 
-// WaitingMembers knows the members of a group, and what is in the way of those that wait.
+// WaitingMembers lists the members of a group, and reports why pending members are blocked.
 type WaitingMembers interface {
 	Members
-	// KeptOut says why none of the members that wait can be tried, whatever room there is; "" where one can.
+	// KeptOut returns why all pending members are blocked regardless of free capacity. It returns
+	// "" if one of them can be scheduled, or if there are none.
 	KeptOut(members *gang.Members) string
 }
 
-// Status keeps the status of PodGroups and tells pending members, by events, what keeps them pending.
+// Status writes the status of PodGroups. It reports to pending members, by events, why they are
+// pending.
 type Status struct {
 	client   client.Client
 	members  WaitingMembers
@@ -66,46 +70,48 @@ type Status struct {
 	runs     *gang.Runs
 	queues   Queues
 	recorder events.EventRecorder
-	// recorderOf is the recorder of a profile; nil where recorder is everybody's.
+	// recorderOf returns the recorder of a profile; nil if recorder writes all events.
 	recorderOf func(profile string) events.EventRecorder
-	// groupFor describes derived groups; nil where there are none.
+	// groupFor describes derived groups; nil if there are none.
 	groupFor func(key types.NamespacedName) (grouping.Group, bool)
 	clock    clock.PassiveClock
 	told     map[types.NamespacedName]*told
-	// oldest is told since when the oldest gang waits for nodes; nil where nobody asks.
+	// oldest receives the time when the oldest gang began to wait for nodes; nil if not needed.
 	oldest func(since time.Time)
 }
 
 var _ reconcile.Reconciler = (*Status)(nil)
 
-// told is what the members of one group have heard.
+// told holds the reports to the members of one group.
 type told struct {
 	verdict gang.Verdict
-	// refused are those that name two groups, and know it.
+	// refused holds the pods that name two groups and have received that report.
 	refused sets.Set[types.UID]
-	// since and reasonSince are when the verdict, and its reason, came up.
+	// since is when the verdict last changed, and reasonSince when its reason last changed.
 	since, reasonSince time.Time
 	pods               map[types.UID]heard
-	// emptySince is since when the group has had no pods, and emptyTold whether that has been said.
+	// emptySince is when the group was first seen without pods. emptyTold is whether that was
+	// reported.
 	emptySince time.Time
 	emptyTold  bool
-	// pendingSince is since when the group waits for nodes with all members that it needs; zero
-	// where it does not. It is known of groups that were looked at before.
+	// pendingSince is when the group began to wait for nodes with all members that it needs; zero
+	// if it does not wait. looked is whether the group was reconciled before.
 	pendingSince time.Time
 	looked       bool
-	// ours is a PodGroup of scheduling.k8s.io whose last members were for a profile that runs here.
+	// ours is the UID of a PodGroup of scheduling.k8s.io whose last members named a profile that
+	// runs here.
 	ours types.UID
 }
 
-// heard is what one member has heard last.
+// heard is the last report to one member.
 type heard struct {
 	verdict gang.Verdict
 	at      time.Time
 }
 
-// NewStatus returns the status reconciler, for PodGroups that it finds in source and reads and writes with c. Of
-// those of scheduling.k8s.io it leaves alone which have no members in one of the profiles. It must be run with
-// one worker: it keeps what it has told.
+// NewStatus returns the reconciler of PodGroup status. It finds PodGroups in source, and reads and
+// writes them with c. It ignores PodGroups of scheduling.k8s.io without members in one of the
+// profiles. Run it with one worker, because it remembers its reports without a lock.
 func NewStatus(c client.Client, members WaitingMembers, source gang.Source, profiles sets.Set[string], registry *gang.Registry, runs *gang.Runs, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
 		client: c, members: members, source: source, profiles: profiles, registry: registry, runs: runs, queues: queues, recorder: recorder, clock: clk,
@@ -113,15 +119,17 @@ func NewStatus(c client.Client, members WaitingMembers, source gang.Source, prof
 	}
 }
 
-// RecordAs has pods told in the name of the profile that they are for. Nil leaves it at one name for all.
+// RecordAs sets the recorders for pods of each profile. With nil, one recorder writes all events.
 func (s *Status) RecordAs(of func(profile string) events.EventRecorder) { s.recorderOf = of }
 
-// DerivedFrom sets what describes derived groups: one whose object is over says so.
+// DerivedFrom sets the function that describes derived groups. The status of a derived group shows
+// if its object is finished.
 func (s *Status) DerivedFrom(of func(key types.NamespacedName) (grouping.Group, bool)) {
 	s.groupFor = of
 }
 
-// Reconcile brings the status of one PodGroup up to date, or tells the members of one that does not exist.
+// Reconcile updates the status of one PodGroup. If the PodGroup does not exist, it reports that to
+// the members.
 func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	m := s.members.Members(req.NamespacedName)
 	var pg v1alpha1.PodGroup
@@ -133,7 +141,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			s.countPending()
 			return reconcile.Result{}, nil
 		}
-		// One that is to be made may say more.
+		// If the PodGroup is yet to be created, the registry may know a better reason.
 		return s.tell(req.NamespacedName, &m, cmp.Or(s.registry.Unresolved(req.NamespacedName), gang.Gate(req.NamespacedName, nil, &m))), nil
 	}
 	if err != nil {
@@ -167,7 +175,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return result, nil
 }
 
-// verdict says whether the group is scheduled, and if not, why.
+// verdict returns whether the group is scheduled. If it is not, the verdict gives the reason.
 func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	need := max(g.MinCount, 1)
 	if have := m.Placed(); have >= need && g.Template == "" {
@@ -209,7 +217,7 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message}, false
 }
 
-// flaw says what is wrong with a group itself, however its members are.
+// flaw returns the fault of a group itself, regardless of its members.
 func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	switch {
 	case g.Ambiguous:
@@ -221,7 +229,8 @@ func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	}
 }
 
-// over says of a group whose object is over, and of which there are only pods that have finished, that no more members are to come.
+// over returns a verdict for a group whose object is finished and that has no unfinished pods. No
+// more members will be created.
 func (s *Status) over(g *gang.Group, m *gang.Members) gang.Verdict {
 	if s.groupFor == nil || len(living(m))+len(m.Terminating)+len(m.Refused) > 0 {
 		return gang.Verdict{}
@@ -278,7 +287,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	}
 }
 
-// phaseOf sums a status up.
+// phaseOf returns the phase that summarizes a status.
 func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, scheduled bool) v1alpha1.PodGroupPhase {
 	need := max(g.MinCount, 1)
 	switch {
@@ -297,7 +306,8 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 	}
 }
 
-// soonShort is when a group is to be looked at again because it has fewer members running than it needs; 0 for not at all.
+// soonShort returns the delay before the next reconciliation of a group that has fewer running
+// members than it needs; 0 for never.
 func (s *Status) soonShort(run gang.Run) time.Duration {
 	if run.Start.IsZero() || run.ShortSince.IsZero() {
 		return 0
@@ -305,8 +315,8 @@ func (s *Status) soonShort(run gang.Run) time.Duration {
 	return max(gang.ShortTime-s.clock.Now().Sub(run.ShortSince), time.Millisecond)
 }
 
-// soonDegraded is when a group is to be looked at again because it has just lost members; 0 for not
-// at all.
+// soonDegraded returns the delay before the next reconciliation of a group that has just lost
+// members; 0 for never.
 func (s *Status) soonDegraded(run gang.Run) time.Duration {
 	if left := gang.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
 		return left
@@ -314,7 +324,7 @@ func (s *Status) soonDegraded(run gang.Run) time.Duration {
 	return 0
 }
 
-// tell lets every pending member know, once, what keeps it pending, when that has stood for a while.
+// tell reports to every pending member once why it is pending, after the verdict has settled.
 func (s *Status) tell(key types.NamespacedName, m *gang.Members, v gang.Verdict) reconcile.Result {
 	t := s.toldOf(key)
 	now := s.clock.Now()
@@ -337,7 +347,8 @@ func (s *Status) tell(key types.NamespacedName, m *gang.Members, v gang.Verdict)
 	return reconcile.Result{RequeueAfter: s.tellPods(t, m.Pending, v, now)}
 }
 
-// tellPods tells those who have not heard, and returns when it is time to tell the others again; 0 for never.
+// tellPods reports a verdict to the members that have not received it. It returns the delay before
+// the next report to the others; 0 for never.
 func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now time.Time) (again time.Duration) {
 	present := make(map[types.UID]bool, len(pending))
 	for _, pod := range pending {
@@ -363,7 +374,7 @@ func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now ti
 	return again
 }
 
-// worthTelling leaves out what passes by itself.
+// worthTelling reports whether a verdict is worth an event. A pending state ends by itself.
 func worthTelling(v gang.Verdict) bool {
 	return v.Reason != "" && v.Reason != v1alpha1.ReasonPending
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// isOurs reports whether a PodGroup of scheduling.k8s.io is scheduled here: other schedulers have theirs, and
-// say how they stand.
+// isOurs reports whether Reprieve schedules a PodGroup of scheduling.k8s.io. Other schedulers write
+// the status of their own PodGroups.
 func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	key := client.ObjectKeyFromObject(pg)
 	switch _, ok := s.told[key]; {
 	case pg.Status.StartTime != nil:
-		// Only Reprieve writes that down.
+		// Only Reprieve writes that field.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0 && ok:
-		// It is still that of the pods which it had last.
+		// The group still belongs to the scheduler of its last pods.
 		return s.told[key].ours == pg.UID
 	case m.Total() == 0 && pg.Status.LastDisruption != nil:
-		// What it had while another process led, only a preemption tells.
+		// Only a preemption shows that the group had pods of ours while another process led.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0:
@@ -45,7 +45,7 @@ func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	return false
 }
 
-// groupOf reads a group, and whether its name stands for another one too.
+// groupOf reads a group, and whether another group has the same name.
 func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	g := gang.FromPodGroup(pg)
 	if known, ok := s.source.Group(g.Key); ok {
@@ -54,7 +54,8 @@ func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	return g
 }
 
-// knownAs is a group as the scheduler knows it: of a name that stands for two, it takes both for one.
+// knownAs returns the group as the scheduler has cached it. For a name that two groups share, that
+// is the combination of both.
 func (s *Status) knownAs(g *gang.Group) *gang.Group {
 	if known, ok := s.source.Group(g.Key); ok && known.Ambiguous {
 		return known
@@ -62,7 +63,8 @@ func (s *Status) knownAs(g *gang.Group) *gang.Group {
 	return g
 }
 
-// tellRefused lets pods that name two groups know, once, that this is why they are not scheduled.
+// tellRefused reports once to pods that name two groups that they are not scheduled for this
+// reason.
 func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 	if len(pods) == 0 {
 		return
@@ -79,8 +81,8 @@ func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 	t.refused = t.refused.Intersection(present)
 }
 
-// tellPod tells a pod why it is not scheduled. The reason stands for the action as well: events that differ in
-// nothing but their text are counted as one, with the text of the first.
+// tellPod reports to a pod why it is not scheduled. The reason is also the action of the event.
+// Events that differ only in their text are counted as one, with the text of the first.
 func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
 	recorder := s.recorder
 	if s.recorderOf != nil {
@@ -89,7 +91,7 @@ func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", v.Reason, "%s: %s", v.Reason, v.Message)
 }
 
-// unserved says of members none of which is for a profile that runs here that they wait for nothing.
+// unserved returns a verdict if no waiting member names a profile that runs here.
 func (s *Status) unserved(m *gang.Members) gang.Verdict {
 	waiting := slices.Concat(m.Pending, m.Gated)
 	if len(waiting) == 0 || slices.ContainsFunc(waiting, func(pod *corev1.Pod) bool { return s.profiles.Has(pod.Spec.SchedulerName) }) {
@@ -102,15 +104,18 @@ func (s *Status) unserved(m *gang.Members) gang.Verdict {
 	}
 }
 
-// emptyTime is how long a group has no pods before that is told: those that make them come after it, as a rule.
+// emptyTime is how long a group has no pods before that is reported. Usually, the pods are created
+// after the group.
 const emptyTime = time.Minute
 
-// tellEmpty tells, once, of a group that has had no pods for emptyTime, and returns when to look again; 0 for never. What was
-// long so when this process saw it first, an earlier one has told.
+// tellEmpty reports once that a group has had no pods for emptyTime. It returns the delay before
+// the next check; 0 for never. If the group had been empty for long when this process first saw it,
+// an earlier process has reported that.
 func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.Duration) {
 	t, now := s.toldOf(client.ObjectKeyFromObject(pg)), s.clock.Now()
-	// One that was made for an object outlives the pods of that, such as of a RayJob that is done; no label leads to it. One of
-	// scheduling.k8s.io is ours by pods that it has had.
+	// A group that was created for an object may outlive the object's pods, for example after a
+	// RayJob has finished. No pod joins it by a label. A PodGroup of scheduling.k8s.io is ours only
+	// if it had pods of ours.
 	if m.Total() > 0 || pg.Labels[labelManagedBy] == managedBy || native.IsNative(pg) {
 		t.emptySince, t.emptyTold = time.Time{}, false
 		return 0
@@ -132,7 +137,7 @@ func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.D
 	return 0
 }
 
-// toldOf is what the members of a group have heard.
+// toldOf returns the record of the reports to a group's members, and creates it if necessary.
 func (s *Status) toldOf(key types.NamespacedName) *told {
 	t, ok := s.told[key]
 	if !ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// nativeBench is a bench around a PodGroup of scheduling.k8s.io that needs two members.
+// nativeBench returns a bench for a PodGroup of scheduling.k8s.io that needs two members.
 func nativeBench(t *testing.T) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -50,7 +50,7 @@ func (b *bench) nativeConditions() []metav1.Condition {
 
 func elsewhere(pod *corev1.Pod) { pod.Spec.SchedulerName = "somebody-else" }
 
-// TestNativeGroup: conditions say how it stands, and since when it runs.
+// TestNativeGroup checks that conditions show the group's state and the start of its run.
 func TestNativeGroup(t *testing.T) {
 	t.Parallel()
 	b := nativeBench(t)
@@ -78,7 +78,7 @@ func TestNativeGroup(t *testing.T) {
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000+3601 {
 		t.Errorf("When it is whole again it has %+v", b.nativeConditions())
 	}
-	// Nobody is left who would say that it is ours but this.
+	// Without pods, only the start in the status shows that the group is ours.
 	b.pods = nil
 	b.reconcile()
 	b.step(gang.ShortTime)
@@ -116,14 +116,16 @@ func TestNativeGroupsOfOtherSchedulers(t *testing.T) {
 	}
 }
 
-// TestNativeGroupWithoutMembers: a group that never ran says how it is once its pods have finished or gone, unless it has been another
-// scheduler's since.
+// TestNativeGroupWithoutMembers checks that the status of a group that never ran is updated after
+// its pods have finished or are deleted. The status is not updated if the group has had pods of
+// another scheduler since.
 func TestNativeGroupWithoutMembers(t *testing.T) {
 	t.Parallel()
 	ours, others := named("p", 2, assigned), named("p", 2, assigned, elsewhere)
 	disrupted := []metav1.Condition{{Type: native.ConditionLastDisruption, Status: metav1.ConditionTrue, Message: "{}"}}
 	cases := map[string]struct {
-		// had are its pods, one set after the other, and before what an earlier process has said.
+		// had are the group's pods, one set after the other. before are conditions from an earlier
+		// process.
 		had    [][]*corev1.Pod
 		before []metav1.Condition
 		want   string
@@ -176,7 +178,7 @@ func TestNameOfTwoGroups(t *testing.T) {
 	if got == nil || got.Reason != v1alpha1.ReasonAmbiguousName {
 		t.Errorf("The condition is %+v", got)
 	}
-	// Members that run do not hide it.
+	// Running members do not hide the fault.
 	b.pods = named("p", 2, running)
 	b.reconcile()
 	got = meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
@@ -185,13 +187,14 @@ func TestNameOfTwoGroups(t *testing.T) {
 	}
 }
 
-// torn has a pod name two groups.
+// torn makes a pod name two groups.
 func torn(pod *corev1.Pod) {
 	pod.Labels = map[string]string{v1alpha1.LabelPodGroup: "other"}
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
 }
 
-// TestPodsOfTwoGroupsAreTold, once, whether or not there is a group of that name.
+// TestPodsOfTwoGroupsAreTold checks that such pods get one event, whether or not a group of that
+// name exists.
 func TestPodsOfTwoGroupsAreTold(t *testing.T) {
 	t.Parallel()
 	for name, objects := range map[string][]client.Object{"a group": {gangGroup(1)}, "no group": nil} {

@@ -13,9 +13,9 @@ import (
 )
 
 // setDegraded sets the condition Degraded of a PodGroup that has lacked members since a time; zero
-// for one that lacks none. The time is the condition's lastTransitionTime: the next process reads
-// it there. The condition waits for gang.ShortTime, since the news that a member has succeeded may
-// come a moment after the news that it runs no more.
+// if it lacks none. The time becomes the condition's lastTransitionTime, and the next process reads
+// it there. The condition is set after gang.ShortTime. A member that succeeds may first appear as
+// no longer running, and only then as succeeded.
 func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, now time.Time) {
 	conditions := &pg.Status.Conditions
 	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}
@@ -31,13 +31,13 @@ func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, n
 	}
 	meta.SetStatusCondition(conditions, condition)
 	if condition.Status == metav1.ConditionTrue {
-		// It may have been whole for a moment since the last write.
+		// The group may have been whole for a moment since the last write.
 		meta.FindStatusCondition(*conditions, v1alpha1.ConditionDegraded).LastTransitionTime = metav1.NewTime(since.Truncate(time.Second))
 	}
 }
 
-// degradedMessage says how many members a degraded gang has and lacks, and whether there are pods
-// in their place.
+// degradedMessage returns how many members a degraded gang has and needs, and how many pods wait to
+// replace the lost members.
 func degradedMessage(g *gang.Group, m *gang.Members) string {
 	message := fmt.Sprintf("%d members have a node, %d are needed", len(m.Assigned), g.MinCount)
 	if n := len(m.Succeeded); n > 0 {

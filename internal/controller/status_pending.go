@@ -10,13 +10,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// OldestTo sets the function that is told since when the oldest gang waits for nodes; zero for
-// none.
+// OldestTo sets the function that receives the time when the oldest gang began to wait for nodes;
+// zero for none.
 func (s *Status) OldestTo(figure func(since time.Time)) { s.oldest = figure }
 
-// notePending records whether a gang waits for nodes although all members that it needs exist. The
-// time is that of the condition PodGroupScheduled where the gang waited before this process looked
-// at it, and otherwise when its last member came or was ungated.
+// notePending records whether a gang waits for nodes although all members that it needs exist. If
+// the gang waited before this process first saw it, the time comes from the condition
+// PodGroupScheduled. Otherwise it is when the last needed member was created or ungated.
 func (s *Status) notePending(key types.NamespacedName, pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, scheduled bool) {
 	t := s.toldOf(key)
 	before := t.pendingSince
@@ -38,7 +38,7 @@ func (s *Status) notePending(key types.NamespacedName, pg *v1alpha1.PodGroup, g 
 	}
 }
 
-// countPending tells since when the oldest gang waits.
+// countPending reports when the oldest gang began to wait.
 func (s *Status) countPending() {
 	if s.oldest == nil {
 		return

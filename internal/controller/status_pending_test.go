@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestOldestPendingGang: a gang waits for nodes from when all members that it needs are there, and
-// no longer than until enough have one.
+// TestOldestPendingGang checks that a gang counts as waiting from the time when all needed members
+// exist until enough members have nodes.
 func TestOldestPendingGang(t *testing.T) {
 	t.Parallel()
 	gated := func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }
@@ -41,7 +41,8 @@ func TestOldestPendingGang(t *testing.T) {
 	}
 }
 
-// TestPendingGangOfAnEarlierProcess: the condition tells the next process since when a gang waits.
+// TestPendingGangOfAnEarlierProcess checks that a process reads from the condition when a gang
+// began to wait.
 func TestPendingGangOfAnEarlierProcess(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)

@@ -11,24 +11,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Queues says what the queues have to do with a group.
+// Queues returns the effects of queues on a group.
 type Queues interface {
-	// MinRuntime is how long min-runtimes guard the group, at most, once it runs.
+	// MinRuntime returns the longest time that min-runtimes protect the group once it runs.
 	MinRuntime(g *gang.Group, members *gang.Members) time.Duration
-	// Orphaned says why members that run are not in the queue that the group names; the zero Verdict where they
-	// are. Before is whether that was said already.
+	// Orphaned returns why running members do not count for the queue that the group names; zero if
+	// they do. before is whether the status already shows that.
 	Orphaned(g *gang.Group, before bool) gang.Verdict
-	// QueueLabel is the label by which a pod that has no group names its queue.
+	// QueueLabel returns the label that names the queue of a pod without a group.
 	QueueLabel(pod *corev1.Pod) string
-	// QueueNamedBy is the queue that a pod names by itself.
+	// QueueNamedBy returns the queue that a pod names by itself.
 	QueueNamedBy(pod *corev1.Pod) string
 }
 
-// setQueueStatus brings what depends on queues level: until when the group is protected, and whether its queue has gone.
+// setQueueStatus updates the parts of the status that depend on queues: the end of the group's
+// protection, and whether its queue is missing.
 func (s *Status) setQueueStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members) {
 	st := &pg.Status
 	if g.APIVersion == "" {
-		// PodGroups of other APIs have no such field.
+		// PodGroups of other APIs do not have the field.
 		st.ProtectedUntil = protectedUntil(st.StartTime, s.queues.MinRuntime(g, m))
 	}
 	orphaned := gang.Verdict{}
@@ -45,7 +46,8 @@ func (s *Status) setQueueStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Me
 	})
 }
 
-// protectedUntil is the end of a min-runtime in the API's whole seconds, of which the last one counts.
+// protectedUntil returns the end of a min-runtime, rounded up to a whole second, as the API stores
+// it.
 func protectedUntil(start *metav1.Time, minRuntime time.Duration) *metav1.Time {
 	if start == nil || minRuntime <= 0 {
 		return nil

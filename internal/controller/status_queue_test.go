@@ -48,7 +48,7 @@ func TestProtectedUntil(t *testing.T) {
 	}
 }
 
-// checkProtected compares status.protectedUntil, in seconds; 0 stands for none.
+// checkProtected compares status.protectedUntil with a time in seconds; 0 for none.
 func (b *bench) checkProtected(want int64) {
 	b.t.Helper()
 	got := b.group().Status.ProtectedUntil
@@ -116,14 +116,14 @@ func TestQueueOrphaned(t *testing.T) {
 	}
 }
 
-// homeOf is a namespace whose work is in a queue by default.
+// homeOf returns a namespace with a default queue.
 func homeOf(queue string) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
 	metav1.SetMetaDataAnnotation(&ns.ObjectMeta, v1alpha1.AnnotationDefaultQueue, queue)
 	return ns
 }
 
-// TestGroupsOfQueues has groups looked at again after queues have changed, once.
+// TestGroupsOfQueues checks that groups are requested once after each change of queues.
 func TestGroupsOfQueues(t *testing.T) {
 	t.Parallel()
 	inQueue := gangGroup(2)
@@ -168,7 +168,7 @@ func TestGroupsOfQueues(t *testing.T) {
 		func() { board.SetNamespace(homeOf("")) },
 	} {
 		change()
-		// The one that names no queue may be in the default of its namespace.
+		// The group without a queue name may use the default of its namespace.
 		if got := slices.Sorted(slices.Values(looked())); !slices.Equal(got, []string{"g", "outside"}) {
 			t.Errorf("%v are looked at, want both", got)
 		}
@@ -203,8 +203,8 @@ func TestGroupsOfQueues(t *testing.T) {
 	}
 }
 
-// TestQueueStatusThatIsReadLate: what has been written is read back late, and what is to be written by then is the same
-// as before.
+// TestQueueStatusThatIsReadLate checks that the status is written if reads are outdated. The
+// outdated status equals the status to write, and the status on the server differs.
 func TestQueueStatusThatIsReadLate(t *testing.T) {
 	t.Parallel()
 	var frozen *v1alpha1.QueueList

@@ -55,7 +55,8 @@ func TestScheduledCondition(t *testing.T) {
 	}
 }
 
-// TestWorkIsOver: a group whose object is over, and of which nothing lives, does not say that members are missing.
+// TestWorkIsOver checks that a group does not report missing members if its object is finished and
+// it has no unfinished pods.
 func TestWorkIsOver(t *testing.T) {
 	t.Parallel()
 	over := &grouping.Group{Owner: theJob, Finished: true}
@@ -90,7 +91,7 @@ func TestWorkIsOver(t *testing.T) {
 	}
 }
 
-// TestScheduledAndUnresolved: members that run do not hide what the group lacks.
+// TestScheduledAndUnresolved checks that running members do not hide a group's missing fields.
 func TestScheduledAndUnresolved(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -105,7 +106,7 @@ func TestScheduledAndUnresolved(t *testing.T) {
 	}
 }
 
-// TestPodsHearFromTheirProfile: events are in the name of the profile that the pod is for.
+// TestPodsHearFromTheirProfile checks that events are in the name of the pod's profile.
 func TestPodsHearFromTheirProfile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(3))
@@ -140,7 +141,8 @@ func TestCountsAndStartTime(t *testing.T) {
 	}
 }
 
-// TestNoMembers has a group without pods for a minute told of, once until it has had some.
+// TestNoMembers checks that a group without pods for a minute is reported once, and again after it
+// had pods.
 func TestNoMembers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))
@@ -163,7 +165,7 @@ func TestNoMembers(t *testing.T) {
 			t.Errorf("it is looked at again after %s, want a second", again)
 		}
 	}
-	// The next leader knows from the status that it is so for long.
+	// The next leader sees from the status that the group has been empty for long.
 	pg := b.group()
 	meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled).LastTransitionTime = metav1.NewTime(b.clock.Now())
 	again := newBench(t, pg)
@@ -176,7 +178,8 @@ func TestNoMembers(t *testing.T) {
 	}
 }
 
-// TestNoMembersOfDerived: no pod joins a group by its label that was made for a Job or the like.
+// TestNoMembersOfDerived checks that an empty group of a Job or similar object is not reported. No
+// pod joins such a group by a label.
 func TestNoMembersOfDerived(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -190,7 +193,7 @@ func TestNoMembersOfDerived(t *testing.T) {
 	}
 }
 
-// TestPhase has where a gang of two stands, in one word.
+// TestPhase checks the phase of a gang of two in each state.
 func TestPhase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -224,7 +227,7 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-// TestDegradedCondition follows a gang of two that loses a member, is looked at by another process,
+// TestDegradedCondition checks a gang of two that loses a member, is reconciled by another process,
 // and is whole again.
 func TestDegradedCondition(t *testing.T) {
 	t.Parallel()
@@ -258,7 +261,7 @@ func TestDegradedCondition(t *testing.T) {
 	if c != nil && !c.LastTransitionTime.Time.Equal(lost.Truncate(time.Second)) {
 		t.Errorf("degraded since %v, want %v", c.LastTransitionTime, lost)
 	}
-	// Another process, which has only the status to go by, keeps the time.
+	// Another process keeps the time, which it reads from the status.
 	next := newBench(t, b.group())
 	next.pods = b.pods
 	next.clock.SetTime(b.clock.Now().Add(time.Minute))
@@ -273,7 +276,8 @@ func TestDegradedCondition(t *testing.T) {
 	look("whole again", v1alpha1.PodGroupScheduled, metav1.ConditionFalse, "lacks no members")
 }
 
-// TestStartTime follows the clock of a gang of two through what becomes of its members, an hour at a time from 1000 s on.
+// TestStartTime checks the start of a gang of two through changes of its members. Each change is an
+// hour after the previous one, from 1000 s on.
 func TestStartTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))
@@ -315,7 +319,8 @@ func TestStartTime(t *testing.T) {
 	}
 }
 
-// TestStartTimeOutlivesAMoment: one that has succeeded is heard of a moment after it runs no more.
+// TestStartTimeOutlivesAMoment checks that the start stays if a member is first seen as not running
+// and a moment later as succeeded.
 func TestStartTimeOutlivesAMoment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))
@@ -349,7 +354,8 @@ func TestStartTimeOutlivesAMoment(t *testing.T) {
 	}
 }
 
-// TestStartTimeOfWhatWasNotSeen: what became of a gang while nothing led, or while the API did not answer, shows in its members only.
+// TestStartTimeOfWhatWasNotSeen checks the start after changes that no process saw. They show only
+// in the members.
 func TestStartTimeOfWhatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	scheduled := func(at int64) func(*corev1.Pod) {
@@ -361,7 +367,7 @@ func TestStartTimeOfWhatWasNotSeen(t *testing.T) {
 	before := named("r", 2, running, scheduled(400))
 	replaced := slices.Concat(before[:1], named("n", 1, running, scheduled(900)))
 	for name, c := range map[string]struct {
-		// seen is whether this process has seen it whole before.
+		// seen is whether this process has seen the gang whole before.
 		seen bool
 		pods []*corev1.Pod
 		want int64
@@ -422,7 +428,7 @@ func TestPriorityMismatch(t *testing.T) {
 func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(9))
-	// While they are being created, nobody hears of a number that is wrong a moment later.
+	// While members are being created, no report shows a number that is outdated a moment later.
 	for i := 1; i <= 3; i++ {
 		b.pods = named("p", i)
 		if after := b.reconcile(); after <= 0 {
@@ -439,7 +445,7 @@ func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	if got := b.told(); len(got) != 3 || !strings.Contains(got[0], "needs 9 members and has 3") {
 		t.Fatalf("Told %q, want each of three once", got)
 	}
-	// A newcomer changes the number: the others hear of that later, it hears now.
+	// A new member changes the number. It gets the report now, and the others get it later.
 	b.pods = named("p", 4)
 	b.reconcile()
 	b.step(settleDelay)
@@ -452,7 +458,7 @@ func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	if got := b.told(); len(got) != 3 {
 		t.Fatalf("Told %q, want the other three", got)
 	}
-	// Another reason is news to all.
+	// All members get a new reason.
 	b.pods = named("p", 9)
 	b.registry.SetVerdict(groupKey, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
 	b.reconcile()
@@ -474,13 +480,13 @@ func TestMembersHearThoughTheMessageKeepsChanging(t *testing.T) {
 		heard += len(b.told())
 		b.step(settleDelay / 4)
 	}
-	// 50 seconds of it: once each.
+	// In 50 seconds, each member gets one report.
 	if heard != 2 {
 		t.Errorf("Two members heard %d times", heard)
 	}
 }
 
-// TestMembersHearThatRoomIsMade only where that takes long.
+// TestMembersHearThatRoomIsMade checks that members get a report only if the evictions take long.
 func TestMembersHearThatRoomIsMade(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))

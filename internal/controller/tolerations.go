@@ -28,17 +28,18 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// reasonMalformedToleration is the reason of the events on PriorityClasses whose toleration cannot be read.
+// reasonMalformedToleration is the reason of events on PriorityClasses with an unreadable
+// toleration.
 const reasonMalformedToleration = "MalformedPreemptionToleration"
 
-// reasonIneffectiveToleration is the reason of the events on PriorityClasses whose toleration
-// protects from no higher priority.
+// reasonIneffectiveToleration is the reason of events on PriorityClasses whose toleration protects
+// from no higher priority.
 const reasonIneffectiveToleration = "IneffectivePreemptionToleration"
 
-// Tolerations tells of PriorityClasses whose preemption toleration is malformed or without effect,
-// once for each change, and of those that do not exist although work runs that names them. The
-// former have no toleration until they are mended; of the latter, nothing is taken by a preemptor
-// below system-critical.
+// Tolerations reports PriorityClasses with a malformed or ineffective preemption toleration, once
+// for each change. It also reports missing PriorityClasses that running work names. A malformed
+// class has no toleration until it is corrected. Work of a missing class is protected from every
+// preemptor below the system-critical priority.
 type Tolerations struct {
 	classes  schedulinglisters.PriorityClassLister
 	pods     corelisters.PodLister
@@ -46,22 +47,23 @@ type Tolerations struct {
 	members  gang.Membership
 	recorder events.EventRecorder
 	count    func(malformed int)
-	// told has what was wrong last, by class.
+	// told holds the last report for each malformed or missing class.
 	told map[string]string
-	// ineffective has the same for classes whose toleration can be read, and protects from no
-	// higher priority. They are not counted.
+	// ineffective holds the last report for each class with a readable toleration that protects
+	// from no higher priority. These classes are not counted.
 	ineffective map[string]string
 }
 
 var _ reconcile.Reconciler = (*Tolerations)(nil)
 
-// NewTolerations returns a Tolerations that reports with recorder, and with count how many classes are malformed or missing
-// whenever that changes. It must be run with one worker: it keeps what it has told.
+// NewTolerations returns a Tolerations that reports with recorder. It calls count with the number
+// of malformed or missing classes whenever the number changes. Run it with one worker, because it
+// remembers its reports without a lock.
 func NewTolerations(classes schedulinglisters.PriorityClassLister, pods corelisters.PodLister, groups gang.Source, members gang.Membership, recorder events.EventRecorder, count func(int)) *Tolerations {
 	return &Tolerations{classes: classes, pods: pods, groups: groups, members: members, recorder: recorder, count: count, told: make(map[string]string), ineffective: make(map[string]string)}
 }
 
-// Reconcile looks at one PriorityClass.
+// Reconcile checks one PriorityClass.
 func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 	before := len(r.told)
 	class, err := r.classes.Get(req.Name)
@@ -97,8 +99,7 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 	return reconcile.Result{}, nil
 }
 
-// ineffective says of a toleration that no work of a higher priority is kept out by it; "" where
-// some is.
+// ineffective returns a message if a toleration protects from no higher priority; otherwise "".
 func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration.Policy) string {
 	if policy == nil || policy.TolerationSeconds == 0 || int64(policy.MinimumPreemptablePriority) > int64(class.Value)+1 {
 		return ""
@@ -112,7 +113,8 @@ func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration
 		how, class.Value, int64(class.Value)+1)
 }
 
-// tell reports what is wrong with a class, unless told has it from the last time; "" for nothing.
+// tell reports the fault of a class, unless told has the same report. If wrong is "", there is no
+// fault.
 func (r *Tolerations) tell(told map[string]string, class *schedulingv1.PriorityClass, reason, wrong string) {
 	switch wrong {
 	case "":
@@ -124,7 +126,8 @@ func (r *Tolerations) tell(told map[string]string, class *schedulingv1.PriorityC
 	}
 }
 
-// classOf is the class that counts for a pod: its PodGroup's where that has given the group its priority.
+// classOf returns the class that counts for a pod. It is the class of the pod's PodGroup if that
+// class gave the group its priority.
 func (r *Tolerations) classOf(pod *corev1.Pod) string {
 	if key, ok := r.members.GroupOf(pod); ok {
 		if g, ok := r.groups.Group(key); ok && g.Priority != nil {
@@ -134,7 +137,8 @@ func (r *Tolerations) classOf(pod *corev1.Pod) string {
 	return pod.Spec.PriorityClassName
 }
 
-// podOfMissingClass looks at a class that does not exist, because of a pod that has come to run, or has gone.
+// podOfMissingClass returns a request for a pod's class if the pod has a node and the class does
+// not exist.
 func (r *Tolerations) podOfMissingClass(_ context.Context, obj client.Object) []reconcile.Request {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName == "" {
@@ -162,7 +166,7 @@ func newTolerationController(in Inputs) (controller.Controller, error) {
 	)
 }
 
-// hasComeToANode leaves out all other changes of pods.
+// hasComeToANode reports whether an update shows the binding of a pod. Other updates do not matter.
 func hasComeToANode(e event.UpdateEvent) bool {
 	before, ok1 := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)

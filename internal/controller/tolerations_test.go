@@ -20,7 +20,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// TestTolerations: each change that leaves a class malformed is told once, and the count follows.
+// TestTolerations checks that each change to a malformed class is reported once, and that the count
+// is correct.
 func TestTolerations(t *testing.T) {
 	t.Parallel()
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -71,8 +72,8 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-// TestIneffectiveTolerations: a toleration that keeps no higher priority out is told once for each
-// change, and is not counted as malformed.
+// TestIneffectiveTolerations checks that a toleration that protects from no higher priority is
+// reported once for each change. It does not count as malformed.
 func TestIneffectiveTolerations(t *testing.T) {
 	t.Parallel()
 	const seconds, minimum = preemptiontoleration.AnnotationTolerationSeconds, preemptiontoleration.AnnotationMinimumPreemptablePriority
@@ -113,7 +114,8 @@ func TestIneffectiveTolerations(t *testing.T) {
 	}
 }
 
-// TestMissingClass: a class that does not exist is told once, and counts, as long as work runs that names it.
+// TestMissingClass checks that a missing class is reported once and counts while running work names
+// it.
 func TestMissingClass(t *testing.T) {
 	t.Parallel()
 	classes, pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

@@ -23,14 +23,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// fixedMembers are those of any group.
+// fixedMembers is a lister that returns the same members for every group.
 type fixedMembers gang.Members
 
 func (m fixedMembers) Members(types.NamespacedName) gang.Members { return gang.Members(m) }
 
 func (fixedMembers) KeptOut(*gang.Members) string { return "" }
 
-// referring is a pod that names a group of a Workload.
+// referring returns a pod that names a group of a Workload.
 func referring(name, class string, priority int32, ref native.WorkloadRef) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{native.AnnotationWorkloadRef: ref.String()}},
@@ -42,7 +42,7 @@ func TestWorkloadGroups(t *testing.T) {
 	t.Parallel()
 	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}
 	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha1", Kind: "Workload"}
-	// The client counts the version of what it is given.
+	// Each test needs its own object, because the client changes the object's version.
 	workload := func() client.Object {
 		out := native.NewObject(kind)
 		out.SetNamespace("ns")
@@ -78,7 +78,7 @@ func TestWorkloadGroups(t *testing.T) {
 			if err := v1alpha1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			// The type is registered with the first object, or by hand where there is none.
+			// Without an object, the builder does not register the type.
 			scheme.AddKnownTypeWithName(kind, native.NewObject(kind))
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).Build()
 			recorder := events.NewFakeRecorder(4)
@@ -108,7 +108,8 @@ func TestWorkloadGroups(t *testing.T) {
 	}
 }
 
-// TestWorkloadGroupsAnew: a group that was made for pods of a high class is made anew for one of a lower class, as long as none has a node.
+// TestWorkloadGroupsAnew checks that a group is replaced if its class is above the class of its
+// pods. It stays if a member has a node, while it is being placed, or if a user wrote it.
 func TestWorkloadGroupsAnew(t *testing.T) {
 	t.Parallel()
 	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}
