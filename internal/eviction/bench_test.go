@@ -36,12 +36,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// bench is an Executor on clients that fail when a test says so. That a real API server keeps the UID
-// precondition is shown in test/integration/eviction.
+// bench is an Executor whose clients fail on request. Tests in test/integration/eviction show that
+// a real API server enforces the UID precondition.
 type bench struct {
 	t        *testing.T
 	executor *Executor
-	// scheduler is asked while orders are carried out.
+	// scheduler answers the questions of executions.
 	scheduler *fakeScheduler
 	statuses  *podstatus.Writer
 	pods      *fake.Clientset
@@ -51,16 +51,17 @@ type bench struct {
 	clock     *clocktesting.FakeClock
 
 	mu sync.Mutex
-	// calls are the writes, in their order, such as "list g", "mark p", "delete p", "nominate p", "end g", and "ask delete p" for
-	// one that is none.
+	// calls lists the writes in order, such as "list g", "mark p", "delete p", "nominate p" and
+	// "end g". A dry run is listed too, as in "ask delete p".
 	calls []string
-	// fail is asked before every write, by the same name whether it is one. An errAfter is answered once the write has been made.
+	// fail is called before each write and each dry run, with the name of the write. If it returns
+	// an errAfter, the write is made and then fails.
 	fail func(call string) error
-	// done are the groups that the Executor said it had finished with.
+	// done lists the groups that the Executor passed to groupDone.
 	done []string
 }
 
-// fakeScheduler wants every order, and has every victim deleted, unless a test says otherwise.
+// fakeScheduler wants every order, and every victim must be deleted, unless a test sets a function.
 type fakeScheduler struct {
 	turnBack  func(victim *corev1.Pod) bool
 	wants     func() bool
@@ -97,7 +98,7 @@ func (f *fakeScheduler) HasEnded(victim *corev1.Pod) bool {
 	return f.hasEnded != nil && f.hasEnded(victim.Name)
 }
 
-// errAfter is the error of a call that has come through all the same.
+// errAfter is the error of a call that succeeds in the API server.
 type errAfter struct{ error }
 
 func (e errAfter) Unwrap() error { return e.error }
@@ -107,7 +108,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	return newBenchWith(t, nil, objects...)
 }
 
-// newBenchWith is newBench with further options.
+// newBenchWith is newBench with options.
 func newBenchWith(t *testing.T, options []Option, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{
@@ -196,7 +197,7 @@ func (b *bench) podCall(action clienttesting.Action) (bool, runtime.Object, erro
 	return err != nil, nil, err
 }
 
-// failing fails the calls that start like one of these.
+// failing makes the calls with one of these prefixes fail.
 func (b *bench) failing(err error, calls ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,7 +209,7 @@ func (b *bench) failing(err error, calls ...string) {
 	}
 }
 
-// made are the calls so far that start like this.
+// made returns the calls so far that have the prefix.
 func (b *bench) made(prefix string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,7 +237,7 @@ func group(name string) *v1alpha1.PodGroup {
 	return &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uidOf(name)}}
 }
 
-// whole makes a group of two pods, and its pods.
+// whole returns a group of two pods, and its pods.
 func whole(name string) []client.Object {
 	return []client.Object{group(name), pod(name + "-0"), pod(name + "-1")}
 }
@@ -252,7 +253,8 @@ func victim(name string, pods ...string) core.Victim {
 	return v
 }
 
-// order takes victims for the gang ns/urgent, whose one member is to go to node n.
+// order returns an order that evicts victims for the gang ns/urgent. The gang's only member gets
+// node n.
 func order(victims ...core.Victim) Order {
 	o := Order{
 		Decision: core.Decision{
@@ -276,7 +278,8 @@ func order(victims ...core.Victim) Order {
 	return o
 }
 
-// evict carries an order out and returns what came of it. It fails the test unless that is exactly one outcome.
+// evict carries out an order and returns its outcome. It fails the test unless there is exactly one
+// outcome.
 func (b *bench) evict(o Order) Outcome {
 	b.t.Helper()
 	outcomes := b.executor.Evict(b.t.Context(), o, b.scheduler)
@@ -308,7 +311,7 @@ func (b *bench) group(name string) *v1alpha1.PodGroup {
 	return &pg
 }
 
-// listed are the names of the pods on a group's list.
+// listed returns the names of the pods on a group's list.
 func (b *bench) listed(name string) []string {
 	b.t.Helper()
 	d := b.group(name).Status.Disruption
@@ -322,7 +325,7 @@ func (b *bench) listed(name string) []string {
 	return out
 }
 
-// target is the DisruptionTarget condition of a group, as "status reason", or "".
+// target returns the DisruptionTarget condition of a group as "status reason", or "".
 func (b *bench) target(name string) string {
 	b.t.Helper()
 	c := meta.FindStatusCondition(b.group(name).Status.Conditions, v1alpha1.ConditionDisruptionTarget)
@@ -332,7 +335,7 @@ func (b *bench) target(name string) string {
 	return string(c.Status) + " " + c.Reason
 }
 
-// pod reads a pod, or returns nil.
+// pod returns a pod, or nil if it does not exist.
 func (b *bench) pod(name string) *corev1.Pod {
 	b.t.Helper()
 	p, err := b.pods.CoreV1().Pods("ns").Get(b.t.Context(), name, metav1.GetOptions{})
@@ -345,7 +348,7 @@ func (b *bench) pod(name string) *corev1.Pod {
 	return p
 }
 
-// expectPods fails the test unless exactly these of the pods still exist.
+// expectPods fails the test unless exactly these pods exist.
 func (b *bench) expectPods(want ...string) {
 	b.t.Helper()
 	list, err := b.pods.CoreV1().Pods("ns").List(b.t.Context(), metav1.ListOptions{})
@@ -363,7 +366,7 @@ func (b *bench) expectPods(want ...string) {
 	}
 }
 
-// counted reads a counter, or the sum of a histogram, by name and result.
+// counted returns the value of a counter, or the sum of a histogram, by name and result.
 func (b *bench) counted(name, operation, result string) float64 {
 	b.t.Helper()
 	families, err := b.registry.Gather()
@@ -385,7 +388,7 @@ func (b *bench) counted(name, operation, result string) float64 {
 	return sum
 }
 
-// informed is what the scheduler's informers show of pods: a snapshot that a test takes.
+// informed stands in for the scheduler's informers. It holds the pods that a test copied last.
 type informed struct {
 	store    cache.Indexer
 	finished []*corev1.Pod
@@ -395,7 +398,7 @@ func (i *informed) Members(types.NamespacedName) gang.Members {
 	return gang.Members{Finished: i.finished}
 }
 
-// look has the informers catch up.
+// look copies the pods of the API to informed.
 func (b *bench) look(i *informed) {
 	b.t.Helper()
 	list, err := b.pods.CoreV1().Pods("ns").List(b.t.Context(), metav1.ListOptions{})
@@ -415,7 +418,7 @@ func newInformed() *informed {
 	return &informed{store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 }
 
-// victims are whole groups of two pods each.
+// victims returns units that are whole groups of two pods each.
 func victims(prefix string, count int) []core.Victim {
 	out := make([]core.Victim, count)
 	for i := range out {
@@ -425,7 +428,8 @@ func victims(prefix string, count int) []core.Victim {
 	return out
 }
 
-// gated are clients whose calls about pods wait until a test lets them through: the fake makes one at a time.
+// gated is a client that calls before ahead of each patch and each delete of a pod. The calls of
+// several goroutines can wait there, because the fake client makes only one call at a time.
 type gated struct {
 	kubernetes.Interface
 	before func(call string)

@@ -15,16 +15,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// preemptionEvents are the events on both sides of a preemption.
+// preemptionEvents records events for the preemptor and for the victims.
 type preemptionEvents struct {
 	recorder events.EventRecorder
-	// ofProfile is the recorder of a profile; nil where all use recorder.
+	// ofProfile returns the recorder of a profile. It is nil if all profiles use recorder.
 	ofProfile func(profile string) events.EventRecorder
-	// groups know which API a PodGroup is of; nil where there is only one.
+	// groups tells the API version of a PodGroup. It is nil if there is only one.
 	groups gang.Source
 }
 
-// by are the events of an execution for a preemptor that belongs to a profile.
+// by returns the events of an execution whose preemptor belongs to the profile.
 func (e *preemptionEvents) by(profile string) *preemptionEvents {
 	if e.ofProfile == nil || profile == "" {
 		return e
@@ -32,10 +32,10 @@ func (e *preemptionEvents) by(profile string) *preemptionEvents {
 	return &preemptionEvents{recorder: e.ofProfile(profile), groups: e.groups}
 }
 
-// longestNote is what the API takes as an event's note.
+// longestNote is the largest length of an event's note that the API accepts, in bytes.
 const longestNote = 1024
 
-// noteOf is a text, cut down to what the API takes.
+// noteOf returns the text, cut to the length that the API accepts.
 func noteOf(text string) string {
 	if len(text) <= longestNote {
 		return text
@@ -43,7 +43,7 @@ func noteOf(text string) string {
 	return strings.ToValidUTF8(text[:longestNote-4], "") + " ..."
 }
 
-// podReference refers to a pod in events.
+// podReference returns a reference to a pod for events.
 func podReference(namespace, name string, uid types.UID) *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -51,24 +51,26 @@ func podReference(namespace, name string, uid types.UID) *corev1.Pod {
 	}
 }
 
-// victimPod says of a pod that it goes.
+// victimPod records on a pod that it is evicted.
 func (e *preemptionEvents) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
 	e.recorder.Eventf(podReference(namespace, name, uid), e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// refused says of a member that it stays although others of its group have gone, for its deletion is refused.
+// refused records on a member that it keeps running because the API server refuses its deletion,
+// although other members of its group were evicted.
 func (e *preemptionEvents) refused(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, err error) {
 	e.recorder.Eventf(podReference(namespace, name, uid), e.reference(by), corev1.EventTypeWarning, "DeletionRefused", "Preempting",
 		"%s", noteOf("it stays, though its PodGroup was to go as a whole: "+err.Error()))
 }
 
-// victimGroup says of a group that it goes.
+// victimGroup records on a group that it is evicted.
 func (e *preemptionEvents) victimGroup(v *core.Victim, by v1alpha1.DisruptionPreemptor, message string) {
 	e.recorder.Eventf(e.victim(v), e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// success says of a preemptor which victims it took. Events that differ in nothing but their text are counted as one, with the text of the
-// first; so it is about the first victim too.
+// success records on the preemptor which victims were evicted for it. Events that differ only in
+// their text are counted as one and keep the text of the first. The event therefore also refers to
+// the first victim.
 func (e *preemptionEvents) success(d *core.Decision) {
 	var related runtime.Object
 	if len(d.Victims) > 0 {
@@ -78,7 +80,8 @@ func (e *preemptionEvents) success(d *core.Decision) {
 		"%s", noteOf(d.Taking()))
 }
 
-// failure says of a preemptor what went wrong. The API's reason stands for the action as well, so that another error is another event.
+// failure records the error on the preemptor. The event's action is the reason of the API error, so
+// that a different error makes a separate event.
 func (e *preemptionEvents) failure(d *core.Decision, err error) {
 	action := string(apierrors.ReasonForError(err))
 	if action == "" {
@@ -88,7 +91,7 @@ func (e *preemptionEvents) failure(d *core.Decision, err error) {
 		"%s", noteOf("room could not be made: "+err.Error()))
 }
 
-// victim refers to a victim in events.
+// victim returns a reference to a victim for events.
 func (e *preemptionEvents) victim(v *core.Victim) runtime.Object {
 	kind := v1alpha1.PreemptorPod
 	if v.Group {
@@ -97,7 +100,7 @@ func (e *preemptionEvents) victim(v *core.Victim) runtime.Object {
 	return e.reference(v1alpha1.DisruptionPreemptor{Kind: kind, Namespace: v.Namespace, Name: v.Name, UID: types.UID(v.UID)})
 }
 
-// reference refers to an object in events.
+// reference returns a reference to an object for events.
 func (e *preemptionEvents) reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
 	object := metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	if p.Kind == v1alpha1.PreemptorPodGroup {

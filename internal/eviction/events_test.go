@@ -18,7 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestNotesAreNotTooLong: the API would refuse the event. Names may have 253 characters each.
+// TestNotesAreNotTooLong checks that the API accepts the length of notes. Names may have 253
+// characters.
 func TestNotesAreNotTooLong(t *testing.T) {
 	t.Parallel()
 	d := &core.Decision{Message: "gang of 2 fits", Preemptor: core.Preemptor{Namespace: "ns", Name: "urgent"}}
@@ -30,7 +31,7 @@ func TestNotesAreNotTooLong(t *testing.T) {
 	recorded.success(d)
 	recorded.failure(d, errors.New(strings.Repeat("é", longestNote)))
 	for range 2 {
-		// After type and reason.
+		// The note follows the type and the reason.
 		note := strings.SplitN(<-recorder.Events, " ", 3)[2]
 		if len(note) > longestNote || !strings.HasSuffix(note, " ...") || !utf8.ValidString(note) {
 			t.Errorf("A note has %d bytes, want %d at most, and that it shows: %q", len(note), longestNote, note)
@@ -38,7 +39,7 @@ func TestNotesAreNotTooLong(t *testing.T) {
 	}
 }
 
-// keys is a recorder of what events are told apart by.
+// keys is a recorder that keeps the fields by which events are told apart.
 type keys struct{ all []string }
 
 func (k *keys) Eventf(_, related runtime.Object, _, reason, action, _ string, _ ...any) {
@@ -49,7 +50,8 @@ func (k *keys) Eventf(_, related runtime.Object, _, reason, action, _ string, _ 
 	k.all = append(k.all, reason+"/"+action+" "+of)
 }
 
-// TestEventsAreToldApart: what a preemptor takes next, and another error, is not counted as more of the same, whose text it would have.
+// TestEventsAreToldApart checks that the preemptor's next victims and a different error make
+// separate events. A counted event would keep the text of the first.
 func TestEventsAreToldApart(t *testing.T) {
 	t.Parallel()
 	var told keys
@@ -70,12 +72,12 @@ func TestEventsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestEvictionIsToldByTheProfile: what there is to say is said in the name of the preemptor's profile.
+// TestEvictionIsToldByTheProfile checks that events use the recorder of the preemptor's profile.
 func TestEvictionIsToldByTheProfile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		failing string
-		// want are how many events there are.
+		// want is the expected number of events.
 		want int
 	}{
 		"it works":              {want: 4},
@@ -99,7 +101,8 @@ func TestEvictionIsToldByTheProfile(t *testing.T) {
 	}
 }
 
-// TestEventsArePaced: many victims are not all told at once, and the preemptor does not wait for it.
+// TestEventsArePaced checks that events for many victims are spread over time, and that the
+// preemptor does not wait for them.
 func TestEventsArePaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +120,7 @@ func TestEventsArePaced(t *testing.T) {
 			t.Errorf("Done after %v: %v", time.Since(start), err)
 		}
 		synctest.Wait()
-		// The preemptor is told at once.
+		// The preemptor's event is recorded at once.
 		if got := len(b.recorded()); got != eventBurst+1 {
 			t.Errorf("%d events at first", got)
 		}

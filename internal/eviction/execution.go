@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// execution is one order while it is being carried out.
+// execution is one order that is being carried out.
 type execution struct {
 	*Executor
 	order     *Order
@@ -31,37 +31,38 @@ type execution struct {
 	units     []*unit
 
 	begunMu sync.Mutex
-	// begunGroups are those of which a unit has been begun.
+	// begunGroups holds the groups with a unit whose eviction has begun.
 	begunGroups sets.Set[types.NamespacedName]
 }
 
-// unit is a victim unit of the decision, with those of its pods that have to be deleted.
+// unit is a victim unit of the decision, with its pods that must be deleted.
 type unit struct {
 	victim *core.Victim
 	key    types.NamespacedName
-	// group is the one that goes, or that the pod is a member of; empty for none.
+	// group is the group that is evicted, or the group of the evicted pod. It is empty for a pod
+	// without a group.
 	group types.NamespacedName
-	// message says to the unit why it goes, and podMessage to its pods.
+	// message is the reason in the unit's condition, podMessage the reason in its pods' conditions.
 	message, podMessage string
 	pods                []*corev1.Pod
 
 	mu sync.Mutex
-	// listed is true where the API may have the intent to remove the unit.
+	// listed is true if the API may have the intent to evict the unit.
 	listed bool
-	// refused is why it was not begun when its turn came, once that has been asked.
+	// asked is true once begin has called mayBegin. refused is the result.
 	asked   bool
 	refused error
-	// committed is true once a delete has been sent that may have come through.
+	// committed is true once a delete was sent that may have succeeded.
 	committed bool
-	// gone are the pods that are certainly on their way out.
+	// gone holds the pods that certainly terminate or are gone.
 	gone sets.Set[types.UID]
-	// announced is when the first of its pods is on its way out.
+	// announced guards the log lines that are written when the first pod terminates.
 	announced sync.Once
-	// recorded is when its group has its event.
+	// recorded guards the event of the unit's group.
 	recorded sync.Once
 }
 
-// logValues name the unit in log lines.
+// logValues returns the values that identify the unit in log lines.
 func (u *unit) logValues() []any {
 	kind := "pod"
 	if u.victim.Group {
@@ -70,7 +71,7 @@ func (u *unit) logValues() []any {
 	return []any{kind, klog.KRef(u.key.Namespace, u.key.Name), "rule", u.victim.Rule}
 }
 
-// podLogValues name one of its pods.
+// podLogValues returns the values that identify one of the unit's pods in log lines.
 func (u *unit) podLogValues(pod *corev1.Pod) []any {
 	values := u.logValues()
 	if u.victim.Group {
@@ -79,7 +80,8 @@ func (u *unit) podLogValues(pod *corev1.Pod) []any {
 	return append(values, "node", pod.Spec.NodeName)
 }
 
-// named is a context for the steps about one of its pods, whose log lines name the group as well.
+// named returns a context for calls about one of the unit's pods. Log lines of the context name the
+// unit's group as well.
 func (u *unit) named(ctx context.Context, pod *corev1.Pod) context.Context {
 	values := []any{"rule", u.victim.Rule, "node", pod.Spec.NodeName}
 	if u.victim.Group {
@@ -88,7 +90,8 @@ func (u *unit) named(ctx context.Context, pod *corev1.Pod) context.Context {
 	return klog.NewContext(ctx, klog.FromContext(ctx).WithValues(values...))
 }
 
-// begin reports why the unit is not to go, which is asked once; nil where it is.
+// begin returns the reason why the eviction of the unit must not begin, or nil if it may. It calls
+// mayBegin only the first time.
 func (u *unit) begin(mayBegin func(*unit) error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -98,14 +101,14 @@ func (u *unit) begin(mayBegin func(*unit) error) error {
 	return u.refused
 }
 
-// goes reports whether the unit goes in any case.
+// goes reports whether the unit is evicted in any case.
 func (u *unit) goes() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.committed
 }
 
-// settle records what has become of a pod.
+// settle records the result of the removal of one pod.
 func (u *unit) settle(became removal, uid types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -148,7 +151,7 @@ func newExecution(e *Executor, order *Order, sched Scheduler, claims []podstatus
 	return x
 }
 
-// run carries the order out, or as little of it as possible.
+// run carries out the order. After a failure it withdraws the intents that have no effect yet.
 func (x *execution) run(ctx context.Context) Outcome {
 	groups := x.groups()
 	for _, u := range groups {
@@ -199,16 +202,17 @@ func (x *execution) steps(ctx context.Context) error {
 	return x.remove(ctx)
 }
 
-// probe asks, before anything is touched, whether those victims can be deleted of which that is in doubt, and all that go with them.
+// probe asks the API server whether victims can be deleted whose deletion may be refused. It asks
+// for all pods of their units, by dry run and before the first change.
 func (x *execution) probe(ctx context.Context) error {
 	var doubtful []task
 	for _, u := range x.units {
 		if slices.ContainsFunc(u.pods, func(pod *corev1.Pod) bool { return x.remover.refusals.doubts(pod.Namespace, pod.UID) }) {
-			// What is not bound will not be deleted.
+			// Unbound pods are not deleted.
 			doubtful = append(doubtful, slices.DeleteFunc(u.tasks(), func(t task) bool { return x.scheduler.IsUnbound(t.pod) })...)
 		}
 	}
-	// All are asked about, so that the next decision knows of all that are refused.
+	// Probe all of them, so that the next decision takes every refusal into account.
 	var v vetoes
 	_, err := each(doubtful, func(t task) error {
 		if err := x.remover.probe(t.unit.named(ctx, t.pod), t.victim()); err != nil {
@@ -221,7 +225,7 @@ func (x *execution) probe(ctx context.Context) error {
 
 func (x *execution) isWanted() bool { return x.scheduler.Wants(x.order) }
 
-// mayBegin reports why a unit is not to be begun; nil where it is.
+// mayBegin returns the reason why the eviction of a unit must not begin, or nil if it may.
 func (x *execution) mayBegin(u *unit) error {
 	if err := x.outdated(u); err != nil {
 		return err
@@ -241,7 +245,8 @@ func (x *execution) mayBegin(u *unit) error {
 	return nil
 }
 
-// outdated reports why none of a unit is to go by now, as long as none does; nil where it may.
+// outdated returns the reason why a unit must not be evicted any more, or nil if it may. It applies
+// only while no pod of the unit has been deleted.
 func (x *execution) outdated(u *unit) error {
 	if !x.isWanted() {
 		return errUnwanted
@@ -252,7 +257,7 @@ func (x *execution) outdated(u *unit) error {
 	return nil
 }
 
-// groups are the units that go whole, and of which something has to be deleted.
+// groups returns the units that are whole groups and have pods to delete.
 func (x *execution) groups() []*unit {
 	var out []*unit
 	for _, u := range x.units {
@@ -263,7 +268,8 @@ func (x *execution) groups() []*unit {
 	return out
 }
 
-// persist tells the API where a pod of the preemptor goes. No victim goes for a pod that has gone itself.
+// persist writes the nomination of one of the preemptor's pods. If the pod is gone, the order is
+// outdated, so that no victim is evicted for it.
 func (x *execution) persist(ctx context.Context, c podstatus.Claim) error {
 	err := x.statuses.Write(ctx, c)
 	if hasGone(ctx, x.remover.pods, c.Pod.Namespace, c.Pod.Name, c.Pod.UID, err) {
@@ -272,7 +278,7 @@ func (x *execution) persist(ctx context.Context, c podstatus.Claim) error {
 	return err
 }
 
-// turnBack sends victims that are not bound yet back to the queue.
+// turnBack returns victims that are not bound yet to the queue.
 func (x *execution) turnBack(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	for _, u := range x.units {
@@ -290,7 +296,7 @@ func (x *execution) turnBack(ctx context.Context) {
 	}
 }
 
-// list writes the intent to remove a whole group.
+// list writes the intent to evict a whole group.
 func (x *execution) list(ctx context.Context, u *unit) error {
 	x.ledger.at(u.key, func(e *entry) {
 		for _, pod := range u.pods {
@@ -302,8 +308,8 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 	u.mu.Lock()
 	u.listed = true
 	u.mu.Unlock()
-	// Asked again after each read of the status: one that tells of a new run has been written after that run was known here, and one that
-	// is written after the read makes a conflict.
+	// This check runs again after each read of the status. A new run is recorded in the scheduler
+	// before its status is written. A status written after the read causes a conflict.
 	_, err := x.intents.write(ctx, &x.order.Decision, u.victim, u.pods, func() error {
 		if x.scheduler.RunsAnew(x.order, u.key) {
 			return errAnew
@@ -315,11 +321,11 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 		klog.FromContext(ctx).V(6).Info("Listed a group's victims", append(u.logValues(), "victims", len(u.pods))...)
 		return nil
 	case apierrors.IsNotFound(err):
-		// The pods are not what they were when they were chosen.
+		// The pods changed since the decision.
 		return fmt.Errorf("%w: PodGroup %s has gone", ErrOutdated, u.key)
 	default:
 		err = fmt.Errorf("mark PodGroup %s: %w", u.key, err)
-		// A group that may not be listed cannot go whole: it is as if the deletion of each of its pods had been refused.
+		// A group that cannot be listed cannot be evicted. Record a refusal for each of its pods.
 		noted := err
 		for _, t := range u.tasks() {
 			noted = x.remover.note(t.victim(), err)
@@ -328,13 +334,13 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 	}
 }
 
-// task is a pod to be deleted, with its unit.
+// task is a pod to delete, with its unit.
 type task struct {
 	unit *unit
 	pod  *corev1.Pod
 }
 
-// tasks are those of a unit.
+// tasks returns the unit's pods as tasks.
 func (u *unit) tasks() []task {
 	out := make([]task, len(u.pods))
 	for i, pod := range u.pods {
@@ -343,7 +349,7 @@ func (u *unit) tasks() []task {
 	return out
 }
 
-// victim is the pod as the remover needs it.
+// victim returns the pod in the form that the remover needs.
 func (t task) victim() victimPod {
 	return victimPod{namespace: t.pod.Namespace, name: t.pod.Name, node: t.pod.Spec.NodeName, uid: t.pod.UID, message: t.unit.podMessage}
 }
@@ -354,7 +360,7 @@ func (x *execution) remove(ctx context.Context) error {
 	for _, u := range x.units {
 		tasks = append(tasks, u.tasks()...)
 	}
-	// Once a call has failed, nothing is begun any more.
+	// After a failed call, no other unit is begun.
 	var failed atomic.Bool
 	var mu sync.Mutex
 	var going []task
@@ -367,7 +373,7 @@ func (x *execution) remove(ctx context.Context) error {
 			x.settle(t, absent)
 			return nil
 		}
-		// The call that marks it takes a while; what has become of the preemptor and of its group meanwhile still counts.
+		// The call that marks the pod takes time. Check again whether the order is outdated.
 		var outdated error
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), t.victim(), func() bool {
 			if t.unit.goes() {
@@ -394,11 +400,12 @@ func (x *execution) remove(ctx context.Context) error {
 		}
 		return outdated
 	})
-	// Events are calls as well. The preemptor does not wait for them, and they are not to be in the way of its binding.
+	// Events are API calls as well. The preemptor does not wait for them, and they must not delay
+	// its binding.
 	x.running.Go(func() {
 		x.noteMembers(going)
 		for _, t := range going {
-			// At the end of the process, the rest goes at once.
+			// Wait fails when the process ends. The remaining events are then recorded at once.
 			_ = x.pace.Wait(x.ctx)
 			x.record(t.unit, t.pod)
 		}
@@ -406,7 +413,7 @@ func (x *execution) remove(ctx context.Context) error {
 	return err
 }
 
-// settle records what has become of a pod: for its unit, and for a group in the ledger too.
+// settle records the result of a removal in the unit and, for a group, also in the ledger.
 func (x *execution) settle(t task, became removal) {
 	t.unit.settle(became, t.pod.UID)
 	if t.unit.victim.Group {
@@ -414,7 +421,7 @@ func (x *execution) settle(t task, became removal) {
 	}
 }
 
-// lost records the work that goes with a pod. One that has not started has done none.
+// lost measures the work that is lost with a pod. A pod that has not started loses none.
 func (x *execution) lost(pod *corev1.Pod) {
 	if start := pod.Status.StartTime; start != nil {
 		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -422,7 +429,8 @@ func (x *execution) lost(pod *corev1.Pod) {
 	}
 }
 
-// noteMembers records on PodGroups that members of theirs went one by one. A group that goes whole has that from its intent.
+// noteMembers records on PodGroups that some of their members were evicted one by one. For a group
+// that is evicted as a whole, the intent is that record.
 func (x *execution) noteMembers(going []task) {
 	type loss struct {
 		rule core.Rule
@@ -448,7 +456,7 @@ func (x *execution) noteMembers(going []task) {
 	}
 }
 
-// announce logs, once, that a unit goes.
+// announce logs, once, that a unit is evicted.
 func (u *unit) announce(logger klog.Logger) {
 	u.announced.Do(func() {
 		logger.V(2).Info("Preempted a victim", append(u.logValues(), "victims", len(u.pods))...)
@@ -456,7 +464,7 @@ func (u *unit) announce(logger klog.Logger) {
 	})
 }
 
-// record makes the event of a pod that goes and, once, that of its group.
+// record records the event of an evicted pod and, once, the event of its group.
 func (x *execution) record(u *unit, pod *corev1.Pod) {
 	by := x.events.by(x.order.Profile)
 	if u.victim.Group {
@@ -465,11 +473,11 @@ func (x *execution) record(u *unit, pod *corev1.Pod) {
 	by.victimPod(pod.Namespace, pod.Name, pod.UID, x.preemptor, u.podMessage)
 }
 
-// takeBack takes back the intents of the groups that have not been touched. What it cannot reach is left to the
-// Finisher, which knows from the ledger that these pods stay.
+// takeBack withdraws the intents of groups without a delete. If a call fails, the Finisher
+// completes the withdrawal: the ledger lists the pods that must stay.
 func (x *execution) takeBack(ctx context.Context) {
 	if x.ctx.Err() != nil {
-		// The process ends. What is written is for the next one to finish.
+		// The process ends. Its successor completes the intents that are written.
 		return
 	}
 	ctx, cancel := x.bind(context.WithoutCancel(ctx))
@@ -491,14 +499,15 @@ func (x *execution) takeBack(ctx context.Context) {
 	})
 }
 
-// withdraw takes an intent back, now or, if that fails, by and by. Pods that a new order lists meanwhile stay on the list.
+// withdraw removes the pods from the list of an intent. If the call fails, the ledger keeps the
+// pods for a later try. Pods that a new order lists in the meantime stay on the list.
 func (e *Executor) withdraw(ctx context.Context, key types.NamespacedName, uids sets.Set[types.UID]) error {
 	e.ledger.at(key, func(en *entry) { en.withdrawn = en.withdrawn.Union(uids) })
 	if err := e.intents.withdraw(ctx, key, func() sets.Set[types.UID] { return e.ledger.withdrawn(key).Intersection(uids) }); err != nil {
 		return fmt.Errorf("take the preemption of PodGroup %s back: %w", key, err)
 	}
 	e.ledger.at(key, func(en *entry) {
-		// Those that are on a new list by now are none of this.
+		// Pods that a new order has listed are not in withdrawn any more.
 		en.spared = en.spared.Union(en.withdrawn.Intersection(uids))
 		en.withdrawn = en.withdrawn.Difference(uids)
 	})
@@ -506,7 +515,7 @@ func (e *Executor) withdraw(ctx context.Context, key types.NamespacedName, uids 
 	return nil
 }
 
-// begun are the pods that go although the order has not been carried out as a whole.
+// begun returns the pods that are evicted although the order failed.
 func (x *execution) begun() sets.Set[types.UID] {
 	out := sets.New[types.UID]()
 	for _, u := range x.units {

@@ -25,18 +25,18 @@ import (
 )
 
 const (
-	// maxParallel bounds how many calls of one eviction are under way at the same time.
+	// maxParallel is the number of calls that one eviction makes at the same time.
 	maxParallel = 32
-	// takeBackTimeout bounds how long a preemptor waits for what is taken back after a failure. The Finisher
-	// goes on with what is left.
+	// takeBackTimeout bounds the time that a preemptor waits for intents to be withdrawn after a
+	// failure. The Finisher withdraws the remaining ones.
 	takeBackTimeout = 5 * time.Second
-	// eventRate is how many victims a second are told that they go, once the first eventBurst have been. The events of
-	// a large gang's victims would otherwise all be written while its members are being bound.
+	// eventRate is the number of victims per second that get an event, after the first eventBurst.
+	// Otherwise all events for a large gang's victims would be written while the gang is bound.
 	eventRate, eventBurst = 100, 50
 )
 
-// Executor carries orders out. Its goroutines end when their order is over or the context of New is done; Wait waits for
-// all of them. It is safe for concurrent use.
+// Executor carries out orders. Its goroutines end when their order is complete or the context of
+// New is done. Wait waits for all of them. It is safe for concurrent use.
 type Executor struct {
 	ctx      context.Context
 	intents  intents
@@ -48,13 +48,14 @@ type Executor struct {
 	pace     *rate.Limiter
 	clock    clock.PassiveClock
 	metrics  *metrics.Metrics
-	// groupDone is called with each group that an execution has finished with.
+	// groupDone is called with each group when an execution has finished its work on the group.
 	groupDone func(types.NamespacedName)
 	running   sync.WaitGroup
 }
 
-// New returns an Executor that deletes pods with pods, marks PodGroups with groups, which must read from the
-// API server, nominates with statuses, and makes events on both sides with recorder. No call is made after ctx is done.
+// New returns an Executor. It deletes pods with the client pods and marks PodGroups with the client
+// groups, which must read from the API server. It nominates with statuses and records events for
+// preemptors and victims with recorder. It makes no call after ctx is done.
 func New(
 	ctx context.Context, pods kubernetes.Interface, groups client.Client, statuses *podstatus.Writer,
 	recorder events.EventRecorder, clk clock.PassiveClock, options ...Option,
@@ -79,11 +80,11 @@ func New(
 	return e
 }
 
-// Wait returns when no order is being carried out any more, and no nomination being written.
+// Wait returns when no order is carried out and no nomination is written any more.
 func (e *Executor) Wait() { e.running.Wait() }
 
-// Nominate writes nominations, off the caller's goroutine, and goes on when the caller's context, which is that of a cycle, has ended.
-// A write that fails is tried again later.
+// Nominate writes nominations in another goroutine. The writes continue after the end of the
+// caller's context, which belongs to a scheduling cycle. A failed write is tried again later.
 func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nomination) {
 	claims := e.statuses.Nominate(nominations)
 	if len(claims) == 0 {
@@ -92,7 +93,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 	e.running.Go(func() {
 		ctx, cancel := e.bind(context.WithoutCancel(ctx))
 		defer cancel()
-		// No claim is an error, so none is left.
+		// The function returns no error, so each calls it for every claim.
 		_, _ = each(claims, func(c podstatus.Claim) error {
 			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
 				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API for now", "pod", klog.KObj(c.Pod), "reason", err)
@@ -102,9 +103,9 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 	})
 }
 
-// Evict carries an order out, off the caller's goroutine, and asks the scheduler while it does so. It takes note of the
-// nominations before it returns, so that what is said later of the same pods wins. The channel gets exactly one value;
-// it need not be received.
+// Evict carries out an order in another goroutine and calls sched during the eviction. It records
+// the nominations before it returns, so that later nominations of the same pods win. The channel
+// receives exactly one value. The caller need not receive it.
 func (e *Executor) Evict(ctx context.Context, order Order, sched Scheduler) <-chan Outcome {
 	claims := e.statuses.Nominate(order.Nominations)
 	outcomes := make(chan Outcome, 1)
@@ -121,7 +122,7 @@ func (e *Executor) Evict(ctx context.Context, order Order, sched Scheduler) <-ch
 	return outcomes
 }
 
-// bind ends a context with the Executor's.
+// bind returns a context that also ends when the Executor's context ends.
 func (e *Executor) bind(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(e.ctx, cancel)
@@ -131,7 +132,7 @@ func (e *Executor) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// finished says how an execution ended.
+// finished records the end of an execution in metrics, logs and events.
 func (e *Executor) finished(ctx context.Context, order *Order, outcome Outcome, took time.Duration) {
 	err, taken := outcome.Err, len(order.Victims)
 	if err != nil {
@@ -163,8 +164,8 @@ func (e *Executor) finished(ctx context.Context, order *Order, outcome Outcome, 
 	e.metrics.Ran(metrics.Preemption, result, order.Profile, took)
 }
 
-// each calls do for all items, several at a time and in their order, until one of them fails. It returns those
-// that were not begun, and the first error.
+// each calls do for all items in order, up to maxParallel at a time, until a call fails. It returns
+// the items without a call, and the first error.
 func each[T any](items []T, do func(T) error) (left []T, err error) {
 	var g errgroup.Group
 	g.SetLimit(maxParallel)

@@ -62,7 +62,7 @@ func TestEvictionWritesEverythingDownBeforeItTouchesPods(t *testing.T) {
 			}
 		}
 	}
-	// One for each pod, one for each group, one for the preemptor.
+	// One event for each pod, one for each group, and one for the preemptor.
 	if got := b.recorded(); len(got) != 8 {
 		t.Errorf("Events are %q", got)
 	}
@@ -103,8 +103,8 @@ func TestEvictionOfWhatHasGoneAlready(t *testing.T) {
 	}
 }
 
-// TestEvictionThatIsOutOfDate: when the decision does not apply any more, no victim is touched, and it is no
-// failure.
+// TestEvictionThatIsOutOfDate checks that no victim changes if the decision does not apply any
+// more, and that this is not a failure.
 func TestEvictionThatIsOutOfDate(t *testing.T) {
 	t.Parallel()
 	another := group("g")
@@ -116,7 +116,7 @@ func TestEvictionThatIsOutOfDate(t *testing.T) {
 	}{
 		"the victims' group has gone":          {objects: []client.Object{pod("urgent-0")}},
 		"the victims' group has been replaced": {objects: []client.Object{another, pod("urgent-0")}},
-		// The scheduler, which has not heard of it, tries again as after a failure.
+		// The scheduler has not seen the deletion and retries as after a failure.
 		"the preemptor has gone":                   {objects: []client.Object{group("g")}},
 		"the preemptor has gone and that is known": {objects: []client.Object{group("g")}, wants: wantedFor(0), wantUnwanted: true},
 		"the preemptor has no more use for it":     {objects: []client.Object{group("g"), pod("urgent-0")}, wants: wantedFor(0), wantUnwanted: true},
@@ -147,7 +147,7 @@ func TestEvictionThatIsOutOfDate(t *testing.T) {
 	}
 }
 
-// wantedFor says yes that many times.
+// wantedFor returns a function that returns true for the first calls.
 func wantedFor(times int) func() bool {
 	var mu sync.Mutex
 	return func() bool {
@@ -158,7 +158,8 @@ func wantedFor(times int) func() bool {
 	}
 }
 
-// TestEvictionThatFailsBeforeTheFirstDelete leaves everything as it was.
+// TestEvictionThatFailsBeforeTheFirstDelete checks that such a failure evicts no pod and withdraws
+// all intents.
 func TestEvictionThatFailsBeforeTheFirstDelete(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -203,7 +204,8 @@ func TestEvictionThatFailsBeforeTheFirstDelete(t *testing.T) {
 	}
 }
 
-// TestEvictionThatFailsLater: what has begun is on record and goes on, what has not stays.
+// TestEvictionThatFailsLater checks that a group with a delete keeps its intent, and that the
+// intents of the other groups are withdrawn.
 func TestEvictionThatFailsLater(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -211,7 +213,7 @@ func TestEvictionThatFailsLater(t *testing.T) {
 		err       error
 		wantBegun []types.UID
 		wantPods  []string
-		// wantListed are the groups that still have their list.
+		// wantListed holds the groups that keep their list.
 		wantListed []string
 	}{
 		"at the second pod of a group": {
@@ -226,7 +228,8 @@ func TestEvictionThatFailsLater(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Far more units than calls at a time, so that most are not begun when the first call fails.
+			// There are far more units than parallel calls, so most units are not begun at the
+			// first failure.
 			objects := append(whole("g"), pod("urgent-0"))
 			victims := append(victims("h", 30), victim("g", "g-0", "g-1"))
 			slices.Reverse(victims)
@@ -234,7 +237,7 @@ func TestEvictionThatFailsLater(t *testing.T) {
 				objects = append(objects, whole(v.Name)...)
 			}
 			b := newBench(t, objects...)
-			// No other call gets anywhere before the failure.
+			// All other calls wait for the failure.
 			failed, first := make(chan struct{}), make(chan struct{})
 			b.executor.remover.pods = gated{b.pods, func(call string) {
 				switch {
@@ -277,7 +280,8 @@ func sameElements[T ~string](a, b []T) bool {
 	return slices.Equal(a, b)
 }
 
-// TestSinglePodsThatWereNotReachedStay, and those that were are said to go.
+// TestSinglePodsThatWereNotReachedStay checks that pods after the failure stay, and that the
+// outcome lists the pods before the failure as begun.
 func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("urgent-0"), pod("a"), pod("b"))
@@ -301,7 +305,8 @@ func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 		t.Errorf("Failed with %v, %v have begun", got.Err, got.Begun)
 	}
 	b.expectPods("urgent-0", "b")
-	// Where it is not known what has become of a pod, it is not said to go. A terminating one shows.
+	// The result of this delete is unknown, so the outcome does not list the pod. If the pod
+	// terminates, its status shows that.
 	b = newBench(t, pod("urgent-0"), pod("a"))
 	b.failing(errLost, "delete a")
 	if got := b.evict(order(victim("a"))); got.Err == nil || got.Begun.Has("uid-a") {
@@ -309,7 +314,8 @@ func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	}
 }
 
-// TestVictimThatHasEnded: one that has ended by itself, before its turn came, is left as it is, and the others go.
+// TestVictimThatHasEnded checks that a pod that finished before its removal is left alone, and that
+// the other victims are evicted.
 func TestVictimThatHasEnded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"), pod("a"))...)
@@ -324,7 +330,7 @@ func TestVictimThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestUnwantedInTheMiddle: no unit is begun once the preemptor has gone.
+// TestUnwantedInTheMiddle checks that no unit is begun after the preemptor is gone.
 func TestUnwantedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{pod("urgent-0")}
@@ -369,7 +375,8 @@ func TestUnwantedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestUnwantedOnceMarked: the call that marks a pod takes a while, in which the preemptor may find that it has no use for it.
+// TestUnwantedOnceMarked checks a preemptor that needs no room any more by the time that the call
+// to mark a pod returns.
 func TestUnwantedOnceMarked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("single"), pod("urgent-0"))...)
@@ -407,7 +414,7 @@ func TestEvictionOfVictimsThatAreNotBound(t *testing.T) {
 	}
 }
 
-// TestEarlierIntentsStay: pods that an earlier preemption has not removed yet are not forgotten.
+// TestEarlierIntentsStay checks that pods of an earlier, incomplete preemption stay on the list.
 func TestEarlierIntentsStay(t *testing.T) {
 	t.Parallel()
 	before := group("g")
@@ -451,7 +458,8 @@ func TestEvictionEndsWithItsExecutor(t *testing.T) {
 	<-ended
 }
 
-// TestDurationsAreTrue: what is measured is the time from the first call to the last, whatever the result.
+// TestDurationsAreTrue checks that the measured time spans the first to the last call, for every
+// result.
 func TestDurationsAreTrue(t *testing.T) {
 	t.Parallel()
 	for result, err := range map[string]error{"success": nil, "error": errForbidden} {
@@ -473,8 +481,8 @@ func TestDurationsAreTrue(t *testing.T) {
 	}
 }
 
-// TestLostWork counts what pods that are evicted had requested for as long as they had run; those that have gone already, or had
-// not started, have lost nothing by it.
+// TestLostWork checks the measured lost work: the requests of evicted pods times their running
+// time. Pods that are gone already, or had not started, lose nothing.
 func TestLostWork(t *testing.T) {
 	t.Parallel()
 	running := func(name string, gpus string, since int64) *corev1.Pod {
@@ -500,7 +508,7 @@ func TestLostWork(t *testing.T) {
 	if got := b.evict(o); got.Err != nil {
 		t.Fatalf("It came to %+v", got)
 	}
-	// The clock of the bench stands at 1000 s.
+	// The clock of the bench shows 1000 s.
 	if got, want := b.counted("preempted_resource_seconds_total", "", ""), 2.0*100+4*10; got != want {
 		t.Errorf("%v GPU-seconds are lost, want %v", got, want)
 	}

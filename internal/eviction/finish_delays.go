@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// firstDelay and longestDelay bound how long a group waits for the next try of which a pod could not be removed.
+	// firstDelay and longestDelay bound the delay before the next try for a group that could not be
+	// evicted completely.
 	firstDelay   = 50 * time.Millisecond
 	longestDelay = 30 * time.Second
 )
 
-// delays are when groups are tried again of which a pod could not be removed: each time twice as long after the last try. A workqueue's
-// own delays are not enough, since any change of a pod has its group looked at, and a try that marks pods changes them. It is safe
-// for concurrent use.
+// delays holds the delays of groups that could not be evicted completely. Each failure doubles the
+// delay. A workqueue's own delays do not suffice: each change of a pod queues its group, and a try
+// that marks pods changes them. It is safe for concurrent use.
 type delays struct {
 	clock clock.PassiveClock
 
@@ -24,7 +25,8 @@ type delays struct {
 	groups map[types.NamespacedName]delay
 }
 
-// delay is that of one group: since when it has been tried here in vain, how long the delay is, and when it is over.
+// delay is the delay of one group: the time of the first failure, the length of the delay, and its
+// end.
 type delay struct {
 	since  time.Time
 	length time.Duration
@@ -35,7 +37,7 @@ func newDelays(clk clock.PassiveClock) *delays {
 	return &delays{clock: clk, groups: make(map[types.NamespacedName]delay)}
 }
 
-// left is how long a group still waits; nothing or less for one that may be tried.
+// left returns the remaining delay of a group. It is 0 or negative if the group may be tried.
 func (d *delays) left(key types.NamespacedName) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +47,7 @@ func (d *delays) left(key types.NamespacedName) time.Duration {
 	return 0
 }
 
-// putOff has a group wait after a try that failed.
+// putOff starts or doubles the delay of a group after a try that failed.
 func (d *delays) putOff(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +60,7 @@ func (d *delays) putOff(key types.NamespacedName) {
 	d.groups[key] = g
 }
 
-// lasting is for how long a group has been tried in vain.
+// lasting returns the time since the first failure of a group, or 0 if there was no failure.
 func (d *delays) lasting(key types.NamespacedName) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +70,7 @@ func (d *delays) lasting(key types.NamespacedName) time.Duration {
 	return 0
 }
 
-// forget ends the delay of a group of which nothing is left to be removed, or that has gone.
+// forget ends the delay of a group that is gone or has no pods left to evict.
 func (d *delays) forget(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestRefusedRemovalIsPutOff: what is seen of the pods, such as the mark of the last try, has their group looked at all the time. It is
-// tried again later and later all the same, up to every half minute, and each pod is marked once.
+// TestRefusedRemovalIsPutOff checks that tries get rarer, down to one every 30 seconds. Events of
+// the pods, such as the mark of the last try, reconcile the group all the time. Each pod is marked
+// once.
 func TestRefusedRemovalIsPutOff(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("g-0", "leaving"), pod("g-0"), terminating(pod("leaving")))
@@ -37,14 +38,14 @@ func TestRefusedRemovalIsPutOff(t *testing.T) {
 	}
 }
 
-// TestDelayEnds: what was refused is no reason to wait once it is not any more, and leaves nothing behind.
+// TestDelayEnds checks that a delay ends with its cause and leaves no entry behind.
 func TestDelayEnds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// change is what happens meanwhile.
+		// change is the event during the delay.
 		change func(f *finishing) error
 		wait   time.Duration
-		// wantPods are left in the end.
+		// wantPods lists the pods that are left in the end.
 		wantPods []string
 	}{
 		"it is let go": {change: func(f *finishing) error {

@@ -23,39 +23,42 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// lookAgain is how long a disruption whose pods are on their way out goes without a look, if no event says
-// that one of them has gone.
+// lookAgain is the interval between checks of a disruption whose pods terminate, if no event
+// reports that one of them is gone.
 const lookAgain = 30 * time.Second
 
-// Members lists the members of a group, those included that have finished.
+// Members lists the members of a group, including finished members.
 type Members interface {
 	Members(key types.NamespacedName) gang.Members
 }
 
-// Finisher brings the preemptions of whole groups to their end: it removes the pods on the list of every group
-// that no execution of this process is working on, takes back what has been given up, and ends the disruption
-// when the last pod of the list has gone. Run it on the leader, and nowhere else.
+// Finisher completes the preemptions of whole groups. For each group without an execution in this
+// process, it evicts the pods on the group's list and withdraws pods whose preemption was given up.
+// It ends the disruption when the last pod of the list is gone. It must run only on the leader.
 type Finisher struct {
 	*Executor
 	groups  client.Reader
 	pods    corelisters.PodLister
 	members Members
 	delays  *delays
-	// timeout is for how long a member is tried whose deletion is refused while others of its group have gone.
+	// timeout returns how long the Finisher tries to delete a member whose deletion is refused
+	// after other members of its group were evicted.
 	timeout func() time.Duration
 }
 
 var _ reconcile.Reconciler = (*Finisher)(nil)
 
-// NewFinisher returns a Finisher that works beside an Executor. It reads PodGroups from groups, which may be a
-// cache, and looks for pods in pods, which need not have those that have finished, and in members. A member whose deletion is refused for the
-// timeout stays, though others of its group have gone.
+// NewFinisher returns a Finisher that works beside an Executor. It reads PodGroups from groups,
+// which may be a cache. It looks up pods in pods, which may lack finished pods, and in members. If
+// the deletion of a member is refused for longer than timeout, the member stays even though other
+// members of its group were evicted.
 func NewFinisher(e *Executor, groups client.Reader, pods corelisters.PodLister, members Members, timeout func() time.Duration) *Finisher {
 	e.ledger.keep()
 	return &Finisher{Executor: e, groups: groups, pods: pods, members: members, delays: newDelays(e.clock), timeout: timeout}
 }
 
-// Reconcile takes one PodGroup as far as it will go. An error has it tried again, later and later.
+// Reconcile does every step for one PodGroup that is possible now. After an error, the caller
+// retries with growing delays.
 func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
 	var pg v1alpha1.PodGroup
@@ -70,7 +73,7 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	}
 	known := f.ledger.read(key)
 	if known != nil && known.running > 0 {
-		// The end of the execution has it looked at again.
+		// The end of the execution triggers the next call.
 		return reconcile.Result{}, nil
 	}
 	if pg.Status.Disruption == nil {
@@ -79,16 +82,17 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return f.with(ctx, key, pg.Status.Disruption)
 }
 
-// without looks after a group that has no list, as far as can be seen.
+// without handles a group that has no list as far as the reader shows.
 func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1alpha1.PodGroup, known *entry) (reconcile.Result, error) {
 	f.delays.forget(key)
 	if known != nil && known.withdrawn.Len() > 0 {
-		// The list may not have arrived here.
+		// The cache may not have the list yet.
 		if err := f.withdraw(ctx, key, known.withdrawn); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	// On one of scheduling.k8s.io another scheduler may have set it. Reprieve does so only together with a list, and ends both together.
+	// On a PodGroup of scheduling.k8s.io, another scheduler may have set the condition. On its own
+	// PodGroups, Reprieve sets the condition only together with a list and ends both together.
 	if !native.IsNative(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 		if err := f.intents.close(ctx, key, nil); err != nil {
 			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
@@ -100,7 +104,7 @@ func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1
 	return reconcile.Result{}, nil
 }
 
-// with works on the list of a group.
+// with handles a group that has a list.
 func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption) (reconcile.Result, error) {
 	l := f.sort(key, d)
 	if l.withdrawn.Len() > 0 {
@@ -128,17 +132,18 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
 
-// list is the list of a group, sorted by what is to be done.
+// list is a group's list, sorted by the next step for each pod.
 type list struct {
-	// left have to be removed.
+	// left holds the pods to evict.
 	left []v1alpha1.DisruptedPod
-	// gone have gone, or have ended by themselves. Those that are on their way out are in neither.
+	// gone holds the pods that are gone or have finished. Terminating pods are neither in left nor
+	// in gone.
 	gone sets.Set[types.UID]
-	// withdrawn are to be taken off the list.
+	// withdrawn holds the pods to remove from the list.
 	withdrawn sets.Set[types.UID]
 }
 
-// isWhole reports whether all of the list is left but for what is to be taken off it.
+// isWhole reports whether left holds every pod of the list except the withdrawn ones.
 func (l *list) isWhole(d *v1alpha1.PodGroupDisruption) bool {
 	return len(l.left) == len(d.Pods)-l.withdrawn.Len()
 }
@@ -168,7 +173,7 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 			case e.seen.Has(p.UID) || e.absent.Has(p.UID):
 				out.gone.Insert(p.UID)
 			default:
-				// What has never been seen here may not have arrived here. The API server knows.
+				// The informer has never had this pod and may lag behind. Ask the API server.
 				out.left = append(out.left, p)
 			}
 		}
@@ -176,7 +181,7 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 	return out
 }
 
-// complete removes what is left of a group that an execution has begun to remove, or was about to.
+// complete evicts the remaining pods of a group whose eviction an execution has begun or recorded.
 func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list) error {
 	start, left := f.clock.Now(), l.left
 	logger := klog.FromContext(ctx).WithValues(
@@ -206,7 +211,8 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	return err
 }
 
-// ask asks, as long as everything can still be taken back as far as is known, whether all pods can be deleted, without any trace.
+// ask checks by dry run whether all pods can be deleted. It does so only while the preemption can
+// still be withdrawn as a whole, as far as this process can see.
 func (f *Finisher) ask(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list, pods []victimPod) error {
 	if !l.isWhole(d) {
 		return nil
@@ -222,7 +228,7 @@ func (f *Finisher) ask(ctx context.Context, key types.NamespacedName, d *v1alpha
 	return errors.Join(err, lookErr)
 }
 
-// removeAll removes all pods that it can; those whose deletion is refused are not in the way of the others.
+// removeAll evicts all pods that it can. Refused deletions do not stop the eviction of the others.
 func (f *Finisher) removeAll(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, pods []victimPod) error {
 	var v vetoes
 	_, err := each(pods, func(pod victimPod) error {
@@ -236,7 +242,7 @@ func (f *Finisher) removeAll(ctx context.Context, key types.NamespacedName, d *v
 	return cmp.Or(err, v.first)
 }
 
-// inGroup says of an error which pod it is about; nil for none.
+// inGroup adds the pod's name to an error. It returns nil for nil.
 func inGroup(pod victimPod, err error) error {
 	if err == nil {
 		return nil
@@ -244,9 +250,10 @@ func inGroup(pod victimPod, err error) error {
 	return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", pod.namespace, pod.name, err)
 }
 
-// giveUp lets those members stay whose deletion is refused for good, after a try that has failed: all of them where nothing of the group has been
-// touched, and nothing may be any more by what has been begun; else those that have been refused for the timeout. It returns the error
-// that is left.
+// giveUp withdraws members whose deletion is refused, after a try that failed. If no pod of the
+// group was deleted and no call can still delete one, it withdraws all of them. Otherwise it
+// withdraws only the pods that were refused for longer than the timeout. It returns the error that
+// remains.
 func (f *Finisher) giveUp(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, failed error) error {
 	if !isVeto(failed) {
 		return failed
@@ -280,8 +287,8 @@ func (f *Finisher) giveUp(ctx context.Context, key types.NamespacedName, d *v1al
 	return nil
 }
 
-// isIntact reports whether nothing of a group has been touched: all pods on its list are there, as the API server has them, none is on its
-// way out, and no delete of one is under way that nothing is known of.
+// isIntact reports whether no pod of a group was touched. The API server still has all pods on the
+// list, no pod terminates, and no failed delete call is recent enough to still succeed.
 func (f *Finisher) isIntact(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list) (bool, error) {
 	last := d.Time.Time
 	if known := f.ledger.read(key); known != nil && known.unsure.After(last) {
@@ -294,7 +301,7 @@ func (f *Finisher) isIntact(ctx context.Context, key types.NamespacedName, d *v1
 	return !touched && err == nil, err
 }
 
-// isTouched reports whether one of the pods that are left has gone or is on its way out, as the API server has them.
+// isTouched reports whether the API server shows one of the remaining pods as gone or terminating.
 func (f *Finisher) isTouched(ctx context.Context, key types.NamespacedName, l *list) (bool, error) {
 	errTouched := errors.New("touched")
 	_, err := each(l.left, func(p v1alpha1.DisruptedPod) error {

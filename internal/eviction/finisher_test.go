@@ -49,7 +49,7 @@ func (f *finishing) mustReconcile() reconcile.Result {
 	return result
 }
 
-// disrupted is a group that lists pods, as a scheduler leaves it that has ended.
+// disrupted returns a group that lists pods, as a scheduler leaves it when its process ends.
 func disrupted(pods ...string) *v1alpha1.PodGroup {
 	pg := group("g")
 	d := &v1alpha1.PodGroupDisruption{
@@ -71,7 +71,7 @@ func terminating(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// nativeGroups reads PodGroups as of scheduling.k8s.io.
+// nativeGroups returns PodGroups as objects of scheduling.k8s.io.
 type nativeGroups struct{ client.Reader }
 
 func (n nativeGroups) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -82,8 +82,9 @@ func (n nativeGroups) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return err
 }
 
-// TestTargetOfAnotherScheduler: what another scheduler says of a group of scheduling.k8s.io is left as it is. Of a group of Reprieve's own, and
-// without a list, it is what an earlier process has not come to end.
+// TestTargetOfAnotherScheduler checks that the condition of a PodGroup of scheduling.k8s.io is left
+// alone, because another scheduler may have set it. On a PodGroup of reprieve.dev without a list,
+// an earlier process has left the condition, and the Finisher ends it.
 func TestTargetOfAnotherScheduler(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"scheduling.k8s.io": "True PreemptionByScheduler", "reprieve.dev": "False PreemptionByScheduler"} {
@@ -103,14 +104,15 @@ func TestTargetOfAnotherScheduler(t *testing.T) {
 	}
 }
 
-// TestFinishesWhatWasBegun: exactly the pods on the list go, and the disruption ends with the last of them.
+// TestFinishesWhatWasBegun checks that exactly the pods on the list are evicted, and that the
+// disruption ends with the last of them.
 func TestFinishesWhatWasBegun(t *testing.T) {
 	t.Parallel()
 	again := pod("again")
 	again.UID = "another"
 	f := newFinishing(t, disrupted("g-0", "g-1", "gone", "leaving", "again"),
 		pod("g-0"), pod("g-1"), pod("g-new"), terminating(pod("leaving")), again)
-	// A fake client does not know of preconditions.
+	// A fake client ignores preconditions.
 	f.fail = func(call string) error {
 		if call == "mark again" {
 			return apierrors.NewConflict(corev1.Resource("pods"), "again", errors.New("the UID in the precondition"))
@@ -137,7 +139,7 @@ func TestFinishesWhatWasBegun(t *testing.T) {
 	if strings.Count(told, "preempted by pod ns/urgent") != 2 {
 		t.Errorf("Events are %q", told)
 	}
-	// Nothing is done twice, whether the informers have caught up or not.
+	// No call is made twice, regardless of whether the informers are up to date.
 	before := len(f.calls)
 	f.mustReconcile()
 	f.look(f.informed)
@@ -163,7 +165,8 @@ func TestFinishesWhatWasBegun(t *testing.T) {
 	}
 }
 
-// TestFinishedMembersAreLeftAlone: who has ended by itself takes no room, and has something to show.
+// TestFinishedMembersAreLeftAlone checks that finished pods are not deleted. They occupy no room,
+// and their status and logs may still be needed.
 func TestFinishedMembersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("done"), pod("done"))
@@ -178,7 +181,8 @@ func TestFinishedMembersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestUnseenPodsAreAskedFor: what the informer has never had may not have arrived there yet.
+// TestUnseenPodsAreAskedFor checks that the Finisher asks the API server about pods that the
+// informer has never had.
 func TestUnseenPodsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("g-0", "g-1"))
@@ -217,8 +221,8 @@ func TestFinishingThatFails(t *testing.T) {
 	}
 }
 
-// TestEvictionAndFinisher: the Finisher keeps away from what an eviction is working on, and goes on where that
-// has failed.
+// TestEvictionAndFinisher checks that the Finisher leaves a group alone during an eviction, and
+// that it continues after the eviction failed.
 func TestEvictionAndFinisher(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
@@ -261,7 +265,8 @@ func TestEvictionAndFinisher(t *testing.T) {
 	}
 }
 
-// TestLastDisruption stays on the group: what it made room for, and how often.
+// TestLastDisruption checks that a group keeps the preemptor of its last preemption and the number
+// of preemptions.
 func TestLastDisruption(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
@@ -284,7 +289,8 @@ func TestLastDisruption(t *testing.T) {
 	}
 }
 
-// TestLastDisruptionOfMembers has what members made room for that go one by one: once for each preemption.
+// TestLastDisruptionOfMembers checks that evictions of single members are recorded once for each
+// preemption.
 func TestLastDisruptionOfMembers(t *testing.T) {
 	t.Parallel()
 	objects := append(whole("g"), pod("urgent-0"))
@@ -311,8 +317,8 @@ func TestLastDisruptionOfMembers(t *testing.T) {
 	}
 }
 
-// TestWithdrawnIntentsAreNotFinished: what could not be taken back at once is taken back later, and no pod of
-// it goes, even where the group's list arrives late.
+// TestWithdrawnIntentsAreNotFinished checks that an intent that could not be withdrawn at once is
+// withdrawn later. No pod of it is evicted.
 func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
@@ -335,7 +341,8 @@ func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
 	}
 }
 
-// TestWithdrawalMeetsANewOrder: what a new order has listed meanwhile is not taken back with what an earlier one had.
+// TestWithdrawalMeetsANewOrder checks that pods that a new order listed stay on the list when the
+// intent of an earlier order is withdrawn.
 func TestWithdrawalMeetsANewOrder(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
@@ -360,7 +367,7 @@ func TestWithdrawalMeetsANewOrder(t *testing.T) {
 	}
 }
 
-// stale is a cache that still has a PodGroup as it was.
+// stale is a cache that holds an earlier version of a PodGroup.
 type stale struct {
 	client.Reader
 
@@ -372,8 +379,8 @@ func (s stale) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ 
 	return nil
 }
 
-// TestWithdrawnIntentsThatACacheStillHas: a list that has been taken back is nothing to finish, however long a cache
-// goes on to have it, until there is a new one.
+// TestWithdrawnIntentsThatACacheStillHas checks that the Finisher does not complete a withdrawn
+// list from a cache that lags behind. A new list is completed again.
 func TestWithdrawnIntentsThatACacheStillHas(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
@@ -398,7 +405,7 @@ func TestWithdrawnIntentsThatACacheStillHas(t *testing.T) {
 	f.expectPods("urgent-0")
 }
 
-// TestConditionWithoutAList ends: there is nothing to finish.
+// TestConditionWithoutAList checks that the Finisher ends a condition without a list.
 func TestConditionWithoutAList(t *testing.T) {
 	t.Parallel()
 	pg := group("g")
@@ -409,7 +416,7 @@ func TestConditionWithoutAList(t *testing.T) {
 		t.Errorf("The condition is %s", got)
 	}
 	f.expectPods("g-0")
-	// Neither does a group that has gone keep anything busy.
+	// A group that is gone is not reconciled again either.
 	if err := f.groups.Delete(t.Context(), pg); err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +425,8 @@ func TestConditionWithoutAList(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptWithoutAFinisher: an Executor alone has no use for what it knows.
+// TestNothingIsKeptWithoutAFinisher checks that the ledger of an Executor without a Finisher keeps
+// no entries.
 func TestNothingIsKeptWithoutAFinisher(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -430,8 +438,8 @@ func TestNothingIsKeptWithoutAFinisher(t *testing.T) {
 	}
 }
 
-// TestPreemptedAgain: a group counts that is preempted for another preemptor within an hour of its
-// last preemption.
+// TestPreemptedAgain checks the counter of groups that are preempted for another preemptor within
+// an hour of their last preemption.
 func TestPreemptedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -20,15 +20,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// againWithin is how soon after its last preemption a group is preempted again, rather than once
-// more.
+// againWithin is the period after a preemption within which the next one counts as preempted again.
 const againWithin = time.Hour
 
-// intents writes on PodGroups what is going to happen to them. Its client reads from the API server.
+// intents writes the intent to evict to the status of PodGroups. Its client reads from the API
+// server.
 type intents struct {
 	client client.Client
 	clock  clock.PassiveClock
-	// again is called with each group that is preempted again within an hour; see remember.
+	// again is called for each group that is preempted again within againWithin; see remember.
 	again func()
 }
 
@@ -42,8 +42,9 @@ func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
 	}
 }
 
-// write records that a whole group goes, with these of its pods, and returns the group as it is then. Pods of
-// an earlier intent that is not over stay on the list.
+// write records the intent to evict a whole group with these pods, and returns the group as
+// written. Pods of an earlier intent that is not complete stay on the list. write calls may after
+// each read and returns its error.
 func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, pods []*corev1.Pod, may func() error) (*v1alpha1.PodGroup, error) {
 	key := types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
 	now := metav1.NewTime(in.clock.Now())
@@ -74,8 +75,8 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 	})
 }
 
-// withdraw takes pods off the list of a group, which stay. A group without a list has nothing to take back. Which they are is asked for
-// each list that is found.
+// withdraw removes pods that must stay from a group's list. Without a list it does nothing. It
+// calls which again for each version of the list that it reads.
 func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, which func() sets.Set[types.UID]) error {
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
 		if pg.Status.Disruption == nil {
@@ -95,7 +96,7 @@ func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, which
 	return err
 }
 
-// close takes pods off the list of a group that have gone. The list ends with the last of them.
+// close removes pods that are gone from a group's list. The disruption ends with the last of them.
 func (in *intents) close(ctx context.Context, key types.NamespacedName, pods sets.Set[types.UID]) error {
 	again := false
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
@@ -124,7 +125,7 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 	return err
 }
 
-// mostMembersNamed is how many members status.lastDisruption names at most.
+// mostMembersNamed is the largest number of members that status.lastDisruption names.
 const mostMembersNamed = 64
 
 // note records on a group that some of its members were preempted one by one.
@@ -147,8 +148,8 @@ func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alph
 	return err
 }
 
-// remember keeps on a group what it has made room for last. It reports whether the group was
-// preempted for another preemptor less than againWithin before.
+// remember records a group's last disruption. It reports whether the group was preempted for
+// another preemptor less than againWithin before.
 func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule string, at metav1.Time) (again bool) {
 	count := int32(1)
 	if before := pg.Status.LastDisruption; before != nil {
@@ -159,7 +160,7 @@ func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule strin
 	return again
 }
 
-// end leaves these pods on the list, or ends the disruption where there are none.
+// end keeps these pods on the list, or ends the disruption if there are none.
 func end(pg *v1alpha1.PodGroup, left []v1alpha1.DisruptedPod, reason, message string) {
 	if len(left) > 0 {
 		pg.Status.Disruption.Pods = left
@@ -179,7 +180,8 @@ func setTarget(pg *v1alpha1.PodGroup, status metav1.ConditionStatus, reason, mes
 // errNothingToChange ends a change that would change nothing.
 var errNothingToChange = fmt.Errorf("nothing to change")
 
-// change writes the status of a group as edit leaves it, on top of whatever others have written meanwhile.
+// change applies edit to the current status of a group and writes it. After a conflict with another
+// writer, it reads the group and applies edit again.
 func (in *intents) change(ctx context.Context, key types.NamespacedName, edit func(*v1alpha1.PodGroup) error) (*v1alpha1.PodGroup, error) {
 	var changed *v1alpha1.PodGroup
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -9,38 +9,41 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// memory is how long what this process has done itself counts for more than what its caches say, which lag behind.
+// memory is how long this process trusts its own actions over its caches, which lag behind.
 const memory = time.Minute
 
-// ledger is what this process knows of disrupted groups beyond what the API says: which are being worked on,
-// what has come of the calls about their pods, and what is to be taken back. It is safe for concurrent use.
+// ledger holds the facts about disrupted groups that the API does not show. These are the groups
+// with an execution, the results of calls for their pods, and the pods to withdraw. It is safe for
+// concurrent use.
 type ledger struct {
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry
-	// kept is true where a Finisher reads the entries, and drops them in the end.
+	// kept is true if a Finisher reads the entries and drops them later.
 	kept bool
 }
 
-// entry is what is known of one group. The sets are of the UIDs of pods.
+// entry holds the facts about one group. The sets hold the UIDs of pods.
 type entry struct {
-	// running counts the evictions of this process that are under way.
+	// running counts the evictions of this process that work on the group.
 	running int
-	// seen have been seen by the scheduler: when it does not see one any more, that one has gone.
+	// seen holds pods that the scheduler has seen. If its informer no longer has such a pod, the
+	// pod is gone.
 	seen sets.Set[types.UID]
-	// accepted have been deleted, and may still be on their way out; absent have been found gone.
+	// accepted holds pods that were deleted and may still terminate. absent holds pods that were
+	// found gone.
 	accepted, absent sets.Set[types.UID]
-	// withdrawn are on the list and stay, because the preemption was given up.
+	// withdrawn holds pods on the list that must stay, because the preemption was given up.
 	withdrawn sets.Set[types.UID]
-	// spared have been taken off the list, where a reader's cache may go on to have them.
+	// spared holds pods that were removed from the list. A reader's cache may still list them.
 	spared sets.Set[types.UID]
-	// unsure is when a delete failed last that may come through all the same.
+	// unsure is the time of the last failed delete that may still succeed.
 	unsure time.Time
 	used   time.Time
 }
 
-// at changes an entry, which starts empty.
+// at changes an entry. It creates an empty entry if there is none.
 func (l *ledger) at(key types.NamespacedName, change func(*entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,12 +62,12 @@ func (l *ledger) at(key types.NamespacedName, change func(*entry)) {
 	e.used = l.clock.Now()
 }
 
-// begin records that an eviction of this process works on a group from now on.
+// begin records that an eviction of this process works on a group.
 func (l *ledger) begin(key types.NamespacedName) {
 	l.at(key, func(e *entry) { e.running++ })
 }
 
-// end records that an eviction has done with a group.
+// end records that an eviction has finished its work on a group.
 func (l *ledger) end(key types.NamespacedName) {
 	l.at(key, func(e *entry) { e.running-- })
 	l.mu.Lock()
@@ -74,7 +77,7 @@ func (l *ledger) end(key types.NamespacedName) {
 	}
 }
 
-// note records what has become of a pod of a group.
+// note records the result of the removal of one of the group's pods.
 func (l *ledger) note(key types.NamespacedName, uid types.UID, r removal) {
 	l.at(key, func(e *entry) {
 		switch r {
@@ -89,7 +92,7 @@ func (l *ledger) note(key types.NamespacedName, uid types.UID, r removal) {
 	})
 }
 
-// withdrawn are the pods whose intent is to be taken back, and that no later order has listed.
+// withdrawn returns the pods to withdraw that no later order has listed.
 func (l *ledger) withdrawn(key types.NamespacedName) sets.Set[types.UID] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +102,7 @@ func (l *ledger) withdrawn(key types.NamespacedName) sets.Set[types.UID] {
 	return nil
 }
 
-// read returns a copy of what is known of a group; nil where there is nothing.
+// read returns a copy of a group's entry, or nil if there is none.
 func (l *ledger) read(key types.NamespacedName) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +116,8 @@ func (l *ledger) read(key types.NamespacedName) *entry {
 	}
 }
 
-// prune forgets a group that nothing has happened to for a while.
+// prune drops the entry of a group that was not used for longer than memory. It reports whether an
+// entry remains.
 func (l *ledger) prune(key types.NamespacedName) (left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +129,7 @@ func (l *ledger) prune(key types.NamespacedName) (left bool) {
 	return ok
 }
 
-// drop forgets a group that does not exist any more.
+// drop drops the entry of a group that does not exist any more.
 func (l *ledger) drop(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +138,7 @@ func (l *ledger) drop(key types.NamespacedName) {
 	}
 }
 
-// keep has entries kept for a Finisher.
+// keep makes the ledger keep entries for a Finisher.
 func (l *ledger) keep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

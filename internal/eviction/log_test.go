@@ -11,13 +11,14 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-// TestLogTellsAGroupsStory: what happens to a workload shows at level 2, and every line of its story has its name.
+// TestLogTellsAGroupsStory checks that level 2 shows the steps of a workload, and that every line
+// names the workload.
 func TestLogTellsAGroupsStory(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		verbosity int
 		prepare   func(b *bench)
-		// want are the messages about the victim group, in no particular order.
+		// want lists the messages about the victim group, in any order.
 		want []string
 	}{
 		"what happened": {verbosity: 2, want: []string{"Preempted a victim"}},

@@ -30,7 +30,7 @@ func (b *bench) nominate(nominations ...podstatus.Nomination) {
 	b.executor.Wait()
 }
 
-// TestNominate writes what is new. What that is, the tests of podstatus show.
+// TestNominate checks that new nominations are written. The tests of podstatus cover the details.
 func TestNominate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("p"), nominated("q", "n"))
@@ -43,7 +43,7 @@ func TestNominate(t *testing.T) {
 	}
 }
 
-// held is a transport that holds requests, and says then whether they were given up meanwhile.
+// held is a transport that blocks requests. It reports whether the caller gave them up.
 type held struct{ arrived, released, gaveUp chan struct{} }
 
 func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -55,7 +55,8 @@ func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errLost
 }
 
-// TestNominationsOutliveTheirCycle: the context of a cycle ends with it, and what was said in it is to be written all the same.
+// TestNominationsOutliveTheirCycle checks that nominations are written after the context of their
+// cycle has ended.
 func TestNominationsOutliveTheirCycle(t *testing.T) {
 	t.Parallel()
 	h := &held{arrived: make(chan struct{}, 10), released: make(chan struct{}), gaveUp: make(chan struct{})}
@@ -78,7 +79,8 @@ func TestNominationsOutliveTheirCycle(t *testing.T) {
 	}
 }
 
-// TestLaterNominationsWin over those of an order, however late it is begun.
+// TestLaterNominationsWin checks that later nominations win over the nominations of an order, even
+// if the order starts late.
 func TestLaterNominationsWin(t *testing.T) {
 	t.Parallel()
 	o := order(victim("single"))
@@ -101,7 +103,8 @@ func TestLaterNominationsWin(t *testing.T) {
 	}
 }
 
-// TestNominationsAreGivenBack: those that were not written because another one failed can be made again.
+// TestNominationsAreGivenBack checks that nominations that were not written, because another one
+// failed, can be made again.
 func TestNominationsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	o := order(victim("single"))

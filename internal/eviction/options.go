@@ -8,37 +8,40 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// Option is what an [Executor] may have beyond what it needs.
+// Option is an optional setting of an [Executor].
 type Option func(*Executor)
 
-// WithMetrics has executions measured.
+// WithMetrics sets the metrics of executions.
 func WithMetrics(m *metrics.Metrics) Option {
 	return func(e *Executor) { e.metrics = m }
 }
 
-// WithProfileRecorders has the events of an execution recorded in the name of the preemptor's profile. What an earlier
-// process has begun is of no known profile, and keeps the recorder of [New].
+// WithProfileRecorders sets the event recorders of profiles. Events of an execution use the
+// recorder of the preemptor's profile. Evictions that an earlier process began have no known
+// profile and use the recorder of [New].
 func WithProfileRecorders(of func(profile string) events.EventRecorder) Option {
 	return func(e *Executor) { e.events.ofProfile = of }
 }
 
-// WithGroupSource has events refer to each PodGroup in the API that it is of. Without it, all are of reprieve.dev.
+// WithGroupSource sets the source of the API version of each PodGroup, for references in events.
+// Without it, all references use reprieve.dev.
 func WithGroupSource(groups gang.Source) Option {
 	return func(e *Executor) { e.events.groups = groups }
 }
 
-// WithMembership says which PodGroup a pod belongs to. Without it, it is the one that the pod names.
+// WithMembership sets the source of the PodGroup of each pod. Without it, a pod belongs to the
+// PodGroup that it names.
 func WithMembership(members gang.Membership) Option {
 	return func(e *Executor) { e.members = members }
 }
 
-// WithGroupDone has done called, by name, with every PodGroup that an execution has finished with, for the [Finisher] to
-// look at. It must not block.
+// WithGroupDone sets a function that is called with the name of each PodGroup when an execution has
+// finished its work on it. The [Finisher] then checks the group. The function must not block.
 func WithGroupDone(done func(types.NamespacedName)) Option {
 	return func(e *Executor) { e.groupDone = done }
 }
 
-// WithRefusals has what the API server refuses to have deleted remembered in r, for others to go by.
+// WithRefusals sets the record of refused deletions, so that other parts can read it.
 func WithRefusals(r *Refusals) Option {
 	return func(e *Executor) { e.remover.refusals = r }
 }

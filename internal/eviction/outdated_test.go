@@ -11,11 +11,12 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestGroupThatRunsAnew: a group that has begun anew since the decision may be protected, and stays, unless it has begun to go.
+// TestGroupThatRunsAnew checks that a group with a new run since the decision stays, unless its
+// eviction has begun. A new run may protect the group.
 func TestGroupThatRunsAnew(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// after is how many times it is said that h has not begun anew.
+		// after is how many calls of RunsAnew return false for h.
 		after     int
 		wantStays bool
 	}{
@@ -44,12 +45,13 @@ func TestGroupThatRunsAnew(t *testing.T) {
 	}
 }
 
-// TestSurplusThatIsNeeded: a member that was past minCount stays where its gang has lost another one since, and none of the others goes.
+// TestSurplusThatIsNeeded checks that a surplus member stays if its gang has lost another member
+// since the decision.
 func TestSurplusThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		surplus bool
-		// after is how many times it is said that the gang has enough.
+		// after is how many calls of KeepsMinCount return true.
 		after     int
 		wantStays bool
 	}{
@@ -79,8 +81,8 @@ func TestSurplusThatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestRunThatBeginsBesideTheRecord: what tells of a group's new run is written while its record is. The record is refused, and not
-// written on top of that.
+// TestRunThatBeginsBesideTheRecord checks a group whose new run is written at the same time as the
+// intent. The intent gets a conflict and must not be written again.
 func TestRunThatBeginsBesideTheRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -102,8 +104,8 @@ func TestRunThatBeginsBesideTheRecord(t *testing.T) {
 	}
 }
 
-// TestVictimThatHasMoved: one that was to make room before it was bound, and has another place by now, stays there, and so does its
-// group.
+// TestVictimThatHasMoved checks that an unbound victim that has another node since the decision
+// stays there. Its group stays too.
 func TestVictimThatHasMoved(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]int{"before anything is written down": 0, "before it goes": 1} {

@@ -18,65 +18,71 @@ import (
 )
 
 const (
-	// firstRefusal and longestRefusal bound for how long a pod is left alone whose deletion was refused: each time twice as long.
+	// firstRefusal and longestRefusal bound the protection of a pod after its deletion was refused.
+	// Each further refusal doubles its length.
 	firstRefusal   = 10 * time.Second
 	longestRefusal = 10 * time.Minute
-	// patience is for how long deletions are refused in a namespace before others go instead: what cannot be asked may answer again soon, and
-	// then no other pod has to go.
+	// patience is how long deletions in a namespace must be refused before pods are protected and
+	// other victims are chosen. A webhook that cannot be reached may soon answer again.
 	patience = time.Minute
-	// doubtful is how long a namespace is in doubt in which a deletion was refused, and a refusal counts with the next one.
+	// doubtful is how long a namespace counts as doubtful after a refusal, and how long a refusal
+	// counts towards the next one.
 	doubtful = time.Hour
-	// unbroken is how far apart refusals are at most between which nothing else is taken to have been.
+	// unbroken is the longest gap between two refusals that count as one continuous series.
 	unbroken = 2 * time.Minute
 )
 
-// Refusals remembers the pods that the API server refuses to have deleted: an admission policy or webhook has a say against it, or
-// could not be asked. What else was to go with such a pod would go for no preemptor, so the API server is asked by a dry run the next time, before
-// anything is touched. Where deletions have been refused in its namespace for [patience], it is no victim for a while, and neither is the group that
-// goes with it. A refusal is remembered until the pod has gone; once one is deleted after all, those of its namespace are victims like
-// others. It is safe for concurrent use.
+// Refusals records the pods whose deletion the API server refuses, because an admission policy or
+// webhook denies it or cannot be reached. Victims evicted together with such a pod would be evicted
+// in vain. The next order therefore asks the API server by dry run before it changes anything.
+//
+// Once deletions in a namespace were refused for [patience], a refused pod and its unit are
+// protected for a while. A refusal is recorded until the pod is gone. When one refused pod is
+// deleted after all, the other pods of its namespace are no longer protected. Refusals is safe for
+// concurrent use.
 type Refusals struct {
 	clock clock.PassiveClock
 
 	mu   sync.Mutex
 	pods map[types.UID]*refusal
-	// namespaces are those in which a deletion was refused.
+	// namespaces holds the namespaces with a refused deletion.
 	namespaces map[string]refusing
-	// changed is called with the node of each pod of which something else holds from now on, and lifted when pods are victims again before
-	// their time.
+	// changed is called with the node of each pod whose protection changes. lifted is called when
+	// protections end early.
 	changed func(node string)
 	lifted  func()
 }
 
-// refusing is since when deletions have been refused in a namespace, and when one was last.
+// refusing is the time of the first and of the last refusal in a namespace.
 type refusing struct{ since, last time.Time }
 
-// refusal is what is known of one pod.
+// refusal is the record of one pod.
 type refusal struct {
 	namespace, node string
-	// since is from when on its deletion has been refused each time, and last when it was last.
+	// since is the start of the current series of refusals, last the time of the last refusal.
 	since, last time.Time
-	// until is the last moment at which it is left alone, and length for how long that was then.
+	// until is the end of the protection, length its duration.
 	until  time.Time
 	length time.Duration
 }
 
-// NewRefusals makes an empty memory.
+// NewRefusals returns an empty Refusals.
 func NewRefusals(clk clock.PassiveClock) *Refusals {
 	return &Refusals{
 		clock: clk, pods: make(map[types.UID]*refusal), namespaces: make(map[string]refusing), changed: func(string) {}, lifted: func() {},
 	}
 }
 
-// Follow has changed called with the node of each pod of which Until says something else, but for time that passes, and lifted when some are
-// victims again before their time; both from goroutines of executions. They must not block. Call it before the first order.
+// Follow sets two callbacks. changed is called with the node of each pod whose Until changes,
+// except by the passage of time. lifted is called when protections end early. Both are called by
+// goroutines of executions and must not block. Call Follow before the first order.
 func (r *Refusals) Follow(changed func(node string), lifted func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed, r.lifted = changed, lifted
 }
 
-// Until is the last moment at which a pod is left alone; zero for one that may be a victim as far as is known.
+// Until returns the end of a pod's protection, or the zero time if no protection is recorded.
 func (r *Refusals) Until(uid types.UID) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,14 +92,15 @@ func (r *Refusals) Until(uid types.UID) time.Time {
 	return time.Time{}
 }
 
-// Forget ends what is remembered of a pod, which has gone.
+// Forget removes the record of a pod that is gone.
 func (r *Refusals) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pods, uid)
 }
 
-// Note records that the deletion of a pod on a node was refused. It reports whether the pod is left alone from now on.
+// Note records that the deletion of a pod on a node was refused. It reports whether the pod is
+// protected now.
 func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) {
 	r.mu.Lock()
 	now := r.clock.Now()
@@ -125,7 +132,8 @@ func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) 
 	return protected
 }
 
-// deleted records that a pod is on its way out. Where that was refused before, whatever refused it may refuse no more.
+// deleted records that a pod was deleted. If its deletion was refused before, the cause of the
+// refusals may be gone, so the other pods of its namespace are no longer protected.
 func (r *Refusals) deleted(uid types.UID) {
 	r.mu.Lock()
 	known, ok := r.pods[uid]
@@ -153,7 +161,8 @@ func (r *Refusals) deleted(uid types.UID) {
 	}
 }
 
-// lasting is for how long the deletion of a pod has been refused, each time it was tried; 0 for one of which that is not known.
+// lasting returns how long the deletion of a pod has been refused without a break, or 0 if there is
+// no current series of refusals.
 func (r *Refusals) lasting(uid types.UID) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,8 +172,8 @@ func (r *Refusals) lasting(uid types.UID) time.Duration {
 	return 0
 }
 
-// doubts reports whether the deletion of a pod has to be expected to be refused: its own has been, or another one's in its namespace a
-// short while ago.
+// doubts reports whether the deletion of a pod may be refused: its own deletion was refused, or
+// another one in its namespace within the time doubtful.
 func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,22 +188,23 @@ func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	return ok
 }
 
-// refusedError is the error of a call about a pod that [Refusals] has taken note of.
+// refusedError is the error of a call whose refusal [Refusals] has recorded.
 type refusedError struct {
 	error
-	// protected is true where the pod is left alone from now on.
+	// protected is true if the pod is protected now.
 	protected bool
 }
 
 func (e refusedError) Unwrap() error { return e.error }
 
-// vetoes keep the first of the errors by which pods cannot be deleted that are in no other's way. It is safe for concurrent use.
+// vetoes keeps the first refusal of a deletion, so that refusals do not stop calls for other pods.
+// It is safe for concurrent use.
 type vetoes struct {
 	mu    sync.Mutex
 	first error
 }
 
-// besides takes note of an error that is a veto, and returns any other.
+// besides records a refusedError and returns nil. It returns any other error unchanged.
 func (v *vetoes) besides(err error) error {
 	if !errors.As(err, new(refusedError)) {
 		return err
@@ -205,8 +215,8 @@ func (v *vetoes) besides(err error) error {
 	return nil
 }
 
-// isVeto tells that the API server will not do it, and has not, rather than that it cannot do it just now: something that it asks first
-// says no, or could not be asked.
+// isVeto reports whether the API server refused a call and changed nothing, rather than failed for
+// the moment. A webhook or policy denied the call, or a webhook could not be reached.
 func isVeto(err error) bool {
 	if isDenied(err) {
 		return true
@@ -217,8 +227,9 @@ func isVeto(err error) bool {
 	return podstatus.IsRefused(err) || isUnasked(err)
 }
 
-// isUnasked tells that a webhook could not be asked, or has said no for an error of its own. An error of the API server's store has
-// such a code as well, and no reason; what was to be stored may be yet.
+// isUnasked reports whether a webhook could not be reached, or denied the call because of an error
+// of its own. Errors of the API server's store have such a code too, but no reason. After a store
+// error, the write may still succeed.
 func isUnasked(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -228,8 +239,8 @@ func isUnasked(err error) bool {
 	return s.Code >= http.StatusInternalServerError && (s.Reason == metav1.StatusReasonInternalError || isDenied(err))
 }
 
-// isDenied tells that a webhook or a policy has said no, with whatever code: those of the API server's own, that there is no such pod or that
-// it has too much to do, say something else then.
+// isDenied reports whether a webhook or a policy denied the call, with any status code. The API
+// server uses some of these codes itself, such as 404 and 429, but with other messages.
 func isDenied(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

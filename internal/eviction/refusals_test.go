@@ -19,16 +19,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// webhookError is a refusal of a webhook by an error of its own, and errStore what becomes of errors of etcd: neither has a reason.
+// webhookError is the error of a webhook that failed itself, errStore an error of etcd. Both lack a
+// reason.
 var (
 	webhookError = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: `admission webhook "a" denied the request: oops`}}
 	errStore     = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: request timed out"}}
 )
 
-// errUnasked is what the API server says where a webhook has to be asked that does not answer.
+// errUnasked is the API server's error if a webhook cannot be reached.
 var errUnasked = apierrors.NewInternalError(errors.New("failed calling webhook"))
 
-// TestRefusals: a pod is left alone for longer and longer while its deletion is refused, and its namespace is in doubt for an hour.
+// TestRefusals checks that a pod is protected for growing times while its deletion is refused, and
+// that its namespace stays doubtful for an hour.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -78,8 +80,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreLifted: once a pod is deleted that was refused, the others of its namespace are victims again. Another one's deletion says
-// nothing of them.
+// TestRefusalsAreLifted checks that the other pods of a namespace lose their protection when a pod
+// whose deletion was refused is deleted. The deletion of any other pod changes nothing.
 func TestRefusalsAreLifted(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -104,7 +106,8 @@ func TestRefusalsAreLifted(t *testing.T) {
 	}
 }
 
-// TestWhatIsAVeto: a refusal is for good, and nothing has been done; what may be otherwise at the next try is none.
+// TestWhatIsAVeto checks which errors are vetoes. After a veto, nothing was changed, and the next
+// try would fail in the same way.
 func TestWhatIsAVeto(t *testing.T) {
 	t.Parallel()
 	pods := corev1.Resource("pods")
@@ -141,14 +144,15 @@ func TestWhatIsAVeto(t *testing.T) {
 	}
 }
 
-// deniedWith is what the API server says where a webhook has said no with that code.
+// deniedWith returns the API server's error if a webhook denies a call with the code.
 func deniedWith(code int32) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Message: `admission webhook "keep.example.com" denied the request: it stays`,
 	}}
 }
 
-// TestWebhookThatFindsNothing: a webhook that answers with the code for what does not exist has not had the pod go.
+// TestWebhookThatFindsNothing checks that a pod still counts as present if a webhook denies the
+// call with code 404.
 func TestWebhookThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"mark g-0", "delete g-0"} {
@@ -172,8 +176,9 @@ func TestWebhookThatFindsNothing(t *testing.T) {
 	}
 }
 
-// TestUnansweredWebhookTouchesNothing: where a deletion fails because what has to be asked first does not answer, the API server is asked
-// what has become of the pod. As long as none goes, the group stays.
+// TestUnansweredWebhookTouchesNothing checks deletions that fail because a webhook cannot be
+// reached. The Executor reads the pods from the API server. The group stays while no pod
+// terminates.
 func TestUnansweredWebhookTouchesNothing(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -205,8 +210,8 @@ func TestUnansweredWebhookTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestDoubtIsAskedFirst: once the deletion of a pod was refused, it is asked before anything else of an order that takes it is touched, and
-// before any that takes another one of its namespace.
+// TestDoubtIsAskedFirst checks that an order probes a pod whose deletion was refused before it
+// changes anything. Orders for other pods of the namespace do the same.
 func TestDoubtIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("a"), pod("b"), pod("urgent-0"))...)
@@ -239,7 +244,7 @@ func TestDoubtIsAskedFirst(t *testing.T) {
 	}
 }
 
-// TestAllDoubtsAreAskedAbout: one attempt learns of all that are refused.
+// TestAllDoubtsAreAskedAbout checks that one order records the refusals of all its pods.
 func TestAllDoubtsAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("urgent-0"))
@@ -257,7 +262,8 @@ func TestAllDoubtsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestGroupThatMayNotBeListed is left alone like one whose pods may not be deleted: others go for the preemptor.
+// TestGroupThatMayNotBeListed checks that a group is protected if its intent cannot be written,
+// like a group whose pods cannot be deleted. The preemptor gets other victims.
 func TestGroupThatMayNotBeListed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -282,7 +288,8 @@ func TestGroupThatMayNotBeListed(t *testing.T) {
 	b.expectPods("g-0", "g-1", "urgent-0")
 }
 
-// TestWhatIsUnboundIsNotAskedAbout: it will not be deleted.
+// TestWhatIsUnboundIsNotAskedAbout checks that unbound pods are not probed, because they are not
+// deleted.
 func TestWhatIsUnboundIsNotAskedAbout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
@@ -296,7 +303,8 @@ func TestWhatIsUnboundIsNotAskedAbout(t *testing.T) {
 	b.expectPods("g-0", "urgent-0")
 }
 
-// TestRefusedMemberAfterAPodHasGone: where this process has not seen the pods that have gone already, the group goes on all the same.
+// TestRefusedMemberAfterAPodHasGone checks that the Finisher continues with a group whose other
+// pods are gone, even if this process never saw them.
 func TestRefusedMemberAfterAPodHasGone(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("gone", "g-0", "g-1"), pod("g-0"), pod("g-1"))
@@ -307,8 +315,8 @@ func TestRefusedMemberAfterAPodHasGone(t *testing.T) {
 	f.expectPods("g-0")
 }
 
-// TestIntactGroupIsLetGo: what another process was about to remove, and may not, is taken back as long as nothing of it has gone; not before
-// calls that are under way can be over.
+// TestIntactGroupIsLetGo checks that the intent of another process is withdrawn if deletions are
+// refused and no pod of the group is gone. The Finisher first waits for calls under way.
 func TestIntactGroupIsLetGo(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"refused": errForbidden, "a webhook does not answer": errUnasked} {
@@ -335,7 +343,8 @@ func TestIntactGroupIsLetGo(t *testing.T) {
 	}
 }
 
-// TestGroupThatMayBeTouchedIsNotLetGo: it goes as soon as it can where a pod is on its way out, whether the informer has seen that or not.
+// TestGroupThatMayBeTouchedIsNotLetGo checks that the intent stays if a pod terminates or is gone,
+// even if the informer does not show it yet.
 func TestGroupThatMayBeTouchedIsNotLetGo(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *finishing){
@@ -373,7 +382,8 @@ func TestGroupThatMayBeTouchedIsNotLetGo(t *testing.T) {
 	}
 }
 
-// TestRefusedMemberStays: a member that cannot be deleted is in no other's way, and is let go itself after a while: it is a member again.
+// TestRefusedMemberStays checks that a member that cannot be deleted does not stop the eviction of
+// the others. After the timeout it is removed from the list and stays.
 func TestRefusedMemberStays(t *testing.T) {
 	t.Parallel()
 	names := []string{"g-0"}

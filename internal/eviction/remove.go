@@ -17,41 +17,42 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// remover deletes pods, and says on each why.
+// remover deletes pods and records the reason on each.
 type remover struct {
 	pods     kubernetes.Interface
 	clock    clock.PassiveClock
 	refusals *Refusals
 }
 
-// victimPod is a pod that has to go.
+// victimPod is a pod to delete.
 type victimPod struct {
 	namespace, name, node string
 	uid                   types.UID
 	message               string
-	// conditions are those that it was seen with; none where that is not known.
+	// conditions holds the pod's last known conditions, or none if they are not known.
 	conditions []corev1.PodCondition
 }
 
-// ref names the pod in log lines.
+// ref identifies the pod in log lines.
 func (p victimPod) ref() klog.ObjectRef { return klog.KRef(p.namespace, p.name) }
 
-// removal is what became of a victim pod.
+// removal is the result of the removal of a pod.
 type removal int
 
 const (
-	// untouched: nothing says that the pod goes.
+	// untouched means that nothing shows that the pod terminates.
 	untouched removal = iota
-	// uncertain: the call to delete it failed in a way that does not say whether it has come through.
+	// uncertain means that the delete call failed and may have succeeded in the API server.
 	uncertain
-	// accepted: it is on its way out.
+	// accepted means that the pod terminates.
 	accepted
-	// absent: no pod with that UID exists any more, or it has ended by itself.
+	// absent means that no pod with the UID exists any more, or that the pod has finished.
 	absent
 )
 
-// remove marks a pod and deletes it. A pod that has gone already, or whose name another one has now, is no
-// error. Its grace period is its own. Right before the deletion, proceed may still stop it.
+// remove marks a pod and deletes it with the pod's own grace period. A pod that is gone, or whose
+// name belongs to another pod now, is not an error. proceed is called right before the delete and
+// can stop it.
 func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
 	became, err := r.try(ctx, pod, proceed)
 	switch became {
@@ -66,7 +67,7 @@ func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool
 	return became, err
 }
 
-// try is remove without the memory of refusals.
+// try does the work of remove without recording refusals.
 func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
 	if err := r.mark(ctx, pod, metav1.PatchOptions{}); err != nil {
 		if r.hasGone(ctx, pod, err) {
@@ -87,7 +88,7 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 	case podstatus.IsRefused(err) || isDenied(err) && !isUnasked(err):
 		return untouched, fmt.Errorf("delete: %w", err)
 	case isUnasked(err):
-		// Then nothing has been done, and nothing will be.
+		// The API server has not made the change and will not make it.
 		became := r.after(ctx, pod)
 		if became == accepted || became == absent {
 			return became, nil
@@ -98,7 +99,8 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 	}
 }
 
-// probe reports why the API server would not have a pod removed, without any trace; nil where it would, or the pod has gone.
+// probe asks the API server by dry run whether a pod can be marked and deleted. It returns the
+// refusal, or nil if the pod can be deleted or is gone.
 func (r *remover) probe(ctx context.Context, pod victimPod) error {
 	dry := []string{metav1.DryRunAll}
 	err := r.mark(ctx, pod, metav1.PatchOptions{DryRun: dry})
@@ -111,7 +113,7 @@ func (r *remover) probe(ctx context.Context, pod victimPod) error {
 	return r.note(pod, fmt.Errorf("ask whether it may be deleted: %w", err))
 }
 
-// note remembers a refusal, and returns an error that says so; other errors it returns as they are.
+// note records a refusal and returns it as a refusedError. It returns other errors unchanged.
 func (r *remover) note(pod victimPod, err error) error {
 	if !isVeto(err) {
 		return err
@@ -119,13 +121,13 @@ func (r *remover) note(pod victimPod, err error) error {
 	return refusedError{error: err, protected: r.refusals.Note(pod.namespace, pod.node, pod.uid)}
 }
 
-// delete deletes a pod with that UID.
+// delete deletes the pod with the UID.
 func (r *remover) delete(ctx context.Context, pod victimPod, options metav1.DeleteOptions) error {
 	options.Preconditions = metav1.NewUIDPreconditions(string(pod.uid))
 	return r.pods.CoreV1().Pods(pod.namespace).Delete(ctx, pod.name, options)
 }
 
-// after is what has become of a pod, as the API server has it after a call about it.
+// after reads the pod from the API server after a call and returns the result of the removal.
 func (r *remover) after(ctx context.Context, pod victimPod) removal {
 	found, err := find(ctx, r.pods, pod.namespace, pod.name, pod.uid)
 	switch {
@@ -140,9 +142,9 @@ func (r *remover) after(ctx context.Context, pod victimPod) removal {
 	}
 }
 
-// mark sets the pod's DisruptionTarget condition. The UID in the patch keeps it from a pod that has taken the
-// name since. A pod that has the condition keeps it: it would be written with a new time, which changes the pod each time that its
-// deletion is tried again.
+// mark sets the pod's DisruptionTarget condition. The UID in the patch protects a new pod of the
+// same name. If the pod has the condition already, mark writes nothing: a new time would change the
+// pod at each try.
 func (r *remover) mark(ctx context.Context, pod victimPod, options metav1.PatchOptions) error {
 	condition := corev1.PodCondition{
 		Type:    corev1.DisruptionTarget,
@@ -169,8 +171,9 @@ func (r *remover) hasGone(ctx context.Context, pod victimPod, err error) bool {
 	return hasGone(ctx, r.pods, pod.namespace, pod.name, pod.uid, err)
 }
 
-// hasGone reports whether a call failed because the pod with that UID does not exist any more; one with its name may.
-// A conflict may as well be with another client's write, and what is asked first may answer with any code, so it takes a look.
+// hasGone reports whether a call failed because the pod with the UID does not exist any more. A
+// conflict may also come from another client's write, and a webhook may answer with any code. In
+// these cases hasGone reads the pod from the API server.
 func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, err error) bool {
 	switch {
 	case podstatus.IsAnotherPod(err) || apierrors.IsNotFound(err) && !isDenied(err):
@@ -182,9 +185,9 @@ func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name str
 	return err == nil && found == nil
 }
 
-// find reads the pod with that UID from the API server; nil where there is none.
+// find reads the pod with the UID from the API server. It returns nil if there is none.
 func find(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID) (*corev1.Pod, error) {
-	// A list, because a scheduler has no right to get.
+	// Use list, because schedulers lack the permission to get pods.
 	list, err := pods.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 	})

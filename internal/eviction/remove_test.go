@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestConflictIsNoDeparture: a pod that is still there has not gone, whatever was in the way.
+// TestConflictIsNoDeparture checks that a pod that still exists does not count as gone after a
+// conflict.
 func TestConflictIsNoDeparture(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(corev1.Resource("pods"), "it", errors.New("the object has been modified"))
@@ -35,7 +36,7 @@ func TestConflictIsNoDeparture(t *testing.T) {
 	})
 }
 
-// TestMarkIsKept: a pod that says already why it goes is not written again, and is deleted all the same.
+// TestMarkIsKept checks that a pod that has the condition is not marked again, and is deleted.
 func TestMarkIsKept(t *testing.T) {
 	t.Parallel()
 	set := corev1.PodCondition{
