@@ -11,20 +11,21 @@ import (
 
 var _ fwk.APICacher = (*Writer)(nil)
 
-// PatchPodStatus takes note of what the framework has to say of a pod: that it found no room, or where a pod goes that
-// waits for others. The channel says that it has been noted, not that it has been written.
+// PatchPodStatus records the framework's status of a pod: the reason why it found no room, or its
+// node while it waits for other pods. The channel's value means that the status is recorded, not
+// that it is written.
 func (w *Writer) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
 	w.note(pod, conditions, nominating)
 	return finished(nil), nil
 }
 
-// Say takes note of a condition of a pod that the scheduler has something to say of outside of the pod's own cycle. It makes
-// no call. Of what is said here and in cycles, the last is written.
+// Say records a condition of a pod from outside the pod's scheduling cycle. It makes no call. The
+// Writer writes the latest condition of each type, whether it comes from Say or from a cycle.
 func (w *Writer) Say(pod *corev1.Pod, condition corev1.PodCondition) {
 	w.note(pod, []*corev1.PodCondition{&condition}, nil)
 }
 
-// Bound takes note that a pod has its node, whatever has bound it: nothing more is written about it.
+// Bound records that a pod is bound, by any component. The Writer writes nothing more about it.
 func (w *Writer) Bound(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,8 +62,9 @@ func (w *Writer) note(pod *corev1.Pod, conditions []*corev1.PodCondition, nomina
 	}
 }
 
-// BindPod binds a pod, and returns when that is done. Nothing that was said of it before comes after it, nor what is said by a
-// goroutine that has not heard of the binding yet.
+// BindPod binds a pod and returns when the call is complete. No status that was recorded before the
+// binding is written after it. The same holds for statuses from goroutines that do not know of the
+// binding yet.
 func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	s := w.claimForBinding(binding)
 	defer w.release(s)
@@ -73,13 +75,13 @@ func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	err := w.bindings.CoreV1().Pods(binding.Namespace).Bind(w.ctx, binding, metav1.CreateOptions{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The framework says why the binding failed.
+	// If the binding fails, the framework reports the reason.
 	s.conditions, s.saying = nil, nil
 	s.bound = err == nil
 	return finished(err), nil
 }
 
-// claimForBinding is the slot of a pod that is being bound.
+// claimForBinding returns the slot of a pod that is being bound.
 func (w *Writer) claimForBinding(binding *corev1.Binding) *slot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +96,7 @@ func (w *Writer) claimForBinding(binding *corev1.Binding) *slot {
 	return s
 }
 
-// WaitOnFinish returns the result of a call.
+// WaitOnFinish waits for a call and returns its result, or the error of ctx when ctx is done.
 func (w *Writer) WaitOnFinish(ctx context.Context, onFinish <-chan error) error {
 	select {
 	case err := <-onFinish:

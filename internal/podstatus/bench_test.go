@@ -21,23 +21,24 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// bench is a Writer on a client whose calls take as long, and fail, as a test wants. That a real API server merges the
-// conditions and looks at the UID is shown in test/integration.
+// bench is a Writer whose client takes as long, and fails, as a test asks. Tests in
+// test/integration show that a real API server merges the conditions and checks the UID.
 type bench struct {
 	t      *testing.T
 	writer *Writer
 	pods   *fake.Clientset
-	// limiter is what changes wait for.
+	// limiter limits status changes.
 	limiter flowcontrol.RateLimiter
 
 	mu sync.Mutex
-	// calls are those that the API server has answered, such as "p: node n", "p: no room", "bind p".
+	// calls lists the calls that the API server answered, such as "p: node n", "p: no room", "bind
+	// p".
 	calls []string
-	// answer is asked before every call is carried out.
+	// answer is called before each call is made and returns its error.
 	answer func(call string) error
 }
 
-// in runs a test with time of its own.
+// in runs a test with a fake clock.
 func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
 	t.Helper()
 	t.Parallel()
@@ -59,7 +60,7 @@ func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
 	})
 }
 
-// limited has the Writer wait for whatever the bench does.
+// limited passes on to the bench's limiter, so that a test can replace it.
 type limited struct{ b *bench }
 
 func (l limited) TryAccept() bool                { return l.b.limiter.TryAccept() }
@@ -68,7 +69,7 @@ func (l limited) Stop()                          {}
 func (l limited) QPS() float32                   { return l.b.limiter.QPS() }
 func (l limited) Wait(ctx context.Context) error { return l.b.limiter.Wait(ctx) }
 
-// call answers a call, which do carries out, as the test wants.
+// call asks answer and, without an error, makes the call with do.
 func (b *bench) call(name string, do func() error) error {
 	b.mu.Lock()
 	answer := b.answer
@@ -83,7 +84,7 @@ func (b *bench) call(name string, do func() error) error {
 	return do()
 }
 
-// slow is a client whose calls go by way of the bench: the fake one makes one after the other.
+// slow is a client that passes calls to the bench. The fake client makes only one call at a time.
 type slow struct {
 	kubernetes.Interface
 	b *bench
@@ -157,7 +158,7 @@ func (b *bench) answering(answer func(call string) error) {
 	b.answer = answer
 }
 
-// expect waits until nothing happens any more, and looks at the calls since it did last.
+// expect waits until all goroutines are idle and compares the calls since the last expect.
 func (b *bench) expect(want ...string) {
 	b.t.Helper()
 	synctest.Wait()
@@ -169,7 +170,8 @@ func (b *bench) expect(want ...string) {
 	b.calls = nil
 }
 
-// says has the framework say why a pod is not scheduled and, where it nominates, where it goes.
+// says records a status as the framework does: the reason why a pod is not scheduled and, unless
+// nominating is nil, its node.
 func (b *bench) says(pod *corev1.Pod, message string, nominating *fwk.NominatingInfo) {
 	b.t.Helper()
 	var conditions []*corev1.PodCondition
@@ -179,7 +181,7 @@ func (b *bench) says(pod *corev1.Pod, message string, nominating *fwk.Nominating
 	b.saysAll(pod, conditions, nominating)
 }
 
-// saysAll has the framework say several things of a pod at once.
+// saysAll records several conditions of a pod at once, as the framework does.
 func (b *bench) saysAll(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) {
 	b.t.Helper()
 	done, err := b.writer.PatchPodStatus(pod, conditions, nominating)
@@ -200,7 +202,7 @@ func (b *bench) bind(pod *corev1.Pod) error {
 	return b.writer.WaitOnFinish(b.t.Context(), done)
 }
 
-// nominate has the evictor nominate a pod.
+// nominate nominates pods as the evictor does.
 func (b *bench) nominate(nominations ...Nomination) {
 	b.t.Helper()
 	for _, claim := range b.writer.Nominate(nominations) {
@@ -210,7 +212,7 @@ func (b *bench) nominate(nominations ...Nomination) {
 	}
 }
 
-// writeAll writes what was claimed.
+// writeAll writes the claims.
 func (b *bench) writeAll(claims []Claim) {
 	b.t.Helper()
 	for _, claim := range claims {
@@ -220,7 +222,7 @@ func (b *bench) writeAll(claims []Claim) {
 	}
 }
 
-// condition is what the API says of why a pod is not scheduled.
+// condition returns the PodScheduled condition of a pod in the API.
 func (b *bench) condition(pod string) corev1.PodCondition {
 	b.t.Helper()
 	got, err := b.pods.CoreV1().Pods("ns").Get(b.t.Context(), pod, metav1.GetOptions{})
@@ -236,14 +238,14 @@ func (b *bench) condition(pod string) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// unscheduled says why a pod is not scheduled.
+// unscheduled returns a PodScheduled condition with status False.
 func unscheduled(message string) *corev1.PodCondition {
 	return &corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
 	}
 }
 
-// resized is a condition of another type.
+// resized returns a condition of another type.
 func resized(message string) *corev1.PodCondition {
 	return &corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, Message: message}
 }

@@ -6,27 +6,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Nomination says on which node a pending pod is expected.
+// Nomination is the node of a pending pod, for status.nominatedNodeName.
 type Nomination struct {
-	// Pod is the pod as the scheduler knows it.
+	// Pod is the pod as the scheduler has cached it.
 	Pod *corev1.Pod
-	// Node is the node's name, "" for none.
+	// Node is the node's name. "" removes the nomination.
 	Node string
-	// Saying is a condition that the call which tells of the node brings along: of its own it causes none. nil for nothing.
+	// Saying is a condition that is written together with the node. It causes no call of its own.
+	// It may be nil.
 	Saying *corev1.PodCondition
-	// ByFramework is true where the framework itself tells the API, at the end of the pod's scheduling cycle.
+	// ByFramework is true if the framework writes the nomination at the end of the pod's scheduling
+	// cycle.
 	ByFramework bool
 }
 
-// Claim is a nomination that the API may not know of.
+// Claim is a nomination that the API may not have yet.
 type Claim struct {
-	// Pod is the pod as the scheduler knew it.
+	// Pod is the pod as the scheduler had cached it.
 	Pod  *corev1.Pod
 	slot *slot
 }
 
-// Nominate takes note of nominations, and returns those that are the caller's to write: with Write, or Drop for those
-// that it leaves. It makes no call. Of several nominations of one pod, the last that was noted here is what is written.
+// Nominate records nominations and returns a claim for each nomination that the caller must write.
+// The caller must pass each claim to Write or Drop. Nominate makes no call. If a pod has several
+// nominations, the last one recorded is written.
 func (w *Writer) Nominate(nominations []Nomination) []Claim {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,7 +49,8 @@ func (w *Writer) Nominate(nominations []Nomination) []Claim {
 	return claims
 }
 
-// Write makes the API say what was said last of a pod. After an error, that is tried again later as long as the pod exists.
+// Write writes the latest status of the claim's pod. After an error, the Writer tries again later
+// while the pod exists.
 func (w *Writer) Write(ctx context.Context, c Claim) error {
 	defer w.release(c.slot)
 	err := w.write(ctx, c.slot)
@@ -56,7 +60,7 @@ func (w *Writer) Write(ctx context.Context, c Claim) error {
 	return err
 }
 
-// Drop gives claims back that are not going to be written.
+// Drop releases claims without writing them.
 func (w *Writer) Drop(claims []Claim) {
 	for _, c := range claims {
 		w.release(c.slot)

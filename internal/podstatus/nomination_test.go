@@ -39,7 +39,8 @@ func TestNominate(t *testing.T) {
 	}
 }
 
-// TestNominationSaysWhy: in one call, of which there is none for the sake of what it says alone.
+// TestNominationSaysWhy checks that the condition of a nomination is written in the same call, and
+// that the condition alone causes no call.
 func TestNominationSaysWhy(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -53,7 +54,8 @@ func TestNominationSaysWhy(t *testing.T) {
 	}, pod)
 }
 
-// TestNominationThatIsKnown brings nothing along with what else is said: no call tells of its node.
+// TestNominationThatIsKnown checks that the condition of a nomination is not written if the node is
+// already in the API.
 func TestNominationThatIsKnown(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -68,8 +70,8 @@ func TestNominationThatIsKnown(t *testing.T) {
 	}, pod)
 }
 
-// TestNominationThatIsWithdrawn before it was written says nothing, whatever came with it, nor does it take the place of what is
-// said later.
+// TestNominationThatIsWithdrawn checks that neither the node nor the condition of a withdrawn
+// nomination is written, and that the condition does not replace a later one.
 func TestNominationThatIsWithdrawn(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -89,13 +91,14 @@ func TestNominationThatIsWithdrawn(t *testing.T) {
 	}, pod)
 }
 
-// TestWithdrawalThatFails is made again, less and less often, until it has come through or the pod has gone: a pod that is held back has
-// nothing more to say that would bring it along.
+// TestWithdrawalThatFails checks that a failed withdrawal is tried again, at growing intervals,
+// until it succeeds or the pod is gone. A gated pod may get no other status whose call would
+// include it.
 func TestWithdrawalThatFails(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")
 	cases := map[string]struct {
-		// then is what the API server answers at last.
+		// then is the last answer of the API server.
 		then error
 	}{
 		"until it has come through": {},
@@ -116,7 +119,7 @@ func TestWithdrawalThatFails(t *testing.T) {
 				time.Sleep(10 * longestAgain)
 				synctest.Wait()
 				tries := len(b.calls)
-				// Each is four calls, a moment after each other.
+				// Each try makes four calls, shortly after each other.
 				if least, most := 4*10, 4*14; tries < least || tries > most {
 					t.Errorf("%d calls, want %d to %d", tries, least, most)
 				}
@@ -134,7 +137,8 @@ func TestWithdrawalThatFails(t *testing.T) {
 	}
 }
 
-// TestNominationsOvertake what is said of pods for which there is no room.
+// TestNominationsOvertake checks that nominations do not wait for the conditions of many other
+// pods.
 func TestNominationsOvertake(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 200 {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Patch changes the status of the pod with that UID only; see [IsAnotherPod]. Conditions are merged by their type, a nil
-// value takes a field away.
+// Patch changes the status of the pod with the UID. If the name belongs to another pod, the error
+// satisfies [IsAnotherPod]. Conditions are merged by type. A nil value removes a field.
 func Patch(
 	ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, status map[string]any, options metav1.PatchOptions,
 ) error {
@@ -27,8 +27,8 @@ func Patch(
 	return err
 }
 
-// IsAnotherPod recognises what the API server says to a Patch with the UID of a pod whose name another one has now: that
-// it will not change the UID.
+// IsAnotherPod reports whether a Patch failed because the name belongs to another pod now. The API
+// server then refuses to change the UID.
 func IsAnotherPod(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -39,8 +39,8 @@ func IsAnotherPod(err error) bool {
 	})
 }
 
-// IsRefused tells that the API server has answered, and done nothing. What is lost on the way, or fails inside
-// the server, may have been done all the same.
+// IsRefused reports whether the API server answered and changed nothing. A call that got no answer,
+// or failed inside the server, may still have changed the pod.
 func IsRefused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

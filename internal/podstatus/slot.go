@@ -12,36 +12,40 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// slot is what is known of one pod.
+// slot holds the status of one pod.
 type slot struct {
 	namespace, name string
 	uid             types.UID
 
-	// writing holds a token during a call, so that calls for one pod come one after the other.
+	// writing holds a token during a call, so that the calls for one pod run one after the other.
 	writing chan struct{}
 
-	// The rest is guarded by the Writer's lock.
+	// The Writer's lock guards the fields below.
 
-	// node and conditions are what was said last: where the pod is expected, "" for nowhere, and why it is not scheduled,
-	// at most one condition of a type.
+	// node and conditions are the latest recorded status: the pod's node, or "" for no node, and at
+	// most one condition of each type.
 	node       string
 	conditions []corev1.PodCondition
-	// saying is a condition that goes with the node, if that has to be written.
+	// saying is a condition to write together with the node, if the node must be written.
 	saying *corev1.PodCondition
-	// writtenNode and writtenConditions are what the API says, as far as this process has had a hand in it.
+	// writtenNode and writtenConditions are the status in the API, as far as this process wrote or
+	// read it.
 	writtenNode       string
 	writtenConditions []corev1.PodCondition
-	// unsure is set while a call is under way, and after one that may have come through although it failed.
+	// unsure is true during a call, and after a failed call that may still have succeeded in the
+	// API server.
 	unsure bool
-	// written is when it was known last what the API says.
+	// written is the time when the status in the API was last known.
 	written time.Time
-	// queued is set where a worker is going to look at it.
+	// queued is true if a worker will handle the slot.
 	queued bool
-	// failures counts in a row that what is missing could not be written.
+	// failures counts the failed tries in a row, up to mostFailures.
 	failures int
-	// bound is set once the pod is being bound: nothing is written about it any more, unless the binding fails.
+	// bound is true once the pod is being bound. Nothing is written after that, unless the binding
+	// fails.
 	bound bool
-	// users are the claims that have not been written, and the workers at it; used is when there was something to say last.
+	// users counts the open claims and the workers that use the slot. used is the time of the last
+	// use.
 	users int
 	used  time.Time
 }
@@ -50,19 +54,20 @@ func newSlot(namespace, name string, uid types.UID) *slot {
 	return &slot{namespace: namespace, name: name, uid: uid, writing: make(chan struct{}, 1)}
 }
 
-// ref names the pod in log lines.
+// ref identifies the pod in log lines.
 func (s *slot) ref() klog.ObjectRef { return klog.KRef(s.namespace, s.name) }
 
-// isIdle reports whether nothing is under way for the pod, or going to be.
+// isIdle reports whether no call for the pod is under way or planned.
 func (s *slot) isIdle() bool { return s.users == 0 && !s.queued && !s.unsure && !s.bound }
 
-// see takes over what the API says of a pod of which this process has not written anything for long.
+// see replaces the written and recorded status with the status of a pod from the scheduler's cache.
+// This process has not written the pod's status for longer than memory.
 func (s *slot) see(pod *corev1.Pod, now time.Time) {
 	s.writtenNode, s.writtenConditions, s.written = pod.Status.NominatedNodeName, slices.Clone(pod.Status.Conditions), now
 	s.node, s.conditions = s.writtenNode, nil
 }
 
-// lock waits for the call that is under way about the pod, and unlock lets the next one be made.
+// lock waits for the pod's call under way. unlock admits the next call.
 func (s *slot) lock(ctx context.Context) error {
 	select {
 	case s.writing <- struct{}{}:
@@ -74,14 +79,14 @@ func (s *slot) lock(ctx context.Context) error {
 
 func (s *slot) unlock() { <-s.writing }
 
-// missing is the part of the status that the API does not have, or may not have.
+// missing returns the part of the recorded status that the API lacks or may lack.
 func (s *slot) missing() map[string]any {
 	if s.bound {
 		return nil
 	}
 	status := make(map[string]any)
 	if s.unsure || s.node != s.writtenNode {
-		// Null takes the field away.
+		// Null removes the field.
 		status[nominatedNodeName] = nil
 		if s.node != "" {
 			status[nominatedNodeName] = s.node
@@ -93,14 +98,15 @@ func (s *slot) missing() map[string]any {
 	return status
 }
 
-// bring has the call that tells of the node say what goes with it.
+// bring adds saying to the conditions if the node must be written.
 func (s *slot) bring() {
 	if s.saying != nil && s.node != s.writtenNode {
 		s.conditions, s.saying = setCondition(s.conditions, *s.saying), nil
 	}
 }
 
-// next are the conditions that the API should have and does not. Each keeps since when it holds.
+// next returns the conditions that the API lacks or may lack. Each keeps its transition time while
+// its status is the same.
 func (s *slot) next() []corev1.PodCondition {
 	var next []corev1.PodCondition
 	for _, c := range s.conditions {
@@ -112,7 +118,7 @@ func (s *slot) next() []corev1.PodCondition {
 	return next
 }
 
-// setCondition puts a condition in the place of the one of its type.
+// setCondition replaces the condition of the same type, or appends the condition.
 func setCondition(conditions []corev1.PodCondition, c corev1.PodCondition) []corev1.PodCondition {
 	i := slices.IndexFunc(conditions, func(before corev1.PodCondition) bool { return before.Type == c.Type })
 	if i < 0 {
@@ -122,13 +128,13 @@ func setCondition(conditions []corev1.PodCondition, c corev1.PodCondition) []cor
 	return conditions
 }
 
-// The fields of a pod's status that are written here.
+// The fields of a pod's status that this package writes.
 const (
 	nominatedNodeName = "nominatedNodeName"
 	conditions        = "conditions"
 )
 
-// describe says what a change does.
+// describe returns a text for errors about a change.
 func (s *slot) describe(status map[string]any) string {
 	node, nominates := status[nominatedNodeName]
 	switch {

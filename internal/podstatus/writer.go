@@ -21,34 +21,36 @@ import (
 )
 
 const (
-	// workers bounds how many of the framework's calls are under way at the same time, for each queue.
+	// workers is the number of parallel calls for each of the two queues.
 	workers = 8
-	// memory is how long the Writer trusts what it wrote itself over what the scheduler knows of a pod, which
-	// lags behind.
+	// memory is how long the Writer trusts its own writes over the scheduler's cache, which lags
+	// behind.
 	memory = time.Minute
-	// sweepInterval is how often what is too old is looked for.
+	// sweepInterval is the shortest interval between two searches for old slots.
 	sweepInterval = 10 * time.Second
-	// firstAgain and longestAgain are how long after a call that failed it is made again, doubled each time: of a pod that is
-	// held back nothing more may be said, and a promise that has ended must not stand in the API.
+	// firstAgain and longestAgain bound the delay after a failed call. Each failure doubles it.
+	// Retries are necessary: a gated pod may never get another status, and an ended nomination must
+	// not stay in the API.
 	firstAgain, longestAgain = 15 * time.Second, 2 * time.Minute
-	// mostFailures is how many failures in a row are told apart.
+	// mostFailures bounds the count of failures, so that the delay does not overflow.
 	mostFailures = 4
 )
 
-// holdDelay is how long a pod that has its node already has to wait for others (Permit, PreBind) before the API
-// hears where. Most are bound long before, and each call would be one of the three or four that a pod takes.
+// holdDelay is how long the Writer waits before it writes the nomination of a pod that waits for
+// other pods in Permit or PreBind. Most pods are bound earlier, which saves one of the three or
+// four calls for each pod.
 const holdDelay = time.Second
 
-// Writer keeps the status of pending pods as the scheduler says it last. Several goroutines may have something to
-// write about the same pod; each of them writes what was said last. It is safe for concurrent use.
+// Writer writes the latest status of pending pods. Several goroutines may write about the same pod.
+// Each of them writes the latest status. It is safe for concurrent use.
 type Writer struct {
 	ctx      context.Context
 	pods     kubernetes.Interface
 	bindings kubernetes.Interface
 	limiter  flowcontrol.RateLimiter
 	clock    clock.WithTicker
-	// nominations and conditions have the pods that the framework has said something of. Where a pod goes must not wait for
-	// what is said of many others for which there is no room.
+	// nominations and conditions queue the pods with a status to write. Nominations have a queue of
+	// their own, because they must not wait for the conditions of many other pods.
 	nominations, conditions workqueue.TypedDelayingInterface[types.UID]
 
 	mu    sync.Mutex
@@ -56,9 +58,10 @@ type Writer struct {
 	swept time.Time
 }
 
-// New returns a Writer that changes pods with pods and binds them with bindings. The limiter is for the changes: pods should
-// have no limit of its own, which a binding could come to wait for, nor share one with bindings. No call of the framework's
-// is made after ctx is done, and none of its patches before Run.
+// New returns a Writer that changes pods with the client pods and binds them with the client
+// bindings. The limiter limits the changes. The client pods must have no limit of its own, because
+// a binding could wait for it, and must not share a limit with bindings. After ctx is done, the
+// Writer makes no call for the framework. It makes no patch for the framework before Run.
 func New(ctx context.Context, pods, bindings kubernetes.Interface, limiter flowcontrol.RateLimiter, clk clock.WithTicker) *Writer {
 	queue := func() workqueue.TypedDelayingInterface[types.UID] {
 		q := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: clk})
@@ -71,8 +74,8 @@ func New(ctx context.Context, pods, bindings kubernetes.Interface, limiter flowc
 	}
 }
 
-// Run writes what the framework says until the Writer's context is done. What has not been written by then is left to
-// the next leader.
+// Run writes the framework's statuses until the Writer's context is done. The next leader writes
+// the remaining ones.
 func (w *Writer) Run() {
 	var running sync.WaitGroup
 	for _, queue := range []workqueue.TypedInterface[types.UID]{w.nominations, w.conditions} {
@@ -86,7 +89,7 @@ func (w *Writer) Run() {
 	running.Wait()
 }
 
-// work writes about one pod; false means that there will be none any more.
+// work writes the status of one pod. It returns false when the queue has shut down.
 func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	uid, shutdown := queue.Get()
 	if shutdown {
@@ -97,7 +100,7 @@ func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	s := w.slots[uid]
 	if s != nil {
 		s.queued = false
-		// It is not forgotten meanwhile.
+		// A slot with a user is not swept.
 		s.users++
 	}
 	w.mu.Unlock()
@@ -112,8 +115,8 @@ func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	return true
 }
 
-// again has what could not be written be tried again later, and reports false where there is no use in that. The caller is one of the
-// slot's users.
+// again schedules another try after a failed write. It returns false if another try is useless. The
+// caller must be a user of the slot.
 func (w *Writer) again(s *slot, err error) bool {
 	if w.ctx.Err() != nil {
 		return false
@@ -144,7 +147,7 @@ func (w *Writer) release(s *slot) {
 	s.used = w.clock.Now()
 }
 
-// slotOf is the slot of a pod, of which there is something to say. The lock is held.
+// slotOf returns the slot of a pod and creates it if necessary. The caller holds the lock.
 func (w *Writer) slotOf(pod *corev1.Pod) *slot {
 	now := w.clock.Now()
 	s, ok := w.slots[pod.UID]
@@ -159,7 +162,8 @@ func (w *Writer) slotOf(pod *corev1.Pod) *slot {
 	return s
 }
 
-// sweep forgets what is too old to be of use. That a pod is bound has been heard everywhere by then. The lock is held.
+// sweep removes slots that were not used for longer than memory. All goroutines know of a binding
+// by then. The caller holds the lock.
 func (w *Writer) sweep() {
 	now := w.clock.Now()
 	if now.Sub(w.swept) < sweepInterval {
@@ -171,8 +175,8 @@ func (w *Writer) sweep() {
 	})
 }
 
-// write makes the API say what was said last of a pod, and what is said while it does so. The caller is one of the slot's
-// users.
+// write writes the recorded status of a pod, including changes that are recorded meanwhile. The
+// caller must be a user of the slot.
 func (w *Writer) write(ctx context.Context, s *slot) error {
 	for {
 		w.mu.Lock()
@@ -181,7 +185,8 @@ func (w *Writer) write(ctx context.Context, s *slot) error {
 		if done {
 			return nil
 		}
-		// Before it is the pod's turn, or its binding would have to wait as well.
+		// Wait for the limiter before the slot is locked. Otherwise the pod's binding would wait as
+		// well.
 		if err := w.limiter.Wait(ctx); err != nil {
 			return err
 		}
@@ -191,7 +196,7 @@ func (w *Writer) write(ctx context.Context, s *slot) error {
 	}
 }
 
-// call makes one call, if there still is something to say.
+// call makes one call if a part of the status is missing in the API.
 func (w *Writer) call(ctx context.Context, s *slot) error {
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -210,7 +215,7 @@ func (w *Writer) call(ctx context.Context, s *slot) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		// What the API server has refused is as it was.
+		// A refused call changed nothing.
 		s.unsure = !sure || !IsRefused(err)
 		return fmt.Errorf("%s: %w", s.describe(status), err)
 	}

@@ -17,7 +17,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// TestWhatIsSaidIsRemembered: what the scheduler knows of a pod lags behind what was written.
+// TestWhatIsSaidIsRemembered checks that the Writer compares with its own writes, because the
+// scheduler's cache lags behind.
 func TestWhatIsSaidIsRemembered(t *testing.T) {
 	stale := newPod("p")
 	in(t, func(b *bench) {
@@ -32,7 +33,7 @@ func TestWhatIsSaidIsRemembered(t *testing.T) {
 		b.expect()
 		b.nominate(Nomination{Pod: stale})
 		b.expect("p: no node")
-		// What is long past is not remembered.
+		// Old writes are not remembered.
 		time.Sleep(2 * memory)
 		b.nominate(Nomination{Pod: stale})
 		b.expect()
@@ -42,7 +43,8 @@ func TestWhatIsSaidIsRemembered(t *testing.T) {
 	}, stale)
 }
 
-// TestConditionThatHolds keeps the time since when it does, and is said again when it says something else.
+// TestConditionThatHolds checks that an unchanged condition is not written, and that a new message
+// keeps the transition time.
 func TestConditionThatHolds(t *testing.T) {
 	pod := newPod("p")
 	since := metav1.NewTime(time.Unix(1000, 0))
@@ -65,7 +67,8 @@ func TestConditionThatHolds(t *testing.T) {
 	}, pod)
 }
 
-// TestConditionsOfSeveralTypes: what was said last is kept of each type, and none is written in place of another.
+// TestConditionsOfSeveralTypes checks that the latest condition of each type is written, and that
+// no type replaces another.
 func TestConditionsOfSeveralTypes(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")
@@ -75,7 +78,7 @@ func TestConditionsOfSeveralTypes(t *testing.T) {
 	}
 	cases := map[string]struct {
 		do func(b *bench)
-		// wantCalls are those after the ones that do has looked at.
+		// wantCalls lists the calls after the ones that do checks.
 		wantCalls      []string
 		wantConditions []string
 	}{
@@ -157,7 +160,7 @@ func TestConditionsOfSeveralTypes(t *testing.T) {
 	}
 }
 
-// TestLastWordWins, although an earlier one is under way when it is said.
+// TestLastWordWins checks that the latest status is written after the call under way.
 func TestLastWordWins(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -178,8 +181,8 @@ func TestLastWordWins(t *testing.T) {
 	}, pod)
 }
 
-// TestNoCallOnTheCycle: what the framework says is taken note of at once, whatever the API server does, and one pod does
-// not wait for another.
+// TestNoCallOnTheCycle checks that PatchPodStatus returns at once while the API server is slow, and
+// that no pod waits for the call of another pod.
 func TestNoCallOnTheCycle(t *testing.T) {
 	slow, quick := newPod("slow"), newPod("quick")
 	in(t, func(b *bench) {
@@ -204,7 +207,8 @@ func TestNoCallOnTheCycle(t *testing.T) {
 	}, slow, quick)
 }
 
-// TestBoundBeforeItsTurn: a pod that waits for others at Permit only costs a call if it waits long.
+// TestBoundBeforeItsTurn checks that a nomination at Permit causes a call only if the pod waits for
+// longer than holdDelay.
 func TestBoundBeforeItsTurn(t *testing.T) {
 	soon, late := newPod("soon"), newPod("late")
 	in(t, func(b *bench) {
@@ -221,8 +225,8 @@ func TestBoundBeforeItsTurn(t *testing.T) {
 	}, soon, late)
 }
 
-// TestSaidOutsideOfTheCycle: what others than the framework have to say goes the same way. The last word is written, the same
-// one no second time, and since when a condition holds stays as long as its status does.
+// TestSaidOutsideOfTheCycle checks that conditions from Say and from cycles replace each other. The
+// same condition is not written twice, and the transition time stays while the status is the same.
 func TestSaidOutsideOfTheCycle(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -241,8 +245,8 @@ func TestSaidOutsideOfTheCycle(t *testing.T) {
 	}, pod)
 }
 
-// TestSaidAfterTheBinding by a goroutine that has not heard of it yet: it is not written, whether or not anything had been said
-// of the pod before. What is known of a bound pod is forgotten after a while.
+// TestSaidAfterTheBinding checks that a status after the binding is not written, with or without an
+// earlier status. The slot of a bound pod is removed after a while.
 func TestSaidAfterTheBinding(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"of a pod that nothing was said of": false, "of one that has been spoken of": true} {
@@ -271,7 +275,8 @@ func TestSaidAfterTheBinding(t *testing.T) {
 	}
 }
 
-// TestSaidWhileTheBindingIsUnderWay and fails: the pod is pending again, and what is said from then on is written.
+// TestSaidWhileTheBindingIsUnderWay checks that a status after a failed binding is written. A
+// status during the binding is not.
 func TestSaidWhileTheBindingIsUnderWay(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -293,7 +298,7 @@ func TestSaidWhileTheBindingIsUnderWay(t *testing.T) {
 	}, pod)
 }
 
-// TestBindingComesLast: what was said of a pod before must not come after it is bound.
+// TestBindingComesLast checks that no status from before the binding is written after it.
 func TestBindingComesLast(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -318,7 +323,8 @@ func TestBindingComesLast(t *testing.T) {
 	}, pod)
 }
 
-// TestBindingThatFails is told to the framework, which says why the pod is not scheduled after all.
+// TestBindingThatFails checks that the framework gets the error of a binding and that its next
+// status is written.
 func TestBindingThatFails(t *testing.T) {
 	pod := newPod("p")
 	refused := errors.New("refused")
@@ -339,7 +345,8 @@ func TestBindingThatFails(t *testing.T) {
 	}, pod)
 }
 
-// TestCallThatFails is made again at once where that may help, and later in any case unless the pod has gone.
+// TestCallThatFails checks that a failed call is repeated at once if that can help, and later in
+// any case unless the pod is gone.
 func TestCallThatFails(t *testing.T) {
 	t.Parallel()
 	pod := newPod("p")
@@ -385,7 +392,8 @@ func TestCallThatFails(t *testing.T) {
 	}
 }
 
-// TestBoundByAnother: nothing more is written about a pod that has its node, whatever has bound it, after a call that failed before.
+// TestBoundByAnother checks that a failed call is not repeated after another component bound the
+// pod.
 func TestBoundByAnother(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -399,7 +407,7 @@ func TestBoundByAnother(t *testing.T) {
 	}, pod)
 }
 
-// TestManyPods are written about at the same time, but not all of them.
+// TestManyPods checks that calls for different pods run in parallel, up to the number of workers.
 func TestManyPods(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 100 {
@@ -430,7 +438,7 @@ func TestManyPods(t *testing.T) {
 	}, pods...)
 }
 
-// TestManyWaitForLong: what could not be written within the time that is remembered is written all the same.
+// TestManyWaitForLong checks that statuses are written even if they wait for longer than memory.
 func TestManyWaitForLong(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 200 {
@@ -452,7 +460,7 @@ func TestManyWaitForLong(t *testing.T) {
 	}, pods...)
 }
 
-// TestBindingWaitsForNoLimit that its pod's status waits for.
+// TestBindingWaitsForNoLimit checks that a binding does not wait for the limiter of status changes.
 func TestBindingWaitsForNoLimit(t *testing.T) {
 	pods := []*corev1.Pod{newPod("first"), newPod("p")}
 	in(t, func(b *bench) {
@@ -470,7 +478,7 @@ func TestBindingWaitsForNoLimit(t *testing.T) {
 	}, pods...)
 }
 
-// TestBackToWhatWas: the last word is what the API said before the call that is under way when it comes.
+// TestBackToWhatWas checks a status that equals the status in the API before the call under way.
 func TestBackToWhatWas(t *testing.T) {
 	t.Parallel()
 	pod := nominated("p", "n")
@@ -499,7 +507,7 @@ func TestBackToWhatWas(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsLost: a call that failed may have come through, so the next word is written whatever it is.
+// TestAnswerThatIsLost checks that the next status is written after a call that may have succeeded.
 func TestAnswerThatIsLost(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -515,7 +523,7 @@ func TestAnswerThatIsLost(t *testing.T) {
 	}, pod)
 }
 
-// TestStatusThatOthersWrite: after a while, what the API is seen to say counts.
+// TestStatusThatOthersWrite checks that the cached status of a pod counts again after a while.
 func TestStatusThatOthersWrite(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
@@ -525,12 +533,12 @@ func TestStatusThatOthersWrite(t *testing.T) {
 			time.Sleep(memory / 4)
 			b.says(pod, "no room", to("n"))
 		}
-		// The pod that is passed has neither.
+		// The cached pod has neither a node nor a condition.
 		b.expect("p: node n no room")
 	}, pod)
 }
 
-// TestWaitOnFinish ends with its context.
+// TestWaitOnFinish checks that the wait ends with its context.
 func TestWaitOnFinish(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
