@@ -1,9 +1,13 @@
-// Package inputs writes down what decisions go by, between the decisions of the scheduler's record, so that they can be decided
-// again: a [Recorder] hears of all objects that deciding needs, and each decision tells it what it has seen ([Recorder.Seen]).
+// Package inputs records the inputs of decisions in the decision log, so that a replay can make the
+// decisions again. A [Recorder] follows all objects that decisions depend on. Each decision passes
+// its own inputs to [Recorder.Seen].
 //
-// What is on nodes, and the nodes, are taken from the snapshot that the decision went by; PodDisruptionBudgets, PriorityClasses
-// and all the rest from informers, as far as these have told by then. A scheduling cycle only compares pointers and puts those
-// that have changed into a queue; objects are encoded and written by the goroutine that writes the record. Nothing is ever left
-// out silently: what finds no room in the queue is in the next line, and after one that could not be written the whole
-// cluster is written again, as at the beginning of each file.
+// Nodes and the pods on them come from the snapshot of the decision. All other objects come from
+// informers, in the state that the informers have at that time. A scheduling cycle only compares
+// pointers and queues the changes. The goroutine that writes the log encodes and writes the
+// objects.
+//
+// No change is lost silently. If the queue is full, the changes are part of the next line. If a
+// line could not be written, the next line contains the whole cluster, as at the start of each
+// file.
 package inputs

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// TestForgetsWhatNoLineHas: a process that writes nothing, such as a standby, remembers nothing of pods, and of other objects, that have
-// come and gone. Of what a line has, the next one says that it has gone.
+// TestForgetsWhatNoLineHas checks that a process that writes no lines, such as a standby, keeps
+// nothing about deleted objects. If a line contains an object, the next line reports its deletion.
 func TestForgetsWhatNoLineHas(t *testing.T) {
 	t.Parallel()
 	r := New(Options{})

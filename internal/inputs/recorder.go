@@ -17,77 +17,86 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Options say how a Recorder records.
+// Options are the settings of a Recorder.
 type Options struct {
-	// Process is who decides, and Whole what is said of it at the beginning of each file.
+	// Process names the process that decides. Whole is the part of a line that describes the
+	// process. It is written with the whole cluster.
 	Process string
 	Whole   decisionlog.Whole
-	// Annotations are those that stay in what is redacted, beside those that always do.
+	// Annotations lists the annotations that redaction keeps, in addition to the default ones.
 	Annotations []string
-	// Append has a line written after those that were appended before, and reports whether it is going to be. It does not wait.
+	// Append queues a line behind the earlier ones and reports whether the line is queued. It must
+	// not block.
 	Append func(decisionlog.Line) bool
-	// Unwritable is told of lines that could not be written, by the goroutine that writes; nil for nothing that is.
+	// Unwritable is called with the error for each line that could not be written, by the goroutine
+	// that writes. It may be nil.
 	Unwritable func(error)
 }
 
-// Recorder knows what decisions go by, and has it written line by line. Make one with [New]. It is safe for concurrent use.
+// Recorder tracks the inputs of decisions and writes them line by line. Use [New] to create one. It
+// is safe for concurrent use.
 type Recorder struct {
 	process string
 	append  func(decisionlog.Line) bool
 	writer  *writer
 
 	mu sync.Mutex
-	// begun is true once informers have told of all that there was.
+	// begun is true after Begin. Nothing is written before.
 	begun bool
-	// number counts the lines.
+	// number is the number of the last line.
 	number uint64
-	// last is what the last line said beside objects.
+	// last is the last line without its objects.
 	last decisionlog.Inputs
-	// nodes are those of the snapshot that was seen last.
+	// nodes holds the nodes of the last snapshot by name.
 	nodes map[string]seenNode
-	// listed are the nodes of that snapshot in its order.
+	// listed holds the nodes of that snapshot in its order.
 	listed []listedNode
-	// round counts the looks at nodes.
+	// round counts the comparisons of all nodes.
 	round uint64
-	// The pods by name: as the last decision had them where it had others than are known otherwise, on the nodes of that snapshot,
-	// without a node as the scheduler has heard, and finished. Where a pod is in more than one of them, the first counts.
+	// These maps hold pods by name. shown holds pods of the last decision that differ from the
+	// other maps, placed the pods on the nodes of the snapshot. pending holds the scheduler's pods
+	// without a node, finished the finished pods. A pod's first entry counts.
 	shown, placed, pending, finished map[types.NamespacedName]*corev1.Pod
-	// heard is what the scheduler has heard of pods since the last look, in order.
+	// heard holds the changes of pods that the scheduler saw since the last call of Looks, in
+	// order.
 	heard []hearing
-	// written are the pods as they stand in lines, and touched those that may have changed since.
+	// written holds the pods as the lines have them. touched holds the pods that may have changed
+	// since.
 	written map[types.NamespacedName]*corev1.Pod
 	touched map[types.NamespacedName]bool
-	// changed are all other objects that have come, changed or gone since the last line, by resource; nil for one that has gone.
+	// changed holds the other objects that were added, changed or deleted since the last line, by
+	// resource. It has nil for a deleted object.
 	changed map[string]map[types.NamespacedName]any
-	// named are those of them that lines have, by resource.
+	// named holds the names of the other objects that the lines have, by resource.
 	named map[string]sets.Set[types.NamespacedName]
 }
 
-// hearing is what the scheduler has heard of a pod.
+// hearing is one change of a pod that the scheduler saw.
 type hearing struct {
 	pod    *corev1.Pod
 	exists bool
 }
 
-// manyHeard is how much may be heard during one decision.
+// manyHeard is the number of changes that heard may hold during one decision.
 const manyHeard = 10_000
 
-// listedNode is a node in a snapshot. The framework keeps a node's NodeInfo where it is and counts its generation up.
+// listedNode is a node of a snapshot. The framework keeps the NodeInfo of a node and increments its
+// generation.
 type listedNode struct {
 	info       fwk.NodeInfo
 	generation int64
 }
 
-// seenNode is a node as it was seen last.
+// seenNode is a node as the last snapshot had it.
 type seenNode struct {
 	generation int64
 	node       *corev1.Node
 	pods       []*corev1.Pod
-	// round is the number of the look at which it was there.
+	// round is the value of Recorder.round when the node was last seen.
 	round uint64
 }
 
-// New makes a Recorder that has heard of nothing.
+// New returns a Recorder without objects.
 func New(o Options) *Recorder {
 	return &Recorder{
 		process: o.Process, append: o.Append, writer: newWriter(o),
@@ -98,18 +107,20 @@ func New(o Options) *Recorder {
 	}
 }
 
-// Informer is what a Recorder needs of an informer, of whatever library.
+// Informer is the part of an informer that a Recorder uses. Informers of any library implement it.
 type Informer interface {
 	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 }
 
-// Follow has the Recorder hear of the objects of a resource other than pods, as inventory.NameOf calls it. What it returns says
-// whether it has heard of all that there are by now.
+// Follow makes the Recorder follow the objects of a resource other than pods. The resource must
+// have the name that inventory.NameOf returns. The function that Follow returns reports whether the
+// Recorder has all existing objects.
 func (r *Recorder) Follow(resource string, informer Informer) (cache.InformerSynced, error) {
 	return follow(informer, func(obj any, exists bool) { r.tell(resource, obj, exists) })
 }
 
-// FollowFinished has the Recorder hear of pods that have finished, by an informer of those that belong to groups.
+// FollowFinished makes the Recorder follow finished pods. The informer must have the pods of
+// groups.
 func (r *Recorder) FollowFinished(informer Informer) (cache.InformerSynced, error) {
 	return follow(informer, r.tellFinished)
 }
@@ -119,7 +130,7 @@ func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerS
 		AddFunc: func(obj any) { tell(obj, true) },
 		UpdateFunc: func(before, obj any) {
 			if isAnother(before, obj) {
-				// That the one with its name went was missed.
+				// The deletion of the earlier object with this name was missed.
 				tell(before, false)
 			}
 			tell(obj, true)
@@ -137,7 +148,7 @@ func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerS
 	return handler.HasSynced, nil
 }
 
-// isAnother reports whether an object is not the one that had its name before.
+// isAnother reports whether an object has another UID than the earlier object with its name.
 func isAnother(before, now any) bool {
 	a, err := meta.Accessor(before)
 	if err != nil {
@@ -147,36 +158,37 @@ func isAnother(before, now any) bool {
 	return err == nil && a.GetUID() != b.GetUID()
 }
 
-// Begin has the Recorder write from now on: informers, and the scheduler, have told of all that there is.
+// Begin starts the recording. Call it when the informers and the scheduler have passed on all
+// existing objects.
 func (r *Recorder) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun = true
 }
 
-// FollowRoots has the Recorder write which kinds of objects say which pods belong together. Known and Forgotten tell it of those
-// objects. Call it before Begin.
+// FollowRoots sets the kinds of the objects that define which pods belong together, such as Jobs.
+// Known and Forgotten pass on the objects. Call it before Begin.
 func (r *Recorder) FollowRoots(kinds []decisionlog.Root) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writer.whole.Roots = append(make([]decisionlog.Root, 0, len(kinds)), kinds...)
 }
 
-// Known takes note of an object that says which pods belong together.
+// Known records an object that defines which pods belong together.
 func (r *Recorder) Known(resource schema.GroupVersionResource, u *unstructured.Unstructured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note(inventory.RootName(resource), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, u)
 }
 
-// Forgotten takes note that such an object counts no more.
+// Forgotten records that such an object is deleted or no longer relevant.
 func (r *Recorder) Forgotten(resource schema.GroupVersionResource, namespace, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.note(inventory.RootName(resource), types.NamespacedName{Namespace: namespace, Name: name}, nil)
 }
 
-// tell takes note of an object. Nodes are taken from snapshots.
+// tell records an object. It ignores nodes, because they come from snapshots.
 func (r *Recorder) tell(resource string, obj any, exists bool) {
 	m, err := meta.Accessor(obj)
 	if err != nil || resource == inventory.Nodes {
@@ -190,7 +202,8 @@ func (r *Recorder) tell(resource string, obj any, exists bool) {
 	r.note(resource, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, obj)
 }
 
-// note takes note of an object as it is, or with nil that it has gone. Of one that no line has, none has to say that.
+// note records the state of an object, or its deletion if obj is nil. It drops the deletion of an
+// object that no line has.
 func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
 	if obj == nil && !r.named[resource].Has(key) {
 		delete(r.changed[resource], key)
@@ -202,7 +215,7 @@ func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
 	r.changed[resource][key] = obj
 }
 
-// Heard takes note of a pod that counts for the scheduler as it is from the next look on, or counts no more.
+// Heard records a pod as the scheduler will see it from the next snapshot on, or its deletion.
 func (r *Recorder) Heard(pod *corev1.Pod, exists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,14 +224,15 @@ func (r *Recorder) Heard(pod *corev1.Pod, exists bool) {
 	}
 }
 
-// Looks is called by a cycle that is about to look at how things stand: what is heard after that is no part of its decision.
+// Looks marks the start of a cycle's snapshot. Changes of pods after this call are not inputs of
+// the cycle's decision.
 func (r *Recorder) Looks() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takeHeard()
 }
 
-// takeHeard takes over what has been heard of pods, as far as they have no node.
+// takeHeard applies the changes in heard to pending.
 func (r *Recorder) takeHeard() {
 	for _, h := range r.heard {
 		r.put(r.pending, h.pod, h.exists && h.pod.Spec.NodeName == "")
@@ -227,7 +241,7 @@ func (r *Recorder) takeHeard() {
 	r.heard = r.heard[:0]
 }
 
-// tellFinished takes note of a member that has finished. Of other pods the informer has the names only.
+// tellFinished records a finished member. For other pods, the informer has only the names.
 func (r *Recorder) tellFinished(obj any, exists bool) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		r.mu.Lock()
@@ -236,7 +250,7 @@ func (r *Recorder) tellFinished(obj any, exists bool) {
 	}
 }
 
-// put has a pod in a map, or takes it out.
+// put adds a pod to a map or removes it.
 func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.Pod, there bool) {
 	key := keyOf(pod)
 	switch {
@@ -248,16 +262,16 @@ func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.P
 		delete(among, key)
 	}
 	if r.written[key] == nil && r.podOf(key) == nil {
-		// No line knows of it, and none has to.
+		// No line has the pod, so no line has to report its deletion.
 		delete(r.touched, key)
 		return
 	}
 	r.touched[key] = true
 }
 
-// Seen has what a decision went by written, as far as it has changed, and returns the number of
-// the line that has it. Where no line can be appended it returns 0, and what has changed is in the next one. So it does before
-// Begin.
+// Seen writes the inputs of a decision as far as they changed, and returns the number of the line
+// that completes them. It returns 0 if no line could be queued, and before Begin. Changes that were
+// not queued are part of the next line.
 func (r *Recorder) Seen(seen *Seen) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,7 +303,7 @@ func (r *Recorder) Seen(seen *Seen) uint64 {
 	return r.number
 }
 
-// wrote takes note of a change that a line has.
+// wrote records that the change is now in the log.
 func (r *Recorder) wrote(c change) {
 	if pod, ok := c.object.(*corev1.Pod); ok {
 		r.written[c.key] = pod
@@ -307,7 +321,7 @@ func (r *Recorder) wrote(c change) {
 	}
 }
 
-// show takes over the pods without a node that a decision had.
+// show records the decision's pods that have no node.
 func (r *Recorder) show(seen *Seen) {
 	for key := range r.shown {
 		r.touched[key] = true
@@ -319,7 +333,7 @@ func (r *Recorder) show(seen *Seen) {
 	}
 	for _, pod := range seen.Pods {
 		if r.podOf(keyOf(pod)) != pod {
-			// It may have a node in the snapshot, which it is about to lose.
+			// The pod may have a node in the snapshot that it is about to lose.
 			show(pod)
 		}
 	}
@@ -330,7 +344,7 @@ func (r *Recorder) show(seen *Seen) {
 	}
 }
 
-// look compares the nodes of a snapshot, and the pods on them, with those that were seen last.
+// look compares the nodes of a snapshot, and the pods on them, with the last snapshot.
 func (r *Recorder) look(infos []fwk.NodeInfo) {
 	same := slices.EqualFunc(infos, r.listed, func(info fwk.NodeInfo, listed listedNode) bool { return info == listed.info })
 	if !same {
@@ -348,7 +362,7 @@ func (r *Recorder) look(infos []fwk.NodeInfo) {
 	}
 }
 
-// lookAtAll is look where nodes have come or gone, or stand in another order.
+// lookAtAll compares snapshots whose nodes, or the order of the nodes, differ.
 func (r *Recorder) lookAtAll(infos []fwk.NodeInfo) {
 	r.listed = make([]listedNode, len(infos))
 	for i, info := range infos {
@@ -376,7 +390,7 @@ func (r *Recorder) lookAtAll(infos []fwk.NodeInfo) {
 	}
 }
 
-// lookAt takes note of a node that has changed.
+// lookAt records a node that has changed.
 func (r *Recorder) lookAt(info fwk.NodeInfo, known *seenNode) {
 	r.leave(known.pods)
 	if known.node != info.Node() {
@@ -392,7 +406,7 @@ func (r *Recorder) lookAt(info fwk.NodeInfo, known *seenNode) {
 	}
 }
 
-// leave takes pods from where they were seen, unless they have been seen elsewhere since.
+// leave removes pods from placed, unless they were seen on another node since.
 func (r *Recorder) leave(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		if r.placed[keyOf(pod)] == pod {
@@ -401,7 +415,7 @@ func (r *Recorder) leave(pods []*corev1.Pod) {
 	}
 }
 
-// podOf is a pod as decisions see it; nil where there is none.
+// podOf returns a pod as decisions see it, or nil if there is none.
 func (r *Recorder) podOf(key types.NamespacedName) *corev1.Pod {
 	for _, among := range []map[types.NamespacedName]*corev1.Pod{r.shown, r.placed, r.pending, r.finished} {
 		if pod := among[key]; pod != nil {

@@ -26,21 +26,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// bench is a Recorder with what it hears and what it has had written.
+// bench is a Recorder with its informer and the lines that it wrote.
 type bench struct {
 	*testing.T
 	recorder *inputs.Recorder
 	others   heard
 	full     bool
 	lines    []decisionlog.Inputs
-	// broken has the next line not be written.
+	// broken makes the next line fail.
 	broken bool
 }
 
-// heard is an informer that tells when the test says so.
+// heard is an informer whose events a test sends.
 type heard struct{ handler cache.ResourceEventHandler }
 
-// AddEventHandler is part of inputs.Informer.
+// AddEventHandler implements inputs.Informer.
 func (h *heard) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	h.handler = handler
 	return told{}, nil
@@ -93,7 +93,7 @@ func podNamed(name, node string) *corev1.Pod {
 	}
 }
 
-// nodeWith is a node of a snapshot with pods, at a generation.
+// nodeWith returns a node of a snapshot with pods, at a generation.
 func nodeWith(name string, generation int64, pods ...*corev1.Pod) fwk.NodeInfo {
 	info := framework.NewNodeInfo(pods...)
 	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -101,19 +101,19 @@ func nodeWith(name string, generation int64, pods ...*corev1.Pod) fwk.NodeInfo {
 	return info
 }
 
-// hear has the scheduler hear of a pod before it looks again.
+// hear passes a pod to the Recorder before the next snapshot.
 func (b *bench) hear(pod *corev1.Pod, exists bool) {
 	b.recorder.Heard(pod, exists)
 	b.recorder.Looks()
 }
 
-// seen has a decision go by these.
+// seen passes the inputs of a decision to the Recorder.
 func (b *bench) seen(what inputs.Seen) uint64 {
 	what.Now = time.Unix(1, 0)
 	return b.recorder.Seen(&what)
 }
 
-// inWords is a line: what has come or changed, and what has gone.
+// inWords returns a line as text: its objects, deletions and reservations.
 func inWords(in *decisionlog.Inputs) string {
 	var out []string
 	for resource, list := range in.Objects {
@@ -154,13 +154,14 @@ func (b *bench) want(want ...string) {
 	b.lines = nil
 }
 
-// TestWhatDecisionsSaw: pods stand where the snapshot of the decision has them, and otherwise as informers tell.
+// TestWhatDecisionsSaw checks that pods on nodes come from the decision's snapshot and other
+// objects from informers.
 func TestWhatDecisionsSaw(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
 	waits, runs := podNamed("waits", ""), podNamed("runs", "a")
 	b.hear(waits, true)
-	// The informer knows of a node for it; the snapshot has the last word, which knows it already here.
+	// The informer has this pod with a node. The snapshot wins, and it has the pod already.
 	b.hear(runs, true)
 	if n := b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}}); n != 1 {
 		t.Errorf("The first line is %d", n)
@@ -172,13 +173,15 @@ func TestWhatDecisionsSaw(t *testing.T) {
 		t.Errorf("Without a change, the line is %d, want the first", n)
 	}
 	b.want()
-	// 2. The scheduler assumes a node for the pod, of which the informer knows nothing; and gives that up again.
+	// 2. The scheduler assumes a node for the pod and later drops it. The informer has seen
+	// neither.
 	assumed := podNamed("waits", "b")
 	b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 2, assumed)}})
 	b.want("2<1 nodes/b pods/waits@b")
 	b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 3)}})
 	b.want("3<2 nodes/b pods/waits")
-	// 3. A decision is for a pod that no informer has told of yet, and promises it room; later it is told of.
+	// 3. A decision is for a pod that no informer has yet, and reserves room for it. The informer
+	// gets the pod later.
 	late := podNamed("late", "")
 	b.seen(inputs.Seen{Nodes: same, Pods: []*corev1.Pod{late}})
 	b.want("4<3 nodes/b pods/late")
@@ -189,21 +192,21 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	b.hear(late, true)
 	b.seen(inputs.Seen{Nodes: same})
 	b.want("7<6 pods/late")
-	// 4. A node changes where it is.
+	// 4. A node changes in place.
 	if info, ok := same[0].(*framework.NodeInfo); ok {
 		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"new": ""}}})
 		info.Generation++
 	}
 	b.seen(inputs.Seen{Nodes: same})
 	b.want("8<7 nodes/a")
-	// 5. A node goes, with its pods, and others change.
+	// 5. A node is deleted with its pods. Other objects change.
 	b.others.handler.OnAdd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, false)
 	b.hear(late, false)
 	b.seen(inputs.Seen{Nodes: same[1:]})
 	b.want("9<8 -nodes/a -pods/late -pods/runs namespaces/ns")
 }
 
-// TestWhatIsHeardMeanwhile: what the scheduler hears of while it decides is no part of what it went by.
+// TestWhatIsHeardMeanwhile checks that changes during a decision are not among its inputs.
 func TestWhatIsHeardMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
@@ -216,7 +219,7 @@ func TestWhatIsHeardMeanwhile(t *testing.T) {
 	b.recorder.Looks()
 	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("2<1 pods/meanwhile")
-	// A pod has the name of another that is heard to have gone only now.
+	// A new pod has the name of a deleted pod, and the deletion is reported late.
 	another := podNamed("before", "")
 	another.UID = "another"
 	b.hear(another, true)
@@ -225,8 +228,8 @@ func TestWhatIsHeardMeanwhile(t *testing.T) {
 	b.want("3<2 pods/before")
 }
 
-// TestPreemptorInTheSnapshot: the snapshot has a node for a pod of the preemptor that it is about to lose, and the decision is for
-// one without a node.
+// TestPreemptorInTheSnapshot checks a preemptor's pod that has a node in the snapshot and none in
+// the decision.
 func TestPreemptorInTheSnapshot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
@@ -239,7 +242,8 @@ func TestPreemptorInTheSnapshot(t *testing.T) {
 	b.want("2<1 pods/one@a")
 }
 
-// TestFinishedWhoseNameIsAnothers: a relist tells of a pod as an update of the one that had its name.
+// TestFinishedWhoseNameIsAnothers checks a relist that reports a new pod as an update of the
+// earlier pod with its name.
 func TestFinishedWhoseNameIsAnothers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
@@ -252,15 +256,15 @@ func TestFinishedWhoseNameIsAnothers(t *testing.T) {
 	finished.handler.OnAdd(member, true)
 	b.seen(inputs.Seen{})
 	b.want("1<0 pods/one@a")
-	// Of pods without a group, only the names are known.
+	// The informer has only the names of pods without a group.
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one", UID: "uid-other"}}
 	finished.handler.OnUpdate(member, other)
 	b.seen(inputs.Seen{})
 	b.want("2<1 -pods/one")
 }
 
-// TestNothingIsLost: what finds no room in the queue is in the next line, and after a line that is not written comes the whole
-// cluster, as at the beginning of a file.
+// TestNothingIsLost checks that changes that were not queued are part of the next line. After a
+// line that was not written, the next one has the whole cluster, as at the start of a file.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{Version: "v"})
@@ -296,7 +300,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestEachFileHasTheWholeClusterOnce: at its beginning, and the first one as well.
+// TestEachFileHasTheWholeClusterOnce checks that each file has the whole cluster once, at its
+// start.
 func TestEachFileHasTheWholeClusterOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
@@ -329,8 +334,8 @@ func TestEachFileHasTheWholeClusterOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOut: what containers run is never written, nor what is nominated, which the scheduler's own book has; with
-// redaction, what tells of people is left out as well.
+// TestWhatIsLeftOut checks that lines lack the commands of containers. They also lack nominated
+// nodes, because they list the reservations. Redacted lines lack images and annotations as well.
 func TestWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -360,8 +365,8 @@ func TestWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestRoots: what says which pods belong together is written as other objects are, and the first line names the kinds, if there are none
-// as well.
+// TestRoots checks that the objects that define which pods belong together are written. The first
+// line names their kinds, even if there are none.
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	b := &bench{T: t}
@@ -387,8 +392,8 @@ func TestRoots(t *testing.T) {
 	b.want("1<0 jobs.batch/train nodes/a", "2<1 -jobs.batch/train")
 }
 
-// BenchmarkSeen is what a decision costs that tells what it went by, in a cluster of 1,200 nodes with 8,000 pods of which one node
-// has changed since.
+// BenchmarkSeen measures the recording of one decision in a cluster of 1,200 nodes and 8,400 pods.
+// One node has changed since the last decision.
 func BenchmarkSeen(b *testing.B) {
 	r := inputs.New(inputs.Options{Process: "p", Append: func(decisionlog.Line) bool { return true }})
 	r.Begin()
@@ -402,7 +407,7 @@ func BenchmarkSeen(b *testing.B) {
 		nodes[i] = nodeWith(name, 1, pods[i]...)
 	}
 	r.Seen(&inputs.Seen{Now: time.Unix(1, 0), Nodes: nodes})
-	// The framework keeps a NodeInfo where it is.
+	// The framework changes a NodeInfo in place.
 	for at := 0; b.Loop(); at = (at + 1) % len(nodes) {
 		if info, ok := nodes[at].(*framework.NodeInfo); ok {
 			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: info.Node().Name}})

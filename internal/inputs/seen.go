@@ -8,20 +8,22 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Seen is what a decision went by, as far as it is the scheduler's own: all else are objects of the API.
+// Seen holds the inputs of a decision that only the scheduler has. All other inputs are objects of
+// the API.
 type Seen struct {
-	// Now is the moment that the decision went by.
+	// Now is the time that the decision used.
 	Now time.Time
-	// Nodes are those of the cycle's snapshot, and Pods the pending pods that the decision was for. They must not be changed.
+	// Nodes holds the nodes of the cycle's snapshot. Pods holds the pending pods of the decision.
+	// They must not be changed.
 	Nodes []fwk.NodeInfo
 	Pods  []*corev1.Pod
-	// Promised is all room that is promised, by pod, and Leaving are the pods that are counted on to go and do not
-	// say so themselves yet, in order.
+	// Promised holds all reservations. Leaving holds, in order, the pods that the scheduler is
+	// evicting and whose status does not show that yet.
 	Promised []PromisedRoom
 	Leaving  []types.UID
 }
 
-// PromisedRoom is the node of a pod that waits for its place.
+// PromisedRoom is the node of a pod's reservation.
 type PromisedRoom struct {
 	Pod  *corev1.Pod
 	Node string

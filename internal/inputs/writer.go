@@ -16,14 +16,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// change is an object that has come or changed, or has gone where it is nil.
+// change is an object that was added or changed. If object is nil, it was deleted.
 type change struct {
 	resource string
 	key      types.NamespacedName
 	object   any
 }
 
-// delta is what has changed since the line before, which becomes a line when its turn comes.
+// delta holds the changes since the previous line. The log encodes it as a line later.
 type delta struct {
 	writer  *writer
 	head    decisionlog.Inputs
@@ -32,7 +32,7 @@ type delta struct {
 
 var _ decisionlog.Line = (*delta)(nil)
 
-// collect gathers what has changed. The caller holds the Recorder's lock.
+// collect adds the changes. The caller holds the Recorder's lock.
 func (d *delta) collect(r *Recorder) {
 	for key := range r.touched {
 		pod := r.podOf(key)
@@ -52,27 +52,28 @@ func (d *delta) collect(r *Recorder) {
 	}
 }
 
-// Encode is part of decisionlog.Line.
+// Encode implements decisionlog.Line.
 func (d *delta) Encode(to io.Writer) error { return d.writer.write(to, d) }
 
-// Written is part of decisionlog.Line.
+// Written implements decisionlog.Line.
 func (d *delta) Written() { d.writer.writing = false }
 
-// Unwritten is part of decisionlog.Line.
+// Unwritten implements decisionlog.Line.
 func (d *delta) Unwritten(err error) { d.writer.unwritten(err) }
 
-// writer has the cluster as lines have it so far. Only the goroutine that writes uses it.
+// writer holds the cluster as the lines have it. Only the goroutine that writes the log uses it.
 type writer struct {
 	whole       decisionlog.Whole
 	annotations []string
 	unwritable  func(error)
-	// objects are those that there are, by resource.
+	// objects holds the existing objects by resource.
 	objects map[string]map[types.NamespacedName]any
-	// last is the head of the last line.
+	// last is the last line without its objects.
 	last decisionlog.Inputs
-	// lost is true where a line could not be written, so that the next one has to be whole.
+	// lost is true if a line was not written, so that the next line must contain the whole cluster.
 	lost bool
-	// writing is true while a line is being written that has the whole cluster: a file that begins with it needs no other.
+	// writing is true while a line with the whole cluster is written. A new file that starts with
+	// this line needs no head.
 	writing bool
 }
 
@@ -84,7 +85,7 @@ func newWriter(o Options) *writer {
 	return w
 }
 
-// write writes a line: what has changed, or the whole cluster where the line before it is missing.
+// write writes the changes of a line. If the previous line is missing, it writes the whole cluster.
 func (w *writer) write(to io.Writer, d *delta) error {
 	for _, c := range d.changes {
 		if w.objects[c.resource] == nil {
@@ -103,7 +104,7 @@ func (w *writer) write(to io.Writer, d *delta) error {
 	}
 	line := d.head
 	line.Schema = decisionlog.InputsSchema
-	// The Recorder may still read what it has handed over.
+	// Copy the changes before sorting, because the Recorder may still read them.
 	changes := slices.SortedFunc(slices.Values(d.changes), func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.key.String(), b.key.String()))
 	})
@@ -122,7 +123,8 @@ func (w *writer) write(to io.Writer, d *delta) error {
 	return decisionlog.EncodeInputs(to, &line)
 }
 
-// Whole writes a line with the whole cluster as the last line had it; nothing where there has been none.
+// Whole writes a line with the whole cluster in the state of the last line. It writes nothing
+// before the first line.
 func (w *writer) Whole(to io.Writer) error {
 	if w.last.Number == 0 {
 		return nil
@@ -154,7 +156,7 @@ func (w *writer) put(line *decisionlog.Inputs, resource string, object any) erro
 	return nil
 }
 
-// encode is the JSON of an object, without what no decision depends on.
+// encode returns the JSON of an object, without fields that no decision depends on.
 func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -165,7 +167,7 @@ func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 		u.SetGroupVersionKind(kind)
 	}
 	if resource == inventory.Pods {
-		// Of promises, the scheduler's own book has the last word.
+		// The lines contain the scheduler's own reservations.
 		unstructured.RemoveNestedField(fields, "status", "nominatedNodeName")
 	}
 	redaction := inventory.Full
@@ -179,13 +181,14 @@ func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 	return out.Raw, nil
 }
 
-// unwritten has the next line be whole.
+// unwritten makes the next line contain the whole cluster.
 func (w *writer) unwritten(err error) {
 	w.lost, w.writing = true, false
 	w.unwritable(err)
 }
 
-// Head writes what a new file of the log begins with: the whole cluster. It is for the goroutine that writes the log.
+// Head writes the start of a new file of the log: the whole cluster. Only the goroutine that writes
+// the log may call it.
 func (r *Recorder) Head(to io.Writer) error {
 	if r.writer.writing {
 		return nil
