@@ -1,17 +1,18 @@
-// Package decisionlog is the record that a scheduler keeps of its decisions: what a line of it says, the latest lines in
-// memory, and all of them in a file.
+// Package decisionlog is the log of a scheduler's decisions: the format of its lines, the latest
+// records in memory, and the file.
 //
-// A [Record] is one decision with what became of it. Its JSON has a version, [Schema], and docs/decisions.md has every
-// field; [Parse] reads it back and refuses what it does not know. The package knows decisions as package core makes them
-// and nothing of Kubernetes, so that whatever reads the record can import it.
+// A [Record] is one decision with its result. Its JSON has a version, [Schema]. docs/decisions.md
+// describes every field. [Parse] reads a record and rejects other formats. The package has the
+// decisions of package core and no Kubernetes types, so that any reader of the log can import it.
 //
-// Between them there may be [Inputs]: what decisions went by, as objects of the API that the package leaves as they are.
-// internal/inputs writes and internal/replay reads them. A [WaitEnd] says how the wait of a
-// workload ended that a decision was about.
+// The log can also have lines with [Inputs]: the inputs of decisions, as API objects that this
+// package does not interpret. internal/inputs writes them, internal/replay reads them. A [WaitEnd]
+// records how the wait of a decision's workload ended.
 //
-// A [Log] takes records from scheduling cycles, which must not wait: it keeps the latest ones in memory and hands each to
-// one goroutine, [Log.Run], which writes. Where that falls behind, records are left out of the file and counted. A decision
-// that is being carried out is in memory at once ([Log.Follow]), and in the file when it is known what became of it.
+// A [Log] takes records from scheduling cycles, which must not wait. It keeps the latest records in
+// memory and queues each one for a single goroutine, [Log.Run], which writes it. If the goroutine
+// falls behind, the file lacks some records, and they are counted. A decision whose eviction is
+// under way is in memory at once ([Log.Follow]), and in the file when its result is known.
 //
-// A [File] is where lines go: it is rotated by size, and no line is cut in two.
+// A [File] stores the lines. It is rotated by size, and no line is split.
 package decisionlog

@@ -10,31 +10,32 @@ import (
 	"strconv"
 )
 
-// fileMode lets the owner alone read the file: it has the names of everybody's pods.
+// fileMode permits access only to the owner, because the file has the names of all users' pods.
 const fileMode = 0o600
 
-// File is a file of lines that is rotated by size: when the next line would make it too large it is renamed to its name with
-// ".1" at the end, what had that name to ".2", and so on. Each Write is a whole number of lines, which stay together. Only one
-// goroutine may use it.
+// File is a file of lines that is rotated by size. If the next line would make the file too large,
+// the file is renamed to its name plus ".1". An earlier ".1" becomes ".2", and so on. Each Write
+// must contain whole lines, which stay together. Only one goroutine may use it.
 type File struct {
 	path    string
 	most    int64
 	backups int
-	// head writes what each new file begins with; nil for nothing.
+	// head writes the start of each new file. It may be nil.
 	head func(io.Writer) error
 
 	file *os.File
 	size int64
-	// headed is how much of the size is what it begins with, which does not count towards most.
+	// headed is the size of the file's head, which does not count towards most.
 	headed int64
-	// cut is true where the file may end in the middle of a line.
+	// cut is true if the file may end in the middle of a line.
 	cut bool
 	// grows is false for a device or a pipe, which has no size and is never rotated.
 	grows bool
 }
 
-// OpenFile opens a file to append to. It grows to most bytes, and to one line at least, and backups older ones are kept
-// beside it. A line that was cut off when a process ended is ended, so that those after it can be read.
+// OpenFile opens a file for appending. The file grows to most bytes, or to one line if that is
+// longer. Up to backups older files are kept. If a process left an incomplete last line, the next
+// Write ends that line first, so that later lines can be read.
 func OpenFile(path string, most int64, backups int) (*File, error) {
 	f := &File{path: path, most: most, backups: backups}
 	if err := f.open(); err != nil {
@@ -43,11 +44,11 @@ func OpenFile(path string, most int64, backups int) (*File, error) {
 	return f, nil
 }
 
-// BeginWith has each file that a Write makes begin with what head writes, whole lines or nothing. It is called by the goroutine that calls
-// Write.
+// BeginWith sets the function that writes the start of each new file. head must write whole lines
+// or nothing. The goroutine that calls Write calls head.
 func (f *File) BeginWith(head func(io.Writer) error) { f.head = head }
 
-// open opens the file of the name, or makes it.
+// open opens the file, or creates it.
 func (f *File) open() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, fileMode)
 	if err != nil {
@@ -69,8 +70,8 @@ func (f *File) open() error {
 	return nil
 }
 
-// Write appends lines, in a new file where this one has no room. After an error, what has been written of them is ended by
-// the next Write.
+// Write appends lines. If the file is full, it writes them to a new file. If an error leaves an
+// incomplete line, the next Write ends that line.
 func (f *File) Write(lines []byte) (int, error) {
 	if f.file != nil && f.grows && f.size > f.headed && f.size-f.headed+int64(len(lines)) > f.most {
 		if err := f.rotate(); err != nil {
@@ -100,7 +101,8 @@ func (f *File) Write(lines []byte) (int, error) {
 	return n, err
 }
 
-// begin writes what a file begins with. Where that fails, an empty file is left, so that the next Write tries again.
+// begin writes the file's head. After an error the file is empty, so that the next Write tries
+// again.
 func (f *File) begin() error {
 	var first bytes.Buffer
 	if err := f.head(&first); err != nil {
@@ -114,8 +116,8 @@ func (f *File) begin() error {
 	return nil
 }
 
-// rotate moves the file out of the way; the next Write makes a new one. What fails is tried again with the next line, so that
-// the file never grows past its size.
+// rotate renames the file. The next Write creates a new one. After an error, each further Write
+// tries again, so that the file does not grow past its size.
 func (f *File) rotate() error {
 	for i := f.backups - 1; i >= 1; i-- {
 		if err := os.Rename(f.backup(i), f.backup(i+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -126,7 +128,7 @@ func (f *File) rotate() error {
 	if f.backups < 1 {
 		move = func() error { return os.Remove(f.path) }
 	}
-	// Where the file has been taken away, there is nothing to move.
+	// If the file was deleted, there is nothing to rename.
 	if err := move(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -135,7 +137,7 @@ func (f *File) rotate() error {
 
 func (f *File) backup(i int) string { return f.path + "." + strconv.Itoa(i) }
 
-// Close closes the file. A Write opens it again.
+// Close closes the file. A later Write opens it again.
 func (f *File) Close() error {
 	if f.file == nil {
 		return nil

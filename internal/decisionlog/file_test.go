@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// files are the contents of a directory by name.
+// files returns the contents of the files of a directory, by name.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -103,8 +103,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileRecovers: what is in the way of a new file is told with each line, and when it has gone writing goes on. The old file
-// does not grow meanwhile.
+// TestFileRecovers checks that a failed rotation is reported for each line, and that writing
+// continues when the cause is removed. The old file does not grow in the meantime.
 func TestFileRecovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func TestFileRecovers(t *testing.T) {
 	if err := write("one"); err != nil {
 		t.Fatal(err)
 	}
-	// A directory with something in it cannot be replaced by a file.
+	// A file cannot replace a directory that is not empty.
 	inTheWay := filepath.Join(dir, "log.1", "x")
 	if err := os.MkdirAll(inTheWay, 0o700); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestFileRecovers(t *testing.T) {
 	}
 }
 
-// TestFileIsTheOwners: the file has the names of everybody's pods.
+// TestFileIsTheOwners checks that only the owner can read the file.
 func TestFileIsTheOwners(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
@@ -165,8 +165,8 @@ func TestFileIsTheOwners(t *testing.T) {
 	}
 }
 
-// TestPipe: what has no size is never rotated. It is a pipe of the test's own: whatever goes wrong, no device of the machine
-// is touched.
+// TestPipe checks that a file without a size is never rotated. The test uses a pipe of its own, so
+// a failure cannot damage a device of the machine.
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -201,7 +201,7 @@ func TestOpenFileThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestFileBegins: each file begins with its head, which does not count for its size.
+// TestFileBegins checks that each file starts with its head, which does not count towards its size.
 func TestFileBegins(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")

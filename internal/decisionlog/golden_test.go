@@ -17,12 +17,12 @@ import (
 
 var update = flag.Bool("decisionlog.update", false, "write the golden files anew")
 
-// noon is when the decisions of the tests are made.
+// noon is the time of the decisions in the tests.
 var noon = time.Date(2026, time.March, 2, 12, 0, 0, 250_000_000, time.UTC)
 
 const gigabyte = 1 << 30
 
-// small is a cluster of two nodes with eight GPUs each, and what runs there.
+// small returns a cluster of two nodes with eight GPUs each, on which the units run.
 func small(units ...core.Unit) *core.Snapshot {
 	s := &core.Snapshot{Resources: []string{"pods", "cpu", "memory", "nvidia.com/gpu"}}
 	for _, name := range []string{"node-0", "node-1"} {
@@ -40,7 +40,7 @@ func small(units ...core.Unit) *core.Snapshot {
 	return s
 }
 
-// running is a pod with GPUs that has run since an hour before noon.
+// running returns a pod with GPUs that started an hour before noon.
 func running(name string, priority int32, node int, gpus int64) core.Unit {
 	start := noon.Add(-time.Hour).UnixNano()
 	return core.Unit{
@@ -49,7 +49,7 @@ func running(name string, priority int32, node int, gpus int64) core.Unit {
 	}
 }
 
-// urgent is a gang of two members with so many GPUs each.
+// urgent returns a gang of two members with the given number of GPUs each.
 func urgent(gpus int64) *core.Preemptor {
 	return &core.Preemptor{
 		Namespace: "prod", Name: "urgent", UID: "uid-urgent", Gang: true, Priority: 1000, Now: noon.UnixNano(), PodGroup: "uid-urgent", MinCount: 2,
@@ -59,7 +59,7 @@ func urgent(gpus int64) *core.Preemptor {
 	}
 }
 
-// alone is a pod with so many GPUs.
+// alone returns a pod with the given number of GPUs.
 func alone(gpus int64) *core.Preemptor {
 	return &core.Preemptor{
 		Namespace: "research", Name: "again", UID: "uid-again", Priority: 10, Now: noon.UnixNano(), MinCount: 1,
@@ -67,14 +67,14 @@ func alone(gpus int64) *core.Preemptor {
 	}
 }
 
-// someone is a pod of high priority with so many GPUs.
+// someone returns a pod of high priority with the given number of GPUs.
 func someone(gpus int64) *core.Preemptor {
 	p := alone(gpus)
 	p.Priority = 1000
 	return p
 }
 
-// made is a record of a decision that the core makes.
+// made returns the record of a decision by package core.
 func made(tb testing.TB, s *core.Snapshot, p *core.Preemptor) Record {
 	tb.Helper()
 	d, err := core.Decide(s, p, nil)
@@ -95,7 +95,8 @@ func made(tb testing.TB, s *core.Snapshot, p *core.Preemptor) Record {
 	return r
 }
 
-// TestGolden holds the form of a line still: other programs read it. docs/decisions.md shows one of them.
+// TestGolden checks the format of a line, because other programs read it. docs/decisions.md shows
+// one of the lines.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	guarded := urgent(8)
@@ -166,7 +167,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestInputsGolden: lines of inputs are as the golden files have them, and read back as they were.
+// TestInputsGolden checks that lines of inputs match the golden files, and that they can be read
+// back unchanged.
 func TestInputsGolden(t *testing.T) {
 	t.Parallel()
 	object := func(text string) json.RawMessage { return json.RawMessage(text) }

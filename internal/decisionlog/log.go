@@ -12,93 +12,102 @@ import (
 )
 
 const (
-	// Kept is how many records a Log keeps in memory where its options do not say.
+	// Kept is the default number of records that a Log keeps in memory.
 	Kept = 1000
-	// Queued is how many records may wait to be written where the options of a Log do not say.
+	// Queued is the default number of lines that may wait to be written.
 	Queued = 4096
 )
 
-// Options say how a Log records. The zero value is for one that keeps the latest records and writes none.
+// Options are the settings of a Log. With the zero value, a Log keeps the latest records in memory
+// and writes nothing.
 type Options struct {
-	// Process is who decides, in every record.
+	// Process names the process that decides. It is part of every record.
 	Process string
-	// Out is where lines go, one write for each; nil for nowhere. Only Run writes to it.
+	// Out receives the lines, one Write for each. Only Run writes to it. If it is nil, nothing is
+	// written.
 	Out io.Writer
-	// Kept is how many records are kept in memory, and Queued how many may wait to be written; 0 for the defaults.
+	// Kept is the number of records in memory. Queued is the number of lines that may wait to be
+	// written. 0 selects the default.
 	Kept, Queued int
-	// Followed is how many workloads are followed until their wait ends; 0 for the default.
+	// Followed is the number of workloads that are followed until their wait ends. 0 selects the
+	// default.
 	Followed int
-	// Observer is told what becomes of records on their way to Out; nil for nothing that is.
+	// Observer is notified about records on their way to Out. It may be nil.
 	Observer Observer
 }
 
-// Observer is told what becomes of records on their way to where they are written. It is called by any goroutine, several at
-// a time.
+// Observer is notified about records on their way to the file. Any goroutine may call it, also
+// several at the same time.
 type Observer interface {
-	// Written is called for a record that has been written.
+	// Written is called for each record that was written.
 	Written()
-	// Dropped is called for a record that was left out, because too many waited to be written.
+	// Dropped is called for each record that was dropped, because too many were waiting or Run had
+	// ended.
 	Dropped()
-	// Unwritable is called for a record that could not be written.
+	// Unwritable is called for each record that could not be written.
 	Unwritable(err error)
 }
 
-// unobserved tells nothing.
+// unobserved is an Observer that does nothing.
 type unobserved struct{}
 
-// Written is part of Observer.
+// Written implements Observer.
 func (unobserved) Written() {}
 
-// Dropped is part of Observer.
+// Dropped implements Observer.
 func (unobserved) Dropped() {}
 
-// Unwritable is part of Observer.
+// Unwritable implements Observer.
 func (unobserved) Unwritable(error) {}
 
-// Log keeps a record of decisions. Make one with [New]. It is safe for concurrent use, and none of its methods but Run waits
-// for anything to be written.
+// Log records decisions. Use [New] to create one. It is safe for concurrent use. No method except
+// Run waits for a write.
 type Log struct {
 	process  string
 	out      io.Writer
 	observer Observer
-	// lines are those that wait to be written; nil where none are.
+	// lines queues the lines to write. It is nil if nothing is written.
 	lines chan Line
 
 	mu       sync.Mutex
 	sequence uint64
-	// latest are the records in memory, as a ring: the oldest is at oldest once it is full.
+	// latest holds the records in memory as a ring. When it is full, oldest is the index of the
+	// oldest record.
 	latest []*entry
 	oldest int
 	kept   int
-	// waits are the workloads whose wait has not ended, and ends the latest ends, in memory like
-	// the records.
+	// waits holds the workloads whose wait has not ended. ends holds the latest ends, for as long
+	// as their records are in memory.
 	waits waits
 	ends  []WaitEnd
-	// over is true when Run has ended, and nothing is written any more.
+	// over is true once Run ends. Nothing is written after that.
 	over bool
 }
 
-// Line is a line beside the records of decisions. It is written by the goroutine of [Log.Run], in the order in which it was
-// appended.
+// Line is a line of the log that is not a record of a decision. The goroutine of [Log.Run] writes
+// lines in the order of the calls to Append.
 type Line interface {
-	// Encode writes the line, with its end.
+	// Encode writes the line with its newline.
 	Encode(w io.Writer) error
-	// Written is called for a line that has been written, and Unwritten for one that has not, in the same goroutine.
+	// Written is called after the line was written, Unwritten if it could not be written. The
+	// goroutine that writes calls both.
 	Written()
 	Unwritten(err error)
 }
 
-// entry is a record in memory. Its record is changed under the Log's lock, and not any more once it is queued.
+// entry is a record in memory. The Log's lock guards changes of the record. It does not change
+// after it is queued.
 type entry struct {
 	record Record
-	// lost works out, once, what the record lacks of what is lost; nil where it lacks nothing. For thousands of victims that takes a
-	// while, so it is asked without the lock, for which cycles wait.
+	// lost computes, once, the lost work that the record still lacks. It is nil if the record is
+	// complete. The call takes time for thousands of victims, so it must not be made under the lock
+	// that cycles wait for.
 	lost func() []Lost
-	// queued is true once it has been handed over to be written.
+	// queued is true once the record is queued for writing.
 	queued bool
 }
 
-// New makes a Log. Where Out is set, its owner has Run write.
+// New returns a Log. If Out is set, the owner must call Run.
 func New(o Options) *Log {
 	l := &Log{process: o.Process, out: o.Out, observer: o.Observer, kept: cmp.Or(o.Kept, Kept), waits: waits{most: cmp.Or(o.Followed, Followed)}}
 	if l.observer == nil {
@@ -110,15 +119,16 @@ func New(o Options) *Log {
 	return l
 }
 
-// Record takes note of a decision of which it is known what becomes of it.
+// Record records a decision whose result is known.
 func (l *Log) Record(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue(l.keep(r))
 }
 
-// Follow takes note of a decision that is being carried out. What is lost with its victims is asked for when it is needed: at most once,
-// by another goroutine than the caller's. The caller calls ended once, from any goroutine, when it is known what became of it.
+// Follow records a decision whose eviction is under way. The Log calls lost when it needs the lost
+// work, at most once and in another goroutine than the caller's. The caller must call ended once,
+// from any goroutine, when the result is known.
 func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	r.Result = Result{State: UnderWay}
 	l.mu.Lock()
@@ -126,12 +136,12 @@ func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	e := l.keep(r)
 	e.lost = sync.OnceValue(lost)
 	return func(result Result) {
-		// From here on, the pods that were taken are not kept for it.
+		// After this call, lost no longer keeps the victims in memory.
 		e.lost()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if e.queued {
-			// The process is ending, and has written that it is under way.
+			// The process is ending, and the record was written as UnderWay.
 			return
 		}
 		result.Time = result.Time.UTC()
@@ -140,7 +150,7 @@ func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	}
 }
 
-// keep has a record among the latest, in place of the oldest.
+// keep adds a record to the latest ones and, if there are too many, drops the oldest.
 func (l *Log) keep(r Record) *entry {
 	l.sequence++
 	r.Schema, r.Process, r.Sequence, r.Time = Schema, l.process, l.sequence, r.Time.UTC()
@@ -156,13 +166,14 @@ func (l *Log) keep(r Record) *entry {
 	return e
 }
 
-// shown is a decision without what its JSON leaves out: the members of a gang, which would be kept in memory with it.
+// shown returns a decision without the fields that its JSON lacks. The members of a gang would
+// otherwise stay in memory.
 func shown(d core.Decision) core.Decision {
 	d.Preemptor.Classes, d.Preemptor.Nominated, d.Preemptor.Limits = nil, nil, nil
 	return d
 }
 
-// whole is a record of the entry with what is lost.
+// whole returns a record of the entry, with the lost work.
 func (e *entry) whole(r Record) Record {
 	if e.lost != nil {
 		r.Lost = e.lost()
@@ -170,14 +181,14 @@ func (e *entry) whole(r Record) Record {
 	return r
 }
 
-// queue hands a record over to be written, unless too many wait.
+// queue queues a record for writing. If too many are waiting, it drops the record.
 func (l *Log) queue(e *entry) {
 	e.queued = true
 	l.hand(&recorded{e, l.observer})
 }
 
-// hand hands a line of the record over to be written, and counts it as dropped where too many wait.
-// It is called under the lock.
+// hand queues a line for writing. If too many are waiting, or Run has ended, it drops the line and
+// counts it. The caller holds the lock.
 func (l *Log) hand(line Line) {
 	if l.lines == nil {
 		return
@@ -193,8 +204,8 @@ func (l *Log) hand(line Line) {
 	}
 }
 
-// Append has another line written, after those that have been handed over before, and reports whether it is going to be: it is
-// not where too many wait, or none are written. It does not wait.
+// Append queues a line behind the earlier ones and reports whether the line will be written. It
+// returns false if too many lines are waiting, or if nothing is written. It does not wait.
 func (l *Log) Append(line Line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,25 +220,25 @@ func (l *Log) Append(line Line) bool {
 	}
 }
 
-// recorded is the record of a decision as a line.
+// recorded is the record of a decision as a Line.
 type recorded struct {
 	*entry
 	observer Observer
 }
 
-// Encode is part of Line.
+// Encode implements Line.
 func (r *recorded) Encode(w io.Writer) error {
 	whole := r.whole(r.record)
 	return Encode(w, &whole)
 }
 
-// Written is part of Line.
+// Written implements Line.
 func (r *recorded) Written() { r.observer.Written() }
 
-// Unwritten is part of Line.
+// Unwritten implements Line.
 func (r *recorded) Unwritten(err error) { r.observer.Unwritable(err) }
 
-// Latest are the records in memory, the oldest first, those of decisions that are being carried out among them.
+// Latest returns the records in memory, the oldest first. Decisions under way are among them.
 func (l *Log) Latest() []Record {
 	l.mu.Lock()
 	out, entries := make([]Record, 0, len(l.latest)), make([]*entry, 0, len(l.latest))
@@ -242,8 +253,9 @@ func (l *Log) Latest() []Record {
 	return out
 }
 
-// Run writes records until ctx is done, and then those that wait, and those of decisions that are being carried out. It is
-// called once. Where nothing is written it returns at once.
+// Run writes records until ctx is done. Then it writes the queued records and the records of
+// decisions that are still under way. It must be called only once. If nothing is written, it
+// returns at once.
 func (l *Log) Run(ctx context.Context) {
 	if l.lines == nil {
 		return
@@ -262,7 +274,7 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
-// end has no more lines queued, and returns those that have not been written.
+// end stops the queueing of lines and returns the lines that are not written yet.
 func (l *Log) end() []Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,7 +292,7 @@ func (l *Log) end() []Line {
 	return left
 }
 
-// write writes one line, in memory that is used again.
+// write writes one line. It reuses the buffer.
 func (l *Log) write(line *bytes.Buffer, next Line) {
 	line.Reset()
 	if err := next.Encode(line); err != nil {
@@ -292,7 +304,7 @@ func (l *Log) write(line *bytes.Buffer, next Line) {
 	}
 	_, err := l.out.Write(line.Bytes())
 	if line.Cap() > mostKept {
-		// A whole cluster is written seldom.
+		// Lines with the whole cluster are rare, so a buffer of that size is not kept.
 		*line = bytes.Buffer{}
 	}
 	if err != nil {
@@ -302,7 +314,7 @@ func (l *Log) write(line *bytes.Buffer, next Line) {
 	next.Written()
 }
 
-// mostKept is how many bytes of memory are kept to be used again for the next line.
+// mostKept is the largest buffer that is kept for the next line, in bytes.
 const mostKept = 1 << 20
 
 // Encode writes a record as one line.

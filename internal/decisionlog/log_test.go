@@ -16,12 +16,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// named is a record for a preemptor of that name.
+// named returns a record for a preemptor with the name.
 func named(name string) Record {
 	return Record{Time: noon, Result: Result{State: Waiting}, Decision: core.Decision{Outcome: core.Infeasible, Preemptor: core.Preemptor{Name: name}}}
 }
 
-// seen says of records who they are for, and how far they are.
+// seen returns the sequence, preemptor and state of each record.
 func seen(records []Record) []string {
 	out := make([]string, len(records))
 	for i := range records {
@@ -30,7 +30,7 @@ func seen(records []Record) []string {
 	return out
 }
 
-// counts is an Observer that counts.
+// counts is an Observer that counts its calls.
 type counts struct {
 	mu                           sync.Mutex
 	written, dropped, unwritable int
@@ -55,7 +55,7 @@ func (c *counts) want(t *testing.T, written, dropped, unwritable int) {
 	}
 }
 
-// parsed are the records of some lines.
+// parsed returns the records of the lines.
 func parsed(t *testing.T, lines []byte) []Record {
 	t.Helper()
 	var out []Record
@@ -78,7 +78,8 @@ func wantSeen(t *testing.T, got []Record, want ...string) {
 
 func nothing() []Lost { return nil }
 
-// TestLost: what is lost is asked for once, when it is wanted or the decision is over.
+// TestLost checks that the lost work is computed once, when it is needed or when the result is
+// known.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	for name, wants := range map[string]func(log *Log, ended func(Result)){
@@ -119,7 +120,7 @@ func TestLatest(t *testing.T) {
 	log.Record(named("e"))
 	log.Record(named("f"))
 	wantSeen(t, log.Latest(), "4 d Waiting", "5 e Waiting", "6 f Waiting")
-	// One that is over when it is not among the latest any more is of no consequence for them.
+	// A result that arrives after its record was dropped does not change the latest ones.
 	ended = log.Follow(named("g"), nothing)
 	for _, name := range []string{"h", "i", "j"} {
 		log.Record(named(name))
@@ -128,7 +129,7 @@ func TestLatest(t *testing.T) {
 	wantSeen(t, log.Latest(), "8 h Waiting", "9 i Waiting", "10 j Waiting")
 }
 
-// TestMembersAreNotKept: a record holds no more in memory than its JSON says.
+// TestMembersAreNotKept checks that a record in memory has only the fields of its JSON.
 func TestMembersAreNotKept(t *testing.T) {
 	t.Parallel()
 	log := New(Options{})
@@ -138,7 +139,8 @@ func TestMembersAreNotKept(t *testing.T) {
 	}
 }
 
-// TestRun: what is recorded is written as it comes, and when all is over what is left, with what is still under way.
+// TestRun checks that records are written as they arrive. At the end, Run writes the remaining
+// ones, also of decisions under way.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +167,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// stuck is a writer on which the first write waits until it is let go.
+// stuck is a writer whose writes wait until letGo is closed.
 type stuck struct {
 	letGo chan struct{}
 	lines bytes.Buffer
@@ -176,7 +178,8 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.lines.Write(p)
 }
 
-// TestSlowWriter: a decision does not wait for what writes; what it has no room for is left out, and counted.
+// TestSlowWriter checks that a decision does not wait for the writer. Records that do not fit in
+// the queue are dropped and counted.
 func TestSlowWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +190,7 @@ func TestSlowWriter(t *testing.T) {
 		running.Go(func() { log.Run(ctx) })
 		log.Record(named("first"))
 		synctest.Wait()
-		// The first is being written, two wait.
+		// The first record is being written, and two are queued.
 		for i := range 10 {
 			log.Record(named(fmt.Sprint(i)))
 		}
@@ -220,13 +223,13 @@ func TestFailingWriter(t *testing.T) {
 	wantSeen(t, log.Latest(), "1 a Waiting")
 }
 
-// TestNothingToWrite: without a file there is nothing to run.
+// TestNothingToWrite checks that Run returns at once without a file.
 func TestNothingToWrite(t *testing.T) {
 	t.Parallel()
 	New(Options{}).Run(context.WithoutCancel(t.Context()))
 }
 
-// TestConcurrently is for the race detector.
+// TestConcurrently is a test for the race detector.
 func TestConcurrently(t *testing.T) {
 	t.Parallel()
 	log := New(Options{Kept: 10, Out: io.Discard, Queued: 5})
@@ -250,7 +253,8 @@ func TestConcurrently(t *testing.T) {
 	}
 }
 
-// BenchmarkRecord is what recording costs the scheduling cycle: with a file that is written beside it, and without.
+// BenchmarkRecord measures the time that recording takes in the scheduling cycle, with and without
+// a file.
 func BenchmarkRecord(b *testing.B) {
 	r := made(b, small(running("training", 10, 0, 8)), urgent(8))
 	p := urgent(8)
@@ -272,7 +276,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode is what a line costs the goroutine that writes.
+// BenchmarkEncode measures the time that a line takes in the goroutine that writes.
 func BenchmarkEncode(b *testing.B) {
 	r := made(b, small(running("training", 10, 0, 8)), urgent(8))
 	var line bytes.Buffer
@@ -285,7 +289,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// said is a line of the test, which notes that it was not written.
+// said is a Line that records that it was not written.
 type said struct {
 	text string
 	lost *[]string
@@ -300,7 +304,8 @@ func (s said) Written() {}
 
 func (s said) Unwritten(err error) { *s.lost = append(*s.lost, s.text+": "+err.Error()) }
 
-// TestAppend: other lines stand where they were appended, and one for which there is no room is refused.
+// TestAppend checks that lines are written in the order of the calls to Append, and that a full
+// queue refuses a line.
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

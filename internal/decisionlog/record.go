@@ -9,62 +9,67 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Schema is the version of a Record's JSON. A field that is added leaves it as it is; one that goes, or means something
-// else, gives it another number.
+// Schema is the version of a Record's JSON. A new field does not change it. Removing a field, or
+// changing its meaning, requires a new version.
 const Schema = "reprieve.dev/decision/v1"
 
-// Record is one decision of a scheduler that found no room as things were: one that preempts, one that waits for pods on
-// their way out or for the end of a protection, or one for which there is no way.
+// Record is one decision of a scheduler that found no free room. The decision preempts, waits for
+// terminating pods or for the end of a protection, or finds no way.
 type Record struct {
-	// Schema is the version of this form; the Log fills it in.
+	// Schema is the version of the format. The Log sets it.
 	Schema string `json:"schema"`
-	// Time is when the decision was made, in UTC.
+	// Time is the time of the decision, in UTC.
 	Time time.Time `json:"time"`
-	// Process is the scheduler process that made it; the Log fills it in.
+	// Process is the scheduler process that decided. The Log sets it.
 	Process string `json:"process"`
-	// Sequence counts the decisions of the process from 1 on; the Log fills it in. Numbers that a file lacks are records
-	// that were left out, or decisions that were not over when the process ended.
+	// Sequence counts the decisions of the process from 1. The Log sets it. A number that is
+	// missing in a file is a dropped record, or a decision that had no result when the process
+	// ended.
 	Sequence uint64 `json:"sequence"`
-	// Inputs is the number of the line of [Inputs] that has what the decision went by; 0 where none has.
+	// Inputs is the number of the line of [Inputs] that completes the decision's inputs, or 0 if
+	// there is none.
 	Inputs uint64 `json:"inputs,omitempty"`
 	// Profile is the schedulerName of the pods.
 	Profile string `json:"profile"`
-	// Asks are what the workload asked for that was to be placed, one for each set of pods with the same needs.
+	// Asks lists the requests of the workload's pods that were to be placed, one for each set of
+	// pods with the same needs.
 	Asks []Ask `json:"asks"`
-	// Repeated is true where no search was made, because an equal pod had just been told the same.
+	// Repeated is true if no search was made because an equal pod had just got the same result.
 	Repeated bool `json:"repeated,omitempty"`
-	// WaitsFor names the first of the pods on their way out for which the decision waits; empty where it waits for none.
+	// WaitsFor names the first terminating pod that the decision waits for, or is empty.
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// Decision is the decision as the core made it. Its outcome is never Fits, but where only the limit of a queue was in
-	// the way.
+	// Decision is the decision as package core made it. Its outcome is Fits only if the limit of a
+	// queue was the only obstacle.
 	Decision core.Decision `json:"decision"`
-	// Lost is the work that stopping the victims loses, one for each of them, in their order; empty where there are none.
+	// Lost is the lost work of each victim, in the order of the victims. It is empty without
+	// victims.
 	Lost []Lost `json:"lost,omitempty"`
-	// Result is what became of it.
+	// Result is the result of the decision.
 	Result Result `json:"result"`
 }
 
-// Ask is what some pods ask for that have the same needs.
+// Ask is the request of pods with the same needs.
 type Ask struct {
-	// Pods is how many they are.
+	// Pods is the number of these pods.
 	Pods int `json:"pods"`
-	// Request is what one of them occupies, by resource: milli-CPUs, bytes and counts. Resources that it does not ask for
-	// are left out; one that no node has stands under "".
+	// Request holds the request of one pod by resource, in milli-CPUs, bytes and counts. Resources
+	// without a request are omitted. A resource that no node has is listed under "".
 	Request map[string]int64 `json:"request"`
 }
 
-// Lost is the work that one victim loses: all that it has been given since it started, if it cannot go on where it was.
+// Lost is the work that one victim loses if it cannot continue where it stopped: all resources that
+// it has held since its start.
 type Lost struct {
-	// UID is that of the victim.
+	// UID is the victim's UID.
 	UID string `json:"uid"`
-	// Since is when the first of its pods started, in UTC; zero where none has.
+	// Since is the start of the victim's first pod, in UTC. It is zero if no pod has started.
 	Since time.Time `json:"since,omitzero"`
-	// Spent is what its pods have had since each of them started, by resource: milli-CPUs, bytes and counts,
-	// times seconds.
+	// Spent holds the amounts of the victim's pods times their running time, by resource. The units
+	// are milli-CPU seconds, byte seconds and count seconds.
 	Spent map[string]float64 `json:"spent,omitempty"`
 }
 
-// Spend adds a pod that has had these amounts since its start.
+// Spend adds a pod that has held these amounts since its start.
 func (l *Lost) Spend(start, now time.Time, amounts map[string]int64) {
 	if start = start.UTC(); l.Since.IsZero() || start.Before(l.Since) {
 		l.Since = start
@@ -81,7 +86,7 @@ func (l *Lost) Spend(start, now time.Time, amounts map[string]int64) {
 	}
 }
 
-// AsksOf are what the classes of a preemptor ask for, in the resources of a snapshot.
+// AsksOf returns the requests of a preemptor's classes, with the resources of a snapshot.
 func AsksOf(classes []core.Class, resources []string) []Ask {
 	asks := make([]Ask, len(classes))
 	for i := range classes {
@@ -95,38 +100,41 @@ func AsksOf(classes []core.Class, resources []string) []Ask {
 	return asks
 }
 
-// State says how far a decision has come.
+// State is the state of a decision.
 type State string
 
 const (
-	// Waiting: there is nothing to carry out. The workload waits for what the decision says.
+	// Waiting means that the decision evicts nothing. The workload waits for the cause in the
+	// decision.
 	Waiting State = "Waiting"
-	// UnderWay: the calls that remove the victims are being made, or were when the process ended.
+	// UnderWay means that the victims are being evicted, or were when the process ended.
 	UnderWay State = "UnderWay"
-	// CarriedOut: all victims are on their way out.
+	// CarriedOut means that all victims terminate.
 	CarriedOut State = "CarriedOut"
-	// GivenUp: the decision did not apply any more, because the preemptor or a victim was not what it had been.
+	// GivenUp means that the decision did not apply any more, because the preemptor or a victim had
+	// changed.
 	GivenUp State = "GivenUp"
-	// Failed: a call failed; the preemptor tries again.
+	// Failed means that a call failed. The preemptor retries.
 	Failed State = "Failed"
 )
 
-// Result is what became of a decision.
+// Result is the result of a decision.
 type Result struct {
 	State State `json:"state"`
-	// Time is when that was known, in UTC; zero for Waiting and UnderWay.
+	// Time is the time of the result, in UTC. It is zero for Waiting and UnderWay.
 	Time time.Time `json:"time,omitzero"`
-	// Error is what was in the way; empty unless the decision was given up or failed.
+	// Error is the cause of GivenUp or Failed. It is empty for other states.
 	Error string `json:"error,omitempty"`
-	// Begun is how many pods of the victims go although the decision was given up or failed.
+	// Begun is the number of victims' pods that are evicted although the decision was given up or
+	// failed.
 	Begun int `json:"begun,omitempty"`
 }
 
-// ErrSchema is the error of a record in a form that this version does not read.
+// ErrSchema is the error for a line whose format this version cannot read.
 var ErrSchema = errors.New("not a record that this version reads")
 
-// Parse reads one line of a record. The error wraps ErrSchema where the line is of another version, or of something else, and
-// is ErrInputs for one of [Inputs] and ErrWaitEnd for a [WaitEnd].
+// Parse reads one record. If the line has another version or another kind, the error wraps
+// ErrSchema. The error is ErrInputs for a line of [Inputs] and ErrWaitEnd for a [WaitEnd].
 func Parse(line []byte) (Record, error) {
 	var head struct {
 		Schema string `json:"schema"`

@@ -11,44 +11,44 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// WaitEndSchema is the version of the JSON of a [WaitEnd], by the same rules as [Schema].
+// WaitEndSchema is the version of the JSON of a [WaitEnd]. It changes by the same rules as
+// [Schema].
 const WaitEndSchema = "reprieve.dev/wait-end/v1"
 
-// WaitEnd says how the wait of a workload ended that a decision was about, as a line of the log
-// beside the records of decisions.
+// WaitEnd records how the wait of a decision's workload ended. It is a line of the log beside the
+// records of decisions.
 type WaitEnd struct {
-	// Schema is the version of this form.
+	// Schema is the version of the format.
 	Schema string `json:"schema"`
-	// Time is when the scheduler saw the end, in UTC, and Process the scheduler process that saw
-	// it.
+	// Time is the time when the scheduler saw the end, in UTC. Process is the scheduler process.
 	Time    time.Time `json:"time"`
 	Process string    `json:"process"`
-	// Sequence is that of the last decision of the process about the workload.
+	// Sequence is the number of the process's last decision about the workload.
 	Sequence uint64 `json:"sequence"`
-	// Namespace, Name, UID and Gang name the workload as the preemptor of that decision does.
+	// Namespace, Name, UID and Gang identify the workload, as in the decision's preemptor.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	Gang      bool   `json:"gang,omitempty"`
-	// End says how the wait ended.
+	// End is the kind of end.
 	End End `json:"end"`
 }
 
-// End is how the wait of a workload ended.
+// End is the kind of end of a workload's wait.
 type End string
 
 const (
-	// Bound: the pod is on a node; of a gang, as many members as its minCount.
+	// Bound means that the pod is bound or, for a gang, that minCount members are bound.
 	Bound End = "Bound"
-	// Gone: the workload was deleted before that.
+	// Gone means that the workload was deleted before it was bound.
 	Gone End = "Gone"
 )
 
-// ErrWaitEnd is the error of [Parse] for a line that is no decision but a [WaitEnd].
+// ErrWaitEnd is the error of [Parse] for a line that holds a [WaitEnd] and not a decision.
 var ErrWaitEnd = errors.New("not a decision but the end of a wait")
 
-// ParseWaitEnd reads one line with the end of a wait. The error wraps ErrSchema where the line is
-// of another version, or of something else.
+// ParseWaitEnd reads one line with a [WaitEnd]. If the line has another version or another kind,
+// the error wraps ErrSchema.
 func ParseWaitEnd(line []byte) (WaitEnd, error) {
 	var end WaitEnd
 	if err := json.Unmarshal(line, &end); err != nil {
@@ -60,23 +60,24 @@ func ParseWaitEnd(line []byte) (WaitEnd, error) {
 	return end, nil
 }
 
-// EncodeWaitEnd writes the end of a wait as one line.
+// EncodeWaitEnd writes a WaitEnd as one line.
 func EncodeWaitEnd(w io.Writer, end *WaitEnd) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(end)
 }
 
-// Followed is how many workloads a Log follows at most until their wait ends. Of more, those
-// decided about least recently are forgotten.
+// Followed is the default number of workloads that a Log follows until their wait ends. If there
+// are more, the Log stops following the workloads with the oldest decisions.
 const Followed = 20_000
 
-// waits are the workloads whose last decision leaves them waiting, with that decision. It is used
-// under the Log's lock.
+// waits holds the workloads whose wait has not ended, with their last decision. The Log's lock
+// guards it.
 type waits struct {
 	most int
 	open map[workload.Key]*wait
-	// order has the waits by their last decision, the oldest first, and outdated ones among them.
+	// order holds the waits in the order of their last decisions, the oldest first. Some may be
+	// outdated.
 	order []*wait
 }
 
@@ -87,7 +88,8 @@ type wait struct {
 	uid      string
 }
 
-// workloadKey is the key of a preemptor: gangs go by their names, pods by their UIDs.
+// workloadKey returns the key of a preemptor. The key of a gang has its name, the key of a pod also
+// its UID.
 func workloadKey(p *core.Preemptor) workload.Key {
 	key := workload.Key{Gang: p.Gang, Namespace: p.Namespace, Name: p.Name}
 	if !p.Gang {
@@ -96,7 +98,7 @@ func workloadKey(p *core.Preemptor) workload.Key {
 	return key
 }
 
-// begin follows the workload that a decision is about.
+// begin starts to follow the workload of a decision.
 func (w *waits) begin(r *Record) {
 	key := workloadKey(&r.Decision.Preemptor)
 	one := &wait{key: key, sequence: r.Sequence, uid: r.Decision.Preemptor.UID}
@@ -123,7 +125,7 @@ func (w *waits) begin(r *Record) {
 	}
 }
 
-// end ends the wait of a workload, and reports false where none is followed.
+// end ends the wait of a workload. It returns false if the workload is not followed.
 func (w *waits) end(key workload.Key) (wait, bool) {
 	one := w.open[key]
 	if one == nil {
@@ -133,16 +135,15 @@ func (w *waits) end(key workload.Key) (wait, bool) {
 	return *one, true
 }
 
-// Awaits reports whether the last decision about a workload left it waiting, and no end is recorded
-// since.
+// Awaits reports whether there was a decision about a workload and no end of its wait since.
 func (l *Log) Awaits(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waits.open[key] != nil
 }
 
-// EndWait records how the wait of a workload ended. Of a workload that no decision was about, or
-// whose wait has ended, it records nothing.
+// EndWait records the end of a workload's wait. It records nothing if there was no decision about
+// the workload or if its wait has ended.
 func (l *Log) EndWait(key workload.Key, how End, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,34 +156,34 @@ func (l *Log) EndWait(key workload.Key, how End, at time.Time) {
 		Namespace: key.Namespace, Name: key.Name, UID: one.uid, Gang: key.Gang, End: how,
 	}
 	l.ends = append(l.ends, end)
-	// As long as decisions are in memory, so are the ends of their waits.
+	// Keep an end for as long as its decision can be in memory.
 	for first := l.firstKept(); len(l.ends) > 0 && (l.ends[0].Sequence < first || len(l.ends) > l.kept); {
 		l.ends = l.ends[1:]
 	}
 	l.hand(&ending{end, l.observer})
 }
 
-// Ends are the ends of waits in memory, the oldest first.
+// Ends returns the ends of waits in memory, the oldest first.
 func (l *Log) Ends() []WaitEnd {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]WaitEnd(nil), l.ends...)
 }
 
-// firstKept is the sequence of the oldest record in memory.
+// firstKept returns the sequence number of the oldest record in memory.
 func (l *Log) firstKept() uint64 { return l.sequence - uint64(len(l.latest)) + 1 }
 
-// ending is the end of a wait as a line.
+// ending is the end of a wait as a Line.
 type ending struct {
 	WaitEnd
 	observer Observer
 }
 
-// Encode is part of Line.
+// Encode implements Line.
 func (e *ending) Encode(w io.Writer) error { return EncodeWaitEnd(w, &e.WaitEnd) }
 
-// Written is part of Line.
+// Written implements Line.
 func (e *ending) Written() { e.observer.Written() }
 
-// Unwritten is part of Line.
+// Unwritten implements Line.
 func (e *ending) Unwritten(err error) { e.observer.Unwritable(err) }

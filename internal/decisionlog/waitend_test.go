@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// ends says of the ends of waits whose they are, after which decision, and how they ended.
+// ends returns the workload, sequence and kind of each end.
 func ends(l *Log) []string {
 	var out []string
 	for _, e := range l.Ends() {
@@ -30,15 +30,15 @@ func keyNamed(name string) workload.Key {
 	return workload.Key{Name: name, UID: "uid-" + name}
 }
 
-// about is a record of a decision about a pod of that name.
+// about returns a record of a decision about a pod with the name.
 func about(name string) Record {
 	r := named(name)
 	r.Decision.Preemptor.UID = "uid-" + name
 	return r
 }
 
-// TestWaitEnd: the end of a wait is recorded once, for the last decision about the workload, and
-// for work that was decided about only.
+// TestWaitEnd checks that the end of a wait is recorded once, for the last decision about the
+// workload. Workloads without a decision get no end.
 func TestWaitEnd(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Process: "p"})
@@ -56,7 +56,7 @@ func TestWaitEnd(t *testing.T) {
 		l.EndWait(keyNamed("a"), Bound, noon.Add(time.Second))
 	}
 	l.EndWait(keyNamed("b"), Gone, noon)
-	// A gang goes by its name, and is another workload than a pod of that name.
+	// The key of a gang differs from the key of a pod with the same name.
 	l.EndWait(keyNamed("g"), Gone, noon)
 	l.EndWait(workload.Key{Gang: true, Name: "g"}, Bound, noon)
 	if want := []string{"a 3 Bound", "b 2 Gone", "g 4 Bound"}; !slices.Equal(ends(l), want) {
@@ -70,8 +70,8 @@ func TestWaitEnd(t *testing.T) {
 	}
 }
 
-// TestWaitEndsAreBounded: the least recently decided workloads are forgotten, and ends go with
-// their decisions.
+// TestWaitEndsAreBounded checks that the workloads with the oldest decisions are dropped, and that
+// ends are dropped with their decisions.
 func TestWaitEndsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Followed: 3, Kept: 4})
@@ -94,7 +94,8 @@ func TestWaitEndsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWaitEndIsWritten as a line of its own, after the decision's; it is counted like a record.
+// TestWaitEndIsWritten checks that the end of a wait is written as a line after its decision, and
+// counted like a record.
 func TestWaitEndIsWritten(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -114,7 +115,7 @@ func TestWaitEndIsWritten(t *testing.T) {
 	}
 }
 
-// TestWaitEndGolden holds the form of the line still.
+// TestWaitEndGolden checks the format of the line.
 func TestWaitEndGolden(t *testing.T) {
 	t.Parallel()
 	l := New(Options{Process: "reprieve-scheduler-7d4f_1c9e"})
