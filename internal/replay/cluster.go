@@ -16,23 +16,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// state is the cluster of one process as its lines have it.
+// state is the cluster of one process as its lines describe it.
 type state struct {
-	// objects are nil as long as no line has had the whole cluster since one was missing.
+	// objects is nil until a line has the whole cluster, and again after a missing line.
 	objects *inventory.Inventory
 	version string
 	number  uint64
-	// promised and leaving are what the scheduler itself knew besides.
+	// promised and leaving hold the reservations and evictions that only the scheduler had.
 	promised []decisionlog.Promise
 	leaving  []string
 }
 
-// next takes the next line. It returns an error for one that cannot be read, after which there is no cluster.
+// next applies the next line. If the line cannot be read, it returns an error and drops the
+// cluster.
 func (s *state) next(in *decisionlog.Inputs) error {
 	switch {
 	case in.Whole != nil:
 		if s.objects != nil && in.Number == s.number {
-			// The same again, at the beginning of a file.
+			// The line repeats the current state at the start of a file.
 			return nil
 		}
 		s.objects = inventory.New(in.Time).WithNative(in.Whole.NativeVersion)
@@ -55,7 +56,7 @@ func (s *state) next(in *decisionlog.Inputs) error {
 	return nil
 }
 
-// rootsOf are the kinds of objects in the log that say which pods belong together.
+// rootsOf returns the kinds in the log that define which pods belong together.
 func rootsOf(whole *decisionlog.Whole) []inventory.Root {
 	out := make([]inventory.Root, len(whole.Roots))
 	for i, kind := range whole.Roots {
@@ -64,7 +65,7 @@ func rootsOf(whole *decisionlog.Whole) []inventory.Root {
 	return out
 }
 
-// apply has the objects be as a line says.
+// apply changes the objects as the line describes.
 func (s *state) apply(in *decisionlog.Inputs) error {
 	for resource, list := range in.Objects {
 		objects := make([]inventory.Object, len(list))
@@ -86,7 +87,7 @@ func (s *state) apply(in *decisionlog.Inputs) error {
 	return nil
 }
 
-// at is the cluster as a decision saw it.
+// at returns the cluster as a decision at the time now saw it.
 func (s *state) at(now time.Time) (*inventory.Inventory, error) {
 	nodes, leaving := make(map[types.UID]string, len(s.promised)), make(map[types.UID]bool, len(s.leaving))
 	for _, p := range s.promised {
@@ -120,8 +121,8 @@ func (s *state) at(now time.Time) (*inventory.Inventory, error) {
 	return out.With(changes...)
 }
 
-// prioritized gives the gang that a decision was for the priority that it had. The scheduler knows what it has filled in before
-// the informers that the log goes by say so.
+// prioritized sets the priority of the decision's gang if it is missing. The scheduler may have
+// filled in the priority before the informers of the log had it.
 func prioritized(objects *inventory.Inventory, of *core.Preemptor) (*inventory.Inventory, error) {
 	found, ok := objects.Find(inventory.PodGroups, of.Namespace, of.Name)
 	if !of.Gang || !ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// line is a line of inputs with pods, by name; a pod with a minus has gone.
+// line returns a line of inputs with pods, by name. A minus marks a deleted pod.
 func line(number, from uint64, pods ...string) *decisionlog.Inputs {
 	in := &decisionlog.Inputs{Number: number, From: from, Objects: make(map[string][]json.RawMessage), Gone: make(map[string][]string)}
 	if from == 0 {
@@ -33,7 +33,8 @@ func line(number, from uint64, pods ...string) *decisionlog.Inputs {
 	return in
 }
 
-// TestLines: a cluster is that of its lines without a gap, or none.
+// TestLines checks that a cluster follows from lines without a gap, and that there is none after a
+// gap.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -93,7 +94,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestWhatOnlyTheSchedulerKnew: promises and evictions that are under way are in the objects as a decision saw them.
+// TestWhatOnlyTheSchedulerKnew checks that reservations and evictions under way are applied to the
+// objects of a decision.
 func TestWhatOnlyTheSchedulerKnew(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -121,7 +123,7 @@ func TestWhatOnlyTheSchedulerKnew(t *testing.T) {
 	}
 }
 
-// TestPrioritized: a gang has been decided on with a priority that the log's informers may not have told of by then.
+// TestPrioritized checks a gang whose priority was known to the scheduler before the log had it.
 func TestPrioritized(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

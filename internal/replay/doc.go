@@ -1,6 +1,7 @@
-// Package replay decides again what a decision log holds. [Log] reads the files of a log, [Log.Replay] rebuilds the cluster at each
-// decision and asks internal/whatif, the code that decides, about the same preemptor, and says where the answer is another one.
+// Package replay makes the decisions of a decision log again. [Log] reads the files of a log.
+// [Log.Replay] rebuilds the cluster of each decision and asks internal/whatif, which runs the
+// scheduler's own code, about the same preemptor. It reports where the results differ.
 //
-// A decision is decided again only where the log has all that it went by, without a gap. Where a line is missing, it is
-// said of the decisions that it leaves without a cluster, until the next line that has the whole one.
+// A decision can be made again only if the log has all its inputs, without a gap. After a missing
+// line, the decisions are reported as [Unknown] until a line has the whole cluster.
 package replay

@@ -13,23 +13,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// Log is what the files of a decision log hold. The zero value is empty. Only one goroutine may use it.
+// Log holds the contents of the files of a decision log. The zero value is empty. Only one
+// goroutine may use it.
 type Log struct {
 	records []decisionlog.Record
 	inputs  []decisionlog.Inputs
-	// broken counts the lines that were passed over, and first says what is wrong with the first of them.
+	// broken counts the skipped lines. first describes the first of them.
 	broken int
 	first  string
 }
 
-// FileError is the error of [Log.Read] for a file that holds nothing of a decision log.
+// FileError is the error of [Log.Read] for a file without any line of a decision log.
 type FileError struct{ reason string }
 
-// Error says what is wrong with the file, and what to do.
+// Error returns the problem with the file and the remedy.
 func (e *FileError) Error() string { return e.reason }
 
-// Read reads a file, in any order with others of the same log. Lines that are none of a decision log are passed over and
-// counted; it returns a [*FileError] where all are.
+// Read reads a file. The files of a log may be read in any order. Lines of other kinds are skipped
+// and counted. If the file has no valid line, Read returns a [*FileError].
 func (l *Log) Read(name string, from io.Reader) error {
 	lines := bufio.NewReaderSize(from, 1<<20)
 	known, other := 0, ""
@@ -62,7 +63,7 @@ func (l *Log) Read(name string, from io.Reader) error {
 	}
 }
 
-// add takes one line.
+// add adds one line.
 func (l *Log) add(line []byte) error {
 	record, err := decisionlog.Parse(line)
 	if errors.Is(err, decisionlog.ErrInputs) {
@@ -74,7 +75,7 @@ func (l *Log) add(line []byte) error {
 		return nil
 	}
 	if errors.Is(err, decisionlog.ErrWaitEnd) {
-		// What became of the workload changes no decision.
+		// The end of a wait changes no decision.
 		return nil
 	}
 	if err != nil {
@@ -90,17 +91,17 @@ func (l *Log) pass(why string) {
 	}
 }
 
-// Broken counts the lines that were passed over, and says what is wrong with the first of them.
+// Broken returns the number of skipped lines and the problem with the first of them.
 func (l *Log) Broken() (count int, first string) { return l.broken, l.first }
 
-// Decisions counts the decisions.
+// Decisions returns the number of decisions.
 func (l *Log) Decisions() int { return len(l.records) }
 
-// HasInputs reports whether the log has the cluster that decisions went by.
+// HasInputs reports whether the log has any inputs of decisions.
 func (l *Log) HasInputs() bool { return len(l.inputs) > 0 }
 
-// streams are the lines of inputs by process, in their order: of two of one number the one that has the whole cluster comes
-// first.
+// streams returns the lines of inputs by process, in order. If two lines have the same number, the
+// one with the whole cluster comes first.
 func (l *Log) streams() map[string][]*decisionlog.Inputs {
 	out := make(map[string][]*decisionlog.Inputs)
 	for i := range l.inputs {
@@ -115,7 +116,7 @@ func (l *Log) streams() map[string][]*decisionlog.Inputs {
 	return out
 }
 
-// inOrder are the decisions in the order in which they were made.
+// inOrder returns the decisions in the order of their times, without duplicates.
 func (l *Log) inOrder() []*decisionlog.Record {
 	out := make([]*decisionlog.Record, len(l.records))
 	for i := range l.records {
@@ -129,7 +130,7 @@ func (l *Log) inOrder() []*decisionlog.Record {
 	})
 }
 
-// Span is from when to when the log goes.
+// Span returns the times of the first and of the last decision.
 func (l *Log) Span() (from, to time.Time) {
 	for _, r := range l.inOrder() {
 		if from.IsZero() {

@@ -22,51 +22,52 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// State says how a decision compares with that of the log.
+// State is the result of comparing a new decision with the log.
 type State string
 
 const (
-	// Same: the same outcome, victims and nodes.
+	// Same means the same outcome, victims and nodes.
 	Same State = "Same"
-	// Differs: another outcome, or other victims or nodes.
+	// Differs means another outcome, other victims or other nodes.
 	Differs State = "Differs"
-	// Unknown: it cannot be decided again.
+	// Unknown means that the decision cannot be made again.
 	Unknown State = "Unknown"
 )
 
-// Answer is one decision of the log, and what is decided now.
+// Answer is one decision of the log with the new decision.
 type Answer struct {
 	Time      time.Time `json:"time"`
 	Process   string    `json:"process"`
 	Sequence  uint64    `json:"sequence"`
 	Preemptor Preemptor `json:"preemptor"`
 	State     State     `json:"state"`
-	// Why says what is another, or why nothing is known; empty where it is the same.
+	// Why is the difference, or the reason why the decision cannot be made again. It is empty for
+	// Same.
 	Why string `json:"why,omitempty"`
-	// Then is what was decided, and Now what is; nil where nothing is known.
+	// Then is the logged decision. Now is the new one, or nil if there is none.
 	Then Choice  `json:"then"`
 	Now  *Choice `json:"now,omitempty"`
 }
 
-// Preemptor names the workload that a decision was for.
+// Preemptor names the workload of a decision.
 type Preemptor struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Gang      bool   `json:"gang"`
 }
 
-// Choice is what was decided.
+// Choice is the result of a decision.
 type Choice struct {
 	Outcome core.Outcome `json:"outcome"`
-	// Reason is a word for why a workload is held that is not decided on.
+	// Reason is a word for the cause if the workload is blocked and no decision was made.
 	Reason  string   `json:"reason,omitempty"`
 	Message string   `json:"message"`
 	Victims []Victim `json:"victims,omitempty"`
-	// Nodes are those of the pods that have a place, by the pods' names.
+	// Nodes holds the nodes of the placed pods, by pod name.
 	Nodes map[string]string `json:"nodes,omitempty"`
 }
 
-// Victim is a unit that goes, with the rule that allows it.
+// Victim is an evicted unit, with the rule that permits the eviction.
 type Victim struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -76,17 +77,18 @@ type Victim struct {
 	Pods      int       `json:"pods"`
 }
 
-// Options say how to decide again.
+// Options are the settings of a replay.
 type Options struct {
-	// Config is the configuration to decide with, for objects that have one or another of their own.
+	// Config returns the scheduler configuration for the objects. The objects may contain one of
+	// their own.
 	Config func(ctx context.Context, objects *inventory.Inventory) (*config.KubeSchedulerConfiguration, error)
-	// Cluster is what decisions go by that the log has no cluster for; nil for none.
+	// Cluster provides the inputs of decisions whose inputs the log lacks. It may be nil.
 	Cluster *inventory.Inventory
-	// Told is called with how many decisions have been decided again; nil for no such calls.
+	// Told is called with the number of completed decisions. It may be nil.
 	Told func(done int)
 }
 
-// Versions are those of the schedulers that wrote the log, as far as it says.
+// Versions returns the versions of the schedulers that wrote the log, as far as the log has them.
 func (l *Log) Versions() []string {
 	found := make(map[string]bool)
 	for i := range l.inputs {
@@ -98,7 +100,7 @@ func (l *Log) Versions() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Replay decides again all that the log holds, in the order of its decisions.
+// Replay makes all decisions of the log again. The answers are in the order of the decisions.
 func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
 	records := l.inOrder()
 	at := make(map[where][]int)
@@ -138,14 +140,14 @@ func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
 	return answers, nil
 }
 
-// where is the line of a log that has the cluster of some decisions.
+// where identifies the line of a log that completes the inputs of some decisions.
 type where struct {
 	process string
 	number  uint64
 }
 
-// clusters goes through the clusters of the log, and has each decision that went by one decided again on it. What is left in at
-// is that of which the log has none.
+// clusters walks through the clusters of the log and calls again for each decision with its
+// cluster. It deletes these decisions from at. The log lacks the cluster of the remaining ones.
 func (l *Log) clusters(records []*decisionlog.Record, at map[where][]int, again func(i int, objects *inventory.Inventory)) error {
 	streams := l.streams()
 	for _, process := range slices.Sorted(maps.Keys(streams)) {
@@ -171,7 +173,7 @@ func (l *Log) clusters(records []*decisionlog.Record, at map[where][]int, again 
 	return nil
 }
 
-// nowOf is the moment that a decision went by.
+// nowOf returns the time that a decision used.
 func nowOf(r *decisionlog.Record) time.Time {
 	if now := r.Decision.Preemptor.Now; now != 0 {
 		return time.Unix(0, now)
@@ -179,7 +181,7 @@ func nowOf(r *decisionlog.Record) time.Time {
 	return r.Time
 }
 
-// answerOf is the answer before anything is decided.
+// answerOf returns the answer before the new decision.
 func answerOf(r *decisionlog.Record) Answer {
 	d := &r.Decision
 	out := Answer{
@@ -210,7 +212,7 @@ func (c *Choice) place(pod, node string) {
 	c.Nodes[pod] = node
 }
 
-// decide decides again on objects.
+// decide makes the decision again on objects.
 func (a *Answer) decide(ctx context.Context, r *decisionlog.Record, objects *inventory.Inventory, o *Options) error {
 	cfg, err := o.Config(ctx, objects)
 	if err != nil {
@@ -243,8 +245,8 @@ func (a *Answer) decide(ctx context.Context, r *decisionlog.Record, objects *inv
 	return nil
 }
 
-// preemptorIn finds a pending pod of the workload that a decision was for, one behind scheduling gates only where all are; nil, and why,
-// where there is none.
+// preemptorIn returns a pending pod of the decision's workload. It returns a pod with scheduling
+// gates only if all pending pods have gates. If there is no pod, it returns nil and the reason.
 func preemptorIn(cluster *whatif.Cluster, r *decisionlog.Record) (pod *corev1.Pod, why string) {
 	p := &r.Decision.Preemptor
 	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
@@ -284,7 +286,7 @@ func choiceOf(step *whatif.Step) Choice {
 	return out
 }
 
-// compare says whether what is decided now is what was decided.
+// compare sets State and Why from the two decisions.
 func (a *Answer) compare() {
 	a.State, a.Why = Differs, ""
 	uids := func(c *Choice) []string {
@@ -297,14 +299,16 @@ func (a *Answer) compare() {
 	}
 	then, now := &a.Then, a.Now
 	held := now.Outcome == whatif.Held && now.Reason == v1alpha1.ReasonQueueLimit && then.Outcome == core.Infeasible
-	// It fits, and waits for a limit at most, of whose use the books of queues hear a moment before or after.
+	// The preemptor fits and at most waits for a limit. The quota ledger may have seen the usage a
+	// moment earlier or later.
 	limited := then.Outcome == core.Fits && (now.Outcome == core.Fits || now.Outcome == core.Waits)
 	switch {
 	case held:
-		// At its queue's limit, and nothing to take there: no decision comes of that in the end.
+		// The preemptor is at its queue's limit and nothing can be evicted there. Both decisions
+		// evict nothing.
 		a.State = Same
 	case limited && !a.Preemptor.Gang:
-		// Of the nodes that it fits on, any is as good.
+		// Any node where the pod fits is equally good.
 		a.State = Same
 	case then.Outcome != now.Outcome && !limited:
 		a.Why = fmt.Sprintf("%s, and was %s", now.Outcome, then.Outcome)
@@ -317,7 +321,7 @@ func (a *Answer) compare() {
 	}
 }
 
-// Counts say how many decisions there are of each State.
+// Counts returns the number of answers in each State.
 func Counts(answers []Answer) (same, differs, unknown int) {
 	for i := range answers {
 		switch answers[i].State {

@@ -17,14 +17,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// TestPreemptorIn: a gang is decided on again by a member that can go, where there is one.
+// TestPreemptorIn checks that a gang is decided by a member without gates if there is one.
 func TestPreemptorIn(t *testing.T) {
 	t.Parallel()
 	const profile = "reprieve-scheduler"
 	for name, c := range map[string]struct {
-		// members are what there is of each: a node, a gate or another scheduler, or nothing of that.
+		// members has one entry for each member: "node", "gate", "other" for another scheduler, or
+		// "".
 		members []string
-		// want is the member by which it is decided, "" for none.
+		// want is the member that is chosen, or "" for none.
 		want string
 	}{
 		"the first":                     {members: []string{"", ""}, want: "g-0"},

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Walk visits the cluster as the log has it, line by line and process by process, the one that began first before the others. What
-// the log has not, because a line is missing, is passed over.
+// Walk visits the cluster line by line, for one process after the other, in the order of their
+// first lines. It skips lines whose cluster is unknown because an earlier line is missing.
 func (l *Log) Walk(visit func(in *decisionlog.Inputs, cluster *inventory.Inventory) error) error {
 	var streams [][]*decisionlog.Inputs
 	for _, stream := range l.streams() {
@@ -38,7 +38,7 @@ func (l *Log) Walk(visit func(in *decisionlog.Inputs, cluster *inventory.Invento
 	return nil
 }
 
-// Evicted are the pods that the decisions of the log have had removed.
+// Evicted returns the pods that the decisions of the log evicted.
 func (l *Log) Evicted() map[types.UID]bool {
 	out := make(map[types.UID]bool)
 	for i := range l.records {
