@@ -7,14 +7,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// event is something that happens at a moment; those of one moment happen in the order in which they were put down.
+// event is a function to call at a time. Events of the same time happen in the order of their
+// creation.
 type event struct {
 	at    time.Time
 	order int
 	do    func()
 }
 
-// agenda has the events to come, the next one on top.
+// agenda holds the events to come, with the next one on top.
 type agenda struct {
 	heap.Heap[event]
 	count int
@@ -26,7 +27,7 @@ func newAgenda() agenda {
 	}}}
 }
 
-// at puts something on the agenda.
+// at adds an event to the agenda.
 func (s *simulation) at(when time.Time, do func()) {
 	s.agenda.count++
 	s.agenda.Push(event{at: when, order: s.agenda.count, do: do})

@@ -8,7 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// likeness is what two jobs have in common that are told the same.
+// likeness holds the properties of a job that a refusal depends on. Jobs with an equal likeness get
+// the same refusal.
 type likeness struct {
 	queue              string
 	priority           int32
@@ -17,31 +18,33 @@ type likeness struct {
 	requests           string
 }
 
-// kin are the jobs that wait and are alike, the most important first.
+// kin holds the pending jobs that are alike, the most important first.
 type kin struct {
 	likeness
 	least core.Amounts
 	jobs  []*job
-	// told is what one of them was told last for which there was no room.
+	// told is the last refusal that one of the jobs got; nil for none.
 	told *refusal
-	// probed is what freed counted when it was last asked about on behalf of others.
+	// probed is the value of freed at the last probe on behalf of others.
 	probed uint64
 }
 
-// refusal is what a job waits for that has no room.
+// refusal holds the causes that block a job without room.
 type refusal struct {
-	// reserved is true where room is kept for others, mayBeLifted where a protection that may be lifted keeps it.
+	// reserved is true if room is reserved for others. mayBeLifted is true if a protection applies
+	// that an administrator may lift.
 	reserved, mayBeLifted bool
-	// retryAt is when a protection ends that is all there is in the way, in nanoseconds since 1970; 0 for none.
+	// retryAt is the end of a protection, in nanoseconds since 1970, if only the protection blocks
+	// the job; 0 otherwise.
 	retryAt int64
 }
 
-// before is the order of those that are alike.
+// before orders jobs that are alike, the most important first.
 func before(a, b *job) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), a.since.Compare(b.since), a.key.Compare(b.key))
 }
 
-// kinOf finds those that a job belongs to.
+// kinOf returns the kin of a job. It creates the kin if the job is the first of its likeness.
 func (s *simulation) kinOf(j *job) *kin {
 	if j.kin != nil {
 		return j.kin
@@ -69,8 +72,9 @@ func (k *kin) remove(j *job) {
 	}
 }
 
-// first is the one that tries for all: nil where one is in the scheduler's queue, or waits for its turn, or where there is
-// none. What is promised room, and has others leave for it, goes its own way.
+// first returns the job that tries on behalf of all of them. It returns nil if one of them is
+// already in the scheduler's queue or waits for its turn. Jobs with a reservation or an eviction
+// under way are skipped: they are retried by themselves.
 func (k *kin) first(s *simulation) *job {
 	for _, j := range k.jobs {
 		switch {
@@ -84,7 +88,7 @@ func (k *kin) first(s *simulation) *job {
 	return nil
 }
 
-// leastOf is what every member asks for at least.
+// leastOf returns, for each resource, the smallest request of any member.
 func leastOf(requests []core.Amounts) core.Amounts {
 	out := slices.Clone(requests[0])
 	for _, request := range requests[1:] {
@@ -95,8 +99,9 @@ func leastOf(requests []core.Amounts) core.Amounts {
 	return out
 }
 
-// asksForLess reports whether what is no room for these is none for others: they are single pods, or fewer, that ask for no
-// more and stand no lower.
+// asksForLess reports whether a refusal of k applies to other as well. The jobs of k ask for no
+// more, in the same queue, with at least the same priority. They are single pods, or equal gangs
+// with a minCount that is not larger.
 func (k *kin) asksForLess(other *kin) bool {
 	if k.queue != other.queue || k.priority < other.priority || k.never && !other.never || k.gang && (!other.gang || k.minCount > other.minCount) {
 		return false
@@ -112,8 +117,9 @@ func (k *kin) asksForLess(other *kin) bool {
 	return true
 }
 
-// known is what a job would be told, where one that asks for no more has been told so and nothing has made room since. One
-// that asks for less and waits as well is asked about first, so that it is known for as many as possible.
+// known returns the refusal of a job without a decision, or nil. It uses the refusal of a job that
+// asks for no more, if no room was freed since. If a pending job asks for less, known probes that
+// job first, so that its refusal applies to as many jobs as possible.
 func (s *simulation) known(j *job) *refusal {
 	if s.refusedAt != s.freed {
 		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]
@@ -140,7 +146,8 @@ func (s *simulation) known(j *job) *refusal {
 	return s.probe(least)
 }
 
-// probe asks for a decision about some that are alike, of which nothing is carried out; nil where there is room.
+// probe decides for the first job of a kin and does not carry the decision out. It returns nil if
+// there is room.
 func (s *simulation) probe(k *kin) *refusal {
 	j := k.jobs[0]
 	held := s.promises(j)
@@ -155,7 +162,7 @@ func (s *simulation) probe(k *kin) *refusal {
 	return s.turnedAway(j, &d, held)
 }
 
-// turnedAway takes note of a job for which there is no room.
+// turnedAway records the refusal of a job that has no room.
 func (s *simulation) turnedAway(j *job, d *core.Decision, held []core.Hold) *refusal {
 	k := s.kinOf(j)
 	k.told = &refusal{

@@ -9,24 +9,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// books are the queues, with what their work has and asks for, and how they stood when that was worked out last.
+// books is the quota ledger: the queues, with the usage and demand of their work, and the last
+// computed standing.
 type books struct {
 	resources []string
 	gpus      gpus
 	tree      *fairshare.Tree
-	// limited is true where some queue has a limit.
+	// limited is true if some queue has a limit.
 	limited bool
-	// capacity is what the nodes have, less what runs outside the queues. demand is what the work in each leaf asks for,
-	// running and pending, and allocated what runs in each queue and below it.
+	// capacity is the room of the nodes, without the work that runs outside all queues. demand is
+	// the request of all work in each leaf, running and pending. allocated is the usage of each
+	// queue and of the queues below it.
 	capacity          core.Amounts
 	carried           fairshare.Bundles
 	demand, allocated []core.Amounts
-	// counted counts what shares depend on.
+	// counted counts the changes that shares depend on.
 	counted uint64
 	last    *standing
 }
 
-// nodesWith is what the nodes that list a resource have of all.
+// nodesWith returns the sum of the resources of all nodes that have the named resource.
 func (in *Input) nodesWith(name string) core.Amounts {
 	out, of := make(core.Amounts, len(in.Resources)), slices.Index(in.Resources, name)
 	for i := range in.Nodes {
@@ -37,7 +39,8 @@ func (in *Input) nodesWith(name string) core.Amounts {
 	return out
 }
 
-// booking is what the books have of a pod.
+// booking is a pod's entry in the quota ledger: whether it counts as demand, and whether it counts
+// as usage.
 type booking struct{ asks, charged bool }
 
 func newBooks(in *Input, tree *fairshare.Tree) *books {
@@ -54,7 +57,7 @@ func newBooks(in *Input, tree *fairshare.Tree) *books {
 	return b
 }
 
-// recount has the books know how the pods of a job stand.
+// recount updates the quota ledger for all pods of a job.
 func (s *simulation) recount(j *job) {
 	s.books.counted++
 	if s.books.tree.Len() > 0 {
@@ -65,13 +68,13 @@ func (s *simulation) recount(j *job) {
 	}
 }
 
-// forget takes a pod off the books.
+// forget removes a pod from the quota ledger.
 func (b *books) forget(p *pod) {
 	b.counted++
 	b.book(p, booking{})
 }
 
-// book replaces what the books have of a pod.
+// book replaces a pod's entry in the quota ledger.
 func (b *books) book(p *pod, now booking) {
 	before := p.booked
 	if p.booked = now; now == before || b.tree.Len() == 0 {
@@ -79,7 +82,7 @@ func (b *books) book(p *pod, now booking) {
 	}
 	leaf := b.tree.LeafOf(p.job.queue)
 	if leaf < 0 {
-		// What is outside the queues is not theirs to share.
+		// Queues do not share the room of work outside them.
 		add(b.capacity, p.request, change(before.asks && before.charged, now.asks && now.charged)*-1)
 		return
 	}
@@ -91,7 +94,7 @@ func (b *books) book(p *pod, now booking) {
 	}
 }
 
-// change is 1 for what has come to be, -1 for what is no more, 0 for what is as it was.
+// change returns 1 if now became true, -1 if it became false, and 0 without a change.
 func change(before, now bool) int64 {
 	switch {
 	case now && !before:
@@ -103,7 +106,7 @@ func change(before, now bool) int64 {
 	}
 }
 
-// isBelow reports whether a leaf is a queue, or below it.
+// isBelow reports whether a leaf is the queue or below it.
 func (b *books) isBelow(leaf string, queue int32) bool {
 	for q := b.tree.LeafOf(leaf); q >= 0; q = b.tree.Parent(q) {
 		if q == queue {
@@ -113,14 +116,15 @@ func (b *books) isBelow(leaf string, queue int32) bool {
 	return false
 }
 
-// standing is how the queues stand at one moment, and since when they do.
+// standing is the usage and shares of all queues at one value of counted, with the history of
+// changes that ease reclaim.
 type standing struct {
 	fairshare.Standing
 	at     uint64
 	easing *fairshare.Easing
 }
 
-// standing works out how the queues stand, after something has changed.
+// standing returns the current standing. It computes a new one only after a change.
 func (s *simulation) standing() *standing {
 	b := s.books
 	if b.last != nil && b.last.at == b.counted {
@@ -146,7 +150,7 @@ func add(to, amounts core.Amounts, sign int64) {
 	}
 }
 
-// shares are the books as the waiting list reads them.
+// shares is the quota ledger as the waiting list reads it.
 type shares struct {
 	*standing
 	resources []string
@@ -159,10 +163,10 @@ func (s *simulation) shares() *shares {
 	return &shares{standing: s.standing(), resources: s.books.resources, promised: s.promisedByLeaf(nil)}
 }
 
-// HasLeaf is part of admission.Shares.
+// HasLeaf implements admission.Shares.
 func (s *shares) HasLeaf(queue string) bool { return s.Tree.LeafOf(queue) >= 0 }
 
-// Next is part of admission.Shares.
+// Next implements admission.Shares.
 func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.Request) (string, bool) {
 	askers := make([]fairshare.Asker, len(waiting))
 	for i := range waiting {
@@ -186,32 +190,32 @@ func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.
 	return s.Tree.Queue(next).Name, true
 }
 
-// At is part of admission.Shares.
+// At implements admission.Shares.
 func (s *shares) At() uint64 { return s.at }
 
-// Listed is part of admission.Shares: the queues stay.
+// Listed implements admission.Shares. The value is constant because the queues do not change.
 func (s *shares) Listed() uint64 { return 1 }
 
-// Eased is part of admission.Shares.
+// Eased implements admission.Shares.
 func (s *shares) Eased(queue string) uint64 {
 	return s.easing.For(s.Tree.LeafOf(queue))
 }
 
-// Entitled is part of admission.Shares.
+// Entitled implements admission.Shares.
 func (s *shares) Entitled(w admission.Waiter) bool {
 	return s.Standing.Entitled(s.Tree.LeafOf(w.Queue), s.amounts(w.Request))
 }
 
-// HasShare is part of admission.Shares.
+// HasShare implements admission.Shares.
 func (s *shares) HasShare(w admission.Waiter) bool {
 	return s.Standing.HasShare(s.Tree.LeafOf(w.Queue), s.amounts(w.Request))
 }
 
-// Plenty is part of admission.Shares. Whether work waits for its turn where there is room for all makes no difference to which of it
-// finds a place.
+// Plenty implements admission.Shares. It always returns false: a free pass would not change which
+// work finds room.
 func (s *shares) Plenty(string) bool { return false }
 
-// Servable is part of admission.Shares, and not asked where there is no plenty.
+// Servable implements admission.Shares. It is not called while Plenty returns false.
 func (s *shares) Servable(workload.Key) bool { return false }
 
 func (s *shares) amounts(request admission.Request) core.Amounts {

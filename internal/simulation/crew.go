@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// crew are the members of a gang that are scheduled each by itself. They work as long as enough of them run; before that
-// those that have a node wait for the others on it.
+// crew is a gang with members that are scheduled one by one. The members work as long as enough of
+// them run. Until then, members on a node wait there for the others.
 type crew struct {
 	need    int
 	left    time.Duration
 	members []*job
-	// began is when enough of them came to run; zero while they do not. turn counts how often that has changed.
+	// began is when enough members had started to run; zero while too few run. turn counts how
+	// often that has changed.
 	began time.Time
 	turn  int
 }
 
-// there are the members that run.
+// there returns the members that run.
 func (c *crew) there() []*job {
 	var out []*job
 	for _, j := range c.members {
@@ -27,7 +28,7 @@ func (c *crew) there() []*job {
 	return out
 }
 
-// joins has a member run, and all of them work where it is the last one that was missing.
+// joins records that a member runs. If it was the last missing member, all members start to work.
 func (s *simulation) joins(j *job) {
 	c := j.crew
 	there := c.there()
@@ -50,7 +51,8 @@ func (s *simulation) joins(j *job) {
 	})
 }
 
-// leaves has a member run no more that has been told to end, and none of them work where too few are left.
+// leaves records that a running member was told to end. If too few members remain, all of them stop
+// working.
 func (s *simulation) leaves(j *job) {
 	c, p := j.crew, j.pods[0]
 	if c.began.IsZero() {
@@ -79,7 +81,7 @@ func (s *simulation) leaves(j *job) {
 	j.of.waits(s.now)
 }
 
-// finishAll ends all members: the work is done.
+// finishAll ends all members because the work is done.
 func (s *simulation) finishAll(c *crew, of *submission) {
 	c.turn++
 	of.ends(s.now)
@@ -95,7 +97,7 @@ func (s *simulation) finishAll(c *crew, of *submission) {
 			s.goesOn(member, done)
 			s.left(member)
 		case stopping:
-			// It does not come again.
+			// The member does not arrive again.
 			member.phase = done
 		case done:
 		}

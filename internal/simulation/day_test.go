@@ -13,11 +13,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// midnight is when all days begin.
+// midnight is the start of all days.
 func midnight() time.Time { return time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC) }
 
-// teams are two teams: one that trains and has notebooks, with a limit to these, and one that serves. What trains runs
-// for a time before it is taken.
+// teams returns the queues of two teams. Research trains, and has notebooks with a limit. Serving
+// serves. Training work is protected by min-runtimes.
 func teams() []fairshare.Queue {
 	unset := fairshare.Queue{Weight: 1, PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset}
 	queue := func(name, parent string, weight, gpus, cpus int64) fairshare.Queue {
@@ -65,7 +65,7 @@ func newDay(t testing.TB, seed uint64, rule Rule) *day {
 	return d
 }
 
-// comes has work come at some time after midnight.
+// comes schedules the arrival of work at a time after midnight.
 func (d *day) comes(w *Work, at time.Duration) {
 	for _, j := range d.jobsOf(w) {
 		d.jobs = append(d.jobs, j)
@@ -73,7 +73,7 @@ func (d *day) comes(w *Work, at time.Duration) {
 	}
 }
 
-// pauseAt is how long it is on average to the next arrival: most come in working hours.
+// pauseAt returns the average time to the next arrival. Most work arrives in working hours.
 func pauseAt(at time.Duration) time.Duration {
 	if hour := at.Hours(); hour > 8 && hour < 18 {
 		return 185 * time.Second
@@ -81,12 +81,12 @@ func pauseAt(at time.Duration) time.Duration {
 	return 6 * time.Minute
 }
 
-// someWork makes work as it comes. Some of what waits is given up by its users.
+// someWork returns random work. Users give up some of the pending work.
 func someWork(random *rand.Rand, name string) Work {
 	w := Work{
 		Namespace: "ns", Name: name, MinCount: 1,
 		Priority: []int32{100, 100, 100, 200, 300}[random.IntN(5)],
-		// Most is short, some takes most of a working day.
+		// Most work is short; some takes most of a working day.
 		Runs: 10*time.Minute + time.Duration(min(random.ExpFloat64(), 5)*float64(100*time.Minute)),
 	}
 	gpus, members := []int64{1, 1, 2, 4, 8}[random.IntN(5)], 1
@@ -106,7 +106,7 @@ func someWork(random *rand.Rand, name string) Work {
 	case 7, 8:
 		w.Queue, w.Runs = "serving", 2*w.Runs
 	default:
-		// Scavengers are in no queue: all others may take them.
+		// Scavengers are in no queue: all other work may preempt them.
 		w.Priority, gpus = -10, 1
 	}
 	request := core.Amounts{gpus, 7 * gpus}
@@ -123,7 +123,8 @@ func someWork(random *rand.Rand, name string) Work {
 	return w
 }
 
-// hopelessWork can never run: it is too large for the cluster, for a node, for a limit.
+// hopelessWork returns work that can never run. It is too large for the cluster, for a node, or for
+// a limit.
 func hopelessWork() []Work {
 	return []Work{
 		{Namespace: "ns", Name: "larger-than-the-cluster", Queue: "serving", Priority: 300, Gang: true, Whole: true, MinCount: 21, Requests: slices.Repeat([]core.Amounts{{8, 8}}, 21), Runs: time.Hour, hopeless: true, patience: time.Hour},
@@ -132,7 +133,8 @@ func hopelessWork() []Work {
 	}
 }
 
-// play has the day pass, and then waits for the cluster to drain. What can never run is withdrawn then.
+// play plays the day and waits until the cluster is empty. Then it withdraws the work that can
+// never run.
 func (d *day) play() {
 	end := midnight().Add(24 * time.Hour)
 	d.advance(end)
@@ -157,7 +159,7 @@ func (d *day) advance(until time.Time) {
 	}
 }
 
-// isBusy reports whether there is a job that is not done and could be.
+// isBusy reports whether a job that can run is not done.
 func (d *day) isBusy() bool {
 	for _, j := range d.jobs {
 		if j.phase != done && !j.hopeless {
@@ -167,13 +169,13 @@ func (d *day) isBusy() bool {
 	return false
 }
 
-// leastShare is the part of its fair share that a queue has at least, over all the time when it asks for it. It is not
-// all, because what others have beyond theirs is not taken at once: reclaim waits for min-runtimes and for grace periods,
-// and a gang for a set of victims that makes room for all of it. The least seen on 30 days was 0.87 (train).
+// leastShare is the least part of its fair share that a queue must get on average. It is below 1
+// because reclaim is not immediate. Reclaim waits for min-runtimes and grace periods, and a gang
+// waits for a set of victims that is large enough. The lowest value on 30 days was 0.87 (train).
 const leastShare = 0.8
 
-// TestDay plays a day of arrivals through the core, the queues and the waiting list, without a clock and without anything
-// of Kubernetes. The referee says what has to be true all along.
+// TestDay plays a day of arrivals through the core, the queues and the waiting list, without a
+// clock and without Kubernetes. The referee checks the invariants all along.
 func TestDay(t *testing.T) {
 	logs := make(map[string]uint64)
 	for seed := range uint64(3) {
@@ -196,7 +198,7 @@ func TestDay(t *testing.T) {
 	})
 }
 
-// TestDayByOtherRules plays a day by the rules that know no queues.
+// TestDayByOtherRules plays a day by the rules without queues.
 func TestDayByOtherRules(t *testing.T) {
 	for _, rule := range []Rule{ByPriority, NoPreemption, KubeScheduler} {
 		t.Run(string(rule), func(t *testing.T) {
@@ -220,7 +222,7 @@ func TestDayByOtherRules(t *testing.T) {
 	}
 }
 
-// check says what is true at the end of a day.
+// check checks the invariants of a finished day.
 func (d *day) check(t *testing.T) {
 	t.Helper()
 	r := d.referee
@@ -238,7 +240,7 @@ func (d *day) check(t *testing.T) {
 			t.Errorf("queue %s had %.2f of its fair share", name, part)
 		}
 	}
-	// A day on which nothing happens shows nothing.
+	// The day must contain every outcome, rule and cause. Otherwise it proves little.
 	for _, outcome := range []core.Outcome{core.Fits, core.Waits, core.Preempts, core.Infeasible} {
 		if r.outcomes[outcome] == 0 {
 			t.Errorf("no decision was %s", outcome)

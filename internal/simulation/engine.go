@@ -13,11 +13,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// simulation is a cluster and its scheduler in virtual time: a heap of events, and after each of them what the scheduler
-// does about it. Its steps are those of internal/scheduler, by the names that they have there. What decides is the real
-// thing: core.Decide, the tree of queues, the waiting list.
+// simulation is a cluster and its scheduler in virtual time. It processes a heap of events, and
+// after each event runs the scheduler. Many of its steps have the name of their counterpart in
+// internal/scheduler. The decisions are the same as in production: core.Decide, the queue tree and
+// the waiting list.
 //
-// Make one with newSimulation, hand it jobs with submit, and run it.
+// Create one with newSimulation, add jobs with submit, and call run.
 type simulation struct {
 	policy Policy
 	opts   Options
@@ -25,11 +26,11 @@ type simulation struct {
 	begins time.Time
 	now    time.Time
 	agenda agenda
-	// seen is told of everything that is decided and of every moment that passes.
+	// seen is called for every decision and whenever time advances.
 	seen observer
-	// decisions counts the decisions of the core, and steps the steps that they took.
+	// decisions counts the decisions of the core, and steps the steps of their searches.
 	decisions, steps int
-	// failed is what has ended the simulation before its time.
+	// failed is the error that ended the simulation early.
 	failed error
 
 	list    *admission.List
@@ -37,55 +38,62 @@ type simulation struct {
 	books   *books
 	nodes   []*node
 	byName  map[string]*node
-	// changed are the nodes of which the core's cluster is behind, in the order in which they came to be.
+	// changed are the nodes whose state in the core's cluster is outdated, in the order of their
+	// changes.
 	changed []*node
-	// onNodes are the pods that are on nodes, by UID.
+	// onNodes has the pods on nodes, by UID.
 	onNodes map[string]*pod
-	// jobs are those that are not done, by their present key, and waiting those of them that are pending, by key in order.
-	// Those that are promised room are in promised, by key in order; alike has the others by what they ask for.
-	jobs     map[workload.Key]*job
-	waiting  []*job
+	// jobs are the jobs that are not done, by their present key. waiting are the pending jobs,
+	// sorted by key.
+	jobs    map[workload.Key]*job
+	waiting []*job
+	// The jobs with a reservation, sorted by key.
 	promised []*job
-	alike    map[likeness]*kin
-	kinds    []*kin
-	// freed counts what may have made room for some. turnedDown are the kinds that have been told since refusedAt, as freed
-	// counts, that there is none.
+	// The kin of all jobs, by likeness and as a list.
+	alike map[likeness]*kin
+	kinds []*kin
+	// freed counts changes that may free room for a job. turnedDown are the kinds that were refused
+	// since freed had the value refusedAt.
 	freed, refusedAt uint64
 	turnedDown       []*kin
-	// ready are the jobs in the scheduler's queue. Its next cycle is on the agenda while cycling is true, and the next
-	// tick of its clock while ticking is.
+	// ready are the jobs in the scheduler's queue. cycling is true while the next cycle is on the
+	// agenda, and ticking while the next tick of the scheduler's loop is.
 	ready            []*job
 	cycling, ticking bool
-	// easedAt is how the books stood when queues were last found to have nothing that shares have eased.
+	// easedAt is the version of the quota ledger when the list last found no job to retry for
+	// changed shares.
 	easedAt uint64
-	// nextLook is the earliest moment that the loop comes back at because the list has named it; zero for none.
+	// nextLook is the earliest time when the loop runs again because the list asked for it; zero
+	// for none.
 	nextLook time.Time
-	// submissions are all that has come, with what became of it.
+	// submissions are all submissions so far.
 	submissions []*submission
 }
 
 // observer watches a simulation.
 type observer interface {
-	// passes is told before time goes on.
+	// passes is called before time advances.
 	passes(s *simulation, until time.Time)
-	// decided is told of a decision before it is carried out.
+	// decided is called for a decision before it is carried out.
 	decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision)
-	// toldTheSame is told of a job that is turned down without a decision, because one that asks for less has been.
+	// toldTheSame is called for a job that is refused without a decision, because a job that asks
+	// for less was refused.
 	toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold)
-	// overLimit is told of a job that its queue leaves no room for.
+	// overLimit is called for a job that does not fit in the limits of its queue.
 	overLimit(s *simulation, j *job)
-	// settled is told when the scheduler has nothing more to do at this moment.
+	// settled is called after an event, when the list has no more work for the loop.
 	settled(s *simulation)
 }
 
 const (
-	// cycleTime is how long the scheduler takes for one cycle, and callTime for the calls of an eviction.
+	// cycleTime is the length of a scheduling cycle. callTime is the base time of an eviction's
+	// calls.
 	cycleTime, callTime = 5 * time.Millisecond, 40 * time.Millisecond
-	// shortestGrace is how long pods take at least to end once they are told to.
+	// shortestGrace is the shortest time that pods take to terminate.
 	shortestGrace = time.Second
 )
 
-// newSimulation makes a cluster in which nothing runs, and to which nothing comes yet.
+// newSimulation returns a cluster without jobs.
 func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	queues := in.Queues
 	if p.Rule != ByQueues {
@@ -107,7 +115,7 @@ func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	return s
 }
 
-// touch has the core hear of a node before the next decision.
+// touch marks a node for an update of the core's cluster before the next decision.
 func (s *simulation) touch(n *node) {
 	if !n.changed {
 		n.changed = true
@@ -115,20 +123,20 @@ func (s *simulation) touch(n *node) {
 	}
 }
 
-// frees is touch for a change that may make room.
+// frees is touch for a change that may free room.
 func (s *simulation) frees(n *node) {
 	s.freed++
 	s.touch(n)
 }
 
-// fail ends the simulation.
+// fail ends the simulation with an error.
 func (s *simulation) fail(err error) {
 	if s.failed == nil {
 		s.failed = err
 	}
 }
 
-// run has events happen until there are none, or until a moment.
+// run processes events until a time, or until no event is left.
 func (s *simulation) run(ctx context.Context, until time.Time) error {
 	for len(s.agenda.Items) > 0 && !s.agenda.Items[0].at.After(until) {
 		e := s.agenda.Pop()
@@ -151,7 +159,7 @@ func (s *simulation) run(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// isWanted reports whether the list has something to say.
+// isWanted reports whether the list has work for the loop.
 func (s *simulation) isWanted() bool {
 	select {
 	case <-s.list.Wanted():
@@ -161,10 +169,10 @@ func (s *simulation) isWanted() bool {
 	}
 }
 
-// submit has a job come at a moment.
+// submit schedules the arrival of a job.
 func (s *simulation) submit(j *job, at time.Time) { s.at(at, func() { s.arrive(j) }) }
 
-// arrive has a job's pods created.
+// arrive creates the pods of a job.
 func (s *simulation) arrive(j *job) {
 	j.turn++
 	j.phase, j.since, j.pods, j.began, j.stopped = pending, s.now, nil, time.Time{}, time.Time{}
@@ -191,7 +199,7 @@ func (s *simulation) arrive(j *job) {
 	}
 }
 
-// withdraw has a job that is pending deleted.
+// withdraw deletes a pending job.
 func (s *simulation) withdraw(j *job) {
 	if j.phase != pending {
 		return
@@ -201,7 +209,7 @@ func (s *simulation) withdraw(j *job) {
 	s.left(j)
 }
 
-// goesOn has a job be pending no more.
+// goesOn moves a job to another phase; the job is no longer pending.
 func (s *simulation) goesOn(j *job, to phase) {
 	if at, ok := s.find(j); ok {
 		s.waiting = slices.Delete(s.waiting, at, at+1)
@@ -211,16 +219,17 @@ func (s *simulation) goesOn(j *job, to phase) {
 	s.recount(j)
 }
 
-// find is where a job stands, or would stand, among those that wait.
+// find returns the index of a job in waiting, or its insertion point, and whether it is there.
 func (s *simulation) find(j *job) (int, bool) { return place(s.waiting, j) }
 
-// place is where a job stands, or would stand, among some by key.
+// place returns the index of a job among jobs sorted by key, or its insertion point, and whether it
+// is there.
 func place(jobs []*job, j *job) (int, bool) {
 	return slices.BinarySearchFunc(jobs, j, func(a, b *job) int { return a.key.Compare(b.key) })
 }
 
-// enqueue is what PreEnqueue does: a job for which room is being made, or whose turn it is not, stays out of the
-// scheduler's queue.
+// enqueue does the work of PreEnqueue. A job with an eviction under way, or without a turn, stays
+// gated.
 func (s *simulation) enqueue(j *job) {
 	if s.list.Evicting(j.key) {
 		return
@@ -252,20 +261,20 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 
 // look is one round of the scheduler's loop.
 func (s *simulation) look() {
-	// 1. Those that have waited for this moment.
+	// 1. Retry the workloads whose time has come.
 	due := s.list.Due(s.now)
 	keys := make([]workload.Key, len(due))
 	for i := range due {
 		keys[i] = due[i].Key
 	}
 	s.wake(keys...)
-	// 2. The next turns, unless workloads are still arriving that one event has woken.
+	// 2. Begin the next turns, unless workloads retried by one event still arrive.
 	if !s.list.Lull(s.now) && s.list.AnyHeld() {
 		for _, key := range s.list.LetThrough(s.shares(), s.now) {
 			s.wake(key)
 		}
 	}
-	// 3. Wait until something happens, or the next moment comes.
+	// 3. Wait until something happens, or the next time comes.
 	if at, ok := s.list.NextLook(s.now); ok && (s.nextLook.IsZero() || at.Before(s.nextLook)) {
 		s.nextLook = at
 		s.at(at, func() {
@@ -277,7 +286,7 @@ func (s *simulation) look() {
 	}
 }
 
-// tick is what the loop does besides at regular intervals.
+// tick is the part of the loop that runs at regular intervals.
 func (s *simulation) tick() {
 	s.ticking = false
 	if shares := s.shares(); shares.At() != s.easedAt {
@@ -291,7 +300,7 @@ func (s *simulation) tick() {
 	s.tickAgain()
 }
 
-// tickAgain has the next tick come, as long as anything waits for its turn.
+// tickAgain schedules the next tick if there are queues and the list is not empty.
 func (s *simulation) tickAgain() {
 	if s.ticking || s.books.tree.Len() == 0 || s.list.Len() == 0 {
 		return
@@ -300,7 +309,7 @@ func (s *simulation) tickAgain() {
 	s.after(admission.Interval, s.tick)
 }
 
-// wake has workloads try again because something has changed for them.
+// wake retries workloads because a change may help them. It ends their backing off.
 func (s *simulation) wake(keys ...workload.Key) {
 	for _, key := range keys {
 		s.list.Rouse(key)
@@ -308,8 +317,8 @@ func (s *simulation) wake(keys ...workload.Key) {
 	s.tryAgain(keys...)
 }
 
-// tryAgain has workloads try again; one whose turn came to nothing waits for another one first. Of those that are alike
-// the first one tries for all of them.
+// tryAgain retries workloads. A workload whose turn failed waits for another turn first. Among jobs
+// that are alike, the first one tries for all of them.
 func (s *simulation) tryAgain(keys ...workload.Key) {
 	tried := make(map[*kin]bool)
 	for _, key := range keys {
@@ -328,7 +337,7 @@ func (s *simulation) tryAgain(keys ...workload.Key) {
 	}
 }
 
-// ended wakes the workloads that waited for something which has ended.
+// ended retries the workloads that waited for a cause that has ended.
 func (s *simulation) ended(c admission.Cause) { s.wake(s.list.End(c)...) }
 
 func (s *simulation) cycleAgain() {
@@ -361,7 +370,7 @@ func (s *simulation) cycle() {
 	s.cycleAgain()
 }
 
-// seat is the place of a job in the scheduler's queue.
+// seat returns the rank of a job in the scheduler's queue.
 func (s *simulation) seat(j *job) admission.Seat {
 	if seat, ok := s.list.Seat(j.key); ok {
 		return seat

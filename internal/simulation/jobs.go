@@ -8,12 +8,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// node is one node with its pods, leaving ones included, in the order in which they came.
+// node is one node. Its pods are in the order of their arrival and include terminating pods.
 type node struct {
 	name        string
 	allocatable core.Amounts
 	pods        []*pod
-	// changed is true where the core's cluster is behind.
+	// changed is true if the core's cluster has an outdated state of the node.
 	changed bool
 }
 
@@ -22,59 +22,63 @@ type pod struct {
 	job     *job
 	uid     string
 	request core.Amounts
-	// node is where it runs; nil as long as it does not, and again when it has gone.
+	// node is the node of the pod; nil before the pod runs, and after it is gone.
 	node *node
-	// charged is true as long as the books have it on a node.
+	// charged is true while the quota ledger counts the pod as running.
 	charged bool
-	// taken is true while an eviction is under way that takes the pod, terminating once it has been told to end, and
-	// finished where it ended by itself.
+	// taken is true while an eviction of the pod is under way. terminating is true once the pod was
+	// told to end, and finished if it ended by itself.
 	taken, terminating, finished bool
-	// since is when its time was accounted for last.
+	// since is the time of the pod's last account.
 	since time.Time
-	// booked is what the books have of it.
+	// booked is the pod's entry in the quota ledger.
 	booked booking
 }
 
 func (p *pod) leaving() bool { return p.taken || p.terminating }
 
-// job is a pod, or a gang, that is submitted once, runs when it is let, and comes again when it is preempted.
+// job is a pod or a gang. It is submitted once, runs when it is placed, and arrives again when it
+// is preempted.
 type job struct {
 	namespace, name, queue string
 	priority               int32
 	never                  bool
-	// requests are those of its pods, of which minCount are needed; 1 of 1 for a single pod.
+	// requests has one entry for each pod; at least minCount pods must run. A single pod has one
+	// request and minCount 1.
 	gang, whole bool
 	requests    []core.Amounts
 	minCount    int
-	// left is the work that is still to be done.
+	// left is the running time until the job is done.
 	left time.Duration
-	// tolerates is for how long it is not preempted by priorities below tolerated; 0 for not at all.
+	// tolerates is how long priorities below tolerated cannot preempt the job; 0 for no time.
 	tolerates time.Duration
 	tolerated int32
-	// patience is how long its user waits for it before giving it up; 0 for ever.
+	// patience is how long the user waits before deleting the pending job; 0 for ever.
 	patience time.Duration
-	// hopeless is true for a job that can never run: the cluster, or its queue's limit, is too small.
+	// hopeless is true for a job that can never run. The cluster, or its queue's limit, is too
+	// small.
 	hopeless bool
-	// of is what has been submitted, and crew the other members where each is scheduled by itself; nil otherwise.
+	// of is the submission of the job. crew is the gang of a member that is scheduled alone; nil
+	// otherwise.
 	of   *submission
 	crew *crew
 
-	// turn counts how often it came; key and since are new each time, as its pods are.
+	// turn counts the arrivals. Each arrival sets a new key, since and pods.
 	turn  int
 	key   workload.Key
 	since time.Time
 	pods  []*pod
 	phase phase
 	kin   *kin
-	// queued is true in the scheduler's queue.
+	// queued is true while the job is in the scheduler's queue.
 	queued bool
-	// promises is the room that is promised to the job.
+	// promises are the reservations of the job.
 	promises []promise
-	// awaited are the pods that the job waited for last.
+	// awaited are the pods that the job last waited for.
 	awaited []*pod
-	// began is when it was placed, stopped when it was told to end.
+	// began is when the job was placed, and stopped when it was told to end.
 	began, stopped time.Time
-	// group, toleration and membership are how the core knows the group, or the pod, while it runs.
+	// group, toleration and membership describe the running job to the core.
 	group      *core.Group
 	toleration *core.Toleration
 	membership *core.QueueMembership
@@ -89,14 +93,14 @@ const (
 	done
 )
 
-// promise is room on a node that is promised to a pod.
+// promise is a reservation: room on a node for a pod.
 type promise struct {
 	pod  *pod
 	node *node
 }
 
-// jobsOf are the jobs that some work is for the scheduler: itself, or each of its pods where these are scheduled one by
-// one.
+// jobsOf returns the jobs that the scheduler sees for some work. This is one job for the whole
+// work, or one for each pod if the policy schedules pods alone.
 func (s *simulation) jobsOf(w *Work) []*job {
 	of := &submission{work: w, perGPU: s.books.gpus}
 	s.submissions = append(s.submissions, of)
@@ -127,13 +131,13 @@ func (j *job) standing() workload.Standing {
 	return workload.Standing{Priority: j.priority, Queue: j.queue}
 }
 
-// uid is what the core knows the job by.
+// uid returns the job's UID in the core.
 func (j *job) uid() string { return fmt.Sprintf("%s.%d", j.name, j.turn) }
 
-// podUID is that of one of its pods.
+// podUID returns the UID of the job's i-th pod.
 func (j *job) podUID(i int) string { return fmt.Sprintf("%s-%d", j.uid(), i) }
 
-// identity is the key by which the waiting list knows the job.
+// identity returns the job's key in the waiting list.
 func (j *job) identity() workload.Key {
 	key := workload.Key{Gang: j.gang, Namespace: j.namespace, Name: j.name}
 	if !j.gang {
@@ -142,7 +146,7 @@ func (j *job) identity() workload.Key {
 	return key
 }
 
-// staying are the pods of a job that run and have not been told to end.
+// staying returns the running pods of a job that were not told to end.
 func (j *job) staying() []*pod {
 	var out []*pod
 	for _, p := range j.pods {
@@ -153,7 +157,7 @@ func (j *job) staying() []*pod {
 	return out
 }
 
-// describe has the core know a job that is placed.
+// describe prepares the descriptions of a placed job for the core.
 func (j *job) describe(began time.Time) {
 	j.began, j.toleration, j.group = began, nil, nil
 	if j.tolerates > 0 {

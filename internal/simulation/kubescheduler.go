@@ -9,22 +9,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// A model of kube-scheduler's preemption, where only room matters and there are no disruption budgets: the plugin
-// DefaultPreemption with its default arguments. On each node it takes all pods of lower priority away, and puts those back
-// that the preemptor has room beside, the most important first. Nodes are compared by the highest priority of their
-// victims, then the sum of their priorities, their number, and the earliest start among the most important of them, of
-// which the latest is best. Pods that are on their way out count among the victims, and are not told again. Of the nodes that
-// are large enough, it looks at one after the other from a random one on until it has found enough. TestModelOfKubeScheduler
-// holds all this to the plugin's own code.
+// This is a model of kube-scheduler's preemption: the plugin DefaultPreemption with its default
+// arguments. Only room matters, and there are no disruption budgets.
+//
+// On each node, it removes all pods of lower priority. Then it restores pods that fit beside the
+// preemptor, the most important first. The remaining pods are the victims. Terminating pods count
+// among the victims, but are not evicted again.
+//
+// It compares nodes by the highest priority of their victims, then by the sum of the priorities,
+// then by the number of victims. The last criterion is the earliest start among the most important
+// victims: the latest is best.
+//
+// It considers only nodes that are large enough. It begins at a random node and stops when it has
+// found enough candidates. TestModelOfKubeScheduler compares the model with the plugin's own code.
 
 const (
-	// minCandidatesPercentage and minCandidates are the defaults of DefaultPreemption: of how many nodes it looks at a
-	// tenth, but at a hundred at least.
+	// minCandidatesPercentage and minCandidates are the defaults of DefaultPreemption. It stops
+	// after a tenth of the nodes, but looks for at least a hundred candidates.
 	minCandidatesPercentage, minCandidates = 10, 100
 )
 
-// decideByPod decides for a single pod by kube-scheduler's rule. Where it fits as things are, it goes where Reprieve would
-// put it.
+// decideByPod decides for a single pod by kube-scheduler's rule. If the pod fits without evictions,
+// it is placed as Reprieve places it.
 func (s *simulation) decideByPod(j *job, p *core.Preemptor, held []core.Hold) (core.Decision, error) {
 	alone := *p
 	alone.Never = true
@@ -48,7 +54,7 @@ func (s *simulation) decideByPod(j *job, p *core.Preemptor, held []core.Hold) (c
 	return decidedOn(p, j, best.node, nil, core.Waits), nil
 }
 
-// reservedOn is what is kept on nodes for others.
+// reservedOn returns the reserved room on each node.
 func reservedOn(held []core.Hold) map[string]core.Amounts {
 	out := make(map[string]core.Amounts)
 	for _, h := range held {
@@ -60,8 +66,8 @@ func reservedOn(held []core.Hold) map[string]core.Amounts {
 	return out
 }
 
-// waitsOn is the node that a pod is nominated to where victims of lower priority are still on their way out; nil where it
-// may preempt anew.
+// waitsOn returns the node that a pod is nominated to, if victims of lower priority still terminate
+// there. Otherwise it returns nil, and the pod may preempt again.
 func (s *simulation) waitsOn(j *job) *node {
 	if len(j.promises) == 0 {
 		return nil
@@ -73,19 +79,19 @@ func (s *simulation) waitsOn(j *job) *node {
 	return nil
 }
 
-// candidate is a node with those that have to be gone from it, the most important first. Some may be on their way out already:
-// they count as well.
+// candidate is a node with the victims that must be gone from it, the most important first. Pods
+// that already terminate count as victims.
 type candidate struct {
 	node    *node
 	victims []*pod
 }
 
-// staying are the victims that have to be told to go.
+// staying returns the victims that do not terminate yet.
 func (c *candidate) staying() []*pod {
 	return slices.DeleteFunc(slices.Clone(c.victims), (*pod).leaving)
 }
 
-// bestCandidate looks for the node that costs least; nil where none helps.
+// bestCandidate returns the candidate with the lowest cost; nil if no candidate exists.
 func (s *simulation) bestCandidate(j *job, reserved map[string]core.Amounts) *candidate {
 	potential := largeEnough(s.nodes, j)
 	if len(potential) == 0 {
@@ -100,7 +106,8 @@ func (s *simulation) bestCandidate(j *job, reserved map[string]core.Amounts) *ca
 	return best
 }
 
-// largeEnough are the nodes that have room for a job where nothing else runs: others are not looked at.
+// largeEnough returns the nodes that have room for a job when they are empty. kube-scheduler does
+// not consider the others.
 func largeEnough(nodes []*node, j *job) []*node {
 	out := make([]*node, 0, len(nodes))
 	for _, n := range nodes {
@@ -111,12 +118,12 @@ func largeEnough(nodes []*node, j *job) []*node {
 	return out
 }
 
-// enoughOf is how many candidates are looked for among some nodes.
+// enoughOf returns how many candidates kube-scheduler looks for among a number of nodes.
 func enoughOf(nodes int) int {
 	return min(max(nodes*minCandidatesPercentage/100, minCandidates), nodes)
 }
 
-// candidates looks for so many candidates from a node on.
+// candidates returns up to enough candidates. The search begins at the node with index offset.
 func candidates(nodes []*node, j *job, reserved map[string]core.Amounts, offset, enough int) []*candidate {
 	var out []*candidate
 	for i := range nodes {
@@ -131,7 +138,8 @@ func candidates(nodes []*node, j *job, reserved map[string]core.Amounts, offset,
 	return out
 }
 
-// victimsOn are the pods that have to be gone from a node for a job, the most important first; none where that is no help.
+// victimsOn returns the pods that must be gone from a node for a job, the most important first. It
+// returns nil if evictions do not help.
 func victimsOn(n *node, j *job, reserved core.Amounts) []*pod {
 	request := j.requests[0]
 	free := slices.Clone(n.allocatable)
@@ -170,7 +178,7 @@ func fitsIn(request, free core.Amounts) bool {
 	return true
 }
 
-// compare is negative where a candidate is better than another one.
+// compare returns a negative number if c is better than other.
 func (c *candidate) compare(other *candidate) int {
 	mine, theirs := c.victims[0].job.priority, other.victims[0].job.priority
 	return cmp.Or(
@@ -181,7 +189,7 @@ func (c *candidate) compare(other *candidate) int {
 	)
 }
 
-// sum adds up the priorities, each raised to be positive.
+// sum adds up the priorities, each shifted to be positive.
 func (c *candidate) sum() int64 {
 	sum := int64(0)
 	for _, v := range c.victims {
@@ -190,7 +198,7 @@ func (c *candidate) sum() int64 {
 	return sum
 }
 
-// earliest is the first start among the most important victims.
+// earliest returns the earliest start among the most important victims, in nanoseconds since 1970.
 func (c *candidate) earliest() int64 {
 	first := int64(math.MaxInt64)
 	for _, v := range c.victims {
@@ -201,7 +209,7 @@ func (c *candidate) earliest() int64 {
 	return first
 }
 
-// decidedOn is the decision for one pod and one node.
+// decidedOn returns a decision for one pod and one node.
 func decidedOn(p *core.Preemptor, j *job, n *node, victims []*pod, outcome core.Outcome) core.Decision {
 	d := core.Decision{
 		Outcome: outcome, Preemptor: *p, Placements: []core.Placement{{Member: j.pods[0].uid, UID: j.pods[0].uid, Node: n.name}},

@@ -8,9 +8,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// The steps from a place to the end: what carries a decision out, and what it leads to.
+// These are the steps that carry a decision out, and the steps that follow from it until a job
+// ends.
 
-// place has a job run.
+// place starts a job on its nodes.
 func (s *simulation) place(j *job, promises []promise) {
 	s.promise(j, promises)
 	s.list.Placed(j.key)
@@ -24,10 +25,10 @@ func (s *simulation) place(j *job, promises []promise) {
 	}
 }
 
-// settle puts the pods of a job on nodes, where they have been since some moment.
+// settle puts the pods of a job on nodes. The job counts as running since began.
 func (s *simulation) settle(j *job, promises []promise, began time.Time) {
 	j.describe(began)
-	// What the gang found no room for now it does without.
+	// The gang runs without the members that found no room.
 	spared := j.pods
 	j.pods = nil
 	for _, st := range promises {
@@ -69,7 +70,7 @@ func (s *simulation) finish(j *job) {
 	}
 }
 
-// evict has victims told to go. The preemptor is gated until the calls are over.
+// evict evicts victims for a job. The job is gated until the calls are over.
 func (s *simulation) evict(j *job, d *core.Decision, promises []promise, victims []*pod) {
 	for _, v := range victims {
 		v.taken = true
@@ -104,7 +105,8 @@ func (s *simulation) evict(j *job, d *core.Decision, promises []promise, victims
 	})
 }
 
-// evictionFailed takes back what was promised to a preemptor, and lets those look again that count on the victims.
+// evictionFailed releases the preemptor's reservations and retries the jobs that wait for the
+// victims. remains is true if the preemptor is still the same pending job.
 func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
 	if remains {
 		s.list.ResolveVictims(j.key)
@@ -122,7 +124,7 @@ func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
 	}
 }
 
-// evicted has victims end, and with them the rest of gangs that cannot go on without them.
+// evicted terminates the victims. A job with too few remaining pods is stopped as a whole.
 func (s *simulation) evicted(victims []*pod) {
 	for _, v := range victims {
 		v.taken = false
@@ -145,7 +147,7 @@ func (s *simulation) evicted(victims []*pod) {
 	}
 }
 
-// saved is how much of some work is not lost when it is stopped.
+// saved returns the part of ran that an eviction does not lose.
 func (s *simulation) saved(ran time.Duration) time.Duration {
 	if s.opts.Checkpoint <= 0 {
 		return 0
@@ -153,7 +155,7 @@ func (s *simulation) saved(ran time.Duration) time.Duration {
 	return ran.Truncate(s.opts.Checkpoint)
 }
 
-// terminate tells a pod to end, which takes it some time.
+// terminate tells a pod to end. The pod is gone after a random grace period.
 func (s *simulation) terminate(p *pod) {
 	if p.node == nil || p.terminating {
 		return
@@ -180,7 +182,8 @@ func (s *simulation) terminate(p *pod) {
 	})
 }
 
-// depart has a pod gone. The scheduler's queue and those who keep the books hear of it in any order, a moment apart.
+// depart removes a pod from its node. The scheduler's queue and the quota ledger learn of it in a
+// random order, a moment apart.
 func (s *simulation) depart(p *pod) {
 	s.account(p)
 	p.node.pods = slices.DeleteFunc(p.node.pods, func(other *pod) bool { return other == p })
@@ -196,7 +199,7 @@ func (s *simulation) depart(p *pod) {
 	s.after(time.Duration(s.random.Int64N(int64(s.opts.longestLag))), func() { s.deleted(p) })
 }
 
-// account adds up the time that a pod had on its node since it was last done.
+// account adds up the time that a pod had on its node since its last account.
 func (s *simulation) account(p *pod) {
 	switch {
 	case p.terminating:
@@ -206,7 +209,8 @@ func (s *simulation) account(p *pod) {
 	}
 }
 
-// deleted takes a pod off the books, and wakes those who have waited for that, or for the pod.
+// deleted removes a pod from the quota ledger. It retries workloads that wait for their queue or
+// for the pod.
 func (s *simulation) deleted(p *pod) {
 	p.charged = false
 	s.recount(p.job)
@@ -219,8 +223,8 @@ func (s *simulation) deleted(p *pod) {
 	}
 }
 
-// roomFreed is what the scheduler's queue does when a pod has gone: all try again who have found no room, but for those
-// that wait for others to follow.
+// roomFreed does the work of the scheduler's queue after a pod is gone. It retries every workload
+// that found no room, except those represented by another workload.
 func (s *simulation) roomFreed(p *pod) {
 	for _, j := range slices.Clone(s.promised) {
 		if j.phase != pending || j.queued || s.list.Holds(j.key) || s.list.Evicting(j.key) {
@@ -237,7 +241,7 @@ func (s *simulation) roomFreed(p *pod) {
 	}
 }
 
-// left forgets a job of which nothing is left. One that was preempted comes again.
+// left forgets a job that has no pods left. A preempted job arrives again.
 func (s *simulation) left(j *job) {
 	s.list.Forget(j.key)
 	s.promise(j, nil)

@@ -13,29 +13,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// referee holds a simulation to the rules, worked out the long way, and keeps count.
+// referee checks a simulation against the rules with direct computations, and keeps statistics.
 type referee struct {
 	t testing.TB
 	// log has a line for each decision.
 	log bytes.Buffer
-	// counted is what the books had counted when room was looked at last, and rested stands for the moment when the
-	// scheduler rested last.
+	// counted is the ledger's counter at the last check of room. rested identifies the last moment
+	// at which the scheduler rested.
 	counted uint64
 	rested  int
-	// fair is, by leaf, what it was entitled to of the first resource and what it had of that, in amount times seconds.
+	// fair has, by leaf, the entitlement to the first resource and its usage, as amount times
+	// seconds.
 	fair map[string]*fairness
-	// same counts those that were told what others had been. outcomes counts decisions, rules victims.
+	// same counts the refusals without a decision. outcomes counts decisions, and rules counts
+	// victims.
 	same     int
 	outcomes map[core.Outcome]int
 	rules    map[core.Rule]int
-	// waits counts the moments at which a workload waited for a cause.
+	// waits counts, by cause, the moments at which a workload waited.
 	waits [admission.Backoff + 1]int
 }
 
 const (
-	// longestGrace is how long pods take at most to end once they are told to.
+	// longestGrace is the longest time that pods take to terminate.
 	longestGrace = time.Minute
-	// longestLag is how much later than the scheduler's queue the books hear of a pod that has gone.
+	// longestLag is how much later the quota ledger may learn of a deleted pod than the scheduler's
+	// queue does.
 	longestLag = 500 * time.Millisecond
 )
 
@@ -51,11 +54,11 @@ func (r *referee) fail(s *simulation, format string, args ...any) {
 	r.t.Fatalf("at "+s.clock()+": "+format, args...)
 }
 
-// passes adds up what queues have beside their fair shares.
+// passes adds up the usage and the fair shares of the queues.
 func (r *referee) passes(s *simulation, until time.Time) {
 	seconds, st := until.Sub(s.now).Seconds(), s.standing()
 	if slices.ContainsFunc(s.waiting, func(j *job) bool { return j.hopeless }) {
-		// It counts as demand, and will never have its share.
+		// Hopeless work counts as demand, but never gets its share.
 		return
 	}
 	for q := range int32(st.Tree.Len()) {
@@ -72,7 +75,8 @@ func (r *referee) passes(s *simulation, until time.Time) {
 	}
 }
 
-// settled holds the cluster to what is true at every moment, and workloads to what is when the scheduler rests.
+// settled checks the cluster after every change, and the waiting workloads when the scheduler
+// rests.
 func (r *referee) settled(s *simulation) {
 	if now := s.books.counted; now != r.counted {
 		r.counted = now
@@ -86,7 +90,8 @@ func (r *referee) settled(s *simulation) {
 	}
 }
 
-// room: no node has more than it holds, no queue more than its limit, and gangs run together.
+// room checks that nodes and queues stay within their capacity and limits, and that gangs run
+// together.
 func (r *referee) room(s *simulation) {
 	for _, n := range s.nodes {
 		for i, free := range n.free() {
@@ -110,7 +115,8 @@ func (r *referee) room(s *simulation) {
 	r.booked(s)
 }
 
-// conserved: all that was submitted is done, runs or waits, and what waits is among those that wait.
+// conserved checks that all submitted work is done, running or waiting, and that all pending jobs
+// are listed.
 func (r *referee) conserved(s *simulation) {
 	alive := make(map[*submission]bool)
 	pendings := 0
@@ -148,7 +154,7 @@ func (r *referee) conserved(s *simulation) {
 	}
 }
 
-// booked: the books have what adding up all pods comes to.
+// booked checks that the quota ledger equals the sum over all pods.
 func (r *referee) booked(s *simulation) {
 	tree := s.books.tree
 	demand, allocated := make([]core.Amounts, tree.Len()), make([]core.Amounts, tree.Len())
@@ -171,7 +177,7 @@ func (r *referee) booked(s *simulation) {
 	}
 }
 
-// whole: a gang has enough of its members running or none, but for those that are on their way out.
+// whole checks that a gang has enough running members or none. Terminating members do not count.
 func (r *referee) whole(s *simulation, j *job) {
 	there := 0
 	for _, p := range j.pods {
@@ -194,7 +200,8 @@ func (r *referee) whole(s *simulation, j *job) {
 	}
 }
 
-// waitsForSomething: no job is forgotten. Each waits for something that the list, or an event, will end.
+// waitsForSomething checks that no job is forgotten. Each job waits for something that the list or
+// an event will end.
 func (r *referee) waitsForSomething(s *simulation, j *job) {
 	for c := range r.waits {
 		if s.list.WaitsFor(j.key, admission.Cause(c)) {
@@ -235,14 +242,14 @@ func (r *referee) waitsForSomething(s *simulation, j *job) {
 			r.fail(s, "%s waits for room in an empty cluster", j.name)
 		}
 	default:
-		// It is tried again when any pod has gone.
+		// The job is retried whenever a pod is gone.
 		if !anyone(func(*pod) bool { return true }) && !j.hopeless {
 			r.fail(s, "%s waits in an empty cluster", j.name)
 		}
 	}
 }
 
-// toldTheSame: what is told without a decision is what would be decided.
+// toldTheSame checks that a decision would give the same refusal.
 func (r *referee) toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold) {
 	d, err := s.decide(j, p, held)
 	if err != nil || d.Outcome != core.Infeasible {
@@ -252,12 +259,12 @@ func (r *referee) toldTheSame(s *simulation, j *job, p *core.Preemptor, held []c
 	r.outcomes[d.Outcome]++
 }
 
-// overLimit takes note of a job that its queue leaves no room for.
+// overLimit logs a job that does not fit in the limits of its queue.
 func (r *referee) overLimit(s *simulation, j *job) {
 	fmt.Fprintf(&r.log, "%s %s/%s is over a limit\n", s.clock(), j.key, j.uid())
 }
 
-// inWords is a decision as a line of the log.
+// inWords returns a decision as a line of the log.
 func (s *simulation) inWords(j *job, d *core.Decision) string {
 	var on []string
 	for _, pl := range d.Placements {
@@ -272,7 +279,7 @@ func (s *simulation) inWords(j *job, d *core.Decision) string {
 
 func (s *simulation) clock() string { return s.now.Format("02T15:04:05.000") }
 
-// decided holds a decision to the rules.
+// decided checks a decision against the rules.
 func (r *referee) decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision) {
 	r.log.WriteString(s.inWords(j, d))
 	r.outcomes[d.Outcome]++
@@ -301,7 +308,8 @@ func (r *referee) decided(s *simulation, j *job, p *core.Preemptor, d *core.Deci
 	c.quotas(victims)
 }
 
-// leavesPromises: a decision keeps out of what is promised to others, and goes where there is room, now or later.
+// leavesPromises checks that a decision leaves the reserved room of others free. There must be room
+// for it, now or once terminating pods and victims are gone.
 func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victims []*pod) {
 	held := s.promises(j)
 	for _, n := range s.nodes {
@@ -330,7 +338,7 @@ func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victim
 	}
 }
 
-// ruleOf is the rule by which a decision takes a pod.
+// ruleOf returns the rule that permits a decision to evict a pod.
 func ruleOf(d *core.Decision, p *pod) core.Rule {
 	for i := range d.Victims {
 		if slices.ContainsFunc(d.Victims[i].Pods, func(v core.VictimPod) bool { return v.UID == p.uid }) {
@@ -340,7 +348,8 @@ func ruleOf(d *core.Decision, p *pod) core.Rule {
 	return ""
 }
 
-// stayingByQueue is what every queue has that stays, with what others than one job have been promised.
+// stayingByQueue returns the usage of each queue without terminating pods. It includes the
+// reservations of all jobs but one.
 func (s *simulation) stayingByQueue(except *job) []core.Amounts {
 	tree := s.books.tree
 	out := make([]core.Amounts, tree.Len())
@@ -357,17 +366,18 @@ func (s *simulation) stayingByQueue(except *job) []core.Amounts {
 	return out
 }
 
-// contest is one decision, as the referee looks at it.
+// contest is one decision that the referee checks.
 type contest struct {
 	*referee
 	s *simulation
 	j *job
 	p *core.Preemptor
-	// used is what queues had before, and after what those that are reclaimed from have without the victims.
+	// used is the usage of the queues before the decision. after is the usage without the victims
+	// of reclaim.
 	used, after []core.Amounts
 }
 
-// judge says whether the preemptor may take a pod, by the rule that the decision names.
+// judge checks that the rule of the decision permits the eviction of a pod.
 func (c *contest) judge(v *pod, rule core.Rule, victims []*pod) {
 	s, j, tree := c.s, c.j, c.s.books.tree
 	mine, theirs := tree.LeafOf(j.queue), tree.LeafOf(v.job.queue)
@@ -402,7 +412,7 @@ func (c *contest) judge(v *pod, rule core.Rule, victims []*pod) {
 	}
 }
 
-// ofJob are those of some pods that belong to a job, in the job's order.
+// ofJob returns the pods that belong to a job, in the job's order.
 func ofJob(pods []*pod, j *job) []*pod {
 	var out []*pod
 	for _, p := range j.pods {
@@ -413,12 +423,13 @@ func ofJob(pods []*pod, j *job) []*pod {
 	return out
 }
 
-// unmoved are the pods of a job that run and are not leaving.
+// unmoved returns the pods of a job that run and are not being evicted or terminating.
 func (j *job) unmoved() []*pod {
 	return slices.DeleteFunc(j.staying(), func(p *pod) bool { return p.taken })
 }
 
-// side is the queue at the top of another leaf's side, one step below the lowest common ancestor.
+// side returns the queue on the other leaf's path that is one step below the lowest common
+// ancestor.
 func (c *contest) side(theirs int32) int32 {
 	tree := c.s.books.tree
 	mine, top := tree.Path(tree.LeafOf(c.j.queue)), theirs
@@ -431,9 +442,9 @@ func (c *contest) side(theirs int32) int32 {
 	return top
 }
 
-// reclaim: the preemptor's side stays within its fair share, and the victim's is above its own; or within its quota, of what its
-// leaf has any, and the victim's is above that. No day so far
-// has had a job preempt inside its queue and reclaim at once.
+// reclaim checks that the preemptor's side stays within its fair share and that the victim's side
+// is above its own. Alternatively, both hold for quotas, in the resources for which the preemptor's
+// leaf has a quota. No day so far had a job that preempted in its queue and reclaimed at once.
 func (c *contest) reclaim(v *pod) {
 	tree, shares := c.s.books.tree, c.s.standing().Shares
 	mine, theirs := tree.LeafOf(c.j.queue), tree.LeafOf(v.job.queue)
@@ -468,7 +479,8 @@ func (c *contest) reclaim(v *pod) {
 	}
 }
 
-// holding is the device of which a victim has most beside a quota, or else of another kind; -1 for none.
+// holding returns the resource with the highest ratio of the victim's request to the quota; -1 for
+// none. Devices come first, then the other kinds.
 func (c *contest) holding(quota core.Amounts, v *pod) int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		best, most := -1, 0.0
@@ -487,7 +499,7 @@ func (c *contest) holding(quota core.Amounts, v *pod) int {
 	return -1
 }
 
-// quotas: no queue is left with less than its quota by those who reclaim from outside of it.
+// quotas checks that reclaim from outside leaves no queue below its quota.
 func (c *contest) quotas(victims []*pod) {
 	tree, shares := c.s.books.tree, c.s.standing().Shares
 	for _, v := range victims {

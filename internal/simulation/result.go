@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// Result is what came of a simulation.
+// Result is the outcome of a simulation.
 type Result struct {
 	// Policy is the name of the policy.
 	Policy string `json:"policy"`
 	Rule   Rule   `json:"rule"`
-	// Work counts what was submitted, pods and gangs, and Pods the pods of that.
+	// Work counts the submitted pods and gangs. Pods counts their pods.
 	Work Counts `json:"work"`
 	Pods Counts `json:"pods"`
-	// Evictions count work that was stopped, each time, and EvictedPods pods that were told to go.
+	// Evictions counts how often work was stopped. EvictedPods counts the pods that were evicted.
 	Evictions   int `json:"evictions"`
 	EvictedPods int `json:"evictedPods"`
-	// GPUHours say where the hours of the nodes' GPUs went.
+	// GPUHours is the use of the nodes' GPU time.
 	GPUHours Hours `json:"gpuHours"`
-	// Wait is how long work waited, and Groups have that by queue and priority, Priorities by priority only.
+	// Wait is how long work waited. Priorities has the same by priority, and Groups by queue and
+	// priority.
 	Wait       Waits   `json:"wait"`
 	Priorities []Group `json:"priorities"`
 	Groups     []Group `json:"groups"`
@@ -30,7 +31,7 @@ type Result struct {
 	Steps     int `json:"searchSteps"`
 }
 
-// Counts say how far work has come: all that was submitted is done, runs, or waits.
+// Counts is the number of items in each state. Everything submitted is done, running or waiting.
 type Counts struct {
 	Submitted int `json:"submitted"`
 	Done      int `json:"done"`
@@ -40,28 +41,30 @@ type Counts struct {
 
 // Hours are GPU-hours.
 type Hours struct {
-	// Capacity is what the nodes have.
+	// Capacity is the GPU time of the nodes.
 	Capacity float64 `json:"capacity"`
-	// Used is what counts: it has been finished or saved, or is still running.
+	// Used is the time of work that is finished, saved or still running.
 	Used float64 `json:"used"`
-	// Lost is what was thrown away by evictions.
+	// Lost is the time of work that evictions discarded.
 	Lost float64 `json:"lost"`
-	// Idle is what pods had and could not use: waiting for the rest of their gang, or on their way out.
+	// Idle is the time that pods held and could not use. They waited for the rest of their gang, or
+	// terminated.
 	Idle float64 `json:"idle"`
 }
 
-// Waits are how long work waited in all, again after evictions included, in seconds. What waits at the end counts with
-// what it has waited so far.
+// Waits are the total waits of work, in seconds, including waits after evictions. A wait that has
+// not ended counts with its length so far.
 type Waits struct {
 	P50 float64 `json:"p50Seconds"`
 	P99 float64 `json:"p99Seconds"`
-	// Never counts work that has not started by the end.
+	// Never counts work that did not start before the end.
 	Never int `json:"neverStarted"`
-	// Percentiles are those from 0 to 100.
+	// Percentiles are the percentiles 0 to 100.
 	Percentiles []float64 `json:"percentiles,omitempty"`
 }
 
-// Group is the work of one queue, where that is told apart, and one priority.
+// Group is the work of one priority, and in Result.Groups of one queue. Queue is "" for work
+// without a queue, and in Result.Priorities.
 type Group struct {
 	Queue       string `json:"queue,omitempty"`
 	Priority    int32  `json:"priority"`
@@ -72,7 +75,7 @@ type Group struct {
 	Wait        Waits  `json:"wait"`
 }
 
-// result adds up what came of a simulation so far.
+// result returns the outcome of the simulation so far.
 func (s *simulation) result(in *Input) *Result {
 	r := &Result{Policy: s.policy.Name, Rule: s.policy.Rule, Decisions: s.decisions, Steps: s.steps}
 	for _, n := range s.nodes {
@@ -129,7 +132,7 @@ type groupKey struct {
 	priority int32
 }
 
-// closeBooks accounts for a pod that is still there.
+// closeBooks accounts for the time of a pod that is still on its node.
 func (s *simulation) closeBooks(p *pod) {
 	if c := p.job.crew; p.terminating || c != nil && c.began.IsZero() {
 		p.job.of.idles(p, s.now.Sub(p.since))
@@ -139,7 +142,7 @@ func (s *simulation) closeBooks(p *pod) {
 	p.since = s.now
 }
 
-// count counts a submission and its pods by how far they have come.
+// count adds a submission and its pods to the counts.
 func count(work, pods *Counts, w *submission) {
 	members := len(w.work.Requests)
 	work.Submitted++
@@ -157,7 +160,7 @@ func count(work, pods *Counts, w *submission) {
 	}
 }
 
-// tally adds submissions up.
+// tally adds up submissions.
 type tally struct {
 	g     Group
 	waits []time.Duration
@@ -177,13 +180,13 @@ func (t *tally) add(w *submission, now time.Time) {
 	if !w.started {
 		t.g.Wait.Never++
 	}
-	// What runs from the start on has not been waiting.
+	// Work that runs at the start did not wait before that.
 	if w.work.On == nil || waited > 0 {
 		t.waits = append(t.waits, waited)
 	}
 }
 
-// group is what has been added up.
+// group returns the sums.
 func (t *tally) group() Group {
 	slices.Sort(t.waits)
 	t.g.Wait.P50, t.g.Wait.P99 = percentile(t.waits, 50), percentile(t.waits, 99)
@@ -195,7 +198,7 @@ func (t *tally) group() Group {
 	return t.g
 }
 
-// percentile is the smallest wait that so many of a hundred do not exceed, in seconds; 0 of none.
+// percentile returns the p-th percentile of sorted waits, in seconds; 0 without waits.
 func percentile(sorted []time.Duration, p int) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -204,5 +207,5 @@ func percentile(sorted []time.Duration, p int) float64 {
 	return sorted[max(at-1, 0)].Round(time.Millisecond).Seconds()
 }
 
-// rounded leaves out what only tells in which order numbers were added.
+// rounded removes the digits that depend on the order of additions.
 func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }

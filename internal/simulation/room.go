@@ -9,9 +9,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// The steps of a simulation that have to do with room: the core's picture of it, what is promised, what queues may have.
+// These are the steps that concern room: the core's snapshot of it, reservations, and the limits of
+// queues.
 
-// preemptor describes some pods of a job to the core.
+// preemptor describes a job and some of its pods to the core.
 func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 	p := &core.Preemptor{
 		Namespace: j.namespace, Name: j.name, UID: j.uid(), Gang: j.gang, Priority: j.priority, Queue: j.queue,
@@ -32,7 +33,7 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 	return p
 }
 
-// decide brings the core's cluster up to date, and asks for a decision.
+// decide updates the core's cluster and returns a decision for a job.
 func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.Decision, error) {
 	for _, n := range s.changed {
 		if err := s.cluster.SetNode(n.state()); err != nil {
@@ -54,7 +55,7 @@ func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.D
 	return d, err
 }
 
-// state is the node as the core knows it.
+// state returns the node in the core's representation.
 func (n *node) state() *core.NodeState {
 	st := &core.NodeState{Node: core.Node{Name: n.name, Allocatable: n.allocatable, Free: n.free()}}
 	for _, p := range n.pods {
@@ -72,7 +73,7 @@ func (n *node) state() *core.NodeState {
 	return st
 }
 
-// free is what the node's pods leave over.
+// free returns the room that the node's pods do not use.
 func (n *node) free() core.Amounts {
 	free := slices.Clone(n.allocatable)
 	for _, p := range n.pods {
@@ -81,7 +82,7 @@ func (n *node) free() core.Amounts {
 	return free
 }
 
-// promisesOf are the places that a decision has for pods.
+// promisesOf returns the reservations for the placements of a decision.
 func (s *simulation) promisesOf(pods []*pod, d *core.Decision) []promise {
 	if len(d.Placements) == 0 {
 		return nil
@@ -97,7 +98,7 @@ func (s *simulation) promisesOf(pods []*pod, d *core.Decision) []promise {
 	return promises
 }
 
-// victimsOf finds the pods that a decision takes.
+// victimsOf returns the pods that a decision evicts.
 func (s *simulation) victimsOf(d *core.Decision) []*pod {
 	var out []*pod
 	for i := range d.Victims {
@@ -110,7 +111,8 @@ func (s *simulation) victimsOf(d *core.Decision) []*pod {
 	return out
 }
 
-// await has a job wait for victims, and for the pods that are leaving the nodes that it is to go to.
+// await registers the pods that a job waits for: the victims, and all terminating pods on the nodes
+// of its reservations.
 func (s *simulation) await(j *job, d *core.Decision, promises []promise, victims []*pod) {
 	var uids []string
 	j.awaited = slices.Clone(victims)
@@ -128,11 +130,12 @@ func (s *simulation) await(j *job, d *core.Decision, promises []promise, victims
 			}
 		}
 	}
-	// Without what is promised to others, fewer are needed.
+	// The snapshot has no reservations of other jobs, so fewer pods count as needed.
 	s.list.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
 }
 
-// promise keeps exactly this room for a job. What it had besides goes to others, who are told.
+// promise replaces the reservations of a job. If it releases room, the jobs that wait for reserved
+// room or for their queue are retried.
 func (s *simulation) promise(j *job, promises []promise) {
 	old := j.promises
 	s.dropPromises(j)
@@ -149,7 +152,7 @@ func (s *simulation) promise(j *job, promises []promise) {
 	}
 }
 
-// dropPromises has a job be promised nothing, of which others need not hear.
+// dropPromises drops the reservations of a job without a retry of other jobs.
 func (s *simulation) dropPromises(j *job) {
 	j.promises = nil
 	if at, ok := place(s.promised, j); ok {
@@ -157,7 +160,8 @@ func (s *simulation) dropPromises(j *job) {
 	}
 }
 
-// displace takes back what is promised on nodes to jobs that do not keep it from this one.
+// displace releases the reservations of other jobs on the same nodes. Reservations that exclude the
+// job remain, and so do reservations with an eviction under way.
 func (s *simulation) displace(j *job, promises []promise) {
 	for _, other := range slices.Clone(s.promised) {
 		yields := slices.ContainsFunc(other.promises, func(theirs promise) bool {
@@ -172,7 +176,7 @@ func (s *simulation) displace(j *job, promises []promise) {
 	}
 }
 
-// keepsFrom reports whether what one job has been promised is not free for another.
+// keepsFrom reports whether the reservations of one job exclude the other job.
 func (s *simulation) keepsFrom(one, other *job) bool {
 	if s.books.tree.Len() == 0 {
 		return one.priority >= other.priority
@@ -180,8 +184,8 @@ func (s *simulation) keepsFrom(one, other *job) bool {
 	return one.standing().KeepsFrom(other.standing())
 }
 
-// promises is the room that others have been promised: what the job has to leave to them, and what only counts for the
-// queues.
+// promises returns the room reserved for other jobs. Room that the job may use has no node: it only
+// counts as usage of the queue.
 func (s *simulation) promises(j *job) []core.Hold {
 	var out []core.Hold
 	for _, other := range s.promised {
@@ -201,8 +205,8 @@ func (s *simulation) promises(j *job) []core.Hold {
 	return out
 }
 
-// withinLimits are those pods of a job, the first ones, that the limits of its queue leave room for. Where they are too
-// few, the job waits for its queue.
+// withinLimits returns the first pods of a job, as many as fit in the limits of its queue. If they
+// are too few, the job waits for its queue.
 func (s *simulation) withinLimits(j *job) []*pod {
 	n := s.allowed(j)
 	if n < j.minCount {
@@ -213,7 +217,7 @@ func (s *simulation) withinLimits(j *job) []*pod {
 	return j.pods[:n]
 }
 
-// allowed is how many pods of a job the limits leave room for.
+// allowed returns how many pods of a job fit in the limits.
 func (s *simulation) allowed(j *job) int {
 	tree := s.books.tree
 	leaf := tree.LeafOf(j.queue)
@@ -235,7 +239,8 @@ func (s *simulation) allowed(j *job) int {
 	return n
 }
 
-// promisedIn is what is promised in a queue and below it, to others than one job.
+// promisedIn returns the room reserved for work in a queue and below it, without the reservations
+// of one job.
 func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
 	out := make(core.Amounts, s.books.tree.Dims())
 	for _, j := range s.promised {
@@ -248,8 +253,8 @@ func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
 	return out
 }
 
-// leaveToOthers leaves the surplus of a gang out that its queue's fair share has no room for, as long as work of other
-// queues waits for its turn.
+// leaveToOthers drops the surplus of a gang that does not fit in its queue's fair share. It does so
+// only while work of other queues waits for its turn.
 func (s *simulation) leaveToOthers(j *job, promises []promise) []promise {
 	leaf := s.books.tree.LeafOf(j.queue)
 	if leaf < 0 || len(promises) <= j.minCount || !s.list.OthersWait(j.queue, s.now) {
@@ -280,7 +285,7 @@ func (s *simulation) promisedByLeaf(except *job) map[int32]core.Amounts {
 	return out
 }
 
-// atStart has work run that ran before the simulation began.
+// atStart starts a job that was already running before the simulation began.
 func (s *simulation) atStart(j *job, on []string, ran time.Duration) {
 	j.turn++
 	j.key, j.since = j.identity(), s.now
@@ -295,7 +300,7 @@ func (s *simulation) atStart(j *job, on []string, ran time.Duration) {
 	}
 	j.phase = running
 	s.settle(j, promises, s.now.Add(-ran))
-	// What it has done is to be done again where it is evicted.
+	// left includes the time before the start, because an eviction can lose that progress too.
 	switch c := j.crew; {
 	case c == nil:
 		j.left += ran

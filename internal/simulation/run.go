@@ -9,10 +9,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// ErrInput is what errors wrap that are about an Input.
+// ErrInput is the error that all errors about an invalid Input wrap.
 var ErrInput = errors.New("this cannot be simulated")
 
-// Run plays an input under a policy.
+// Run plays an input under a policy. It returns an error that wraps ErrInput if the input is not
+// valid, and the context's error if the context ends first.
 func Run(ctx context.Context, in *Input, p Policy, o Options) (*Result, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -25,7 +26,7 @@ func Run(ctx context.Context, in *Input, p Policy, o Options) (*Result, error) {
 	return s.result(in), nil
 }
 
-// load has work run, or come at its time.
+// load starts the work that runs at the start, and schedules the arrival of the other work.
 func (s *simulation) load(in *Input) {
 	for i := range in.Work {
 		w := &in.Work[i]
@@ -47,7 +48,7 @@ func (s *simulation) load(in *Input) {
 	}
 }
 
-// check says what is wrong with an input.
+// check returns an error if the input is not valid.
 func (in *Input) check() error {
 	if len(in.Nodes) == 0 {
 		return fmt.Errorf("%w: it has no nodes", ErrInput)
@@ -71,7 +72,7 @@ func (in *Input) check() error {
 	return nil
 }
 
-// watch is the observer of a simulation that only tells how far it has come.
+// watch is an observer that only reports progress.
 type watch struct {
 	progress func(time.Duration)
 	told     time.Time
@@ -79,7 +80,7 @@ type watch struct {
 
 var _ observer = (*watch)(nil)
 
-// passes tells once for each hour.
+// passes reports progress once for each hour of the simulation.
 func (w *watch) passes(s *simulation, until time.Time) {
 	if hour := until.Truncate(time.Hour); w.progress != nil && hour.After(w.told) {
 		w.told = hour

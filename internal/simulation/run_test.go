@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// crowd is more work than the room has space for.
+// crowd is more work than the cluster has room for.
 func crowd(seed uint64) *Input {
 	in := room()
 	random := rand.New(rand.NewPCG(seed, 2))
@@ -34,7 +34,7 @@ func playOut(t *testing.T, in *Input, rule Rule, o Options) *Result {
 	return r
 }
 
-// TestSameEachTime: the same input, policy and seed give the same bytes, whatever order work is listed in; another seed does not.
+// TestSameEachTime checks that the same input, policy and seed give the same bytes.
 func TestSameEachTime(t *testing.T) {
 	t.Parallel()
 	for _, rule := range Rules() {
@@ -55,14 +55,15 @@ func TestSameEachTime(t *testing.T) {
 	}
 }
 
-// TestHoursAddUp: what pods had of the nodes' GPUs is used, lost or idle; and all pods are accounted for.
+// TestHoursAddUp checks that the GPU time of all pods is used, lost or idle, and that all pods are
+// counted.
 func TestHoursAddUp(t *testing.T) {
 	t.Parallel()
 	for _, rule := range Rules() {
 		t.Run(string(rule), func(t *testing.T) {
 			t.Parallel()
 			in := crowd(4)
-			// What is surplus, or goes alone, is another matter: a gang does without it.
+			// Surplus members are left out, because a gang runs without them.
 			for i := range in.Work {
 				in.Work[i].Requests = in.Work[i].Requests[:in.Work[i].MinCount]
 			}
@@ -96,7 +97,7 @@ func TestHoursAddUp(t *testing.T) {
 	}
 }
 
-// meter adds up what pods have of the GPUs, the long way.
+// meter adds up the GPU usage of all nodes directly.
 type meter struct {
 	watch
 	hours float64
@@ -149,7 +150,7 @@ func TestRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := playOut(t, c.in, c.rule, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
-			// A cycle and a grace period take their time too.
+			// The tolerance covers the time of cycles and grace periods.
 			if r.Work.Done != c.wantDone || r.EvictedPods != c.wantPods || math.Abs(r.GPUHours.Lost-c.wantLost) > 0.01 || math.Abs(r.GPUHours.Used-c.wantUsed) > 0.01 {
 				t.Errorf("%d done, %d pods evicted, %+v; want %d, %d, %g lost, %g used", r.Work.Done, r.EvictedPods, r.GPUHours, c.wantDone, c.wantPods, c.wantLost, c.wantUsed)
 			}
@@ -157,7 +158,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestIdleGang: members that have a node wait for the others on it.
+// TestIdleGang checks that members on a node wait there for the others.
 func TestIdleGang(t *testing.T) {
 	t.Parallel()
 	in := one(Work{Requests: []core.Amounts{{2}}, Runs: time.Hour}, Work{Gang: true, MinCount: 2, Requests: []core.Amounts{{2}, {2}}, Runs: time.Hour})

@@ -2,24 +2,27 @@ package simulation
 
 import "time"
 
-// submission is one piece of work with what became of it.
+// submission is one piece of submitted work with its history.
 type submission struct {
 	work *Work
 	jobs []*job
-	// perGPU says how GPUs are counted.
+	// perGPU converts amounts to GPUs.
 	perGPU gpus
-	// since is when it began to wait; zero while it works. waited is what came before.
+	// since is when the current wait began; zero while the work is not waiting. waited is the sum
+	// of the earlier waits.
 	since  time.Time
 	waited time.Duration
-	// started is true once it has worked, over when there is nothing more to do.
+	// started is true once the work has run, and over once it has ended.
 	started, over bool
-	// evictions counts how often it was stopped, evictedPods its pods that were told to go.
+	// evictions counts how often the work was stopped, and evictedPods how many of its pods were
+	// evicted.
 	evictions, evictedPods int
-	// used, lost and idle are GPU time that counts, that was thrown away, and that was spent waiting for others or ending.
+	// used, lost and idle are GPU-hours: work that counts, work that evictions discarded, and time
+	// spent waiting for other members or terminating.
 	used, lost, idle float64
 }
 
-// gpus are how many GPUs amounts stand for.
+// gpus converts amounts to numbers of GPUs.
 type gpus struct {
 	resource int
 	per      int64
@@ -32,7 +35,7 @@ func (g gpus) of(p *pod) float64 {
 	return float64(p.request[g.resource]) / float64(g.per)
 }
 
-// waits has the work wait from now on.
+// waits begins a wait. If the work has run before, an eviction ended its run.
 func (w *submission) waits(now time.Time) {
 	if !w.since.IsZero() || w.over {
 		return
@@ -43,13 +46,13 @@ func (w *submission) waits(now time.Time) {
 	}
 }
 
-// starts has the work go on.
+// starts ends the wait: the work runs.
 func (w *submission) starts(now time.Time) {
 	w.halt(now)
 	w.started = true
 }
 
-// ends has the work be over.
+// ends records that the work has ended.
 func (w *submission) ends(now time.Time) {
 	w.halt(now)
 	w.over = true
@@ -67,7 +70,7 @@ func (w *submission) works(p *pod, d time.Duration) { w.used += w.perGPU.of(p) *
 
 func (w *submission) idles(p *pod, d time.Duration) { w.idle += w.perGPU.of(p) * d.Hours() }
 
-// stopped has a pod end that has run for some time, of which some is kept.
+// stopped accounts for a pod that ends after running for some time. The time kept is not lost.
 func (w *submission) stopped(p *pod, ran, kept time.Duration) {
 	w.works(p, kept)
 	w.lost += w.perGPU.of(p) * (ran - kept).Hours()

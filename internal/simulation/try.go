@@ -8,15 +8,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// try decides for one job, and carries that out.
+// try decides for one job and carries the decision out.
 func (s *simulation) try(j *job) {
-	// 1. What the limits of its queue leave room for.
+	// 1. Keep the pods that fit in the limits of the job's queue.
 	pods := s.withinLimits(j)
 	if len(pods) < j.minCount {
 		s.turnDown(j)
 		return
 	}
-	// 2. The decision, in a picture of the cluster.
+	// 2. Decide, on a snapshot of the cluster.
 	mark := s.list.Mark()
 	held := s.promises(j)
 	p := s.preemptor(j, pods)
@@ -32,7 +32,7 @@ func (s *simulation) try(j *job) {
 	}
 	s.seen.decided(s, j, p, &d)
 	promises := s.promisesOf(pods, &d)
-	// 3. Carry it out. Those that are like the job may fare as well, unless there is no room.
+	// 3. Carry the decision out. Unless there is no room, a job that is alike may succeed too.
 	if d.Outcome == core.Infeasible {
 		s.refuse(j, s.turnedAway(j, &d, held), mark)
 		return
@@ -48,7 +48,8 @@ func (s *simulation) try(j *job) {
 	}
 }
 
-// makeRoom has a job wait for pods that are on their way out, or are told to go for it now.
+// makeRoom reserves room for a job that waits for terminating pods. It evicts the decision's
+// victims.
 func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
 	news := slices.ContainsFunc(promises, func(st promise) bool { return !slices.Contains(j.promises, st) })
 	s.promise(j, promises)
@@ -64,7 +65,7 @@ func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
 	}
 }
 
-// turnDown has a job wait that its queue leaves no room for. What it was promised before goes to others.
+// turnDown records that the job's queue leaves no room for the job. Its reservations are released.
 func (s *simulation) turnDown(j *job) {
 	s.seen.overLimit(s, j)
 	s.list.CameToNothing(j.key)
@@ -72,7 +73,7 @@ func (s *simulation) turnDown(j *job) {
 	s.list.ResolveVictims(j.key)
 }
 
-// refuse has a job wait for which there is no room.
+// refuse records that there is no room for the job. Its reservations are released.
 func (s *simulation) refuse(j *job, told *refusal, mark admission.Mark) {
 	s.promise(j, nil)
 	s.list.Resolve(j.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
@@ -81,7 +82,8 @@ func (s *simulation) refuse(j *job, told *refusal, mark admission.Mark) {
 	s.tryLater(j, told, mark)
 }
 
-// tryLater has a job for which there is no room wait for what may change that and is no event of the cluster.
+// tryLater registers the causes that retry a job without room: the release of reserved room, and
+// the end of protections. Deleted pods retry the job without a registration.
 func (s *simulation) tryLater(j *job, told *refusal, mark admission.Mark) {
 	missed := false
 	if told.reserved {

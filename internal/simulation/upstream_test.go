@@ -37,9 +37,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// The cluster of one case, as the simulation has it and as the API has it, and upstream's own preemption on the latter.
+// These helpers build the cluster of one case for the simulation and for the API. Upstream's own
+// preemption runs on the latter.
 
-// situation is a small cluster, and a pod for which there may be no room.
+// situation is a small cluster, with a preemptor that may have no room.
 type situation struct {
 	*simulation
 	preemptor *job
@@ -47,10 +48,10 @@ type situation struct {
 
 const upstreamProfile = "upstream"
 
-// dimensions are the resources of these clusters.
+// dimensions returns the resources of these clusters.
 func dimensions() []string { return []string{"cpu", "memory", "example.com/gpu", "pods"} }
 
-// someRequest is what a pod asks for, up to so many CPUs.
+// someRequest returns a random request of a pod, with up to the given number of CPUs.
 func someRequest(t *rapid.T, what string, cpus int64) core.Amounts {
 	return core.Amounts{
 		1000 * rapid.Int64Range(1, cpus).Draw(t, what+" cpu"), max(0, rapid.Int64Range(-4, 4).Draw(t, what+" memory")) << 30,
@@ -58,13 +59,13 @@ func someRequest(t *rapid.T, what string, cpus int64) core.Amounts {
 	}
 }
 
-// somePriority is one of a few, so that many are equal.
+// somePriority returns one of a few priorities, so that many are equal.
 func somePriority(t *rapid.T, what string, of ...int32) int32 {
 	return rapid.SampledFrom(of).Draw(t, what+" priority")
 }
 
-// someSituation has nodes of several sizes, pods of several priorities on them of which some are leaving, pods that have been promised
-// room, and one that may have been.
+// someSituation returns nodes of several sizes with pods of several priorities. Some of the pods
+// terminate. Other pods have reservations, and the preemptor may have one too.
 func someSituation(t *rapid.T) *situation {
 	in := &Input{Start: midnight(), Resources: dimensions(), GPU: 2, PerGPU: 1}
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
@@ -91,7 +92,8 @@ func someSituation(t *rapid.T) *situation {
 			}
 			add(free, w.Requests[0], -1)
 			count++
-			// Of two pods that began at the same time, or two nodes that cost the same, upstream takes either.
+			// Starts are distinct. Among pods with equal starts or nodes with equal costs, upstream
+			// may choose any.
 			w.On = []string{n.name}
 			w.Ran = time.Duration(rapid.IntRange(0, 3).Draw(t, w.Name+" ran"))*time.Hour + time.Duration(count)*time.Second
 			j := s.jobsOf(&w)[0]
@@ -120,10 +122,10 @@ func someSituation(t *rapid.T) *situation {
 	return &situation{s, j}
 }
 
-// reserved is what others keep from the preemptor on nodes.
+// reserved returns the room reserved on nodes that the preemptor cannot use.
 func (s *situation) reserved() map[string]core.Amounts { return reservedOn(s.promises(s.preemptor)) }
 
-// quantities are amounts as the API has them.
+// quantities converts amounts to a ResourceList.
 func quantities(a core.Amounts) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i, name := range dimensions() {
@@ -139,7 +141,7 @@ func quantities(a core.Amounts) corev1.ResourceList {
 	return out
 }
 
-// apiPod is a pod as the API has it.
+// apiPod converts a pod to an API object.
 func apiPod(p *pod) *corev1.Pod {
 	requests := quantities(p.request)
 	delete(requests, corev1.ResourcePods)
@@ -170,7 +172,7 @@ func apiPod(p *pod) *corev1.Pod {
 	return out
 }
 
-// upstream is the plugin DefaultPreemption in a framework of its own.
+// upstream is the plugin DefaultPreemption in its own framework.
 type upstream struct {
 	client    *fake.Clientset
 	framework framework.Framework
@@ -233,7 +235,7 @@ func newUpstream(ctx context.Context, t *rapid.T, s *situation) *upstream {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	// Of a nominated pod that is not in the queue, only the name would count.
+	// Only the name of a nominated pod would count if the queue did not have the pod.
 	for _, pod := range nominated {
 		queue.Add(ctx, pod)
 	}
@@ -244,7 +246,8 @@ func newUpstream(ctx context.Context, t *rapid.T, s *situation) *upstream {
 	return u
 }
 
-// filter asks the filters about all nodes, as a cycle does, and says whether the pod fits on any.
+// filter runs the filters for all nodes, as a cycle does, and reports whether the pod fits on any
+// node.
 func (u *upstream) filter(ctx context.Context, t *rapid.T) (state fwk.CycleState, statuses *framework.NodeToStatus, fits bool) {
 	state = framework.NewCycleState()
 	if _, status, _ := u.framework.RunPreFilterPlugins(ctx, state, u.pod); !status.IsSuccess() {
@@ -259,7 +262,7 @@ func (u *upstream) filter(ctx context.Context, t *rapid.T) (state fwk.CycleState
 	return state, statuses, fits
 }
 
-// inWords says of candidates who would go where.
+// inWords formats the victims of each node.
 func inWords(nodes []string, victims func(node string) []string) string {
 	slices.Sort(nodes)
 	out := make([]string, len(nodes))
@@ -269,7 +272,8 @@ func inWords(nodes []string, victims func(node string) []string) string {
 	return strings.Join(out, "; ")
 }
 
-// dryRun is what upstream finds on the nodes from one on, until there are enough.
+// dryRun returns upstream's victims by node. It starts at an offset and stops when it has enough
+// candidates.
 func (u *upstream) dryRun(ctx context.Context, t *rapid.T, state fwk.CycleState, statuses *framework.NodeToStatus, offset, enough int) string {
 	potential, err := statuses.NodesForStatusCode(u.framework.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
@@ -294,7 +298,7 @@ func (u *upstream) dryRun(ctx context.Context, t *rapid.T, state fwk.CycleState,
 	return inWords(nodes, func(node string) []string { return victims[node] })
 }
 
-// dryRun is the same by the model.
+// dryRun returns the model's victims by node.
 func (s *situation) dryRun(offset, enough int) string {
 	potential := largeEnough(s.nodes, s.preemptor)
 	if len(potential) == 0 {
@@ -311,7 +315,7 @@ func (s *situation) dryRun(offset, enough int) string {
 	return inWords(nodes, func(node string) []string { return victims[node] })
 }
 
-// deleted are the pods that upstream has had deleted.
+// deleted returns the names of the pods that upstream deleted.
 func (u *upstream) deleted() []string {
 	var out []string
 	for _, action := range u.client.Actions() {
@@ -330,8 +334,9 @@ func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, str
 
 func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }
 
-// TestModelOfKubeScheduler holds the model of kube-scheduler's preemption to the plugin's own code: on generated clusters, both find the
-// same victims on each node, and take those of the same one, or wait, or find no way.
+// TestModelOfKubeScheduler compares the model of kube-scheduler's preemption with the plugin's own
+// code. On generated clusters, both must find the same victims on each node. Both must also evict
+// from the same node, wait, or find no room.
 func TestModelOfKubeScheduler(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -367,7 +372,7 @@ func TestModelOfKubeScheduler(t *testing.T) {
 		}
 		s.compare(t, &d, result, status.IsSuccess(), u.deleted())
 	}
-	// A hundred clusters each.
+	// Each round checks a hundred clusters.
 	for range 10 {
 		rapid.Check(t, check)
 	}
@@ -379,7 +384,7 @@ func TestModelOfKubeScheduler(t *testing.T) {
 	}
 }
 
-// compare holds a decision of the model to what upstream has done.
+// compare checks that a decision of the model equals upstream's result.
 func (s *situation) compare(t *rapid.T, d *core.Decision, result *fwk.PostFilterResult, found bool, deleted []string) {
 	var told []string
 	for i := range d.Victims {
@@ -388,7 +393,7 @@ func (s *situation) compare(t *rapid.T, d *core.Decision, result *fwk.PostFilter
 	slices.Sort(told)
 	switch {
 	case !found && result == nil:
-		// It may not preempt, or not yet, and keeps the node that it is promised.
+		// The pod may not preempt, or not yet, and keeps its nominated node.
 		if j := s.preemptor; !j.never && (d.Outcome != core.Waits || d.Placements[0].Node != j.promises[0].node.name) || j.never && d.Outcome != core.Infeasible {
 			t.Fatalf("upstream waits; the model: %s on %v", d.Outcome, d.Placements)
 		}
@@ -400,7 +405,7 @@ func (s *situation) compare(t *rapid.T, d *core.Decision, result *fwk.PostFilter
 		if d.Outcome != core.Preempts && d.Outcome != core.Waits {
 			t.Fatalf("upstream takes %v on %s; the model: %s", deleted, result.NominatedNodeName, d.Outcome)
 		}
-		// No two pods began at the same time, so no two nodes cost the same.
+		// Starts are distinct, so no two nodes have the same cost.
 		if node := d.Placements[0].Node; node != result.NominatedNodeName || !slices.Equal(told, deleted) {
 			t.Fatalf("the model takes %v on %s, and upstream %v on %s", told, node, deleted, result.NominatedNodeName)
 		}

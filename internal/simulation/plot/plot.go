@@ -1,7 +1,7 @@
-// Package plot draws how long work waited in simulations, as SVG.
+// Package plot draws the waits of simulations as SVG.
 //
-// The plot has a panel for each priority that enough work has, and in it a line for each policy:
-// which part of the work waited how long at most. Colours and dashes both tell the lines apart.
+// The plot has a panel for each priority with enough work. In a panel, each policy has a line that
+// shows the part of the work that waited at most a given time. Lines differ in color and in dashes.
 package plot
 
 import (
@@ -14,15 +14,16 @@ import (
 
 const (
 	width, panelHeight, left, right, top, gap = 760, 190, 60, 20, 56, 50
-	// fewest is how much work makes a distribution.
+	// fewest is the least amount of work that makes a distribution.
 	fewest = 50
-	// lowest is where the other axis begins, in parts of a hundred: most work does not wait at all.
+	// lowest is the start of the vertical axis, in percent. Most work does not wait at all.
 	lowest = 50
-	// longest is the end of the axis, in seconds; it begins with one.
+	// longest is the end of the horizontal axis, in seconds. The axis begins at one second.
 	longest = 86400
 )
 
-// style is plain where colours are asked for, and goes by what the reader prefers: light or dark.
+// style supports light and dark color schemes. A viewer without such a preference shows the light
+// one.
 const style = `<style>
 text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600}.frame{fill:none;stroke:#8c959f}.grid{stroke:#d0d7de}
 .line{fill:none;stroke-width:2}.p0{stroke:#0550ae}.p1{stroke:#116329;stroke-dasharray:9 3}.p2{stroke:#a40e26;stroke-dasharray:3 3}.p3{stroke:#6e5494;stroke-dasharray:12 3 3 3}
@@ -32,8 +33,8 @@ text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600}.frame{f
 </style>
 `
 
-// Draw returns the plot of at least one result as SVG. Where no priority has enough work for a
-// distribution, it has a panel for each.
+// Draw returns the plot of at least one result as SVG. If no priority has enough work for a
+// distribution, the plot has a panel for each priority with any work.
 func Draw(results []*simulation.Result) string {
 	panels := withWork(results[0], fewest)
 	if len(panels) == 0 {
@@ -56,7 +57,7 @@ func Draw(results []*simulation.Result) string {
 	return b.String()
 }
 
-// withWork lists the priorities that have so much work, by their place in the result.
+// withWork returns the indexes of the priorities that have at least the given amount of work.
 func withWork(r *simulation.Result, least int) []int {
 	var out []int
 	for i := range r.Priorities {
@@ -97,13 +98,13 @@ func panel(b *strings.Builder, results []*simulation.Result, i, y int) {
 	}
 }
 
-// across is where a wait stands on the axis, which is logarithmic.
+// across returns the horizontal position of a wait. The axis is logarithmic.
 func across(seconds float64) float64 {
 	part := math.Log(min(max(seconds, 1), longest)) / math.Log(longest)
 	return left + part*float64(width-left-right)
 }
 
-// down is where a part of a hundred stands in a panel.
+// down returns the vertical position of a percentage in a panel.
 func down(y, part int) float64 {
 	return float64(y+panelHeight) - float64(part-lowest)/(100-lowest)*panelHeight
 }
