@@ -1,9 +1,9 @@
-// Package openb reads the trace openb of Alibaba's Cluster Trace Program (cluster-trace-gpu-v2023): the nodes of a GPU
-// cluster, and the pods that came to it in five months. [Read] takes the two lists as they are published; a line that is
-// broken is left out and counted.
+// Package openb reads the trace openb of Alibaba's Cluster Trace Program (cluster-trace-gpu-v2023).
+// The trace lists the nodes of a GPU cluster and the pods that arrived in five months. [Read] reads
+// both lists as they are published. It skips and counts broken lines.
 //
-// [Trace.Input] makes the input of a simulation of it. The trace says when pods came, what they asked for and how long
-// they ran. It does not say everything that a simulation needs, so the rest is chosen, by rules that [Shape] names:
-// pauses and lengths are scaled so that the trace fills a cluster for a day, pods of one shape that came together are a
-// gang, and each is in one of some queues by a seed.
+// [Trace.Input] converts the trace to the input of a simulation. The trace has the arrivals,
+// requests and running times of pods. [Shape] sets the other parts. Pauses and running times are
+// scaled so that the trace fills a cluster for a day. Pods of one shape that arrive together form a
+// gang. A seed distributes the work among queues.
 package openb

@@ -10,17 +10,16 @@ import (
 	"strings"
 )
 
-// Trace is what the two lists say.
+// Trace holds the entries of the two lists.
 type Trace struct {
 	Nodes []Node
 	Pods  []Pod
-	// Skipped counts the lines that were left out because they are broken, and First says what is wrong with the first of
-	// them.
+	// Skipped counts the broken lines, which are left out. First describes the first of them.
 	Skipped int
 	First   string
 }
 
-// Node is one node: CPU in thousandths, memory in MiB.
+// Node is one node. MilliCPU is in thousandths of a CPU, and MiB is its memory in MiB.
 type Node struct {
 	Name                string
 	MilliCPU, MiB, GPUs int64
@@ -30,25 +29,26 @@ type Node struct {
 type Pod struct {
 	Name          string
 	MilliCPU, MiB int64
-	// MilliGPU is what it asks for of all its GPUs together.
+	// MilliGPU is the sum of its GPU requests, in thousandths of a GPU.
 	MilliGPU int64
 	QoS      string
 	Created  int64
-	// Scheduled is when it had its node; -1 if it never had one.
+	// Scheduled is the time when the pod got its node; -1 if it never got one.
 	Scheduled int64
 	Deleted   int64
 }
 
-// ErrFormat is what errors wrap that are about a list as a whole.
+// ErrFormat is the error that errors about a list as a whole wrap.
 var ErrFormat = errors.New("not a list of the openb trace")
 
-// Names of the lists as they are published.
+// These are the published file names of the lists.
 const (
 	NodeList = "openb_node_list_gpu_node.csv"
 	PodList  = "openb_pod_list_default.csv"
 )
 
-// Read reads both lists.
+// Read reads both lists. It returns an error that wraps ErrFormat if a file is not such a list, or
+// if no node or no pod remains.
 func Read(nodes, pods io.Reader) (*Trace, error) {
 	t := &Trace{}
 	err := t.lines(NodeList, nodes, []string{"sn", "cpu_milli", "memory_mib", "gpu"}, func(l *line) {
@@ -86,11 +86,12 @@ func (t *Trace) because() string {
 type line struct {
 	columns []string
 	fields  []string
-	// fault is what is wrong with it.
+	// fault describes the error in the line; "" for none.
 	fault string
 }
 
-// lines goes through the lines of a list that has some columns. Broken ones are counted.
+// lines calls each for every line of a list. The list must have the given columns, and the first of
+// them must be unique. It counts broken lines.
 func (t *Trace) lines(name string, from io.Reader, columns []string, each func(*line)) error {
 	scanner := bufio.NewScanner(from)
 	scanner.Buffer(nil, 1<<20)
@@ -139,10 +140,10 @@ func (t *Trace) lines(name string, from io.Reader, columns []string, each func(*
 
 func (l *line) of(column string) string { return l.fields[slices.Index(l.columns, column)] }
 
-// largest bounds what a line may say, so that sums of it do not overflow.
+// largest bounds numbers so that their sums do not overflow.
 const largest = 1 << 40
 
-// number is a field as a number that is not negative.
+// number returns a field as a number. A negative or very large number is a fault.
 func (l *line) number(column string) int64 {
 	v, err := strconv.ParseInt(l.of(column), 10, 64)
 	if err != nil || v < 0 || v > largest {
@@ -171,7 +172,8 @@ func (l *line) pod() Pod {
 	return p
 }
 
-// Thin leaves so many of the nodes, evenly picked; all of them for 0.
+// Thin keeps count of the nodes, picked evenly. It keeps all nodes if count is 0 or larger than
+// their number.
 func (t *Trace) Thin(count int) {
 	if count <= 0 || count >= len(t.Nodes) {
 		return

@@ -86,14 +86,14 @@ func TestNoList(t *testing.T) {
 	}
 }
 
-// TestInput: what is chosen beside what the trace says.
+// TestInput checks the properties of the input that the trace does not determine.
 func TestInput(t *testing.T) {
 	t.Parallel()
 	var pods strings.Builder
 	for i, created := range []int{0, 30, 80, 90, 200, 100000} {
 		fmt.Fprintf(&pods, "pod-%d,1000,1024,1,500,,BE,Running,%d,%d,%d\n", i, created, created+600, created)
 	}
-	// It came between two of a gang, and is none of them.
+	// The pod arrives between two members of a gang and is not a member.
 	pods.WriteString("other,1000,1024,1,500,,LS,Running,40,4040,40\n")
 	trace := read(t, nodeHead+goodNode, podHead+pods.String())
 	plain := trace.Input(openb.Shape{Together: time.Minute})
@@ -121,13 +121,14 @@ func TestInput(t *testing.T) {
 	if last := scaled.Work[len(scaled.Work)-1]; len(scaled.Work) != 7 || last.Submitted != time.Hour || hours < 0.999 || hours > 1.001 {
 		t.Errorf("%d pods come up to %s and take %.3f GPU-hours, want 7, 1h and half of 2", len(scaled.Work), last.Submitted, hours)
 	}
-	// The pause before the last one counts as an hour of an hour and 200 seconds.
+	// The pause before the last arrival counts as an hour, of an hour and 200 seconds in total.
 	if before := scaled.Work[5].Submitted; before < 3*time.Minute || before > 4*time.Minute {
 		t.Errorf("the last but one comes at %s", before)
 	}
 }
 
-// TestQueuesBySeed: the first of three queues has half of the work, and each seed deals it out in another way.
+// TestQueuesBySeed checks that the first of three queues gets half of the work, and that each seed
+// distributes the work differently.
 func TestQueuesBySeed(t *testing.T) {
 	t.Parallel()
 	var pods strings.Builder

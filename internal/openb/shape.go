@@ -11,39 +11,40 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// Shape says what becomes of a trace.
+// Shape sets how a trace becomes the input of a simulation.
 type Shape struct {
-	// Seed is what the queues of work go by.
+	// Seed determines the queue of each piece of work.
 	Seed uint64
-	// Start is when the simulation begins.
+	// Start is the time when the simulation begins.
 	Start time.Time
-	// Span is the time in which all work comes: times between arrivals are scaled to that, those of more than LongestPause
-	// counting as that. 0 to leave times as they are.
+	// Span is the time from the first to the last arrival. Pauses between arrivals are scaled to
+	// it, and longer pauses than LongestPause count as LongestPause. 0 does not scale pauses.
 	Span time.Duration
-	// Load is the GPU time that the work takes, as a part of what the nodes have in Span: times that work runs are scaled to
-	// that, each up to Span. 0 to leave them as they are.
+	// Load is the GPU time of all work, as a part of the GPU time of the nodes in Span. Running
+	// times are scaled to it, and none exceeds Span. 0 does not scale running times.
 	Load float64
-	// Together is how far apart two pods of one shape come at most that belong to one gang; 0 for no gangs.
+	// Together is the longest pause between two pods of one shape in the same gang; 0 for no gangs.
 	Together time.Duration
-	// Queues are those that work is divided among, the leaves of them; nil for [Teams].
+	// Queues are the queues of the simulation. Work is distributed among their leaves. nil means
+	// [Trace.Teams].
 	Queues []fairshare.Queue
 }
 
-// LongestPause is the longest time between two arrivals that counts where times are scaled.
+// LongestPause is the longest pause between two arrivals if pauses are scaled.
 const LongestPause = time.Hour
 
-// Priorities are those that pods have by their QoS.
+// Priorities returns the priority of each QoS class.
 func Priorities() map[string]int32 {
 	return map[string]int32{"BE": 0, "Burstable": 1000, "LS": 2000, "Guaranteed": 3000}
 }
 
-// Resources are the dimensions of amounts: thousandths of CPUs, bytes, and thousandths of GPUs.
+// Resources returns the dimensions of amounts: thousandths of CPUs, bytes, and thousandths of GPUs.
 func Resources() []string { return []string{"cpu", "memory", "nvidia.com/gpu"} }
 
-// gpu is the position of GPUs.
+// gpu is the index of GPUs in Resources.
 const gpu = 2
 
-// Teams are three queues, each with a third of what the nodes have as its quota.
+// Teams returns three queues. Each has a third of the nodes' resources as its quota.
 func (t *Trace) Teams() []fairshare.Queue {
 	third := make(core.Amounts, len(Resources()))
 	for i := range t.Nodes {
@@ -67,7 +68,8 @@ func (n *Node) amounts() core.Amounts { return core.Amounts{n.MilliCPU, n.MiB <<
 
 func (p *Pod) request() core.Amounts { return core.Amounts{p.MilliCPU, p.MiB << 20, p.MilliGPU} }
 
-// runs is how many seconds it ran; for one that never had a node, how long it was waited for.
+// runs returns how many seconds the pod ran. If it never got a node, runs returns how long it was
+// pending.
 func (p *Pod) runs() int64 {
 	if p.Scheduled < 0 {
 		return max(p.Deleted-p.Created, 1)
@@ -75,7 +77,7 @@ func (p *Pod) runs() int64 {
 	return max(p.Deleted-p.Scheduled, 1)
 }
 
-// Input is what a simulation of the trace begins with.
+// Input returns the input of a simulation of the trace.
 func (t *Trace) Input(sh Shape) *simulation.Input {
 	in := &simulation.Input{Start: sh.Start, Resources: Resources(), GPU: gpu, PerGPU: 1000, Queues: sh.Queues}
 	if in.Queues == nil {
@@ -97,7 +99,7 @@ func (t *Trace) Input(sh Shape) *simulation.Input {
 		for _, i := range gang {
 			w.Requests = append(w.Requests, pods[i].request())
 			w.Runs = max(w.Runs, runs[i])
-			// The gang is there when the last of it is.
+			// The gang arrives with its last member.
 			w.Submitted = max(w.Submitted, comes[i])
 		}
 		in.Work = append(in.Work, w)
@@ -105,7 +107,8 @@ func (t *Trace) Input(sh Shape) *simulation.Input {
 	return in
 }
 
-// gangs are the pods of one shape that come together, by position, in the order in which the first of each comes.
+// gangs groups the pods of one shape that arrive together. The groups have indexes of pods, in the
+// order of their first arrivals.
 func gangs(pods []Pod, together time.Duration) [][]int {
 	type shape struct {
 		cpu, memory, gpus int64
@@ -129,7 +132,7 @@ func gangs(pods []Pod, together time.Duration) [][]int {
 	return out
 }
 
-// arrivals are when pods come, after the first of them.
+// arrivals returns the arrival of each pod, counted from the first one.
 func arrivals(pods []Pod, span time.Duration) []time.Duration {
 	out := make([]time.Duration, len(pods))
 	for i := 1; i < len(pods); i++ {
@@ -149,7 +152,7 @@ func arrivals(pods []Pod, span time.Duration) []time.Duration {
 	return out
 }
 
-// lengths are for how long pods run.
+// lengths returns the running time of each pod.
 func (t *Trace) lengths(pods []Pod, sh Shape) []time.Duration {
 	out := make([]time.Duration, len(pods))
 	scale := func(factor float64) float64 {
@@ -185,7 +188,8 @@ func (t *Trace) lengths(pods []Pod, sh Shape) []time.Duration {
 	return out
 }
 
-// picker deals work out to queues by chance, in the proportions n, n-1, ..., 1: of three, the first has half of it.
+// picker distributes work among queues at random, in the proportions n, n-1, ..., 1. The first of
+// three queues gets half of the work.
 type picker struct {
 	random *rand.Rand
 	leaves []string
