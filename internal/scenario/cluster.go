@@ -22,45 +22,47 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Assumptions are about what objects do not say.
+// Assumptions are settings for facts that objects do not tell.
 type Assumptions struct {
-	// Lasts is how long the simulation goes on: what never ends runs for longer.
+	// Lasts is the length of the simulation. Services run for longer.
 	Lasts time.Duration
-	// Runs is how long pending work runs that declares no end.
+	// Runs is how long pending work runs if it declares no deadline.
 	Runs time.Duration
 }
 
-// Facts say what became of the objects.
+// Facts counts the objects that were used or left out.
 type Facts struct {
-	// Running and Pending count the workloads, and Pods the pods of both.
+	// Running and Pending count the workloads, and Pods their pods.
 	Running int `json:"running"`
 	Pending int `json:"pending"`
 	Pods    int `json:"pods"`
-	// Arriving counts the workloads that come later, and Told those of which a log tells how long they ran.
+	// Arriving counts the workloads that arrive later. Told counts the workloads with a running
+	// time from a log.
 	Arriving int `json:"arriving,omitempty"`
 	Told     int `json:"told,omitempty"`
-	// Declared counts the workloads whose end their pods declare, Services those that have none, and Assumed all others.
+	// Declared counts the workloads whose pods declare a deadline, Services the workloads without
+	// an end, and Assumed all others.
 	Declared int `json:"declared"`
 	Services int `json:"services"`
 	Assumed  int `json:"assumed"`
-	// Cordoned counts the nodes that were left out because they are cordoned, with the pods on them.
+	// Cordoned counts the cordoned nodes, which are left out together with their pods.
 	Cordoned int `json:"cordonedNodes,omitempty"`
-	// Leaving counts the pods that were left out because they are on their way out, and Daemons those that count as part
-	// of their nodes.
+	// Leaving counts the terminating pods, which are left out. Daemons counts the pods that count
+	// as part of their nodes.
 	Leaving int `json:"leavingPods,omitempty"`
 	Daemons int `json:"daemonPods,omitempty"`
 }
 
-// leastRuns is how long work goes on at least.
+// leastRuns is the shortest remaining running time of work.
 const leastRuns = time.Minute
 
-// FromCluster makes the input of a simulation that begins with the cluster of some objects: its nodes and queues, the work that runs
-// and the work that waits.
+// FromCluster creates the input of a simulation that begins with the cluster of the objects: nodes,
+// queues, running work and pending work.
 func FromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, a Assumptions) (*simulation.Input, *Facts, error) {
 	return fromCluster(ctx, objects, cfg, a, nil)
 }
 
-// fromCluster is FromCluster with what is known of pods by their UIDs.
+// fromCluster is FromCluster with known lifespans of pods, by UID.
 func fromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, a Assumptions, known map[types.UID]lifespan) (*simulation.Input, *Facts, error) {
 	cluster, err := whatif.New(ctx, objects, cfg)
 	if err != nil {
@@ -88,7 +90,7 @@ func fromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.
 	return m.in, m.facts, nil
 }
 
-// Queues are queues as a simulation knows them, in these resources.
+// Queues converts queues to the queues of a simulation with these resources.
 func Queues(queues []*v1alpha1.Queue, resources []string) []fairshare.Queue {
 	board := queue.NewBoard()
 	for _, q := range queues {
@@ -103,19 +105,19 @@ func Queues(queues []*v1alpha1.Queue, resources []string) []fairshare.Queue {
 	return out
 }
 
-// maker makes an Input.
+// maker creates an Input.
 type maker struct {
 	Assumptions
 	now   time.Time
 	in    *simulation.Input
 	facts *Facts
-	// known is what a log tells of pods.
+	// known has the lifespans of pods from a log.
 	known map[types.UID]lifespan
-	// at are the positions of nodes by name.
+	// at has the indexes of nodes by name.
 	at map[string]int
 }
 
-// addNodes adds the nodes, and names the resources that they have.
+// addNodes adds the nodes and sets the resources of the input.
 func (m *maker) addNodes(nodes []*corev1.Node) {
 	has := make(map[corev1.ResourceName]int64)
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool {
@@ -155,7 +157,8 @@ func (m *maker) vector(amounts queue.Amounts) core.Amounts {
 	return out
 }
 
-// takeDaemons takes pods that belong to their nodes out of a workload: what they have is not there for others.
+// takeDaemons removes the pods that belong to their nodes from a workload. It subtracts their
+// requests from the nodes.
 func (m *maker) takeDaemons(w *whatif.Workload) {
 	w.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod *corev1.Pod) bool {
 		at, known := m.at[pod.Spec.NodeName]
@@ -173,7 +176,7 @@ func (m *maker) takeDaemons(w *whatif.Workload) {
 	})
 }
 
-// add adds a workload: of a gang that runs, the members that do.
+// add adds a workload. If some members of a gang run, only the running members are added.
 func (m *maker) add(w *whatif.Workload) {
 	var runs, waits []*corev1.Pod
 	for _, pod := range w.Pods {
@@ -203,7 +206,7 @@ func (m *maker) add(w *whatif.Workload) {
 	case len(waits) >= w.MinCount && len(waits) > 0:
 		m.facts.Pending++
 		pods = waits
-		// They come in the order of their age, at the beginning.
+		// Pending work arrives in the order of the workloads, at the beginning.
 		work.Submitted = time.Duration(m.facts.Pending) * time.Millisecond
 	default:
 		return
@@ -216,7 +219,8 @@ func (m *maker) add(w *whatif.Workload) {
 	m.in.Work = append(m.in.Work, work)
 }
 
-// schedule says when work comes and for how long it runs: as a log tells, or as is assumed.
+// schedule sets the arrival and the running time of work. The times come from a log, or else from
+// the assumptions.
 func (m *maker) schedule(work *simulation.Work, pods []*corev1.Pod) {
 	span := m.told(pods)
 	if work.On == nil && span.arrives > 0 {
@@ -232,13 +236,13 @@ func (m *maker) schedule(work *simulation.Work, pods []*corev1.Pod) {
 	work.Runs = m.runs(pods, work.Ran)
 }
 
-// isService reports whether what controls a pod never has enough of it.
+// isService reports whether the controller of a pod replaces every pod that ends.
 func isService(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "ReplicationController"}, owner.Kind)
 }
 
-// startOf is when the last of some pods started that run.
+// startOf returns when the last of some running pods started.
 func (m *maker) startOf(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {
@@ -252,7 +256,7 @@ func (m *maker) startOf(pods []*corev1.Pod) time.Time {
 	return last
 }
 
-// runs is for how long work goes on from now.
+// runs returns how long work runs from now on.
 func (m *maker) runs(pods []*corev1.Pod, ran time.Duration) time.Duration {
 	deadline := time.Duration(0)
 	for _, pod := range pods {

@@ -18,36 +18,40 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// ErrNoCluster is the error of [FromLog] for a log that has no cluster in it.
+// ErrNoCluster is the error that [FromLog] returns for a log without a cluster.
 var ErrNoCluster = errors.New("the log has no cluster in it")
 
-// slot is one pod of some work, with those that came in its place after it was evicted.
+// slot is one pod of some work, together with the pods that replaced it after evictions.
 type slot struct {
-	// first is the pod as it was seen first.
+	// first is the pod in its first recorded state.
 	first *corev1.Pod
-	// came is when that was, placed when the present one was seen on a node, and ended when it was seen no more; zero for
-	// not yet. ran is how long those before it have run.
+	// came is when the first pod arrived. placed is when the present pod was first seen on a node,
+	// and ended when it disappeared; zero if that has not happened. ran is how long its
+	// predecessors ran.
 	came, placed, ended time.Time
 	ran                 time.Duration
 	uid                 types.UID
 }
 
-// course is what a log tells of pods.
+// course is the history of pods in a log.
 type course struct {
 	evicted map[types.UID]bool
 	slots   []*slot
-	// byUID and byName find the slot of a pod that is there, and vacant those whose pod was evicted, by where it came from.
+	// byUID and byName have the slots of existing pods. vacant has the slots of evicted pods, by
+	// their origin.
 	byUID  map[types.UID]*slot
 	byName map[types.NamespacedName]*slot
 	vacant map[string][]*slot
-	// begins and ends are the first and last moment, and objects the first cluster with all other objects that came later.
+	// begins and ends are the first and the last time in the log. objects is the first cluster with
+	// all objects of other kinds that were added later.
 	begins, ends time.Time
 	objects      *inventory.Inventory
 }
 
-// FromLog makes the input of a simulation that begins with the first cluster of a decision log, to which the work comes that came in
-// the log, and runs as long as it ran there. Config is asked for the configuration of the objects. It returns ErrNoCluster for
-// a log without clusters.
+// FromLog creates the input of a simulation that begins with the first cluster of a decision log.
+// It adds the work that arrived in the log, with the running times of the log. load returns the
+// scheduler configuration for the objects. FromLog returns ErrNoCluster for a log without a
+// cluster.
 func FromLog(ctx context.Context, log *replay.Log, load func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error), a Assumptions) (*simulation.Input, *Facts, error) {
 	c := &course{
 		evicted: log.Evicted(), byUID: make(map[types.UID]*slot), byName: make(map[types.NamespacedName]*slot), vacant: make(map[string][]*slot),
@@ -79,7 +83,7 @@ func FromLog(ctx context.Context, log *replay.Log, load func(context.Context, *i
 	return fromCluster(ctx, objects, cfg, a, known)
 }
 
-// visit takes one line.
+// visit processes one line of the log.
 func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) error {
 	begins := c.objects == nil
 	if begins {
@@ -100,7 +104,7 @@ func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) err
 		c.objects = c.objects.Patched(resource, objects, nil)
 	}
 	for key, s := range c.byName {
-		// It has gone, or another has its name.
+		// The pod is gone, or another pod has its name.
 		if object, ok := cluster.Find(inventory.Pods, key.Namespace, key.Name); !ok || object.UID != s.uid {
 			c.leaves(key, s, in.Time)
 		}
@@ -119,7 +123,7 @@ func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) err
 	return nil
 }
 
-// see takes note of a pod as it is.
+// see records the present state of a pod.
 func (c *course) see(pod *corev1.Pod, now time.Time) {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -143,7 +147,8 @@ func (c *course) see(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// slotFor is the slot of a new pod: of one that was evicted from the same place, or a new one.
+// slotFor returns the slot of a new pod. This is the slot of an evicted pod of the same origin, or
+// a new slot.
 func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
 	from := origin(pod)
 	if vacant := c.vacant[from]; len(vacant) > 0 {
@@ -156,7 +161,7 @@ func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
 		came = now
 	}
 	if now.After(c.begins) {
-		// It came without a node, wherever it was seen first.
+		// The pod arrived without a node, even if its first recorded state has one.
 		first.Spec.NodeName, first.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 	}
 	first.DeletionTimestamp = nil
@@ -165,7 +170,7 @@ func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
 	return s
 }
 
-// origin names where a pod comes from: what controls it, its group, or its name.
+// origin returns a key for the origin of a pod: its controller, its group, or its own name.
 func origin(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		return "owner " + string(owner.UID)
@@ -176,7 +181,7 @@ func origin(pod *corev1.Pod) string {
 	return "pod " + pod.Namespace + "/" + pod.Name
 }
 
-// leaves takes note of a pod that has gone.
+// leaves records that a pod is gone.
 func (c *course) leaves(key types.NamespacedName, s *slot, now time.Time) {
 	delete(c.byName, key)
 	delete(c.byUID, s.uid)
@@ -190,16 +195,16 @@ func (c *course) leaves(key types.NamespacedName, s *slot, now time.Time) {
 	}
 }
 
-// lifespan is when the work of a slot comes, and for how long it runs; 0 where the log does not tell.
+// lifespan returns the arrival and the running time of a slot's work. Unknown values are 0.
 func (s *slot) lifespan(begins, ends time.Time) lifespan {
 	out := lifespan{arrives: s.came.Sub(begins), runs: s.ran}
 	if !s.placed.IsZero() {
-		// It runs at the end of the log: for as long again.
+		// The pod still runs at the end of the log. Assume that it runs for the same time again.
 		out.runs += 2 * ends.Sub(s.placed)
 		out.open = true
 	}
 	if s.first.Spec.NodeName != "" {
-		// What it had done before the log began is done.
+		// The time before the log began has already passed.
 		if at := s.first.Status.StartTime; at != nil {
 			out.runs = max(out.runs-begins.Sub(at.Time), leastRuns)
 		}
@@ -207,7 +212,7 @@ func (s *slot) lifespan(begins, ends time.Time) lifespan {
 	return out
 }
 
-// told is the lifespan of some pods together, as far as a log tells of any of them.
+// told returns the common lifespan of some pods, as far as the log has any of them.
 func (m *maker) told(pods []*corev1.Pod) lifespan {
 	var out lifespan
 	for _, pod := range pods {
@@ -217,8 +222,9 @@ func (m *maker) told(pods []*corev1.Pod) lifespan {
 	return out
 }
 
-// lifespan is when work comes, after the start, and for how long it runs, from the start on where it runs then; 0 where that is not
-// known. It is open for work that still runs at the end of a log.
+// lifespan is the arrival of work and its running time; 0 if unknown. The arrival is counted from
+// the start. The running time of work that runs at the start is counted from the start too. open is
+// true for work that still runs at the end of a log.
 type lifespan struct {
 	arrives, runs time.Duration
 	open          bool

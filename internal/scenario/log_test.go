@@ -30,7 +30,7 @@ type diary struct {
 	number uint64
 }
 
-// line writes a line, some hours after noon.
+// line writes a line with a time in hours after noon.
 func (d *diary) line(hours int, whole *inventory.Inventory, gone []string, pods ...*corev1.Pod) {
 	d.Helper()
 	in := decisionlog.Inputs{
@@ -62,7 +62,7 @@ func (d *diary) line(hours int, whole *inventory.Inventory, gone []string, pods 
 	}
 }
 
-// evicts writes a decision that takes a pod.
+// evicts writes a decision that evicts a pod.
 func (d *diary) evicts(uid string) {
 	d.Helper()
 	err := decisionlog.Encode(&d.text, &decisionlog.Record{
@@ -74,7 +74,7 @@ func (d *diary) evicts(uid string) {
 	}
 }
 
-// work is what the diary comes to.
+// work describes the work of the input that FromLog creates from the diary.
 func (d *diary) work() string {
 	d.Helper()
 	var log replay.Log
@@ -107,7 +107,7 @@ func came(hours int) func(*corev1.Pod) {
 
 func uid(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
 
-// TestFromLog: work comes when it came, and runs for as long as it ran.
+// TestFromLog checks that work arrives at its time in the log and runs as long as it ran there.
 func TestFromLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -9,15 +9,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// perGPU is how many parts of a GPU the trace openb counts.
+// perGPU is the number of parts of a GPU in the trace openb.
 const perGPU = 1000
 
-// AddTrace has the work of the trace openb come to a cluster, in its queues, shaped for its nodes.
+// AddTrace adds the work of the trace openb to a cluster. The work is in the cluster's queues and
+// is shaped for its nodes.
 func AddTrace(in *simulation.Input, trace *openb.Trace, shape openb.Shape) {
 	inParts(in)
 	names := openb.Resources()
 	if in.GPU >= 0 {
-		// Whatever the cluster calls its GPUs.
+		// Use the cluster's name for GPUs.
 		names[2] = in.Resources[in.GPU]
 	}
 	trace.Nodes = nil
@@ -38,14 +39,14 @@ func AddTrace(in *simulation.Input, trace *openb.Trace, shape openb.Shape) {
 	in.Work = append(in.Work, work...)
 }
 
-// TraceQueues are queues for the trace openb by itself.
+// TraceQueues converts queues for a simulation of the trace openb alone.
 func TraceQueues(queues []fairshare.Queue) []fairshare.Queue {
 	in := &simulation.Input{Resources: openb.Resources(), GPU: slices.Index(openb.Resources(), "nvidia.com/gpu"), PerGPU: 1, Queues: queues}
 	inParts(in)
 	return in.Queues
 }
 
-// inParts has an input count its GPUs by parts, as the trace does.
+// inParts converts an input to count GPUs in parts, as the trace does.
 func inParts(in *simulation.Input) {
 	if in.GPU < 0 || in.PerGPU != 1 {
 		return
@@ -71,7 +72,7 @@ func inParts(in *simulation.Input) {
 	}
 }
 
-// translated are amounts in other resources; what those do not have is left out.
+// translated converts amounts to other resources. Resources that are not in to are left out.
 func translated(amounts core.Amounts, from, to []string) core.Amounts {
 	out := make(core.Amounts, len(to))
 	for r, name := range to {
