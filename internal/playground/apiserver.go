@@ -14,7 +14,7 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 		name: APIServer,
 		path: p.paths[APIServer],
 		port: port,
-		// It waits for those who watch it, who may not know that it is about to end.
+		// The API server waits for its watchers, who may not know that it is about to end.
 		stopAgain: stopAgain,
 		args: slices.Concat([]string{
 			"--etcd-servers=" + p.Component(Etcd).URL(),
@@ -23,7 +23,7 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 			"--etcd-keyfile=" + p.certs.etcd.keyFile,
 			"--bind-address=" + loopback,
 			fmt.Sprintf("--secure-port=%d", port),
-			// Otherwise the API server looks for an address on a network, which there may not be.
+			// Otherwise the API server looks for a network address, and there may be none.
 			"--advertise-address=" + loopback,
 			// A Service may not have a loopback address among its endpoints.
 			"--endpoint-reconciler-type=none",
@@ -31,7 +31,8 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 			"--tls-cert-file=" + p.certs.serving.certFile,
 			"--tls-private-key-file=" + p.certs.serving.keyFile,
 			"--client-ca-file=" + p.certs.authority.certFile(),
-			// Nothing sits in front of the API server, but whoever delegates authentication to it asks for this.
+			// No proxy is in front of the API server, but servers that delegate authentication to
+			// it need this.
 			"--requestheader-client-ca-file=" + p.certs.frontProxyAuthority.certFile(),
 			"--requestheader-allowed-names=front-proxy-client",
 			"--requestheader-username-headers=X-Remote-User",
@@ -53,8 +54,9 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 	}
 }
 
-// nativeAPIServerArgs turn on the Workloads of scheduling.k8s.io as the version has them: as of 1.36 with PodGroups, their
-// priority and disruptionMode, and spec.schedulingGroup of pods; before with spec.workloadRef of pods.
+// nativeAPIServerArgs returns the arguments that turn on the Workloads of scheduling.k8s.io. As of
+// 1.36 this includes PodGroups with priority and disruptionMode, and spec.schedulingGroup of pods.
+// Before, it includes spec.workloadRef of pods.
 func (p *Playground) nativeAPIServerArgs() []string {
 	if !p.options.NativeWorkloadAPI {
 		return nil
@@ -65,7 +67,8 @@ func (p *Playground) nativeAPIServerArgs() []string {
 	}
 }
 
-// nativeControllerArgs turn on what releases PodGroups of scheduling.k8s.io that are deleted.
+// nativeControllerArgs returns the arguments that turn on the controller for PodGroups of
+// scheduling.k8s.io. It releases deleted PodGroups.
 func (p *Playground) nativeControllerArgs() []string {
 	if !p.options.NativeWorkloadAPI {
 		return nil
@@ -73,7 +76,8 @@ func (p *Playground) nativeControllerArgs() []string {
 	return []string{"--feature-gates=" + p.release.gates}
 }
 
-// AuditLog is the file of the requests that the API server has recorded, one as JSON on each line, by Options.AuditPolicy.
+// AuditLog returns the path of the file with the requests that Options.AuditPolicy records. Each
+// line is one request as JSON.
 func (p *Playground) AuditLog() string { return p.dir.logPath("audit") }
 
 func (p *Playground) auditPolicy() string { return filepath.Join(p.dir.path, "audit-policy.yaml") }

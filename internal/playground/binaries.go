@@ -12,11 +12,12 @@ import (
 type binaries struct {
 	// dirs are searched in order.
 	dirs []string
-	// lookPath is the last resort; nil means there is none.
+	// lookPath is called last; nil for no further search.
 	lookPath func(file string) (string, error)
 }
 
-// newBinaries searches binDir alone when it is given: whoever names a directory does not want a binary from elsewhere.
+// newBinaries searches only binDir if it is not empty. A user who names a directory does not want a
+// binary from elsewhere.
 func newBinaries(binDir string) (binaries, error) {
 	if binDir != "" {
 		dir, err := filepath.Abs(binDir)

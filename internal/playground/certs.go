@@ -11,18 +11,19 @@ import (
 )
 
 const (
-	// serviceRange is the range of Service addresses, and serviceIP that of the API server's own Service.
+	// serviceRange is the range of Service addresses. serviceIP is the address of the API server's
+	// own Service.
 	serviceRange = "10.96.0.0/16"
 	serviceIP    = "10.96.0.1"
-	// mastersGroup is the group that may do everything.
+	// mastersGroup is the group with all rights.
 	mastersGroup = "system:masters"
-	// schedulerUser is who the scheduler is on a cluster where deploy/ is installed. The admission policies there
-	// let nobody else write what it fills in.
+	// schedulerUser is the scheduler's user name in a cluster with deploy/. The admission policies
+	// there let no other user write the fields that the scheduler fills in.
 	schedulerUser = "system:serviceaccount:reprieve-system:reprieve-scheduler"
 )
 
-// certificates are all that the components prove themselves with. The authorities and the service account key are kept
-// with the data directory; the rest is issued anew at each start.
+// certificates are the credentials of all components. The authorities and the service account key
+// are kept in the data directory. The other certificates are issued at each start.
 type certificates struct {
 	authority           *authority
 	etcdAuthority       *authority
@@ -68,7 +69,7 @@ func newCertificates(dir string, now time.Time) (*certificates, error) {
 	return c, nil
 }
 
-// etcdClient and adminClient are transports that trust nothing but this playground's own servers.
+// etcdClient and adminClient return transports that trust only this playground's own servers.
 func (c *certificates) etcdClient() *http.Transport  { return newTransport(c.etcdAuthority, c.etcd) }
 func (c *certificates) adminClient() *http.Transport { return newTransport(c.authority, c.admin) }
 
@@ -80,7 +81,8 @@ func newTransport(trusted *authority, own *leaf) *http.Transport {
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			RootCAs:    roots,
-			// Reading the pair on each handshake keeps this free of an error that cannot happen: the pair was made here.
+			// Reading the pair on each handshake avoids an error result. It cannot fail, because
+			// the pair was created here.
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				pair, err := tls.X509KeyPair(own.certPEM, own.keyPEM)
 				return &pair, err

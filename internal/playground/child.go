@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// logTailLines is how much of a component's log is shown when it has died.
+// logTailLines is how many lines of its log an ExitError of a component shows.
 const logTailLines = 20
 
-// ExitError reports a component that ended although nobody had asked it to.
+// ExitError reports that a component ended without a request.
 type ExitError struct {
 	// Component is the component's name.
 	Component string
-	// Status is how it ended, such as "exit status 1" or "signal: killed".
+	// Status describes the end, such as "exit status 1" or "signal: killed".
 	Status string
 	// LogTail holds the last lines of its log.
 	LogTail []string
-	// Words are what it had to say itself when it refused to start, such as "reprieve-scheduler: unknown flag: --x".
-	// Empty if it said nothing, or had started already.
+	// Words are the component's own message if it refused to start, such as "reprieve-scheduler:
+	// unknown flag: --x". Words is empty if there is no such message or if the component had
+	// already started.
 	Words string
 }
 
-// Error is one line, followed by the end of the log where there is one and the line does not say it all.
+// Error returns one line with the status. It also has Words, or without Words the end of the log.
 func (e *ExitError) Error() string {
 	message := fmt.Sprintf("%s died: %s", e.Component, e.Status)
 	if e.Words != "" {
@@ -49,8 +50,8 @@ type child struct {
 	status string
 }
 
-// startChild runs a command with its output appended to logPath. onExit is called from the child's own goroutine,
-// which ends with the process.
+// startChild runs a command and appends its output to logPath. It calls onExit from the child's own
+// goroutine, which ends with the process.
 func startChild(s *spawner, logPath, path string, args, env []string, onExit func(*child)) (*child, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -96,8 +97,8 @@ func (c *child) running() bool {
 	}
 }
 
-// stop signals the child and waits for its end. When that takes longer than patience the child is killed, and stop says so.
-// Where again is not 0, a child that has not ended by then is signalled once more.
+// stop signals the child and waits until it ends. If again is not 0, stop signals a child that has
+// not ended after that time once more. After patience, stop kills the child and returns an error.
 func (c *child) stop(signal os.Signal, again, patience time.Duration) error {
 	if err := c.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -16,7 +16,7 @@ import (
 
 const shell = "/bin/sh"
 
-// quick is far longer than anything here takes.
+// quick is much longer than any step of these tests takes.
 const quick = 10 * time.Second
 
 func newTestSpawner(t *testing.T) *spawner {
@@ -26,7 +26,7 @@ func newTestSpawner(t *testing.T) *spawner {
 	return s
 }
 
-// newShellComponent is a component that runs a shell script. Deaths are sent to the channel.
+// newShellComponent returns a component that runs a shell script. It sends deaths to the channel.
 func newShellComponent(t *testing.T, script string) (*Component, <-chan error) {
 	t.Helper()
 	deaths := make(chan error, 1)
@@ -50,7 +50,7 @@ func newShellComponent(t *testing.T, script string) (*Component, <-chan error) {
 }
 
 func TestComponentDies(t *testing.T) {
-	// It ends once the file is there.
+	// The script ends once the file exists.
 	gate := filepath.Join(t.TempDir(), "gate")
 	c, deaths := newShellComponent(t, fmt.Sprintf(`
 		for i in $(seq 30); do echo line $i; done
@@ -198,7 +198,7 @@ func TestChildThatIgnoresSIGTERM(t *testing.T) {
 	}
 }
 
-// startDeaf starts a child that sets a trap for signals, and goes on for ever.
+// startDeaf starts a child that sets a trap for signals and runs for ever.
 func startDeaf(t *testing.T, trap string) *child {
 	t.Helper()
 	c, _ := newShellComponent(t, trap+`; echo deaf; while :; do sleep 0.05; done`)
@@ -249,7 +249,8 @@ func TestPortIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestProbeWantsItsOwnServer shows that a server that has a port by accident is not taken for the component.
+// TestProbeWantsItsOwnServer checks that another server on the port does not count as the
+// component.
 func TestProbeWantsItsOwnServer(t *testing.T) {
 	certs, err := newCertificates(t.TempDir(), time.Now())
 	if err != nil {

@@ -15,52 +15,59 @@ import (
 )
 
 const (
-	// startTimeout is how long a component may take to become ready, and stopTimeout how long to end, before it counts as stuck.
+	// A component that takes longer than startTimeout to be ready, or than stopTimeout to end,
+	// counts as stuck.
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 15 * time.Second
 	pollInterval = 50 * time.Millisecond
-	// stopAgain is how long the API server may take to end by itself.
+	// stopAgain is how long the API server may take to end after the first signal.
 	stopAgain = 2 * time.Second
-	// portAttempts is how often a component is started again on another port when its port turns out to be taken.
+	// portAttempts is how many ports a component tries if its port turns out to be taken.
 	portAttempts = 5
 )
 
-// errStopped is what starting anything gives once Stop has been called.
+// errStopped is the error of all starts after a call of Stop.
 var errStopped = errors.New("the playground has stopped")
 
-// errPortTaken is the cause of a start that failed because somebody else listens on the port.
+// errPortTaken is the cause of a failed start if another process listens on the port.
 var errPortTaken = errors.New("the port is taken")
 
-// componentSpec is what one component needs to run.
+// componentSpec holds the settings of one component.
 type componentSpec struct {
 	name string
 	path string
 	args []string
 	env  []string
-	// port is the TCP port it serves on; 0 if it serves none.
+	// port is the TCP port that the component serves on; 0 for none.
 	port int
-	// files names the user's own files in what the component says, where it was given copies. Nil is allowed.
+	// files replaces the names of copies with the names of the user's own files in the component's
+	// messages. It may be nil.
 	files *strings.Replacer
-	// stopAgain is after how long it is asked once more to end, which makes it end at once; 0 for never.
+	// stopAgain is the time until the component is signalled once more, which ends it at once; 0
+	// for never.
 	stopAgain time.Duration
-	// logPath is the file its output is appended to.
+	// logPath is the file that the component's output is appended to.
 	logPath string
-	// prepare runs before each start. Nil is allowed.
+	// prepare runs before each start. It may be nil.
 	prepare func(ctx context.Context) error
-	// ready returns nil once the component does its work; until then an error that says what is missing. Nil means ready at once.
+	// ready returns nil once the component does its work, and otherwise an error that names the
+	// missing part. With nil, the component is ready at once.
 	ready func(ctx context.Context) error
-	// ended is called when it ends on its own once it was ready. Nil has the playground fail.
+	// ended is called if the component ends by itself after it was ready. With nil, the playground
+	// fails.
 	ended func(error)
 }
 
-// Component is one process of a Playground: etcd, the API server and so on. Its methods may be called from any goroutine.
+// Component is one process of a Playground, such as etcd or the API server. Its methods may be
+// called from any goroutine.
 type Component struct {
 	spec    componentSpec
 	spawner *spawner
-	// died is called when the process ends on its own once it was ready.
+	// died is called if the process ends by itself after it was ready.
 	died func(error)
 
-	// closing is closed when the Playground stops: a start that is under way gives up, and none is begun.
+	// closing is closed when the Playground stops. A start under way is then aborted, and later
+	// starts fail.
 	closing     chan struct{}
 	closingOnce sync.Once
 
@@ -68,18 +75,21 @@ type Component struct {
 	operation sync.Mutex
 
 	mu sync.Mutex
-	// current is the process, nil before the first start. watched says whether its end is news.
+	// current is the process; nil before the first start. watched is true if its end must be
+	// reported.
 	current *child
 	watched bool
 }
 
-// Name is one of the constants Etcd, APIServer, ControllerManager, Kwok and Scheduler, or the name given to StartScheduler.
+// Name returns one of the constants Etcd, APIServer, ControllerManager, Kwok and Scheduler, or the
+// name that StartScheduler got.
 func (c *Component) Name() string { return c.spec.name }
 
-// LogPath is the file that holds the component's output, of all its runs.
+// LogPath returns the path of the file with the component's output, of all its runs.
 func (c *Component) LogPath() string { return c.spec.logPath }
 
-// URL is the address the component serves on, or empty if it serves nothing. It stays the same across restarts.
+// URL returns the address that the component serves on, or "" if it serves nothing. The address
+// stays the same across restarts.
 func (c *Component) URL() string {
 	if c.spec.port == 0 {
 		return ""
@@ -87,8 +97,8 @@ func (c *Component) URL() string {
 	return fmt.Sprintf("https://%s:%d", loopback, c.spec.port)
 }
 
-// PID is the process ID, or 0 while the component is not running. A process that gets a signal by way of its ID counts as
-// having died on its own; use Kill for an end that the Playground is to accept.
+// PID returns the process ID, or 0 while the component is not running. A process that is signalled
+// by its ID counts as having died by itself. Use Kill for an end that the Playground accepts.
 func (c *Component) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,8 +108,9 @@ func (c *Component) PID() int {
 	return c.current.cmd.Process.Pid
 }
 
-// Start runs the component again after Kill, with the same arguments and on the same port, and returns once it is ready.
-// The process does not end with ctx. Starting a component that runs is an error.
+// Start runs the component again after Kill, with the same arguments and on the same port. It
+// returns once the component is ready. The process does not end with ctx. It is an error to start a
+// running component.
 func (c *Component) Start(ctx context.Context) error {
 	c.operation.Lock()
 	defer c.operation.Unlock()
@@ -109,15 +120,16 @@ func (c *Component) Start(ctx context.Context) error {
 	return nil
 }
 
-// Kill sends the component a signal that ends it, and returns when it has ended. One that takes longer than 15 s
-// is killed, and Kill returns an error. Killing a component that is not running does nothing.
+// Kill sends the component a signal that ends it, and returns once it has ended. After 15 s, Kill
+// kills the component with SIGKILL and returns an error. If the component is not running, Kill does
+// nothing.
 func (c *Component) Kill(signal syscall.Signal) error {
 	c.operation.Lock()
 	defer c.operation.Unlock()
 	return c.kill(signal)
 }
 
-// close is Kill for good.
+// close is Kill without a later Start.
 func (c *Component) close(signal syscall.Signal) error {
 	c.closingOnce.Do(func() { close(c.closing) })
 	return c.Kill(signal)
@@ -192,7 +204,7 @@ func (c *Component) waitReady(ctx context.Context, process *child) error {
 	return fmt.Errorf("not ready: %w: %w", context.Cause(ctx), missing)
 }
 
-// watch makes the end of the process news from now on. It is false when the process has ended already.
+// watch begins to report the end of the process. It returns false if the process has already ended.
 func (c *Component) watch(process *child) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +212,7 @@ func (c *Component) watch(process *child) bool {
 	return c.watched
 }
 
-// exited is called when a process of the component has ended, in that process's goroutine.
+// exited handles the end of a process of the component. It runs in that process's goroutine.
 func (c *Component) exited(process *child) {
 	c.mu.Lock()
 	news := c.watched && c.current == process
@@ -233,7 +245,8 @@ func (c *Component) exitError(process *child) *ExitError {
 	return &ExitError{Component: c.spec.name, Status: process.status, LogTail: tail}
 }
 
-// startFailure tells a port that was taken in the meantime from every other reason for a process to end at its start.
+// startFailure returns the error of a process that ended during its start. A taken port is
+// errPortTaken.
 func (c *Component) startFailure(process *child) error {
 	failure := c.exitError(process)
 	failure.Words = lastWords(failure.LogTail, filepath.Base(c.spec.path))
@@ -251,8 +264,9 @@ func (c *Component) startFailure(process *child) error {
 	return failure
 }
 
-// lastWords is the last line of a log, if it is the program's own, which begins with its name: all before is of
-// libraries, and of no use to those who have made a mistake in a configuration.
+// lastWords returns the last line of a log if the program itself wrote it. Such lines begin with
+// the program's name. The lines before come from libraries and do not help users with a faulty
+// configuration.
 func lastWords(log []string, program string) string {
 	if len(log) == 0 || !strings.HasPrefix(log[len(log)-1], program+": ") {
 		return ""

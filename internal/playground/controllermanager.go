@@ -21,7 +21,8 @@ func (p *Playground) controllerManagerSpec() componentSpec {
 		"--profiling=false",
 		"--kube-api-qps=500",
 		"--kube-api-burst=1000",
-		// The default is a directory of the machine, and it would be created.
+		// The default is a directory outside the data directory, and the controller manager would
+		// create it.
 		"--flex-volume-plugin-dir=" + filepath.Join(p.dir.path, "flexvolume"),
 	}
 	args = append(args, p.nativeControllerArgs()...)
@@ -36,7 +37,8 @@ func (p *Playground) controllerManagerSpec() componentSpec {
 	}
 }
 
-// defaultServiceAccountExists stands for the controller manager's readiness: without the service account no pod can be created.
+// defaultServiceAccountExists is the readiness of the controller manager. Without the service
+// account, no pod can be created.
 func (p *Playground) defaultServiceAccountExists(ctx context.Context) error {
 	_, err := p.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 	if err != nil {

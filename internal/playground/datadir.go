@@ -8,14 +8,15 @@ import (
 	"syscall"
 )
 
-// dataDir is the directory that holds all the files of one playground.
+// dataDir is the directory with all files of one playground.
 type dataDir struct {
 	path      string
 	temporary bool
 	lock      *os.File
 }
 
-// openDataDir makes path usable by this playground alone, or makes a temporary directory in tempDir when path is empty.
+// openDataDir locks the directory path for this playground. If path is empty, it creates a
+// temporary directory in tempDir.
 func openDataDir(path, tempDir string) (*dataDir, error) {
 	d := &dataDir{path: path}
 	var err error
@@ -38,7 +39,8 @@ func openDataDir(path, tempDir string) (*dataDir, error) {
 	return d, nil
 }
 
-// acquire locks the directory. Until it has succeeded the directory may be another playground's, and nothing in it is touched.
+// acquire locks the directory. Before the lock is held, the directory may belong to another
+// playground, so acquire leaves its files alone.
 func (d *dataDir) acquire() error {
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return err
@@ -58,17 +60,17 @@ func (d *dataDir) acquire() error {
 	return errors.Join(err, lock.Close())
 }
 
-// home stands in for the children's home directory, so that none reads or writes the user's.
+// home returns the home directory of the children. It keeps them away from the user's files.
 func (d *dataDir) home() string { return filepath.Join(d.path, "home") }
 
-// scratch is for the children's temporary files.
+// scratch returns the directory for the children's temporary files.
 func (d *dataDir) scratch() string { return filepath.Join(d.path, "tmp") }
 
 func (d *dataDir) logPath(component string) string {
 	return filepath.Join(d.path, "logs", component+".log")
 }
 
-// close gives the directory up: a temporary one is removed, another is unlocked, and keeps what is worth keeping.
+// close removes a temporary directory. It only cleans and unlocks another directory.
 func (d *dataDir) close() error {
 	var errs []error
 	if d.temporary {
@@ -79,15 +81,17 @@ func (d *dataDir) close() error {
 	return errors.Join(append(errs, d.unlock())...)
 }
 
-// unlock gives the lock back and closes its file. Closing alone is not enough: a process that is started just then has a copy of the
-// descriptor until it runs its program, and would keep the lock as long.
+// unlock releases the lock and closes its file. Closing alone is not enough. A process that is
+// being started has a copy of the descriptor until it runs its program, and that copy would keep
+// the lock.
 func (d *dataDir) unlock() error {
 	err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN) //nolint:gosec // a descriptor fits an int
 	return errors.Join(err, d.lock.Close())
 }
 
-// childEnv is the environment of a component. Variables are let through by name: etcd takes any ETCD_ variable
-// for a flag, and kwok and the others read files below HOME.
+// childEnv returns the environment of a component. It has only variables from a list, because etcd
+// reads every ETCD_ variable as a flag. HOME is replaced because kwok and other components read
+// files below it.
 func childEnv(lookup func(string) (string, bool), home, scratch string) []string {
 	env := []string{"HOME=" + home, "TMPDIR=" + scratch}
 	for _, name := range []string{"PATH", "LANG", "TZ", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", "GORACE", "GOCOVERDIR"} {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A process that is started while the directory is given up has a copy of the lock's descriptor until it runs its program.
+// TestDataDirIsGivenUpAtOnce checks that close releases the lock although a copy of its descriptor
+// is open. A process that is being started has such a copy until it runs its program.
 func TestDataDirIsGivenUpAtOnce(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()

@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 )
 
-// etcdSpec is a single-member etcd that only holders of a certificate from the etcd authority can talk to. The
-// certificates are also what keeps two playgrounds that race for a port from taking each other's etcd for their own.
+// etcdSpec is a single-member etcd. Only clients with a certificate from the etcd authority can
+// connect. Two playgrounds may race for a port, and the certificates keep each from using the
+// other's etcd.
 func (p *Playground) etcdSpec(port int) componentSpec {
 	url := fmt.Sprintf("https://%s:%d", loopback, port)
 	args := []string{
@@ -17,7 +18,7 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 		"--data-dir=" + filepath.Join(p.dir.path, "etcd"),
 		"--listen-client-urls=" + url,
 		"--advertise-client-urls=" + url,
-		// No peer ever comes, so any port will do.
+		// No peer ever connects, so any port is fine.
 		"--listen-peer-urls=http://" + loopback + ":0",
 		"--initial-advertise-peer-urls=http://" + loopback + ":0",
 		"--initial-cluster=playground=http://" + loopback + ":0",
@@ -28,7 +29,7 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 		"--log-level=warn",
 	}
 	if p.dir.temporary {
-		// Nobody reads this data after a crash of the machine.
+		// After a crash of the machine, the data is not needed.
 		args = append(args, "--unsafe-no-fsync")
 	}
 	return componentSpec{
@@ -42,10 +43,11 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 	}
 }
 
-// EtcdTLS is what a client of etcd itself needs, which answers at the URL of the component [Etcd]. Each call returns a new one.
+// EtcdTLS returns the TLS configuration of a client of etcd. etcd serves at the URL of the
+// component [Etcd]. Each call returns a new configuration.
 func (p *Playground) EtcdTLS() *tls.Config { return p.certs.etcdClient().TLSClientConfig }
 
-// probe is nil when a GET of url answers 200. Connections are not kept.
+// probe returns nil if a GET of url returns status 200. It keeps no connections.
 func probe(ctx context.Context, transport *http.Transport, url string) (err error) {
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -227,7 +227,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// binariesOfNothing has all binaries, none of which does anything.
+// binariesOfNothing returns a directory with all binaries. They do nothing.
 func binariesOfNothing(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

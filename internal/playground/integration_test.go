@@ -45,13 +45,14 @@ kind: Kustomization
 resources: [crd.yaml]
 `
 
-// TestCluster looks at how one cluster behaves; its parts share it because starting one takes seconds.
+// TestCluster checks the behavior of one cluster. The subtests share it because a start takes
+// seconds.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	p := playgroundtest.Start(t, playground.Options{
 		NodeGroups: []playground.NodeGroup{nodeGroup(t, 3)},
 		CRDs: fstest.MapFS{
-			// By name this comes before the CRD it needs.
+			// By path, the object is before the CRD that it needs.
 			"a/widget.yaml": {Data: []byte(widget)},
 			"b/crd.yaml":    {Data: []byte(widgetCRD)},
 			"README.md":     {Data: []byte("not a manifest")},
@@ -59,7 +60,7 @@ func TestCluster(t *testing.T) {
 		Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler},
 	})
 	client := newClient(t, p)
-	// They run side by side, and the playground stops when the last is done.
+	// The subtests run in parallel. The playground stops after the last one.
 	for name, test := range map[string]func(*testing.T, kubernetes.Interface){
 		"nodes are ready":                     testNodes,
 		"manifests are applied":               testManifests,
@@ -148,7 +149,7 @@ func testGracePeriod(t *testing.T, client kubernetes.Interface) {
 	pod := waitPhase(t, client, "graceful", corev1.PodRunning)
 	began := time.Now()
 	deletePod(t, client, pod.Name, grace)
-	// A change while it terminates must not make the period start again.
+	// A change of a terminating pod must not start the grace period again.
 	patch := []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
 	if _, err := pods.Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -195,7 +196,7 @@ func testFinalizer(t *testing.T, client kubernetes.Interface) {
 	}), "node-0")
 	waitPhase(t, client, "held", corev1.PodRunning)
 	deletePod(t, client, "held", 1)
-	// The node is done with it once the grace period is zero.
+	// The node is done with the pod once the grace period is zero.
 	var pod *corev1.Pod
 	eventually(t, "pod held", func(ctx context.Context) string {
 		var err error
@@ -235,7 +236,7 @@ func testBadRunFor(t *testing.T, client kubernetes.Interface) {
 		pod.Annotations = map[string]string{playground.RunForAnnotation: "soon"}
 	}), "node-0")
 	waitPhase(t, client, "unclear", corev1.PodRunning)
-	// It goes by way of the kill stage, which shows that no other stage has taken it before.
+	// The kill stage deletes the pod, which shows that no earlier stage handled it.
 	deletePod(t, client, "unclear", 1)
 	waitGone(t, client, "unclear")
 }

@@ -17,13 +17,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigName is the name of the cluster, the user and the context in the kubeconfigs that are written here.
+// kubeconfigName is the name of the cluster, the user and the context in the playground's
+// kubeconfigs.
 const kubeconfigName = "playground"
 
-// probeTimeout bounds one look at whether something listens on a port.
+// probeTimeout bounds one check whether a server listens on a port.
 const probeTimeout = time.Second
 
-// encodeKubeconfig turns a client configuration into a kubeconfig file.
+// encodeKubeconfig returns a client configuration as a kubeconfig file.
 func encodeKubeconfig(config *rest.Config) ([]byte, error) {
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{kubeconfigName: {
@@ -43,8 +44,8 @@ func encodeKubeconfig(config *rest.Config) ([]byte, error) {
 	})
 }
 
-// checkKubeconfigTarget finds out whether a kubeconfig may be written to path. A file that is there already is somebody's,
-// unless it is one that a playground left behind when it was killed.
+// checkKubeconfigTarget returns an error if the playground must not write a kubeconfig to path. It
+// may replace only a file that a killed playground left there.
 func checkKubeconfigTarget(ctx context.Context, path string) error {
 	info, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -75,7 +76,8 @@ func checkKubeconfigTarget(ctx context.Context, path string) error {
 	return fmt.Errorf("write the kubeconfig: %s belongs to a playground that is running; name another file", path)
 }
 
-// playgroundServer returns the host and port of the API server in a kubeconfig, if a playground wrote that.
+// playgroundServer returns the host and port of the API server in a kubeconfig, if a playground
+// wrote the file.
 func playgroundServer(raw []byte) (string, bool) {
 	config, err := clientcmd.Load(raw)
 	if err != nil || config.CurrentContext != kubeconfigName || len(config.Clusters) != 1 {
@@ -92,7 +94,8 @@ func playgroundServer(raw []byte) (string, bool) {
 	return server.Host, true
 }
 
-// writeFileAtomically puts content at path for the owner's eyes only. Readers see all of it or none.
+// writeFileAtomically writes content to path. Readers see all of it or nothing, and only the owner
+// can read the file.
 func writeFileAtomically(path string, content []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
@@ -109,7 +112,7 @@ func writeFileAtomically(path string, content []byte) error {
 	return nil
 }
 
-// removeFileIfSame removes path when it still holds content, and leaves it alone when somebody has put something else there.
+// removeFileIfSame removes path if it still holds content. A file with other content stays.
 func removeFileIfSame(path string, content []byte) error {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,20 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// ErrNoWorkloadAPI is the error of Start where Options.NativeWorkloadAPI is asked of a Kubernetes that has no such API.
+// ErrNoWorkloadAPI is the error of Start if Options.NativeWorkloadAPI is set for a Kubernetes
+// version without that API.
 var ErrNoWorkloadAPI = errors.New("there are no Workloads and PodGroups of scheduling.k8s.io")
 
-// Kubernetes is what the playground has to know of a version of Kubernetes.
+// Kubernetes holds the properties of a Kubernetes version that the playground depends on.
 type Kubernetes struct {
 	// Minor is the number after "1.".
 	Minor uint
-	// WorkloadAPI is the version of scheduling.k8s.io that has Workloads, behind feature gates; "" for none.
+	// WorkloadAPI is the version of scheduling.k8s.io with Workloads, behind feature gates; "" for
+	// none.
 	WorkloadAPI string
-	// gates are those that the API server and the controller manager need for all of it.
+	// gates are the feature gates that the API server and the controller manager need for the whole
+	// API.
 	gates string
 }
 
-// KubernetesIn asks the kube-apiserver of a directory which Kubernetes it is. It runs it, and fails where that fails.
+// KubernetesIn returns the version of the kube-apiserver in a directory. It runs the binary, and
+// returns an error if that fails.
 func KubernetesIn(ctx context.Context, binDir string) (Kubernetes, error) {
 	return kubernetesOf(ctx, filepath.Join(binDir, APIServer))
 }
@@ -41,7 +45,7 @@ func kubernetesOf(ctx context.Context, path string) (Kubernetes, error) {
 	return release(v.Minor()), nil
 }
 
-// release says what a minor version has.
+// release returns the properties of a minor version.
 func release(minor uint) Kubernetes {
 	k := Kubernetes{Minor: minor}
 	switch {
@@ -56,7 +60,8 @@ func release(minor uint) Kubernetes {
 	return k
 }
 
-// findKubernetes finds out what the API server has, where the options ask for what not every version has.
+// findKubernetes determines the version of the API server if the options need a feature that not
+// every version has.
 func (p *Playground) findKubernetes(ctx context.Context) error {
 	if !p.options.NativeWorkloadAPI {
 		return nil

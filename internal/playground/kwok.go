@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podRange is where pods get their addresses from.
+// podRange is the range of the pods' addresses.
 const podRange = "10.128.0.0/9"
 
 // nodeLeaseSeconds is the kubelet's own lease duration.
 const nodeLeaseSeconds = 40
 
-// kwokConfig tells kwok how nodes and pods behave.
+// kwokConfig configures the behavior of nodes and pods in kwok.
 //
 //go:embed kwok.yaml
 var kwokConfig []byte
@@ -44,8 +44,8 @@ func (p *Playground) kwokSpec() componentSpec {
 	}
 }
 
-// dropNodeLeases removes what an earlier kwok left. A new one has another identity, and would wait for the leases to expire
-// before it takes over their nodes.
+// dropNodeLeases removes the leases of an earlier kwok. A new kwok has another identity, and would
+// wait for the leases to expire before it takes over their nodes.
 func (p *Playground) dropNodeLeases(ctx context.Context) error {
 	leases := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -54,10 +54,10 @@ func (p *Playground) dropNodeLeases(ctx context.Context) error {
 	return nil
 }
 
-// nodesAreManaged is nil once kwok holds as many leases as there are nodes. It has none but its own: the others are dropped
-// before it starts.
+// nodesAreManaged returns nil once kwok holds as many leases as there are nodes. Other leases do
+// not exist, because they are dropped before kwok starts.
 func (p *Playground) nodesAreManaged(ctx context.Context) error {
-	// A page of one item tells the number of the others, which is all that is asked for.
+	// A page with one item has the number of the remaining items, and nothing else is needed.
 	one := metav1.ListOptions{Limit: 1}
 	nodes, err := p.client.CoreV1().Nodes().List(ctx, one)
 	if err != nil {

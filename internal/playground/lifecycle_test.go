@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// startPlain runs a playground without a scheduler that the test stops itself; it is stopped at the latest when the test ends.
+// startPlain runs a playground without a scheduler. The test stops it, at the latest at its end.
 func startPlain(t *testing.T, change func(*playground.Options)) *playground.Playground {
 	t.Helper()
 	options := playground.Options{
@@ -50,7 +50,7 @@ func pidsOf(p *playground.Playground) map[string]int {
 	return pids
 }
 
-// requireEnded fails the test when a process is still there.
+// requireEnded fails the test if a process still exists.
 func requireEnded(t *testing.T, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
@@ -67,7 +67,7 @@ func requireAbsent(t *testing.T, path string) {
 	}
 }
 
-// runsAPod creates a pod, binds it and waits until it runs.
+// runsAPod creates a pod, binds it, and waits until it runs.
 func runsAPod(t *testing.T, p *playground.Playground, name string) {
 	t.Helper()
 	client := newClient(t, p)
@@ -155,7 +155,7 @@ func TestSideBySide(t *testing.T) {
 	runsAPod(t, playgrounds[1], "goes-on")
 }
 
-// waitLogged waits until a component has said anything at all.
+// waitLogged waits until a component has written to its log.
 func waitLogged(t *testing.T, c *playground.Component) {
 	t.Helper()
 	eventually(t, c.Name()+" says something", func(context.Context) string {
@@ -239,7 +239,7 @@ func TestDataDirIsKept(t *testing.T) {
 	}); err == nil || !strings.Contains(err.Error(), "another playground is using it") {
 		t.Errorf("a second playground in the same directory: %v", err)
 	}
-	// It has left alone what is the first one's.
+	// The second playground did not touch the first one's files.
 	if _, err := os.Stat(filepath.Join(dir, "tmp")); err != nil {
 		t.Error(err)
 	}
@@ -291,7 +291,7 @@ func TestStartIsInterrupted(t *testing.T) {
 		BinDir:    playgroundtest.BinDir(t, playgroundtest.ControlPlane()...),
 		TempDir:   temporary,
 		Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler},
-		// The first step that is done is etcd's.
+		// The first completed step is the start of etcd.
 		Progress: func(string) { cancel() },
 	})
 	if !errors.Is(err, context.Canceled) {
@@ -303,7 +303,7 @@ func TestStartIsInterrupted(t *testing.T) {
 	}
 }
 
-// nodeLease is the UID of the lease of a node.
+// nodeLease returns the UID of the only node lease.
 func nodeLease(t *testing.T, p *playground.Playground) types.UID {
 	t.Helper()
 	leases, err := newClient(t, p).CoordinationV1().Leases(corev1.NamespaceNodeLease).List(t.Context(), metav1.ListOptions{})

@@ -8,12 +8,14 @@ import (
 )
 
 const (
-	// logTailBytes bounds what is read of a log, and logLineBytes what is shown of one line.
+	// logTailBytes bounds the bytes read from a log. logLineBytes bounds the bytes shown of one
+	// line.
 	logTailBytes = 64 << 10
 	logLineBytes = 1000
 )
 
-// readLogTail returns the last lines of a log file, of what was written at or after offset start.
+// readLogTail returns the last lines of a log file. It ignores the file's content before offset
+// start.
 func readLogTail(path string, start int64, lines int) ([]string, error) {
 	raw, err := readFrom(path, start)
 	if err != nil {
@@ -35,7 +37,8 @@ func readLogTail(path string, start int64, lines int) ([]string, error) {
 	return all, nil
 }
 
-// readFrom reads a file from offset start on, or its last part when that is more than logTailBytes.
+// readFrom returns the content of a file from offset start on. It returns at most the last
+// logTailBytes.
 func readFrom(path string, start int64) (raw []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {

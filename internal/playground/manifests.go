@@ -25,13 +25,14 @@ import (
 // fieldManager owns the fields that the playground applies.
 const fieldManager = "playground"
 
-// crdGroup and crdKind are those of the objects that are applied first and waited for.
+// crdGroup and crdKind are the group and kind of the objects that are applied first.
 const (
 	crdGroup = "apiextensions.k8s.io"
 	crdKind  = "CustomResourceDefinition"
 )
 
-// readManifests returns every object in the .yaml files of fsys, in the order of the files' paths. Kustomization files are no objects and are left out.
+// readManifests returns every object in the .yaml files of fsys, in the order of the files' paths.
+// It skips Kustomization files, because they are not objects of the API.
 func readManifests(fsys fs.FS) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -80,7 +81,8 @@ func decodeManifest(raw []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// applyManifests applies all objects of fsys to the API server, and returns once the CRDs among them are served. It returns their number.
+// applyManifests applies all objects of fsys to the API server and returns their number. It waits
+// until the CRDs among them are served.
 func (p *Playground) applyManifests(ctx context.Context, fsys fs.FS) (int, error) {
 	objects, err := readManifests(fsys)
 	if err != nil || len(objects) == 0 {
@@ -140,8 +142,8 @@ func applyObject(ctx context.Context, client dynamic.Interface, mapper meta.REST
 	return nil
 }
 
-// waitServed returns once crd is established and discovery lists its kind, which is some time later: an object of the
-// kind cannot be mapped to its resource before.
+// waitServed returns once crd is established and discovery lists its kind, which is later. Until
+// then, an object of the kind cannot be mapped to its resource.
 func waitServed(ctx context.Context, client dynamic.Interface, mapper meta.ResettableRESTMapper, crd *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -160,7 +162,8 @@ func waitServed(ctx context.Context, client dynamic.Interface, mapper meta.Reset
 	return nil
 }
 
-// isDiscovered asks the API server anew whether it lists the kind of crd in every version that crd serves.
+// isDiscovered reports whether the API server lists the kind of crd in every version that crd
+// serves. It always sends a new request.
 func isDiscovered(mapper meta.ResettableRESTMapper, crd *unstructured.Unstructured) (bool, error) {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")

@@ -10,7 +10,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 )
 
-// lateMapper stands for a discovery that lists a kind some while after its CRD is established.
+// lateMapper mimics discovery that lists a kind some time after its CRD is established.
 type lateMapper struct {
 	meta.RESTMapper
 

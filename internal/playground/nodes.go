@@ -22,15 +22,15 @@ const (
 	nodeArchitecture  = "amd64"
 	nodeSystem        = "linux"
 
-	// nodeCreators bounds how many nodes are created at once.
+	// nodeCreators is the largest number of nodes to create at the same time.
 	nodeCreators = 16
 
-	// nodesPerPoll is how many nodes one poll interval is meant for: more nodes are asked about less often, so that
-	// asking does not slow down what is waited for.
+	// nodesPerPoll is the number of nodes for one poll interval. With more nodes, polls are less
+	// frequent, so that they do not slow down the start of the nodes.
 	nodesPerPoll = 100
 )
 
-// buildNodes returns the nodes of all groups. version is what they report as their kubelet's.
+// buildNodes returns the nodes of all groups. version is their kubelet version.
 func buildNodes(groups []NodeGroup, version string) []*corev1.Node {
 	var nodes []*corev1.Node
 	counts := map[string]int{}
@@ -107,7 +107,8 @@ func (p *Playground) createNodes(ctx context.Context, nodes []*corev1.Node) erro
 	return group.Wait()
 }
 
-// waitNodesReady returns once every one of the nodes is ready and free of the taints that say otherwise.
+// waitNodesReady returns once all nodes are ready and have no taint for nodes that are not ready or
+// unreachable.
 func (p *Playground) waitNodesReady(ctx context.Context, nodes []*corev1.Node) error {
 	if len(nodes) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The names of the components, as Component, Options.ExtraArgs and error messages use them.
+// These are the names of the components in Component, Options.ExtraArgs and error messages.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
@@ -20,106 +20,114 @@ const (
 // NoScheduler as SchedulerOptions.Path runs no scheduler.
 const NoScheduler = "none"
 
-// schedulerBinary is the file name of the scheduler that is run when no path is given.
+// schedulerBinary is the file name of the scheduler that runs if no path is given.
 const schedulerBinary = "reprieve-scheduler"
 
-// RunForAnnotation on a pod makes it end in phase Succeeded once it has run for that long. The value is a duration in
-// hours, minutes and seconds, such as "30s" or "1h30m". Without it a pod runs until it is deleted.
+// RunForAnnotation on a pod ends the pod in phase Succeeded after it has run for that time. The
+// value is a duration in hours, minutes and seconds, such as "30s" or "1h30m". Without the
+// annotation, a pod runs until it is deleted.
 const RunForAnnotation = "playground.reprieve.dev/run-for"
 
-// Options says what a Playground consists of. The zero value is a control plane with no nodes and the scheduler that
-// is found beside the running binary.
+// Options are the settings of a Playground. The zero value is a control plane without nodes, with
+// the scheduler that is next to the running binary.
 type Options struct {
-	// BinDir is the directory of the component binaries. When it is empty they are looked for in the directory of
-	// the running executable and then in PATH.
+	// BinDir is the directory of the component binaries. If it is empty, the directory of the
+	// running executable and then PATH are searched.
 	BinDir string
 
-	// DataDir keeps etcd's data, the certificate authority and the logs, so that a later Start with the same
-	// directory finds the same cluster state. It is created when it does not exist. When it is empty a temporary
-	// directory is used, and removed by Stop.
+	// DataDir keeps etcd's data, the certificate authorities and the logs. A later Start with the
+	// same directory finds the same cluster state. Start creates the directory if necessary. If
+	// DataDir is empty, Start uses a temporary directory, and Stop removes it.
 	DataDir string
 
-	// TempDir is where the temporary data directory is made; empty means the system's place for temporary files.
+	// TempDir is the parent of the temporary data directory. If it is empty, the system's directory
+	// for temporary files is used.
 	TempDir string
 
-	// Kubeconfig is a file to write the admin kubeconfig to. Stop removes it. When it is empty the kubeconfig
-	// is written in the data directory only.
+	// Kubeconfig is a file to write the admin kubeconfig to. Stop removes it. If it is empty, the
+	// kubeconfig is only in the data directory.
 	Kubeconfig string
 
-	// SchedulerKubeconfig is a file to write a kubeconfig to for a scheduler that is started by hand: with all rights,
-	// and under the user name that the admission policies of deploy/ let pass. Stop removes it. Empty writes none.
+	// SchedulerKubeconfig is a file to write a kubeconfig to, for a scheduler that the user starts.
+	// It has all rights, and a user name that the admission policies of deploy/ accept. Stop
+	// removes it. If it is empty, the kubeconfig is only in the data directory.
 	SchedulerKubeconfig string
 
-	// NodeGroups are the simulated nodes to create. Nodes that a kept data directory already holds are left as
-	// they are.
+	// NodeGroups are the simulated nodes to create. Nodes that already exist in a kept data
+	// directory do not change.
 	NodeGroups []NodeGroup
 
-	// CRDs holds manifests, at any depth, in files that end in .yaml. They are applied to the API server before Start returns;
-	// the CustomResourceDefinitions go first and are waited for. Nil applies nothing.
+	// CRDs holds manifests in files that end in .yaml, in any directory. Start applies them to the
+	// API server, and the CustomResourceDefinitions first. Nil applies nothing.
 	CRDs fs.FS
 
 	// Scheduler is the scheduler that Start runs.
 	Scheduler SchedulerOptions
 
-	// Controllers is kube-controller-manager's --controllers. Empty runs those that are on by default.
+	// Controllers is the value of kube-controller-manager's --controllers. If it is empty, the
+	// default controllers run.
 	Controllers []string
 
-	// NativeWorkloadAPI has the API server serve the Workloads and PodGroups of scheduling.k8s.io, which are off by
-	// default, with all fields that preemption takes, in the version that its Kubernetes has. Start fails with
-	// ErrNoWorkloadAPI before 1.35.
+	// NativeWorkloadAPI turns on the Workloads and PodGroups of scheduling.k8s.io, with all fields
+	// for preemption. They are off by default. Their API version is the version of the Kubernetes
+	// release. Before Kubernetes 1.35, Start returns ErrNoWorkloadAPI.
 	NativeWorkloadAPI bool
 
-	// AuditPolicy is an audit policy, as YAML, by which the API server records requests in [Playground.AuditLog]. Empty
-	// records none.
+	// AuditPolicy is an audit policy, as YAML. The API server records requests by it in
+	// [Playground.AuditLog]. If it is empty, the API server records no requests.
 	AuditPolicy string
 
-	// ExtraArgs are command-line arguments by component name. They come last, so they win over the playground's own.
+	// ExtraArgs are command-line arguments by component name. They come last, so they override the
+	// playground's own arguments.
 	ExtraArgs map[string][]string
 
-	// Progress is called with one short line for each step that is done, from the goroutine that calls Start or
-	// Stop or from one they wait for, never from two at once. Nil is allowed.
+	// Progress is called with one short line for each completed step. The calls come from the
+	// goroutine of Start or Stop, or from another goroutine that Start or Stop waits for. Two calls
+	// never overlap. Nil is allowed.
 	Progress func(step string)
 }
 
-// SchedulerOptions says which scheduler to run, and how.
+// SchedulerOptions are the settings of a scheduler.
 type SchedulerOptions struct {
-	// Path is the scheduler binary. Empty looks for reprieve-scheduler where the other binaries are; NoScheduler runs none.
+	// Path is the scheduler binary. If it is empty, the directories of the other binaries are
+	// searched for reprieve-scheduler. NoScheduler runs no scheduler.
 	Path string
 
-	// Config is a KubeSchedulerConfiguration file. Where its clientConnection.kubeconfig is empty a copy with
-	// Kubeconfig filled in is used instead.
+	// Config is a KubeSchedulerConfiguration file. If its clientConnection.kubeconfig is empty, the
+	// scheduler gets a copy that names Kubeconfig.
 	Config string
 
-	// Kubeconfig is the kubeconfig the scheduler works with. Empty means one with all rights, under the user name that
-	// the scheduler has where deploy/ is installed: the admission policies that are installed there let it pass.
+	// Kubeconfig is the scheduler's kubeconfig. If it is empty, the scheduler has all rights, under
+	// its user name in a cluster with deploy/. The admission policies of deploy/ accept that user.
 	Kubeconfig string
 
 	// Args are command-line arguments that come last.
 	Args []string
 
-	// Ended is called with an *ExitError when the scheduler ends by itself once it was ready, as a leader does that cannot
-	// renew its lease. It does not count as a death then, and may be started again, but not by the goroutine of the call.
-	// Nil has the playground fail.
+	// Ended is called with an *ExitError when the scheduler ends by itself after it was ready. For
+	// example, a leader ends that cannot renew its lease. The end does not count as a death, and
+	// the scheduler may be started again, but not by the goroutine of the call. With nil, the
+	// playground fails.
 	Ended func(error)
 }
 
-// NodeGroup is a number of simulated nodes that are alike.
+// NodeGroup is a number of equal simulated nodes.
 type NodeGroup struct {
-	// Prefix of the nodes' names; "node" when empty gives node-0, node-1 and so on. Groups with the same prefix
-	// share one count.
+	// Prefix is the prefix of the nodes' names. If it is empty, it is "node", and the nodes are
+	// node-0, node-1 and so on. Groups with the same prefix share one count.
 	Prefix string
 
 	// Count is the number of nodes, 0 or more.
 	Count int
 
-	// Resources is the capacity and the allocatable of each node. Where pods is absent it is 110.
+	// Resources is the capacity and the allocatable of each node. The default for pods is 110.
 	Resources corev1.ResourceList
 
-	// Labels are added to the labels that every node has: hostname, architecture, operating system, zone. They win
-	// over those.
+	// Labels are added to the labels that every node has: hostname, architecture, operating system
+	// and zone. They override those labels.
 	Labels map[string]string
 
-	// Taints are the nodes' own taints.
+	// Taints are the taints of each node.
 	Taints []corev1.Taint
 }
 

@@ -21,11 +21,11 @@ import (
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
-	// clockSlack is how far before now a certificate's life begins.
+	// clockSlack is how long before its creation a certificate is already valid.
 	clockSlack = 5 * time.Minute
 )
 
-// authority is a certificate authority whose files stand in a directory as NAME.crt and NAME.key.
+// authority is a certificate authority. Its files in dir are NAME.crt and NAME.key.
 type authority struct {
 	dir  string
 	name string
@@ -41,7 +41,7 @@ type leaf struct {
 	certFile, keyFile string
 }
 
-// loadOrCreateAuthority reads the authority called name from dir, or makes it when dir has none.
+// loadOrCreateAuthority reads the authority with the given name from dir, or creates it.
 func loadOrCreateAuthority(dir, name string, now time.Time) (*authority, error) {
 	a := &authority{dir: dir, name: name, now: now}
 	certPEM, err := os.ReadFile(a.certFile())
@@ -99,8 +99,8 @@ func (a *authority) create() error {
 	return err
 }
 
-// serving issues a certificate for servers on the loopback address that go by the given names and addresses as well.
-// The same certificate serves as a client certificate, which etcd needs of its own.
+// serving issues a certificate for servers on the loopback address with additional names and
+// addresses. It is also a client certificate, because etcd needs one.
 func (a *authority) serving(name string, dnsNames []string, ips ...net.IP) (*leaf, error) {
 	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -110,7 +110,8 @@ func (a *authority) serving(name string, dnsNames []string, ips ...net.IP) (*lea
 	})
 }
 
-// client issues a certificate, in files of that name, that makes its holder a user in the given groups.
+// client issues a certificate in files with the given name. Its holder is the user, in the given
+// groups.
 func (a *authority) client(name, user string, groups ...string) (*leaf, error) {
 	return a.issue(name, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -157,14 +158,15 @@ func writeCertificate(dir, name string, template, parent *x509.Certificate, key 
 		certFile: filepath.Join(dir, name+".crt"),
 		keyFile:  filepath.Join(dir, name+".key"),
 	}
-	// The key goes first: a certificate that is there is then a whole one.
+	// The key is written first, so an existing certificate always has its key.
 	if err := os.WriteFile(l.keyFile, l.keyPEM, 0o600); err != nil {
 		return nil, err
 	}
 	return l, os.WriteFile(l.certFile, l.certPEM, 0o600)
 }
 
-// loadOrCreateKey makes a key for signing service account tokens, unless the file is there already, so that tokens outlive a restart.
+// loadOrCreateKey creates a key for signing service account tokens, unless the file exists. Tokens
+// stay valid across restarts because the key is kept.
 func loadOrCreateKey(file string) error {
 	if _, err := os.Stat(file); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err

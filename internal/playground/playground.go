@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// clientQPS and clientBurst are far above what a test or a user sends.
+	// clientQPS and clientBurst are far above the request rate of a test or a user.
 	clientQPS   = 1000
 	clientBurst = 2000
 )
@@ -25,16 +25,16 @@ type Playground struct {
 	dir     *dataDir
 	certs   *certificates
 	paths   map[string]string
-	// release is known where the options ask for what not every version has.
+	// release is only set if the options need a feature that not every version has.
 	release Kubernetes
 	env     []string
 	spawner *spawner
 	client  kubernetes.Interface
 	config  *rest.Config
-	// published has the content of the files for the user that have been written, by path.
+	// published has the content of the written files for the user, by path.
 	published map[string][]byte
 
-	// abort ends what Start still waits for.
+	// abort cancels the context of Start.
 	abort context.CancelCauseFunc
 
 	mu         sync.Mutex
@@ -49,10 +49,12 @@ type Playground struct {
 	progressMu sync.Mutex
 }
 
-// Start brings a playground up and returns once pods can be created and scheduled: the API server is ready, the manifests
-// are applied, the nodes are ready, and the scheduler is, if there is to be one.
+// Start starts a playground and returns once pods can be created and scheduled. By then, the API
+// server is ready, the manifests are applied, the nodes are ready, and so is the scheduler, if
+// there is one.
 //
-// ctx bounds the start alone; what was started runs until Stop. When Start fails, nothing is left of it.
+// ctx bounds only the start. The components run until Stop. If Start fails, it removes everything
+// it created.
 func Start(ctx context.Context, options Options) (*Playground, error) {
 	p := &Playground{options: options, now: time.Now, published: map[string][]byte{}, done: make(chan struct{})}
 	if err := p.check(ctx); err != nil {
@@ -69,16 +71,18 @@ func Start(ctx context.Context, options Options) (*Playground, error) {
 		if p.Err() == nil {
 			return nil, errors.Join(err, p.Stop())
 		}
-		// What else failed, failed because a component had died; Stop reports that one.
+		// The other errors are a consequence of a component's death. Stop reports that death.
 		return nil, p.Stop()
 	}
 	return p, nil
 }
 
-// RESTConfig is a client configuration with all rights and a rate limit that is not felt. Each call returns a new one.
+// RESTConfig returns a client configuration with all rights and a very high rate limit. Each call
+// returns a new one.
 func (p *Playground) RESTConfig() *rest.Config { return rest.CopyConfig(p.config) }
 
-// Kubeconfig is the path of the admin kubeconfig: Options.Kubeconfig if that was given, else a file in the data directory.
+// Kubeconfig returns the path of the admin kubeconfig. It is Options.Kubeconfig, or if that is
+// empty, a file in the data directory.
 func (p *Playground) Kubeconfig() string {
 	if p.options.Kubeconfig != "" {
 		return p.options.Kubeconfig
@@ -86,8 +90,8 @@ func (p *Playground) Kubeconfig() string {
 	return p.adminKubeconfig()
 }
 
-// SchedulerKubeconfig is the path of the kubeconfig for a scheduler: Options.SchedulerKubeconfig if that was given,
-// else a file in the data directory.
+// SchedulerKubeconfig returns the path of the kubeconfig for a scheduler. It is
+// Options.SchedulerKubeconfig, or if that is empty, a file in the data directory.
 func (p *Playground) SchedulerKubeconfig() string {
 	if p.options.SchedulerKubeconfig != "" {
 		return p.options.SchedulerKubeconfig
@@ -95,10 +99,10 @@ func (p *Playground) SchedulerKubeconfig() string {
 	return p.schedulerKubeconfig()
 }
 
-// DataDir is the directory with all the playground's files.
+// DataDir returns the directory with all of the playground's files.
 func (p *Playground) DataDir() string { return p.dir.path }
 
-// Component returns the component of that name, or nil if there is none.
+// Component returns the component with the given name, or nil if it does not exist.
 func (p *Playground) Component(name string) *Component {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,26 +114,26 @@ func (p *Playground) Component(name string) *Component {
 	return nil
 }
 
-// Components returns all components in the order they were started in.
+// Components returns all components in the order of their starts.
 func (p *Playground) Components() []*Component {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.components)
 }
 
-// Done is closed when a component has died, or else when Stop has been called.
+// Done returns a channel that is closed when a component has died or Stop has ended all components.
 func (p *Playground) Done() <-chan struct{} { return p.done }
 
-// Err is nil while all is well, and once a component has died an *ExitError for the first that did. Ends brought about by
-// Component.Kill or Stop do not count.
+// Err returns an *ExitError for the first component that died, or nil. Ends through Component.Kill
+// or Stop do not count.
 func (p *Playground) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// StartScheduler runs one more scheduler under a component name of its own, and returns once it is ready. The process
-// does not end with ctx but with Stop.
+// StartScheduler runs another scheduler with its own component name, and returns once it is ready.
+// The process does not end with ctx but with Stop.
 func (p *Playground) StartScheduler(ctx context.Context, name string, options SchedulerOptions) (*Component, error) {
 	path, err := p.schedulerPath(options)
 	if err != nil {
@@ -141,8 +145,8 @@ func (p *Playground) StartScheduler(ctx context.Context, name string, options Sc
 	return p.startScheduler(ctx, name, path, options)
 }
 
-// WriteKubeconfig writes a kubeconfig for this playground's API server to path: for the holder of the bearer token, or
-// for the admin when token is empty. The file is the caller's to remove.
+// WriteKubeconfig writes a kubeconfig for this playground's API server to path. Its user is the
+// holder of the bearer token, or the admin if token is empty. The caller must remove the file.
 func (p *Playground) WriteKubeconfig(path, token string) error {
 	config := p.RESTConfig()
 	if token != "" {
@@ -155,9 +159,10 @@ func (p *Playground) WriteKubeconfig(path, token string) error {
 	return writeFileAtomically(path, content)
 }
 
-// Stop ends all components, in the reverse of the order they were started in, and removes the files: the user's kubeconfigs, and
-// the temporary data directory. It returns what failed: the component that had died, if one had, and whatever did not
-// end or could not be removed. Later calls wait for the first and return the same.
+// Stop ends all components, in the reverse order of their starts. Then it removes the files: the
+// user's kubeconfigs and the temporary data directory. It returns an error for the component that
+// died, if one did, and for all components and files that it could not end or remove. Later calls
+// wait for the first one and return the same error.
 func (p *Playground) Stop() error {
 	p.stopOnce.Do(func() { p.stopErr = p.stop() })
 	return p.stopErr
@@ -173,7 +178,7 @@ func (p *Playground) stop() error {
 	for _, c := range slices.Backward(components) {
 		errs = append(errs, c.close(syscall.SIGTERM))
 	}
-	// Only now is it certain that nobody reports a death any more.
+	// All components have ended, so no death can be reported after this.
 	errs = slices.Insert(errs, 0, p.Err())
 	p.spawner.close()
 	p.doneOnce.Do(func() { close(p.done) })
@@ -193,7 +198,8 @@ func (p *Playground) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// fail records the death of a component. Only the first counts: those that follow are mostly of its making.
+// fail records the death of a component. Only the first death counts, because it usually causes the
+// later ones.
 func (p *Playground) fail(err error) {
 	p.mu.Lock()
 	if p.err == nil && !p.stopped {

@@ -13,7 +13,8 @@ import (
 const (
 	loopback = "127.0.0.1"
 
-	// The range from which ports are drawn when the kernel does not say where its ephemeral ports begin.
+	// Ports are drawn from this range if the kernel does not report the start of its ephemeral
+	// ports.
 	lowestPort         = 10000
 	firstEphemeralPort = 32768
 
@@ -21,12 +22,12 @@ const (
 	portDraws = 200
 )
 
-// freePort returns a TCP port on 127.0.0.1 that nothing listened on a moment ago. Another process may take it before
-// the caller's child does, so the caller has to be ready to ask again.
+// freePort returns a TCP port on 127.0.0.1 that was free a moment ago. Another process may take it
+// before the caller's child does, so the caller must be ready to try again.
 //
-// Ports come from below the kernel's ephemeral range. From within the range, a client that keeps dialing a component
-// that is down would sooner or later be given that very port, connect to itself, and keep the component from
-// coming back.
+// The port is below the kernel's ephemeral range. A client may keep dialing a component that is
+// down. If the port were in that range, the kernel could give the client the same port. The client
+// would then connect to itself and block the component's restart.
 func freePort() (int, error) {
 	ephemeral := firstEphemeralPort
 	if raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
@@ -35,7 +36,7 @@ func freePort() (int, error) {
 	return drawPort(lowestPort, ephemeral, rand.IntN, portIsFree)
 }
 
-// drawPort tries random ports in [low, high) until one is free.
+// drawPort tries random ports in [low, high) until it finds a free one.
 func drawPort(low, high int, intN func(int) int, free func(port int) bool) (int, error) {
 	if high <= low {
 		return 0, fmt.Errorf("find a free port: the range %d to %d is empty", low, high)
@@ -57,7 +58,8 @@ func portIsFree(port int) bool {
 	return listener.Close() == nil
 }
 
-// parseEphemeralStart reads the first of the two numbers of ip_local_port_range. A range that leaves no room below it gives the fallback.
+// parseEphemeralStart returns the first of the two numbers in ip_local_port_range. It returns
+// fallback if too few ports are below that number.
 func parseEphemeralStart(raw string, fallback int) int {
 	fields := strings.Fields(raw)
 	if len(fields) == 0 {

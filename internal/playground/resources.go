@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ParseNodeResources reads a comma-separated list such as "cpu=64,memory=512Gi,nvidia.com/gpu=8". Errors name the item
-// that is wrong. An empty string is an empty list.
+// ParseNodeResources parses a comma-separated list such as "cpu=64,memory=512Gi,nvidia.com/gpu=8".
+// An error names the faulty item. An empty string is an empty list.
 func ParseNodeResources(s string) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
 	if strings.TrimSpace(s) == "" {
@@ -52,8 +52,8 @@ func parseNodeResource(item string) (corev1.ResourceName, resource.Quantity, err
 	return name, quantity, nil
 }
 
-// checkResourceName takes the names a node can have in its capacity. Anything that is not Kubernetes' own needs a
-// domain, as the API server demands for pods that ask for it.
+// checkResourceName accepts the names that a node's capacity can have. A resource that is not part
+// of Kubernetes needs a domain, because the API server requires one in pods.
 func checkResourceName(name corev1.ResourceName) error {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage:

@@ -55,7 +55,7 @@ func TestScheduler(t *testing.T) {
 	}
 	requireScheduled(t, p, "third")
 
-	// Its end is for who has asked for it, and no death.
+	// Only Ended reports the end of this scheduler. It is not a death.
 	if err := syscall.Kill(other.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,8 @@ func TestScheduler(t *testing.T) {
 	requireScheduled(t, p, "fourth")
 }
 
-// requireScheduled creates a pod for the default profile of reprieve-scheduler, and waits until it runs.
+// requireScheduled creates a pod for the default profile of reprieve-scheduler and waits until it
+// runs.
 func requireScheduled(t *testing.T, p *playground.Playground, name string) {
 	t.Helper()
 	client := newClient(t, p)
@@ -83,7 +84,8 @@ func requireScheduled(t *testing.T, p *playground.Playground, name string) {
 	waitPhase(t, client, name, corev1.PodRunning)
 }
 
-// getMetrics asks for /metrics with the admin's certificate, which the server has to take to the API server's CA.
+// getMetrics requests /metrics with the admin's certificate. The server must verify it with the API
+// server's CA.
 func getMetrics(t *testing.T, config *rest.Config, url string) string {
 	t.Helper()
 	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)

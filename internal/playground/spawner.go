@@ -5,9 +5,9 @@ import (
 	"runtime"
 )
 
-// spawner starts processes from one operating system thread that lives as long as the spawner. On Linux the
-// parent-death signal is sent when the thread that forked ends, not the process; a goroutine's thread may end at any
-// time, and would take healthy children with it.
+// spawner starts processes from one operating system thread that lives as long as the spawner.
+// Linux sends the parent-death signal when the forking thread ends, even if the process continues.
+// The thread of a goroutine may end at any time, and would kill healthy children.
 type spawner struct {
 	requests chan spawnRequest
 	ended    chan struct{}
@@ -23,7 +23,8 @@ func newSpawner() *spawner {
 	s := &spawner{requests: make(chan spawnRequest), ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
-		// Never unlocked: the thread ends with this goroutine, and so does any child that is left by then.
+		// The goroutine never unlocks the thread. The thread ends with this goroutine, and so do
+		// the remaining children.
 		runtime.LockOSThread()
 		for request := range s.requests {
 			request.result <- request.cmd.Start()
@@ -32,7 +33,7 @@ func newSpawner() *spawner {
 	return s
 }
 
-// start is cmd.Start on the spawner's thread. It must not be called once close has been.
+// start calls cmd.Start on the spawner's thread. It must not be called after close.
 func (s *spawner) start(cmd *exec.Cmd) error {
 	result := make(chan error, 1)
 	s.requests <- spawnRequest{cmd: cmd, result: result}

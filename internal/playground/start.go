@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// check finds all that is wrong with the options before anything is touched.
+// check validates the options before it changes anything.
 func (p *Playground) check(ctx context.Context) error {
 	if err := p.options.validate(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *Playground) findBinaries() error {
 	return err
 }
 
-// schedulerPath is empty when no scheduler is to be run.
+// schedulerPath returns the path of the scheduler's binary, or "" for no scheduler.
 func (p *Playground) schedulerPath(options SchedulerOptions) (string, error) {
 	switch options.Path {
 	case NoScheduler:
@@ -118,11 +118,12 @@ func (p *Playground) bringUp(ctx context.Context) error {
 	if err := p.publishKubeconfig(p.schedulerKubeconfig(), p.options.SchedulerKubeconfig); err != nil {
 		return err
 	}
-	// Last, so that whoever waits for the file finds a playground that is ready.
+	// This file is written last, so that a process that waits for it finds a ready playground.
 	return p.publishKubeconfig(p.adminKubeconfig(), p.options.Kubeconfig)
 }
 
-// populate starts all that needs the API server, side by side.
+// populate starts the components that need the API server, in parallel. It also creates the nodes
+// and applies the manifests.
 func (p *Playground) populate(ctx context.Context) error {
 	version, err := p.client.Discovery().ServerVersion()
 	if err != nil {
@@ -158,7 +159,7 @@ func (p *Playground) populate(ctx context.Context) error {
 	return group.Wait()
 }
 
-// connect sets up the client, and the kubeconfigs that the other components use.
+// connect creates the client, and the kubeconfigs for the other components.
 func (p *Playground) connect() error {
 	p.config = &rest.Config{
 		Host: p.Component(APIServer).URL(),
@@ -170,7 +171,7 @@ func (p *Playground) connect() error {
 		QPS:   clientQPS,
 		Burst: clientBurst,
 	}
-	// Protobuf is the cheaper encoding where there are thousands of nodes.
+	// Protobuf is the cheaper encoding for thousands of nodes.
 	config := rest.CopyConfig(p.config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	var err error
@@ -197,7 +198,8 @@ func (p *Playground) schedulerKubeconfig() string {
 	return filepath.Join(p.dir.path, "scheduler.kubeconfig")
 }
 
-// publishKubeconfig copies a kubeconfig of the data directory to where the user asked for it; "" is nowhere.
+// publishKubeconfig copies a kubeconfig of the data directory to the user's file. It does nothing
+// if to is empty.
 func (p *Playground) publishKubeconfig(from, to string) error {
 	if to == "" {
 		return nil
@@ -219,7 +221,8 @@ func (p *Playground) startScheduler(ctx context.Context, name, path string, opti
 	})
 }
 
-// launchOnPort starts a component that serves, and tries another port when somebody else was quicker.
+// launchOnPort starts a component that serves on a port. It tries another port if another process
+// took the first one.
 func (p *Playground) launchOnPort(ctx context.Context, build func(port int) (componentSpec, error)) (*Component, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
@@ -242,7 +245,7 @@ func (p *Playground) launch(ctx context.Context, spec componentSpec) error {
 	return err
 }
 
-// launchComponent adds a component and starts it. One that does not start is taken out again.
+// launchComponent adds and starts a component. It removes a component that does not start.
 func (p *Playground) launchComponent(ctx context.Context, spec componentSpec) (*Component, error) {
 	spec.env = p.env
 	spec.logPath = p.dir.logPath(spec.name)

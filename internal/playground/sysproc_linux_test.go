@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// TestChildOutlivesTheThreadThatAskedForIt would fail if the child were forked by the thread of whoever calls Start.
+// TestChildOutlivesTheThreadThatAskedForIt fails if the caller's thread forks the child.
 func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	dir := t.TempDir()
 	question, answer := filepath.Join(dir, "question"), filepath.Join(dir, "answer")
@@ -27,7 +27,7 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 		t.Fatal(started)
 	}
 	waitForFile(t, fmt.Sprintf("/proc/self/task/%d", tid), false)
-	// A child that was sent SIGKILL when the thread ended could not answer.
+	// A child that got SIGKILL at the end of the thread could not answer.
 	if err := os.WriteFile(question, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +37,13 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	}
 }
 
-// onThreadThatEnds calls f on a thread that ends when f has returned, and returns its ID. The main thread never does end, so
-// where the goroutine happens to get that one it keeps it, and leaves f to another.
+// onThreadThatEnds calls f on a thread that ends afterwards, and returns the thread's ID. The main
+// thread never ends. If the goroutine runs on the main thread, it holds that thread and calls f
+// from another goroutine.
 func onThreadThatEnds(f func()) int {
 	result := make(chan int)
 	go func() {
-		// A goroutine that ends with its thread locked takes the thread with it.
+		// A goroutine that ends without unlocking its thread ends the thread too.
 		runtime.LockOSThread()
 		tid := syscall.Gettid()
 		if tid == os.Getpid() {

@@ -1,4 +1,4 @@
-// Package playgroundtest gives tests a playground.
+// Package playgroundtest starts playgrounds for tests.
 package playgroundtest
 
 import (
@@ -9,14 +9,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// binDirVariable names the directory of the binaries where that is not bin/ of the module.
+// binDirVariable is the environment variable for the directory of the binaries. The default is bin/
+// of the module.
 const binDirVariable = "REPRIEVE_BIN"
 
-// noBinaries in the variable leaves out the tests that need any. It is not -short, with which others look at less.
+// noBinaries as the variable's value skips all tests that need binaries. It differs from -short,
+// which makes tests check less.
 const noBinaries = "none"
 
-// BinDir returns the directory of the component binaries: $REPRIEVE_BIN, else bin/ of the module. The test fails at once
-// when one of the names is not there. It is skipped where that is "none": what asks for binaries is no unit test.
+// BinDir returns the directory of the component binaries: $REPRIEVE_BIN, or bin/ of the module. It
+// fails the test at once if one of the named binaries is missing. It skips the test if
+// $REPRIEVE_BIN is "none", because a test that needs binaries is not a unit test.
 func BinDir(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := os.Getenv(binDirVariable)
@@ -41,8 +44,9 @@ func BinDir(t testing.TB, names ...string) string {
 	return dir
 }
 
-// ModuleRoot returns the directory of the module's go.mod. Tests run in the directory of their package, which is below it;
-// the test binary may not say where its source is (-trimpath).
+// ModuleRoot returns the directory of the module's go.mod. Tests run in the directory of their
+// package, which is below the module's. A test binary does not know its source directory if it was
+// built with -trimpath.
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -61,13 +65,13 @@ func ModuleRoot(t testing.TB) string {
 	}
 }
 
-// ControlPlane are the binaries that every playground needs.
+// ControlPlane returns the names of the binaries that every playground needs.
 func ControlPlane() []string {
 	return []string{playground.Etcd, playground.APIServer, playground.ControllerManager, playground.Kwok}
 }
 
-// Start runs a playground for the duration of the test, and fails the test when a component died or anything is left over.
-// BinDir is filled in where it is empty.
+// Start runs a playground for the duration of the test. It fails the test if a component dies or
+// cleaning up fails. If options.BinDir is empty, Start sets it.
 func Start(t testing.TB, options playground.Options) *playground.Playground {
 	t.Helper()
 	if options.BinDir == "" {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// staleHint says that a test may have run something else than what is in the work tree: of the named binaries, which one was built
-// before a file was changed that this module's commands are made of. "" where there is none. It is for tests that have failed, and no more
-// than a hint: a command that a change does not change is not written again.
+// staleHint returns a hint that a failed test may have run an outdated binary; "" for none. It
+// compares the oldest of the named binaries with the newest source file of this module's commands.
+// It is no more than a hint, because a build does not write a command again that did not change.
 func staleHint(root, binDir string, names []string) string {
 	name, built := oldest(root, binDir, names)
 	if name == "" {
@@ -26,7 +26,8 @@ func staleHint(root, binDir string, names []string) string {
 		filepath.Join(binDir, name), file)
 }
 
-// oldest is the binary among those named, and made of this module's commands, that was built first.
+// oldest returns the named binary that was built first. It considers only binaries of this module's
+// commands.
 func oldest(root, binDir string, names []string) (name string, built time.Time) {
 	for _, n := range names {
 		if _, err := os.Stat(filepath.Join(root, "cmd", n)); err != nil {
@@ -39,8 +40,8 @@ func oldest(root, binDir string, names []string) (name string, built time.Time) 
 	return name, built
 }
 
-// newest is the file that was changed last of the directories that this module's commands are built from, without those of tests. What
-// cannot be read is passed over.
+// newest returns the source file of this module's commands that changed last, without tests. It
+// skips files that it cannot read.
 func newest(root string) (file string, changed time.Time) {
 	for _, dir := range []string{"api", "cmd", "internal", "pkg"} {
 		_ = filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// TestStaleHint: who forgets to build is told by the test that fails, and others are not.
+// TestStaleHint checks that a failed test hints at a missing build, and that others do not.
 func TestStaleHint(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
 	for name, tt := range map[string]struct {
 		names []string
-		// files are written so long after the binaries.
+		// files are the files and their times of change, relative to the time of the build.
 		files map[string]time.Duration
 		want  string
 	}{
