@@ -1,2 +1,3 @@
-// Package architecture holds the packages' imports against the picture of them in docs/architecture.md.
+// Package architecture compares the packages' imports with the picture of them in
+// docs/architecture.md.
 package architecture

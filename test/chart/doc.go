@@ -1,5 +1,8 @@
-// Package chart renders the Helm chart with Helm's own engine: what it has by default is what deploy/ installs, each value does
-// what its description says, and what is wrong is refused in words that help. It also runs the chart's own suites, by helm-unittest, and has
-// kubeconform compare what is rendered with the schemas in schemas/. It is a module of its own, so that nothing
-// of Helm is a dependency of the product.
+// Package chart renders the Helm chart with Helm's own engine. By default, the chart must install
+// the same objects as deploy/. Each value must have the effect in its description. Invalid values
+// must be rejected with a helpful message.
+//
+// The package also runs the chart's own suites with helm-unittest. kubeconform compares the
+// rendered objects with the schemas in schemas/. The package is a separate module, so that the
+// product does not depend on Helm.
 package chart

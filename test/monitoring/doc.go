@@ -1,5 +1,7 @@
-// Package monitoring evaluates the alerts and the dashboard's queries of the chart with Prometheus' own engine: every
-// expression is one, and every alert goes off when it should and at no other time. It is a module of its own, so that
-// nothing of Prometheus is a dependency of the product. That there is data for all of it is for test/integration/deploy to say,
-// which has a scheduler, and a Prometheus.
+// Package monitoring evaluates the alerts and the dashboard's queries of the chart with Prometheus'
+// own engine. Every expression must be valid, and every alert must fire when it should and at no
+// other time.
+//
+// The package is a separate module, so that the product does not depend on Prometheus.
+// test/integration/deploy checks that the metrics exist, with a scheduler and a Prometheus.
 package monitoring

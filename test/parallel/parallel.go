@@ -1,4 +1,5 @@
-// Package parallel runs tests that wait most of the time: there may be more of them side by side than cores.
+// Package parallel runs tests that wait most of the time. More of them than cores may run in
+// parallel.
 package parallel
 
 import (
@@ -9,8 +10,8 @@ import (
 	"testing"
 )
 
-// Run runs the tests of a package, that many of the parallel ones at a time unless -parallel says otherwise, and returns
-// what to exit with. It is for TestMain.
+// Run runs the tests of a package and returns the exit code. At most the given number of parallel
+// tests run at a time, unless -parallel is set. It is for TestMain.
 func Run(m *testing.M, most int) int {
 	flag.Parse()
 	given := false

@@ -1,3 +1,3 @@
-// Package parity holds Reprieve's plugin against upstream's own preemption: on generated clusters, both decide
-// for the same pod on the same snapshot with the same Filter plugins.
+// Package parity compares Reprieve's plugin with upstream's own preemption. On generated clusters,
+// both decide for the same pod, on the same snapshot, with the same Filter plugins.
 package parity

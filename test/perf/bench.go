@@ -14,17 +14,19 @@ import (
 	"time"
 )
 
-// rowCap bounds one run of a row. scheduler_perf itself gives a side half an hour, and its leak check ten minutes.
+// rowCap bounds one run of a row. scheduler_perf itself gives a side half an hour, and its leak
+// check ten minutes.
 const rowCap = 100 * time.Minute
 
-// bench runs the benchmark binary, a process for each run of a row.
+// bench runs the benchmark binary. Each side of a row has a process for each run.
 type bench struct {
 	binary string
-	// module is the directory of this module, moduleCache that of the modules' sources.
+	// module is the directory of this module. moduleCache is the directory of the modules' sources.
 	module, moduleCache string
 	// kubernetes is the version of the Kubernetes modules.
 	kubernetes string
-	// outDir gets a directory for each row: what was measured, the output, logs of what failed.
+	// outDir gets a directory for each row, with the measurements, the output, and the logs of
+	// failed workloads.
 	outDir  string
 	size    string
 	sides   []string
@@ -32,7 +34,7 @@ type bench struct {
 	stderr  io.Writer
 }
 
-// build compiles the benchmark into dir. CGO_ENABLED and GOFLAGS are the caller's.
+// build compiles the benchmark into dir. CGO_ENABLED and GOFLAGS are set by the caller.
 func (b *bench) build(ctx context.Context, dir string) error {
 	b.binary = filepath.Join(dir, "throughput.test")
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.binary, "./throughput")
@@ -48,7 +50,7 @@ func (b *bench) build(ctx context.Context, dir string) error {
 	return err
 }
 
-// ask runs a go command in the module.
+// ask runs a go command in the module and returns its output.
 func (b *bench) ask(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stderr = b.module, b.stderr
@@ -59,8 +61,9 @@ func (b *bench) ask(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// runOnce runs a row for the nth time and reads what it has left. A workload that fails is no error: it has no
-// figures, or says how far it came. Each side has a process of its own: the second of one would have the heap that the first has left.
+// runOnce runs a row for the nth time and reads its figures. A failed workload is not an error: it
+// has no figures, or its figures show how far it came. Each side has its own process. Otherwise the
+// second side would start with the heap of the first.
 func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures, error) {
 	dir := filepath.Join(b.outDir, r.name, fmt.Sprint(n))
 	if err := os.RemoveAll(dir); err != nil {
@@ -82,8 +85,9 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	return readFigures(dir, r.name)
 }
 
-// order is the order of a row's sides in the nth run, with the calls alone where these are its measure. Every other run has them
-// the other way round, as the second has the disk in another state than the first.
+// order returns the order of a row's sides in the nth run. If the aim is relative to the API calls,
+// it includes the calls alone. Every other run has the reverse order, because the first side
+// changes the state of the disk.
 func (b *bench) order(r *row, n int) []string {
 	sides := slices.Clone(b.sides)
 	if at := slices.Index(sides, upstream); at >= 0 {
@@ -104,7 +108,7 @@ func (b *bench) runSide(ctx context.Context, r *row, side, dir string) error {
 	if err != nil {
 		return err
 	}
-	// A run that is stopped cannot clear up after itself.
+	// A run that is stopped cannot clean up after itself.
 	tmp, err := os.MkdirTemp("", "perf-")
 	if err != nil {
 		return err
@@ -128,7 +132,7 @@ func (b *bench) runSide(ctx context.Context, r *row, side, dir string) error {
 	return nil
 }
 
-// command is one run of a side of a row.
+// command returns the command for one run of a side of a row.
 func (b *bench) command(ctx context.Context, r *row, side, dir string) *exec.Cmd {
 	args := []string{
 		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=0",
@@ -140,12 +144,12 @@ func (b *bench) command(ctx context.Context, r *row, side, dir string) *exec.Cmd
 	cmd := exec.CommandContext(ctx, b.binary, args...)
 	cmd.Dir = filepath.Join(b.module, "throughput")
 	cmd.Env = append(os.Environ(),
-		// Logs go there, and stay for workloads that fail.
+		// Logs are written there, and stay if the workload fails.
 		"ARTIFACTS="+dir,
-		// The test API server looks for its fixtures beside its source, whose path -trimpath has made relative
-		// to the module cache. These are what it completes the path with.
+		// The test API server needs the fixtures next to its source. With -trimpath, the path of
+		// that source is relative to the module cache. These variables complete the path.
 		"TEST_SRCDIR="+b.moduleCache, "TEST_WORKSPACE=.")
-	// Its etcd goes with it.
+	// Its etcd ends with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd

@@ -11,24 +11,28 @@ import (
 	"strings"
 )
 
-// The sides of a comparison, as in the names of the test cases. Rows of queues have unqueued in upstream's place.
+// These are the sides of a comparison, as in the names of the test cases. Rows of queues have
+// unqueued in place of upstream.
 const (
 	upstream = "upstream"
 	reprieve = "reprieve"
 	unqueued = "unqueued"
-	// callsAlone is no scheduler's: the API calls of a row are made, and nothing decides.
+	// callsAlone is the side without a scheduler. It makes the API calls of a row without
+	// decisions.
 	callsAlone = "calls"
 )
 
-// figures are what one side reached on one workload.
+// figures are the results of one side on one workload.
 type figures struct {
-	// Wanted and Bound are how many measured pods there should be, and how many have got a node.
+	// Wanted is the number of measured pods. Bound is how many of them got a node.
 	Wanted, Bound int
-	// Total is the time from the creation of the first measured pod until the last one had its node, in seconds.
+	// Total is the time from the creation of the first measured pod until the last one had its
+	// node, in seconds.
 	Total float64
-	// PerSecond is over the number of pods placed in each second. It is empty for runs that take less than two.
+	// PerSecond has the quantiles of the number of pods placed in each second. It is empty for runs
+	// shorter than two seconds.
 	PerSecond quantiles
-	// Waits is over the times, in seconds, from a pod's creation until it had its node.
+	// Waits has the quantiles of the time from a pod's creation until it had its node, in seconds.
 	Waits quantiles
 }
 
@@ -37,7 +41,8 @@ type quantiles struct{ Average, P50, P90, P99 float64 }
 // finished reports whether every pod got its node.
 func (f *figures) finished() bool { return f.Wanted > 0 && f.Bound == f.Wanted }
 
-// waits are how long pods waited, where all of them have got a node: those that have not would have to count.
+// waits returns Waits if all pods got a node. Otherwise the quantiles would lack the pods that
+// still wait.
 func (f *figures) waits() quantiles {
 	if !f.finished() {
 		return quantiles{}
@@ -45,7 +50,7 @@ func (f *figures) waits() quantiles {
 	return f.Waits
 }
 
-// dataItem is scheduler_perf's form of a figure.
+// dataItem is scheduler_perf's format of a figure.
 type dataItem struct {
 	Data   map[string]float64 `json:"data"`
 	Labels map[string]string  `json:"labels"`
@@ -55,8 +60,8 @@ func (d *dataItem) quantiles() quantiles {
 	return quantiles{d.Data["Average"], d.Data["Perc50"], d.Data["Perc90"], d.Data["Perc99"]}
 }
 
-// readFigures reads the data items that a run of a workload has left in a directory. Sides that left none have
-// empty figures.
+// readFigures reads the data items that a run of a workload has written to a directory. Sides
+// without data items have empty figures.
 func readFigures(dir, workload string) (map[string]*figures, error) {
 	out := map[string]*figures{upstream: {}, reprieve: {}, unqueued: {}, callsAlone: {}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -95,21 +100,21 @@ func (f *figures) take(item *dataItem) {
 	}
 }
 
-// median is the run in the middle, of those that finished if any did.
+// median returns the median of the finished runs by their total time. If no run finished, it
+// returns the run that placed the most pods.
 func median(runs []*figures) *figures {
 	finished := slices.DeleteFunc(slices.Clone(runs), func(f *figures) bool { return !f.finished() })
 	if len(finished) == 0 {
-		// The one that came furthest.
 		return slices.MaxFunc(runs, func(a, b *figures) int { return cmp.Compare(a.Bound, b.Bound) })
 	}
 	slices.SortFunc(finished, func(a, b *figures) int { return cmp.Compare(a.Total, b.Total) })
 	return finished[(len(finished)-1)/2]
 }
 
-// errNoFigures tells that a side of a run left nothing behind.
+// errNoFigures is the error of a side without figures.
 var errNoFigures = errors.New("no figures")
 
-// check says what is wrong with a side's run, if anything.
+// check returns an error if the run did not finish.
 func (f *figures) check() error {
 	switch {
 	case f.Wanted == 0:

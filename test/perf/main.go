@@ -1,5 +1,6 @@
-// Command perf compares Reprieve's throughput with that of kube-scheduler's own plugins, on the workloads in
-// throughput/, and writes the table in docs/results/performance.md. `make perf` runs it.
+// Command perf compares the throughput of Reprieve and of kube-scheduler's own plugins, on the
+// workloads in throughput/. It writes the table in docs/results/performance.md. `make perf` runs
+// it.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	bench
 	doc   string
@@ -100,7 +101,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		if res.ours.check() != nil {
 			failed = append(failed, selected[i].name)
 		}
-		// What there is so far is worth having.
+		// The results so far are useful even if a later row fails.
 		if err := o.report(setting(runtime.NumCPU(), o.kubernetes), results); err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// measure runs a row as often as asked for.
+// measure runs a row as often as requested.
 func (o *options) measure(ctx context.Context, r *row) (*result, error) {
 	var theirs, ours, calls []*figures
 	for n := 1; n <= o.count; n++ {
@@ -132,7 +133,7 @@ func (o *options) measure(ctx context.Context, r *row) (*result, error) {
 	return &result{row: *r, upstream: median(theirs), ours: median(ours), calls: median(calls)}, nil
 }
 
-// report brings the document up to date.
+// report updates the document.
 func (o *options) report(setting string, results []result) error {
 	if o.doc == "" || o.size != sizeFull || len(o.sides) != 2 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The sizes of a workload.
+// These are the sizes of a workload.
 const (
 	sizeSmall  = "small"
 	sizeMedium = "medium"
@@ -15,22 +15,22 @@ const (
 
 // row is a workload of throughput/performance-config.yaml, run with either scheduler.
 type row struct {
-	// name is the label of its test cases.
+	// name is the label of the row's test cases.
 	name string
-	// title is what it does at full size.
+	// title describes the row at full size.
 	title string
 	sizes []string
-	// gang is set where the figure is the time until one gang is placed, not pods per second.
+	// gang is true if the figure is the time until one gang is placed, and not pods per second.
 	gang bool
-	// overall is set where most pods are placed in a burst at the end, so that an average over the seconds says
-	// little. The sides are compared by the time for all pods then.
+	// overall is true if most pods are placed in a burst at the end. An average over the seconds is
+	// not useful then, so the sides are compared by the total time.
 	overall bool
-	// unqueued compares with Reprieve itself, with no Queue there, in place of kube-scheduler.
+	// unqueued is true if the rival is Reprieve without Queues, and not kube-scheduler.
 	unqueued bool
 	aim      aim
 }
 
-// rows are all workloads, in the order of the table.
+// rows returns all workloads, in the order of the table.
 func rows() []row {
 	all := []string{sizeSmall, sizeMedium, sizeFull}
 	return []row{
@@ -79,12 +79,12 @@ func rows() []row {
 	}
 }
 
-// queued is a row of work in queues, beside the same work without.
+// queued returns a row with work in queues. The same work without queues is the rival.
 func queued(name, title string, sizes []string) row {
 	return row{name: name, title: title, sizes: sizes, unqueued: true, aim: aim{ratio: 0.95}}
 }
 
-// rival is the label of the side that Reprieve is compared with, and rivalTitle what the table calls it.
+// rival returns the label of the rival's side.
 func (r *row) rival() string {
 	if r.unqueued {
 		return unqueued
@@ -99,7 +99,8 @@ func (r *row) rivalTitle() string {
 	return "kube-scheduler"
 }
 
-// titleAt names the row in the table of a size. Only the full one has the numbers of the title.
+// titleAt returns the title of the row in the table of a size. The numbers in the title are only
+// valid for the full size.
 func (r *row) titleAt(size string) string {
 	if size == sizeFull || len(r.sizes) < 3 {
 		return r.title
@@ -107,7 +108,8 @@ func (r *row) titleAt(size string) string {
 	return fmt.Sprintf("%s (%s)", r.name, size)
 }
 
-// selectRows finds the rows of that size with those names, or all where no name is given.
+// selectRows returns the rows of a size with the given names, or all rows of that size without
+// names.
 func selectRows(all []row, size string, names []string) ([]row, error) {
 	var out []row
 	var have []string
@@ -131,17 +133,17 @@ func selectRows(all []row, size string, names []string) ([]row, error) {
 	return out, nil
 }
 
-// aim is what Reprieve is to reach. Where nothing is set, that is to finish.
+// aim is the goal of Reprieve on a row. The zero aim is to finish.
 type aim struct {
-	// ratio is how many times the other side's pods per second Reprieve has to place at least or, where of names another row, how
-	// many times its own in that one.
+	// ratio is the least ratio of Reprieve's pods per second to the other side's. If of names
+	// another row, the ratio is to Reprieve's own figure in that row.
 	ratio float64
 	of    string
-	// calls is how many times as long as the API calls alone it may take at most.
+	// calls is the largest permitted ratio of Reprieve's time to the time of the API calls alone.
 	calls float64
 }
 
-// judge says what a row's aim is, and whether it is met; all are the rows of the same run.
+// judge describes the aim of a row, and whether Reprieve met it. all has the rows of the same run.
 func (r *result) judge(all []result) string {
 	text, value, met, ok := r.weigh(all)
 	switch {
@@ -155,8 +157,9 @@ func (r *result) judge(all []result) string {
 	return text + value + ": missed"
 }
 
-// weigh says what a row's aim is, what Reprieve has reached where that stands nowhere else, and whether it is enough; ok is false
-// where there is nothing to compare it with.
+// weigh returns the description of a row's aim, and whether Reprieve met it. value is the result of
+// Reprieve if the table does not have it elsewhere. ok is false if there is no figure to compare
+// with.
 func (r *result) weigh(all []result) (text, value string, met, ok bool) {
 	a := r.row.aim
 	switch {
@@ -181,8 +184,8 @@ func (r *result) weigh(all []result) (text, value string, met, ok bool) {
 	return "finishes", "", true, true
 }
 
-// ratio is Reprieve's figure to upstream's: the time for a gang, pods per second otherwise. It is false where one of
-// them is missing.
+// ratio returns the ratio of Reprieve's figure to the rival's. The figure is the time for a gang,
+// and otherwise pods per second. It returns false if a figure is missing.
 func (r *row) ratio(upstream, ours *figures) (float64, bool) {
 	if !upstream.finished() || !ours.finished() {
 		return 0, false
@@ -192,7 +195,7 @@ func (r *row) ratio(upstream, ours *figures) (float64, bool) {
 	case r.gang:
 		a, b = ours.Total, upstream.Total
 	case r.overall:
-		// As many pods on either side.
+		// Both sides have the same number of pods.
 		a, b = upstream.Total, ours.Total
 	}
 	if a == 0 || b == 0 {

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// result is a row with what both sides reached, and what the API calls alone took where that is its measure.
+// result is a row with the figures of both sides. calls has the figures of the API calls alone, if
+// the aim needs them.
 type result struct {
 	row                   row
 	upstream, ours, calls *figures
 }
 
-// The table in the documentation stands between these lines.
+// The table in the documentation is between these lines.
 const (
 	beginMark = "<!-- Written by make perf. -->"
 	endMark   = "<!-- Up to here. -->"
@@ -27,8 +28,8 @@ const (
 		"| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n"
 )
 
-// table renders results. The lines of rows that are not among them are taken from a table that was rendered
-// before, if it is from the same setting.
+// table renders results. Rows without a result keep their lines of the table before, if it has the
+// same setting.
 func table(setting string, all []row, size string, results []result, before string) string {
 	if !strings.Contains(before, setting) {
 		before = ""
@@ -56,12 +57,12 @@ func table(setting string, all []row, size string, results []result, before stri
 	return out
 }
 
-// setting says what the figures depend on.
+// setting describes the environment of the figures.
 func setting(cores int, kubernetes string) string {
 	return fmt.Sprintf("Kubernetes %s, %d cores for all processes together.", kubernetes, cores)
 }
 
-// linesOf are the lines of a table that are about one workload.
+// linesOf returns the lines of a table for one workload.
 func linesOf(table, title string) string {
 	var out strings.Builder
 	for line := range strings.Lines(table) {
@@ -82,7 +83,8 @@ func gangCells(f *figures) []string {
 	return []string{placed(f), seconds(w.P50), seconds(w.P90), seconds(w.P99)}
 }
 
-// lines are those of a row, with the cells that cells makes of a side's figures; all are the rows of the same run.
+// lines returns the lines of a row. cells formats the figures of a side. all has the rows of the
+// same run.
 func (r *result) lines(title string, cells func(*figures) []string, all []result) string {
 	ratio := "—"
 	if x, ok := r.row.ratio(r.upstream, r.ours); ok {
@@ -99,7 +101,7 @@ func (r *result) lines(title string, cells func(*figures) []string, all []result
 	return out + line("Reprieve", r.ours, ratio, r.judge(all))
 }
 
-// placed says how long it took to place all pods, or how far it came.
+// placed returns the time until all pods were placed, or how many were placed.
 func placed(f *figures) string {
 	switch err := f.check(); {
 	case errors.Is(err, errNoFigures):
@@ -135,7 +137,7 @@ func thousands(n int) string {
 	return digits
 }
 
-// splitDocument cuts a document at the marks; the table is what stands between before and after.
+// splitDocument splits a document at the marks. The table is between before and after.
 func splitDocument(doc string) (before, table, after string, err error) {
 	before, rest, ok1 := strings.Cut(doc, beginMark+"\n")
 	table, after, ok2 := strings.Cut(rest, endMark)

@@ -1,3 +1,4 @@
-// Package command runs the reprieve-scheduler binary as a user would: right, as the documents have it, and wrong, where
-// every mistake is answered with one line that says what to do, and a non-zero exit.
+// Package command runs the reprieve-scheduler binary as a user would. It checks the commands of the
+// documents, and mistakes. Each mistake must produce one line with the remedy, and a non-zero exit
+// code.
 package command

@@ -1,3 +1,3 @@
-// Package kubectl runs kubectl-reprieve against the playground, as a user who may list and nothing else, and compares what it says with
-// what the scheduler does.
+// Package kubectl runs kubectl-reprieve against the playground, as a user who may only list. It
+// compares the output with the actions of the scheduler.
 package kubectl

@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// SetBehind has those who call through the proxy live with a clock that is behind by that much, from their next call on: all times
-// that they are told are later by it, and all that they write are earlier. For them and for all others it is as if their clock were
-// wrong, as long as they have been told nothing before: begin with it before a caller starts. Their calls have to be in JSON. 0, as
-// it is at first, changes nothing.
+// SetBehind makes the clocks of the proxy's callers appear to be behind, from their next call on.
+// The proxy shifts all times in responses forward, and all times in requests back. Call it before a
+// caller starts, because the caller would otherwise see times of both clocks. Calls must be in
+// JSON. With 0, which is the default, times do not change.
 func (p *Proxy) SetBehind(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.behind = by
 }
 
-// behindKey has the difference in the context of a call.
+// behindKey is the key of the shift in the context of a call.
 type behindKey struct{}
 
-// setBack has the times that a call writes be those of a clock that is behind.
+// setBack shifts the times in a request to a clock that is behind.
 func (p *Proxy) setBack(r *http.Request, body []byte) *http.Request {
 	p.mu.RLock()
 	by := p.behind
@@ -34,7 +34,7 @@ func (p *Proxy) setBack(r *http.Request, body []byte) *http.Request {
 	if by == 0 {
 		return r
 	}
-	// What comes back has to be read on its way.
+	// The proxy must be able to read the response.
 	r.Header.Del("Accept-Encoding")
 	r.Header.Set("Accept", "application/json")
 	if len(body) > 0 {
@@ -44,7 +44,7 @@ func (p *Proxy) setBack(r *http.Request, body []byte) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), behindKey{}, by))
 }
 
-// setForward has the times that a caller is told be those of a clock that is ahead of its own.
+// setForward shifts the times in a response to a clock that is ahead of the caller's.
 func setForward(response *http.Response) error {
 	by, ok := response.Request.Context().Value(behindKey{}).(time.Duration)
 	if !ok {
@@ -60,7 +60,7 @@ func setForward(response *http.Response) error {
 	return nil
 }
 
-// shifted changes times line by line: each event of a watch is one.
+// shifted shifts times line by line. Each event of a watch is one line.
 type shifted struct {
 	from  io.ReadCloser
 	lines *bufio.Reader
@@ -69,7 +69,7 @@ type shifted struct {
 	err   error
 }
 
-// Read reads what has been changed.
+// Read reads the shifted text.
 func (s *shifted) Read(to []byte) (int, error) {
 	for len(s.ready) == 0 && s.err == nil {
 		var line []byte
@@ -87,7 +87,7 @@ func (s *shifted) Read(to []byte) (int, error) {
 // Close ends the stream.
 func (s *shifted) Close() error { return s.from.Close() }
 
-// shift moves all times in a JSON text.
+// shift shifts all times in a JSON text.
 func shift(text []byte, by time.Duration) []byte {
 	return timeText().ReplaceAllFunc(text, func(found []byte) []byte {
 		at, err := time.Parse(time.RFC3339Nano, string(found[1:len(found)-1]))

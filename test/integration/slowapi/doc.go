@@ -1,6 +1,6 @@
-// Package slowapi puts a proxy in front of a playground's API server that makes calls slow, or fail, when a test
-// says so. Whoever is given its kubeconfig talks through it.
+// Package slowapi is a proxy in front of a playground's API server that delays or fails calls when
+// a test asks for it. A process that has its kubeconfig talks through the proxy.
 //
-// It is about the time that calls take, and about callers that end in the middle of them. For the order of calls, and
-// for holding some of them up until something else has happened, there is preemption/turnstile.
+// Use it for the duration of calls, and for callers that end during a call. For the order of calls,
+// and for calls that wait for another event, use preemption/turnstile.
 package slowapi

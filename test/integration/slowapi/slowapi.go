@@ -23,53 +23,57 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Forever, before a call, keeps it from the API server until its caller ends.
+// Forever as a delay before a call keeps the call from the API server until its caller ends.
 const Forever = 24 * time.Hour
 
-// Call is what there is to know of a call.
+// Call describes a call.
 type Call struct {
 	Method, Path string
-	// Body is that of a call that writes.
+	// Body is the content of a call that writes.
 	Body []byte
-	// Watch is set for a stream of changes.
+	// Watch is true for a watch.
 	Watch bool
 }
 
-// Answer says what becomes of one call. The zero Answer lets it through at once.
+// Answer is the treatment of one call. The zero Answer forwards the call at once.
 type Answer struct {
-	// Before and After are how long the call takes on its way to the API server, and back. A call whose caller ends
-	// before it gets there never does; any other comes through, whoever still waits for it.
+	// Before and After are the delays on the way to the API server and back. If the caller ends
+	// before the call reaches the API server, the call is dropped. Every other call completes, even
+	// if its caller has ended.
 	Before, After time.Duration
-	// Until, where it is not nil, keeps the call on its way until it is closed, before all else.
+	// Until, if not nil, delays the call until the channel is closed. This delay is before all
+	// others.
 	Until <-chan struct{}
-	// Refuse is the HTTP status that it is answered with, in the API server's place; 0 for none. Of 429 it is told to come
-	// again after a second.
+	// Refuse is the HTTP status of a response by the proxy itself; 0 for none. The response with
+	// status 429 asks for a retry after a second.
 	Refuse int
-	// Pretend has it answered with what it sends, as if that had been written. The API server does not hear of it.
+	// Pretend responds with the content of the request, as if it had been written. The API server
+	// does not get the call.
 	Pretend bool
 }
 
-// Rule decides what becomes of a call. It is called from many goroutines.
+// Rule returns the treatment of a call. It is called from many goroutines.
 type Rule func(Call) Answer
 
-// Proxy passes calls on to an API server. Its methods may be called from any goroutine.
+// Proxy forwards calls to an API server. Its methods may be called from any goroutine.
 type Proxy struct {
 	server  *httptest.Server
 	forward *httputil.ReverseProxy
-	// running ends with the test.
+	// running is canceled at the end of the test.
 	running context.Context
 
 	mu   sync.RWMutex
 	rule Rule
-	// watching are the watches since they were cut last.
+	// watching are the watches since the last cut.
 	watching watches
-	// behind is by how much the clock of those who call is behind.
+	// behind is how much the callers' clocks are behind.
 	behind time.Duration
-	// active counts the calls that are under way and were not let through at once.
+	// active counts the calls under way that were not forwarded at once.
 	active atomic.Int64
 }
 
-// Start runs a proxy for the duration of the test, with the rights of the configuration for everyone who uses it.
+// Start runs a proxy for the duration of the test. All callers have the rights of the
+// configuration.
 func Start(t testing.TB, config *rest.Config) *Proxy {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -86,9 +90,9 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 		Transport: transport,
 		// Watches are streams.
 		FlushInterval: -1,
-		// The caller sees what it would see of an API server that is not there: a connection that breaks.
+		// The caller sees a broken connection, as with an API server that is down.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-		// Connections that break are what this is for.
+		// Broken connections are the purpose of this proxy.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}}
 	p.forward.ModifyResponse = setForward
@@ -96,7 +100,7 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 	p.Clear()
 	p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(func() {
-		// Whoever still talks comes back, and would be waited for.
+		// Callers that still run would reconnect, and Close would wait for them.
 		end()
 		p.server.CloseClientConnections()
 		p.server.Close()
@@ -104,18 +108,18 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 	return p
 }
 
-// Set has a rule apply to all calls from now on, in place of the one before.
+// Set replaces the rule for all calls from now on.
 func (p *Proxy) Set(rule Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rule = rule
 }
 
-// Clear lets all calls through from now on.
+// Clear forwards all calls from now on.
 func (p *Proxy) Clear() { p.Set(func(Call) Answer { return Answer{} }) }
 
-// Active counts the calls under way that are not, or were not, let through at once. When the caller of all of them
-// has ended, it comes to 0 as soon as each has been done, or never will be.
+// Active returns the number of calls under way that were not forwarded at once. After the callers
+// have ended, it becomes 0 once each call is completed or dropped.
 func (p *Proxy) Active() int { return int(p.active.Load()) }
 
 // Kubeconfig writes a kubeconfig for the proxy, and returns its path.
@@ -138,7 +142,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	call := Call{Method: r.Method, Path: r.URL.Path, Watch: r.Method == http.MethodGet && r.URL.Query().Get("watch") != ""}
 	if r.Method != http.MethodGet {
 		var err error
-		// To its end: the server hears of a caller that ends only once there is nothing left to read.
+		// Read the whole body. The server notices the end of a caller only after that.
 		if call.Body, err = io.ReadAll(r.Body); err != nil {
 			return
 		}
@@ -172,7 +176,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(&late{ResponseWriter: w, caller: caller, by: answer.After}, r.WithContext(through))
 }
 
-// bind ends a context with another.
+// bind returns a context that also ends with another context.
 func bind(ctx, with context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(with, cancel)
@@ -182,7 +186,7 @@ func bind(ctx, with context.Context) (context.Context, func()) {
 	}
 }
 
-// ask says what becomes of a call. Once another rule has been set, none is counted any more that this one delays.
+// ask returns the treatment of a call, and counts the call if it is not forwarded at once.
 func (p *Proxy) ask(call Call) Answer {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -193,7 +197,7 @@ func (p *Proxy) ask(call Call) Answer {
 	return answer
 }
 
-// held waits until a channel is closed, if there is one. It reports false where the caller has gone meanwhile.
+// held waits until a channel is closed, if it is not nil. It returns false if the caller has ended.
 func held(caller context.Context, until <-chan struct{}) bool {
 	if until == nil {
 		return true
@@ -206,7 +210,7 @@ func held(caller context.Context, until <-chan struct{}) bool {
 	}
 }
 
-// pause waits. It reports false where the caller has gone meanwhile.
+// pause waits. It returns false if the caller has ended.
 func pause(caller context.Context, d time.Duration) bool {
 	if caller.Err() != nil {
 		return false
@@ -224,7 +228,7 @@ func pause(caller context.Context, d time.Duration) bool {
 	}
 }
 
-// late holds an answer back, once.
+// late delays a response once.
 type late struct {
 	http.ResponseWriter
 
@@ -233,7 +237,7 @@ type late struct {
 	once   sync.Once
 }
 
-// WriteHeader sends the status when it is time.
+// WriteHeader sends the status after the delay.
 func (l *late) WriteHeader(status int) {
 	l.once.Do(func() { pause(l.caller, l.by) })
 	l.ResponseWriter.WriteHeader(status)
@@ -242,7 +246,7 @@ func (l *late) WriteHeader(status int) {
 // Unwrap lets the proxy flush streams.
 func (l *late) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// refuse answers as an API server does that will not, or cannot.
+// refuse responds with an error of an API server.
 func refuse(w http.ResponseWriter, code int) {
 	reason := metav1.StatusReasonInternalError
 	switch code {

@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// watches are those that have begun between two cuts.
+// watches are the watches that began between two cuts.
 type watches struct {
-	// ctx is what they live by, and cut ends them.
+	// ctx is the context of the watches, and cut cancels it.
 	ctx context.Context
 	cut context.CancelFunc
-	// underWay counts them.
+	// underWay counts the watches.
 	underWay *sync.WaitGroup
 }
 
-// newWatches are none yet, which end with ctx at the latest.
+// newWatches returns an empty set of watches that end with ctx at the latest.
 func newWatches(ctx context.Context) watches {
 	ctx, cut := context.WithCancel(ctx)
 	return watches{ctx: ctx, cut: cut, underWay: &sync.WaitGroup{}}
 }
 
-// CutWatches ends all watches that are under way, in the middle of whatever they are saying, and returns when they have ended:
-// none of them tells of what happens afterwards.
+// CutWatches ends all watches under way, possibly in the middle of an event. It returns once they
+// have ended, so they report no later event.
 func (p *Proxy) CutWatches() {
 	p.mu.Lock()
 	cut := p.watching
@@ -31,7 +31,8 @@ func (p *Proxy) CutWatches() {
 	cut.underWay.Wait()
 }
 
-// lifeOf ends when a call is to end, whatever its caller does. The function that it returns says that it has ended.
+// lifeOf returns a context that ends when the proxy must end the call. The caller must call ended
+// at the end of the call.
 func (p *Proxy) lifeOf(call Call) (life context.Context, ended func()) {
 	if !call.Watch {
 		return p.running, func() {}

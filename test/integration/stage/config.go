@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Profile is the profile that pods are for where a test does not say otherwise.
+// Profile is the default profile of pods in tests.
 const Profile = "reprieve-scheduler"
 
 // Config is a configuration of the scheduler.
 type Config struct {
-	// LeaderElection is the field of that name; without it there is none.
+	// LeaderElection is the field with that name. If it is empty, leader election is off.
 	LeaderElection string
-	// Profiles are of ProfileConfig. Without any there is Profile.
+	// Profiles are results of ProfileConfig. If there are none, the configuration has Profile.
 	Profiles []string
-	// More are further fields, as lines.
+	// More has further fields, as lines.
 	More string
 }
 
-// ProfileConfig is a profile that has Reprieve in it, with entries of its pluginConfig.
+// ProfileConfig returns a profile with Reprieve, and entries of its pluginConfig.
 func ProfileConfig(name string, pluginConfig ...string) string {
 	text := `- schedulerName: ` + name + `
   plugins:
@@ -60,7 +60,7 @@ profiles:
 	return path, nil
 }
 
-// SchedulerArgs are further arguments for a scheduler, for a closer look at a failure.
+// SchedulerArgs returns further arguments for a scheduler, to analyze a failure.
 func SchedulerArgs() []string {
 	if v := os.Getenv("REPRIEVE_TEST_VERBOSITY"); v != "" {
 		return []string{"-v=" + v}

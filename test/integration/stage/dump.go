@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// manyEvents bounds how many events are shown.
+// manyEvents is the largest number of events to show.
 const manyEvents = 25
 
-// clear removes what would be in the way of other tests. The namespace stays, empty: it goes with the playground, and
-// deleting one by one has the API server look through every kind that there is.
+// clear removes objects that would disturb other tests. The empty namespace stays until the
+// playground ends. Deleting a namespace makes the API server search through all kinds of objects.
 func (s *Stage) clear() {
 	s.plansHold()
 	s.saysNothingTwice()
@@ -46,7 +46,7 @@ func (s *Stage) clear() {
 	}
 }
 
-// explain shows how things stand when the test has failed, unless that has been shown.
+// explain logs the state of the namespace and keeps the logs if the test has failed.
 func (s *Stage) explain() {
 	if !s.Failed() {
 		return
@@ -59,8 +59,8 @@ func (s *Stage) explain() {
 	}
 }
 
-// keepLogs copies what the components have logged to a directory of the test in $REPRIEVE_TEST_LOGS, if that is set: the
-// playground's own goes with it.
+// keepLogs copies the components' logs to the test's directory in $REPRIEVE_TEST_LOGS, if that is
+// set. The playground removes its own copy.
 func (s *Stage) keepLogs() error {
 	to := s.kept()
 	if to == "" {
@@ -87,7 +87,7 @@ func (s *Stage) keepLogs() error {
 	return nil
 }
 
-// kept is the directory of the test in $REPRIEVE_TEST_LOGS, "" if that is not set.
+// kept returns the test's directory in $REPRIEVE_TEST_LOGS; "" if that is not set.
 func (s *Stage) kept() string {
 	dir := os.Getenv("REPRIEVE_TEST_LOGS")
 	if dir == "" {
@@ -96,7 +96,7 @@ func (s *Stage) kept() string {
 	return filepath.Join(dir, strings.ReplaceAll(s.Name(), "/", "_"))
 }
 
-// Keep writes a file into the directory of the test in $REPRIEVE_TEST_LOGS, if that is set.
+// Keep writes a file into the test's directory in $REPRIEVE_TEST_LOGS, if that is set.
 func (s *Stage) Keep(name string, content []byte) error {
 	to := s.kept()
 	if to == "" {
@@ -111,7 +111,7 @@ func (s *Stage) Keep(name string, content []byte) error {
 	return nil
 }
 
-// Dump says how things stand in the namespace, for failures.
+// Dump describes the state of the namespace, for failures.
 func (s *Stage) Dump() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), 5*time.Second)
 	defer cancel()

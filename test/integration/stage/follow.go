@@ -12,8 +12,9 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// FollowPods tells see of the pods that are there, and then of each change until the test ends: one after the other,
-// none left out. A name restricts it to that pod; it may be empty.
+// FollowPods calls see for each existing pod, and then for each change until the test ends. The
+// calls do not overlap, and no change is left out. If name is not empty, only the pod with that
+// name counts.
 func (s *Stage) FollowPods(name string, see func(watch.EventType, *corev1.Pod)) {
 	s.Helper()
 	var options metav1.ListOptions
@@ -25,7 +26,7 @@ func (s *Stage) FollowPods(name string, see func(watch.EventType, *corev1.Pod)) 
 	if err != nil {
 		s.Fatalf("list pods: %v", err)
 	}
-	// The API server cuts off who is too slow for it; then the watch goes on where it was.
+	// The API server cuts off slow watches. The watch then continues at the same point.
 	w, err := watchtools.NewRetryWatcherWithContext(s.Context(), now.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = options.FieldSelector

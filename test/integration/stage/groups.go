@@ -25,27 +25,27 @@ type Group struct {
 	Name string
 	// MinCount is 0 for the basic policy.
 	MinCount int32
-	// Whole has it disrupted whole.
+	// Whole sets the disruption mode PodGroup.
 	Whole    bool
 	Priority string
-	// Finalizers keep it from going at once when it is deleted.
+	// Finalizers delay the removal of the deleted PodGroup.
 	Finalizers []string
 	// Template is for PodGroups of reprieve.dev only.
 	Template *v1alpha1.PodGroupTemplateReference
 }
 
-// GroupAPI is one of the two APIs that have PodGroups.
+// GroupAPI is one of the two APIs with PodGroups.
 type GroupAPI struct {
-	// Name is that of the API group.
+	// Name is the name of the API group.
 	Name string
-	// Join has a pod name a PodGroup, and MemberOf is the one that a pod names, or "".
+	// Join sets the PodGroup of a pod. MemberOf returns the PodGroup of a pod, or "".
 	Join     func(pod *corev1.Pod, group string)
 	MemberOf func(pod *corev1.Pod) string
 
 	build func(Group) client.Object
 }
 
-// ReprieveGroups has the PodGroups of reprieve.dev.
+// ReprieveGroups returns the API of reprieve.dev.
 func ReprieveGroups() GroupAPI {
 	return GroupAPI{
 		Name: v1alpha1.GroupName,
@@ -57,7 +57,8 @@ func ReprieveGroups() GroupAPI {
 	}
 }
 
-// NativeGroups has the PodGroups of scheduling.k8s.io, as of Kubernetes 1.36, in the version that the playground serves.
+// NativeGroups returns the API of scheduling.k8s.io, as of Kubernetes 1.36, in the version that the
+// playground serves.
 func NativeGroups(t testing.TB) GroupAPI {
 	t.Helper()
 	build := Group.native
@@ -79,7 +80,7 @@ func NativeGroups(t testing.TB) GroupAPI {
 	}
 }
 
-// GroupAPIs are both where Kubernetes has the second one.
+// GroupAPIs returns both APIs, or only the first one if Kubernetes does not have the second one.
 func GroupAPIs(t testing.TB) []GroupAPI {
 	t.Helper()
 	if Kubernetes(t).Minor < 36 {
@@ -88,7 +89,7 @@ func GroupAPIs(t testing.TB) []GroupAPI {
 	return []GroupAPI{ReprieveGroups(), NativeGroups(t)}
 }
 
-// New makes a PodGroup.
+// New returns a PodGroup.
 func (api GroupAPI) New(namespace string, g Group) client.Object {
 	pg := api.build(g)
 	pg.SetNamespace(namespace)
@@ -130,7 +131,7 @@ func (g Group) native() client.Object {
 	return pg
 }
 
-// nativeOf136 makes one of v1alpha2, of which no Go types are left.
+// nativeOf136 returns a PodGroup of v1alpha2. Go types for that version do not exist any more.
 func (g Group) nativeOf136() client.Object {
 	policy := map[string]any{"basic": map[string]any{}}
 	if g.MinCount > 0 {
@@ -161,7 +162,7 @@ func ConditionsOf(obj client.Object) []metav1.Condition {
 	return nil
 }
 
-// NewGroup makes a PodGroup of the test.
+// NewGroup returns a PodGroup in the test's namespace.
 func (s *Stage) NewGroup(g Group) client.Object { return s.Groups.New(s.Namespace, g) }
 
 // CreateGroup creates a PodGroup.
@@ -170,7 +171,7 @@ func (s *Stage) CreateGroup(g Group) {
 	s.Create(s.NewGroup(g))
 }
 
-// PodGroup reads a PodGroup, or returns nil if there is none.
+// PodGroup returns a PodGroup, or nil if it does not exist.
 func (s *Stage) PodGroup(ctx context.Context, name string) client.Object {
 	s.Helper()
 	pg := s.NewGroup(Group{Name: name})
@@ -184,7 +185,7 @@ func (s *Stage) PodGroup(ctx context.Context, name string) client.Object {
 	return pg
 }
 
-// allGroups are the PodGroups of the test, of both APIs as far as they are there.
+// allGroups returns the PodGroups of the test, of all APIs that are served.
 func (s *Stage) allGroups(ctx context.Context) []client.Object {
 	var out []client.Object
 	var own v1alpha1.PodGroupList
@@ -204,7 +205,7 @@ func (s *Stage) allGroups(ctx context.Context) []client.Object {
 	return out
 }
 
-// RemoveGroup deletes a PodGroup, which is gone once it has no finalizers.
+// RemoveGroup deletes a PodGroup. It is gone once it has no finalizers.
 func (s *Stage) RemoveGroup(name string) {
 	s.Helper()
 	if err := s.Objects.Delete(s.Context(), s.NewGroup(Group{Name: name})); err != nil {
@@ -212,7 +213,7 @@ func (s *Stage) RemoveGroup(name string) {
 	}
 }
 
-// LetGroupGo takes all finalizers off a PodGroup, if it is still there.
+// LetGroupGo removes all finalizers from a PodGroup, if it still exists.
 func (s *Stage) LetGroupGo(name string) {
 	s.Helper()
 	ctx := context.WithoutCancel(s.Context())
@@ -222,13 +223,14 @@ func (s *Stage) LetGroupGo(name string) {
 	}
 }
 
-// Condition reads a condition of a PodGroup, or returns nil.
+// Condition returns a condition of a PodGroup, or nil.
 func (s *Stage) Condition(ctx context.Context, group, kind string) *metav1.Condition {
 	s.Helper()
 	return meta.FindStatusCondition(ConditionsOf(s.PodGroup(ctx, group)), kind)
 }
 
-// WaitCondition waits until a condition of a PodGroup has that reason and mentions all of the phrases.
+// WaitCondition waits until a condition of a PodGroup has the status, the reason and all of the
+// phrases.
 func (s *Stage) WaitCondition(group, kind string, status metav1.ConditionStatus, reason string, phrases ...string) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("PodGroup %s has condition %s=%s, %s", group, kind, status, reason), func(ctx context.Context) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Snapshot is what the scheduler says it goes by.
+// Snapshot returns the state that the scheduler decides on.
 func (s *Stage) Snapshot(ctx context.Context) (*snapshot.State, error) {
 	raw, err := s.ask(ctx, s.Run.Component(playground.Scheduler), "/debug/reprieve/snapshot")
 	if err != nil {
@@ -25,8 +25,8 @@ func (s *Stage) Snapshot(ctx context.Context) (*snapshot.State, error) {
 	return state, nil
 }
 
-// KnowsBudget waits until a budget of the test counts so many pods, and the scheduler goes by what it allows then: it hears of
-// budgets a moment later than the API server.
+// KnowsBudget waits until a budget of the test counts the given number of pods, and the scheduler
+// has the resulting budget. The scheduler watches budgets, so it is a moment behind the API server.
 func (s *Stage) KnowsBudget(name string, healthy int32) {
 	s.Helper()
 	s.Eventually("the scheduler goes by the budget "+name, func(ctx context.Context) string {
@@ -49,8 +49,8 @@ func (s *Stage) KnowsBudget(name string, healthy int32) {
 	})
 }
 
-// KnowsNodes waits until the scheduler has the nodes that there are, of all tests, without a taint and without those that have
-// gone: it is for tests that nothing runs beside, as what it hears of nodes later has pods tried again.
+// KnowsNodes waits until the scheduler has exactly the existing nodes of all tests, without taints.
+// It is for tests that run alone, because later changes of nodes make the scheduler retry pods.
 func (s *Stage) KnowsNodes() {
 	s.Helper()
 	s.Eventually("the scheduler knows the nodes", func(ctx context.Context) string {

@@ -8,10 +8,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// Kubernetes is what the API server of the tests is, which is asked for its version.
+// Kubernetes returns the version of the tests' API server. It runs the binary for that.
 func Kubernetes(t testing.TB) playground.Kubernetes {
 	t.Helper()
-	// What looks back at a test that has ended asks, too.
+	// Cleanup functions of an ended test call this, too.
 	out, err := playground.KubernetesIn(context.WithoutCancel(t.Context()), playgroundtest.BinDir(t, playground.APIServer))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// Metrics is what a component said at /metrics at some moment.
+// Metrics is the content of a component's /metrics at one moment.
 type Metrics struct {
 	stage *Stage
 	text  string
@@ -37,7 +37,7 @@ func (s *Stage) metrics(ctx context.Context, scheduler *playground.Component) (M
 	return Metrics{stage: s, text: string(raw)}, nil
 }
 
-// ask reads what a scheduler answers at a path.
+// ask returns the scheduler's response at a path.
 func (s *Stage) ask(ctx context.Context, scheduler *playground.Component, path string) ([]byte, error) {
 	config := s.Run.RESTConfig()
 	config.Host, config.Timeout = scheduler.URL(), 30*time.Second
@@ -52,7 +52,8 @@ func (s *Stage) ask(ctx context.Context, scheduler *playground.Component, path s
 	return raw, nil
 }
 
-// Sum is the sum over all samples of that name and with these labels, of the form key="value".
+// Sum returns the sum of all samples with the name and the labels. A label has the form
+// key="value".
 func (m Metrics) Sum(name string, labels ...string) float64 {
 	m.stage.Helper()
 	sum := 0.0
@@ -70,8 +71,8 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 	return sum
 }
 
-// plansHold fails a test beside which a scheduler has made a plan for a gang that could not be carried out, and then the
-// same plan again. One that does not run any more cannot be asked.
+// plansHold fails the test if a scheduler has repeated a gang's plan that could not be carried out.
+// A scheduler that has ended is not checked.
 func (s *Stage) plansHold() {
 	s.Helper()
 	for name, n := range s.plansRepeated() {
@@ -81,7 +82,7 @@ func (s *Stage) plansHold() {
 	}
 }
 
-// plansRepeated is how many such plans each scheduler has made.
+// plansRepeated returns the number of such repeated plans of each scheduler.
 func (s *Stage) plansRepeated() map[string]float64 {
 	s.Helper()
 	out := make(map[string]float64)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OwnerLabel ties nodes to the namespace that they are for.
+// OwnerLabel is the label of a node with the namespace that the node is for.
 const OwnerLabel = "test.reprieve.dev/owner"
 
 // Create creates objects.
@@ -23,7 +23,7 @@ func (s *Stage) Create(objects ...client.Object) {
 	}
 }
 
-// NewClass is a PriorityClass.
+// NewClass returns a PriorityClass.
 func NewClass(name string, value int32, change ...func(*schedulingv1.PriorityClass)) *schedulingv1.PriorityClass {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 	for _, f := range change {
@@ -32,13 +32,13 @@ func NewClass(name string, value int32, change ...func(*schedulingv1.PriorityCla
 	return class
 }
 
-// Never has the pods of a class preempt nobody.
+// Never sets the preemption policy Never.
 func Never(class *schedulingv1.PriorityClass) {
 	policy := corev1.PreemptNever
 	class.PreemptionPolicy = &policy
 }
 
-// CreateClasses creates PriorityClasses of these values.
+// CreateClasses creates PriorityClasses with the given values.
 func (s *Stage) CreateClasses(values map[string]int32) {
 	s.Helper()
 	for name, value := range values {
@@ -46,7 +46,7 @@ func (s *Stage) CreateClasses(values map[string]int32) {
 	}
 }
 
-// NewNode is a node for the pods of a namespace, with a short name that is its own there.
+// NewNode returns a node for the pods of a namespace. The short name is unique in the namespace.
 func NewNode(namespace, short string, cpus int64) *corev1.Node {
 	name := nodeName(namespace, short)
 	room := corev1.ResourceList{
@@ -68,10 +68,10 @@ func NewNode(namespace, short string, cpus int64) *corev1.Node {
 
 func nodeName(namespace, short string) string { return namespace + "-" + short }
 
-// NodeName is the name of the node that the test knows by a short one.
+// NodeName returns the name of the node with a short name.
 func (s *Stage) NodeName(short string) string { return nodeName(s.Namespace, short) }
 
-// AddNodes creates nodes with that many CPUs, and waits until pods can be placed on them.
+// AddNodes creates nodes with the given number of CPUs, and waits until they accept pods.
 func (s *Stage) AddNodes(cpus int64, shorts ...string) {
 	s.Helper()
 	for _, short := range shorts {
@@ -80,7 +80,7 @@ func (s *Stage) AddNodes(cpus int64, shorts ...string) {
 	s.WaitReady(shorts...)
 }
 
-// WaitReady waits until pods can be placed on nodes.
+// WaitReady waits until nodes accept pods.
 func (s *Stage) WaitReady(shorts ...string) {
 	s.Helper()
 	s.Eventually("the nodes are ready", func(ctx context.Context) string {

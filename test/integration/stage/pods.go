@@ -13,10 +13,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Finalizer keeps a pod that is being deleted, until the test lets it go.
+// Finalizer keeps a deleted pod until the test removes the finalizer.
 const Finalizer = "test.reprieve.dev/hold"
 
-// NewPod is a pod that ends at once when it is deleted, for the nodes of a namespace.
+// NewPod returns a pod for the nodes of a namespace. The pod ends at once when it is deleted.
 func NewPod(namespace, name, priority string, cpus int64) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}},
@@ -35,7 +35,7 @@ func NewPod(namespace, name, priority string, cpus int64) *corev1.Pod {
 	}
 }
 
-// AllPods are the pods of the test.
+// AllPods returns the pods of the test.
 func (s *Stage) AllPods(ctx context.Context) []corev1.Pod {
 	s.Helper()
 	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
@@ -45,7 +45,7 @@ func (s *Stage) AllPods(ctx context.Context) []corev1.Pod {
 	return list.Items
 }
 
-// Pods are the pods of the test whose names start so, terminating ones left out.
+// Pods returns the pods of the test with a prefix, without terminating pods.
 func (s *Stage) Pods(ctx context.Context, prefix string) []corev1.Pod {
 	s.Helper()
 	return slices.DeleteFunc(s.AllPods(ctx), func(pod corev1.Pod) bool {
@@ -53,7 +53,7 @@ func (s *Stage) Pods(ctx context.Context, prefix string) []corev1.Pod {
 	})
 }
 
-// Find is one pod of the test, or nil if there is none.
+// Find returns a pod of the test, or nil if it does not exist.
 func (s *Stage) Find(ctx context.Context, name string) *corev1.Pod {
 	s.Helper()
 	pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -66,7 +66,7 @@ func (s *Stage) Find(ctx context.Context, name string) *corev1.Pod {
 	return pod
 }
 
-// Pod is one pod of the test.
+// Pod returns a pod of the test. It fails the test if the pod does not exist.
 func (s *Stage) Pod(name string) *corev1.Pod {
 	s.Helper()
 	pod := s.Find(s.Context(), name)
@@ -76,13 +76,13 @@ func (s *Stage) Pod(name string) *corev1.Pod {
 	return pod
 }
 
-// Hold keeps a pod by a finalizer when it is deleted.
+// Hold sets a finalizer that keeps the pod when it is deleted.
 func Hold(pod *corev1.Pod) { pod.Finalizers = []string{Finalizer} }
 
-// LetGo takes all finalizers off pods.
+// LetGo removes all finalizers from pods.
 func (s *Stage) LetGo(names ...string) {
 	s.Helper()
-	// Tests may have ended who let go what they have held.
+	// Cleanup functions of an ended test call this, too.
 	ctx := context.WithoutCancel(s.Context())
 	for _, name := range names {
 		_, err := s.Kube.CoreV1().Pods(s.Namespace).Patch(ctx, name, types.MergePatchType,

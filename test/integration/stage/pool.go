@@ -9,25 +9,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// Pool has playgrounds for tests that need one to themselves, as what they are about is in no namespace. A test that has
-// passed leaves its playground to the next one, as empty as it was, so there are only as many as tests run at a time.
+// Pool holds playgrounds for tests that need a whole cluster, because their objects have no
+// namespace. A test that has passed leaves its playground, emptied, to the next test. So there are
+// only as many playgrounds as tests that run in parallel.
 type Pool struct {
-	// Options are those of each playground. Directory of binaries and CRDs are filled in.
+	// Options returns the options of a playground. The pool sets the directory of binaries and the
+	// CRDs.
 	Options func() playground.Options
-	// Clear removes what a test has created, when it has ended.
+	// Clear removes the objects of a test after its end.
 	Clear func(*Stage)
 
 	mu   sync.Mutex
 	idle []*Stage
 }
 
-// Take lends a playground to a test, which has the default namespace.
+// Take lends a playground to a test. The test uses the default namespace.
 func (p *Pool) Take(t *testing.T) *Stage {
 	t.Helper()
 	options := complete(t, p.Options())
 	s := p.pop()
 	if s == nil {
-		// It outlives the test.
+		// The playground outlives the test.
 		run, err := playground.Start(context.WithoutCancel(t.Context()), options)
 		if err != nil {
 			t.Fatalf("start a playground: %v", err)
@@ -51,13 +53,13 @@ func (p *Pool) pop() *Stage {
 	return s
 }
 
-// giveBack keeps the playground for the next test, unless something is wrong with it.
+// giveBack keeps the playground for the next test, unless the test or the playground has failed.
 func (p *Pool) giveBack(s *Stage) {
 	s.settles()
 	s.plansHold()
 	s.explain()
 	p.Clear(s)
-	// Work that is planned just as it is deleted comes to nothing, which is not for the next test to answer for.
+	// A plan for work that is being deleted may fail. It must not count for the next test.
 	s.repeated = s.plansRepeated()
 	if err := s.Run.Err(); err != nil {
 		s.Errorf("the playground: %v", err)
@@ -73,7 +75,7 @@ func (p *Pool) giveBack(s *Stage) {
 	p.idle = append(p.idle, s)
 }
 
-// End stops the playgrounds, when all tests have ended.
+// End stops the playgrounds after all tests have ended.
 func (p *Pool) End() error {
 	var errs []error
 	for s := p.pop(); s != nil; s = p.pop() {

@@ -12,14 +12,16 @@ import (
 	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
-// Shared is a playground for all tests of a package, which the first one that asks for it starts.
+// Shared is a playground for all tests of a package. The first test that asks for it starts it.
 type Shared struct {
-	// Options are those of the playground. Directory of binaries and CRDs are filled in, and there is no scheduler.
+	// Options are the options of the playground. The directory of binaries and the CRDs are set,
+	// and the scheduler is off.
 	Options playground.Options
-	// Parallel is how many tests run side by side: most of the time they wait, for one scheduler.
+	// Parallel is the number of tests that run in parallel. They wait for one scheduler most of the
+	// time.
 	Parallel int
-	// Begin starts a scheduler, and makes what all tests have in common. The context outlives the test that is the
-	// first; the directory goes with the playground.
+	// Begin starts a scheduler and creates the objects that all tests share. The context outlives
+	// the first test. The directory is removed with the playground.
 	Begin func(ctx context.Context, s *Stage, dir string) error
 
 	once  sync.Once
@@ -28,7 +30,7 @@ type Shared struct {
 	err   error
 }
 
-// RunTests runs the tests of a package, ends the playground, and returns what to exit with.
+// RunTests runs the tests of a package, stops the playground, and returns the exit code.
 func (sh *Shared) RunTests(m *testing.M) int {
 	code := parallel.Run(m, sh.Parallel)
 	if err := sh.end(); err != nil {
@@ -49,12 +51,12 @@ func (sh *Shared) end() error {
 	return err
 }
 
-// In is the playground, for a test that has a namespace of its own there.
+// In returns the playground for a test, with a namespace for that test.
 func (sh *Shared) In(t *testing.T) *Stage {
 	t.Helper()
 	options := complete(t, sh.Options)
 	sh.once.Do(func() {
-		// For whoever comes next, if this test ends here.
+		// Other tests see this error if this test ends here.
 		sh.err = errors.New("it has not come up for another test")
 		sh.err = sh.start(t, options)
 	})
@@ -66,7 +68,7 @@ func (sh *Shared) In(t *testing.T) *Stage {
 
 func (sh *Shared) start(t *testing.T, options playground.Options) error {
 	t.Helper()
-	// It outlives the test that happens to be first.
+	// The playground outlives the first test.
 	ctx := context.WithoutCancel(t.Context())
 	var err error
 	if sh.dir, err = os.MkdirTemp("", "reprieve-test-"); err != nil { //nolint:usetesting // It outlives the test that is first.

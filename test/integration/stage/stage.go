@@ -1,5 +1,5 @@
-// Package stage is a playground for tests, with what integration tests ask of it: objects to apply, and conditions to
-// wait for.
+// Package stage provides playgrounds for integration tests, with functions to apply objects and to
+// wait for conditions.
 package stage
 
 import (
@@ -31,26 +31,27 @@ type Stage struct {
 	*testing.T
 	// Run is the playground.
 	Run *playground.Playground
-	// Kube and Objects are not limited in their rate. Objects serves the types of reprieve.dev as well.
+	// Kube and Objects have no rate limit. Objects also serves the types of reprieve.dev.
 	Kube    kubernetes.Interface
 	Objects client.Client
-	// Namespace is where the test has its objects.
+	// Namespace is the namespace of the test's objects.
 	Namespace string
-	// kubernetes is what its API server is.
+	// kubernetes is the version of the API server.
 	kubernetes playground.Kubernetes
-	// Groups is the API whose PodGroups the test is about.
+	// Groups is the API of the test's PodGroups.
 	Groups GroupAPI
-	// Explain adds to what is shown of a failure. It may be nil.
+	// Explain adds to the description of a failure. It may be nil.
 	Explain func() string
-	// explained is set where it has been shown.
+	// explained is true once the failure was described.
 	explained bool
-	// begun is when the test began, and repeated how many plans there had been by then that could not be carried out twice.
+	// begun is the start of the test. repeated is the number of repeated plans of each scheduler by
+	// then.
 	begun    time.Time
 	repeated map[string]float64
 }
 
-// New starts a playground, which ends with the test. Directory of binaries and CRDs are filled in. The test has the
-// default namespace.
+// New starts a playground that ends with the test. It sets the directory of binaries and the CRDs.
+// The test uses the default namespace.
 func New(t *testing.T, options playground.Options) *Stage {
 	t.Helper()
 	s := on(t, playgroundtest.Start(t, complete(t, options)))
@@ -60,8 +61,9 @@ func New(t *testing.T, options playground.Options) *Stage {
 	return s
 }
 
-// Start starts a playground that has no Stage, as for a test that runs the scheduler in a way of its own. It ends with the test, which
-// fails where what schedules there does not come to rest. The options may have an audit policy that records all writes.
+// Start starts a playground without a Stage, for a test that runs the scheduler in its own way. The
+// playground ends with the test. The test fails if the scheduler there does not come to rest. The
+// options may have an audit policy that records all writes.
 func Start(t *testing.T, options playground.Options) *playground.Playground {
 	t.Helper()
 	if options.AuditPolicy == "" {
@@ -80,11 +82,11 @@ func Start(t *testing.T, options playground.Options) *playground.Playground {
 	return run
 }
 
-// complete fills in the directory of binaries, and the CRDs.
+// complete sets the directory of binaries and the CRDs, among other options.
 func complete(t testing.TB, options playground.Options) playground.Options {
 	t.Helper()
 	options.BinDir = playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
-	// What runs on every version of Kubernetes does without where there is none.
+	// Tests that run on every version of Kubernetes do not need the API in versions without it.
 	options.NativeWorkloadAPI = options.NativeWorkloadAPI && Kubernetes(t).WorkloadAPI != ""
 	options.CRDs = crds.FS
 	options.AuditPolicy = auditPolicy
@@ -92,12 +94,12 @@ func complete(t testing.TB, options playground.Options) playground.Options {
 	return options
 }
 
-// on makes the clients for a playground.
+// on creates the clients for a playground.
 func on(t *testing.T, run *playground.Playground) *Stage {
 	t.Helper()
 	config := run.RESTConfig()
 	config.QPS = -1
-	// Tests look often, which is cheaper so.
+	// Tests poll often, and protobuf makes that cheaper.
 	cheap := rest.CopyConfig(config)
 	cheap.ContentType = runtime.ContentTypeProtobuf
 	kube, err := kubernetes.NewForConfig(cheap)
@@ -117,7 +119,7 @@ func on(t *testing.T, run *playground.Playground) *Stage {
 	return &Stage{T: t, Run: run, Kube: kube, Objects: objects, Namespace: metav1.NamespaceDefault, kubernetes: Kubernetes(t), Groups: ReprieveGroups(), begun: time.Now()}
 }
 
-// For is the same for another test, such as a subtest.
+// For returns the Stage for another test, such as a subtest.
 func (s *Stage) For(t *testing.T) *Stage {
 	t.Helper()
 	out := *s
@@ -125,14 +127,15 @@ func (s *Stage) For(t *testing.T) *Stage {
 	return &out
 }
 
-// With is the same for the PodGroups of another API.
+// With returns the Stage for the PodGroups of another API.
 func (s *Stage) With(groups GroupAPI) *Stage {
 	out := *s
 	out.Groups = groups
 	return &out
 }
 
-// In is the same for another test, in a namespace of its own. What is there goes with the test, and so do its nodes.
+// In returns the Stage for another test, with a new namespace. The objects in the namespace and its
+// nodes are removed with the test.
 func (s *Stage) In(t *testing.T) *Stage {
 	t.Helper()
 	out := s.For(t)
@@ -140,7 +143,7 @@ func (s *Stage) In(t *testing.T) *Stage {
 	out.Create(namespace)
 	out.Namespace = namespace.Name
 	t.Cleanup(out.clear)
-	// Pods are admitted only where the default service account exists.
+	// The API server admits pods only once the default service account exists.
 	out.Eventually("the default service account exists", func(ctx context.Context) string {
 		if _, err := s.Kube.CoreV1().ServiceAccounts(out.Namespace).Get(ctx, "default", metav1.GetOptions{}); err != nil {
 			return err.Error()
@@ -159,7 +162,7 @@ func (s *Stage) ApplyText(manifests string) {
 	}
 }
 
-// ApplyExample applies a file under examples/, with words replaced in pairs.
+// ApplyExample applies a file under examples/, with pairs of words to replace.
 func (s *Stage) ApplyExample(file string, replace ...string) {
 	s.Helper()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "examples", file))

@@ -15,21 +15,21 @@ import (
 const (
 	// Patience bounds every wait.
 	Patience = time.Minute
-	// watchFor is how long a test watches for what must not happen. It is longer than the scheduler's first back-off,
-	// so that what must not happen would have had its chance.
+	// watchFor is how long Never watches for a violation. It is longer than the scheduler's first
+	// back-off, so that a violation would have had enough time.
 	watchFor = 1500 * time.Millisecond
-	// interval is the time between two looks at what is waited for.
+	// interval is the time between two polls.
 	interval = 100 * time.Millisecond
 )
 
-// Eventually waits until condition returns "", and fails the test with what it returned last.
+// Eventually waits until condition returns "". Otherwise it fails the test with the last result.
 func (s *Stage) Eventually(what string, condition func(ctx context.Context) string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), Patience)
 	defer cancel()
 	last := ""
 	if err := wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) {
-		// Not with the context that ends: what is not answered in time would hide what came before.
+		// This is not the context that ends, because its error would hide the last result.
 		last = condition(s.Context())
 		return last == "", nil
 	}); err != nil {
@@ -37,14 +37,14 @@ func (s *Stage) Eventually(what string, condition func(ctx context.Context) stri
 	}
 }
 
-// Never watches for a while, and fails the test as soon as violation returns anything but "".
+// Never watches for a while, and fails the test as soon as violation does not return "".
 func (s *Stage) Never(what string, violation func(ctx context.Context) string) {
 	s.Helper()
 	s.NeverFor(watchFor, interval, what, violation)
 }
 
-// NeverFor is Never with a time of its own, and a time between two looks. It is what a test uses in place of a sleep:
-// what must not happen meanwhile ends it at once.
+// NeverFor is Never with a given period and time between two polls. Tests use it in place of a
+// sleep, because a violation ends it at once.
 func (s *Stage) NeverFor(period, every time.Duration, what string, violation func(ctx context.Context) string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), period)
@@ -59,14 +59,14 @@ func (s *Stage) NeverFor(period, every time.Duration, what string, violation fun
 	}
 }
 
-// fail ends the test, with how things stand.
+// fail ends the test, with the state of the namespace.
 func (s *Stage) fail(message string) {
 	s.Helper()
 	s.explained = true
 	s.Fatal(message + "\n" + s.Dump())
 }
 
-// Mentions reports whether a text has all of the phrases in it.
+// Mentions reports whether a text contains all of the phrases.
 func Mentions(text string, phrases []string) bool {
 	for _, p := range phrases {
 		if !strings.Contains(text, p) {
@@ -76,7 +76,7 @@ func Mentions(text string, phrases []string) bool {
 	return true
 }
 
-// Runs waits until exactly that many pods run whose names start so.
+// Runs waits until exactly count pods with the prefix run.
 func (s *Stage) Runs(prefix string, count int) {
 	s.Helper()
 	s.Eventually(prefix+" runs", func(ctx context.Context) string {
@@ -93,7 +93,7 @@ func (s *Stage) Runs(prefix string, count int) {
 	})
 }
 
-// Gone waits until a pod does not exist any more.
+// Gone waits until a pod does not exist.
 func (s *Stage) Gone(name string) {
 	s.Helper()
 	s.Eventually(name+" goes", func(ctx context.Context) string {
@@ -123,7 +123,7 @@ func (s *Stage) WaitsSaying(name string, words ...string) {
 	})
 }
 
-// WaitsFor waits until a pod says that it waits for a reason, in a message with some words.
+// WaitsFor waits until the condition of a pending pod has the reason and all of the words.
 func (s *Stage) WaitsFor(name, reason string, words ...string) {
 	s.Helper()
 	s.WaitsSaying(name, words...)
@@ -135,7 +135,7 @@ func (s *Stage) WaitsFor(name, reason string, words ...string) {
 	})
 }
 
-// scheduledCondition is what a pod says of its being scheduled, or nil.
+// scheduledCondition returns a pod's condition PodScheduled, or nil.
 func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {

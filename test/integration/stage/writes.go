@@ -20,19 +20,21 @@ import (
 )
 
 const (
-	// quiet is for how long nothing is written once all has settled, and settling how long that may take to come about.
+	// quiet is how long a settled scheduler must write nothing. settling is how long it may take
+	// until then.
 	quiet    = 10 * time.Second
 	settling = 90 * time.Second
-	// mostAlike is how often a test may have the very same said of an object: some are tried again and again, and each time that is
-	// said may be another word about a cluster which others change, too. More than every other second, and once for each pod that others bind, is a
-	// fault.
+	// mostAlike is how often a test may write the same content to an object. Some work is retried
+	// often, and its message may change with the state of a shared cluster. More than one write
+	// every alikePause, and one for each pod that other tests bind, is a fault.
 	mostAlike, alikePause = 10, 2 * time.Second
 )
 
-// writer is how a scheduler and its controllers begin their user agent.
+// writer is the beginning of the user agent of a scheduler and its controllers.
 const writer = "reprieve-scheduler/"
 
-// auditPolicy records what is written, with its content. Leases are renewed all the time, and reviews change nothing.
+// auditPolicy records writes with their content. It leaves out leases, because they are renewed all
+// the time, and reviews, because they change nothing.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -44,17 +46,17 @@ rules:
 - level: Request
 `
 
-// write is a call of a scheduler, or of its controllers, that changes something.
+// write is a call of a scheduler or its controllers that changes an object.
 type write struct {
 	at time.Time
-	// what is the verb and the object.
+	// what is the verb and the path of the object.
 	what, namespace string
-	// body is what was sent, without times and versions.
+	// body is the content of the request, without times and versions.
 	body string
 	code int32
 }
 
-// settles fails a test that leaves a scheduler which does not come to rest.
+// settles fails the test if its scheduler does not come to rest.
 func (s *Stage) settles() {
 	s.Helper()
 	if s.Failed() || !s.schedules() {
@@ -66,7 +68,8 @@ func (s *Stage) settles() {
 	}
 }
 
-// comeToRest waits until nothing has been written for a while: once nothing happens any more, nothing is to be written either.
+// comeToRest waits until no scheduler has written anything for a while. A scheduler must not write
+// if nothing happens.
 func (s *Stage) comeToRest() error {
 	begun, end := time.Now(), time.Now().Add(settling)
 	for {
@@ -89,14 +92,14 @@ func (s *Stage) comeToRest() error {
 	}
 }
 
-// saysNothingTwice fails a test in which the same was written again and again in the test's namespace. It is what is asked of
-// a cluster that others use too, which never settles.
+// saysNothingTwice fails the test if the same content was written again and again in its namespace.
+// It is the check for a shared cluster, which never settles.
 func (s *Stage) saysNothingTwice() {
 	s.Helper()
 	if s.Failed() {
 		return
 	}
-	// The log is that of all tests, and long.
+	// The log has the writes of all tests and is long.
 	writes, err := s.writes(fmt.Appendf(nil, "%q:%q", "namespace", s.Namespace))
 	if err != nil {
 		s.Errorf("what has been written is not known: %v", err)
@@ -131,7 +134,7 @@ func (s *Stage) schedules() bool {
 	})
 }
 
-// last lists the writes of a time, for people.
+// last formats the writes of the last period.
 func last(writes []write, period time.Duration) string {
 	var b strings.Builder
 	for _, w := range writes {
@@ -142,10 +145,10 @@ func last(writes []write, period time.Duration) string {
 	return b.String()
 }
 
-// changing is what differs between two calls that say the same.
+// changing matches the differences between two calls with the same meaning.
 var changing = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"|"resourceVersion":"\d+"`)
 
-// writes are those so far, the oldest first, of which the log has some words.
+// writes returns the writes so far, the oldest first. The line in the log must contain the words.
 func (s *Stage) writes(words []byte) ([]write, error) {
 	file, err := os.Open(s.Run.AuditLog())
 	if errors.Is(err, os.ErrNotExist) {
@@ -180,7 +183,8 @@ func (s *Stage) writes(words []byte) ([]write, error) {
 	}
 }
 
-// isWrite reports whether a call changes something, whatever policy the log is by. Leases are renewed all the time.
+// isWrite reports whether a call changes something, with any audit policy. Leases do not count
+// because they are renewed all the time.
 func isWrite(e *auditv1.Event) bool {
 	return e.ObjectRef != nil && !slices.Contains([]string{"get", "list", "watch"}, e.Verb) &&
 		!slices.Contains([]string{"coordination.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}, e.ObjectRef.APIGroup)

@@ -1,5 +1,6 @@
-// Package turnstile is a reverse proxy in front of an API server, for tests, through which only the process under
-// test goes: it holds requests up, fails them, and remembers in which order they came and were answered.
+// Package turnstile is a reverse proxy in front of an API server, for tests. Only the process under
+// test uses it. The proxy delays requests, fails them, and records the order of the requests and
+// the responses.
 package turnstile
 
 import (
@@ -25,32 +26,33 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Request is what tells one request from another. Verb and resource are the API's: "delete" and "pods"; a create of
-// subresource "binding" binds a pod.
+// Request identifies a kind of request. Verb and Resource are the names of the API, such as
+// "delete" and "pods". A create of subresource "binding" binds a pod.
 type Request struct {
 	Verb, Resource, Subresource, Namespace, Name string
-	// Real is true for one that is no dry run.
+	// Real is true for a request that is not a dry run.
 	Real bool
 }
 
-// Matches reports whether a request is one of those that r describes. A field that is empty, or false, stands for any.
+// Matches reports whether r describes other. A field of r that is empty or false matches every
+// value.
 func (r Request) Matches(other Request) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
 	return same(r.Verb, other.Verb) && same(r.Resource, other.Resource) && same(r.Subresource, other.Subresource) &&
 		same(r.Namespace, other.Namespace) && same(r.Name, other.Name) && (!r.Real || other.Real)
 }
 
-// Call is a request with its place in the order of things.
+// Call is a request with its position in the order of all requests.
 type Call struct {
 	Request
-	// Came and Answered count the requests that came and the answers that were given, together: a smaller number
-	// was earlier. Answered is 0 before there is an answer.
+	// Came and Answered are positions in one common sequence of requests and responses. A smaller
+	// number was earlier. Answered is 0 without a response.
 	Came, Answered int
-	// At is when it came.
+	// At is the time when the request came.
 	At time.Time
-	// Status is that of the answer.
+	// Status is the HTTP status of the response.
 	Status int
-	// Body is what was sent.
+	// Body is the content of the request.
 	Body []byte
 }
 
@@ -66,8 +68,8 @@ type Proxy struct {
 	calls []*Call
 }
 
-// Start runs a proxy in front of the API server of a client configuration, with whose rights all requests are made,
-// whoever sends them. Close ends it.
+// Start runs a proxy in front of the API server of a client configuration. All requests get the
+// rights of that configuration, regardless of the sender. Close ends the proxy.
 func Start(config *rest.Config) (*Proxy, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
@@ -82,9 +84,9 @@ func Start(config *rest.Config) (*Proxy, error) {
 		forward: &httputil.ReverseProxy{
 			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			Transport: transport,
-			// Watches are to be seen as they go.
+			// Events of watches must pass at once.
 			FlushInterval: -1,
-			// Watches that end are nothing to write about.
+			// The end of a watch is not an error.
 			ErrorLog: log.New(io.Discard, "", 0),
 		},
 	}
@@ -92,7 +94,7 @@ func Start(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Close lets go what is held up, cuts all connections and ends the proxy.
+// Close ends all rules, cuts all connections and ends the proxy.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	rules := slices.Clone(p.rules)
@@ -104,7 +106,7 @@ func (p *Proxy) Close() {
 	p.server.Close()
 }
 
-// WriteKubeconfig writes a kubeconfig that leads to the API server by way of the proxy.
+// WriteKubeconfig writes a kubeconfig that leads to the API server through the proxy.
 func (p *Proxy) WriteKubeconfig(path string) error {
 	const name = "turnstile"
 	return clientcmd.WriteToFile(clientcmdapi.Config{
@@ -115,22 +117,21 @@ func (p *Proxy) WriteKubeconfig(path string) error {
 	}, path)
 }
 
-// Rule is what the proxy does to some requests.
+// Rule is the treatment of some requests by the proxy.
 type Rule struct {
 	request Request
-	// status is what they are answered with instead of being forwarded; 0 holds them up.
+	// status is the HTTP status that the proxy responds with; 0 to delay the requests.
 	status int
-	// late is how long each of them is held up at most; 0 for as long as the rule goes.
+	// late is the longest delay of a request; 0 until the rule ends.
 	late time.Duration
 	once sync.Once
 	done chan struct{}
 }
 
-// End has the proxy treat these requests as all others again, and lets go those that are held up. It may be called
-// more than once.
+// End ends the rule. Delayed requests then continue. End may be called more than once.
 func (r *Rule) End() { r.once.Do(func() { close(r.done) }) }
 
-// wait holds a request up. It reports false where its sender gives up.
+// wait delays a request. It returns false if the sender gives up.
 func (r *Rule) wait(sender context.Context) bool {
 	var late <-chan time.Time
 	if r.late > 0 {
@@ -156,13 +157,14 @@ func (r *Rule) ended() bool {
 	}
 }
 
-// Hold keeps requests from the API server until the rule ends. Those whose sender gives up never get there.
+// Hold delays requests until the rule ends. If the sender gives up before that, the request never
+// reaches the API server.
 func (p *Proxy) Hold(r Request) *Rule { return p.add(&Rule{request: r}) }
 
-// Delay has each request take that much longer to the API server.
+// Delay delays each request on its way to the API server.
 func (p *Proxy) Delay(r Request, by time.Duration) *Rule { return p.add(&Rule{request: r, late: by}) }
 
-// Fail answers requests with an error of that HTTP status, in place of the API server, which does not see them.
+// Fail responds to requests with an HTTP status. The API server does not see them.
 func (p *Proxy) Fail(r Request, status int) *Rule { return p.add(&Rule{request: r, status: status}) }
 
 func (p *Proxy) add(rule *Rule) *Rule {
@@ -173,7 +175,7 @@ func (p *Proxy) add(rule *Rule) *Rule {
 	return rule
 }
 
-// Calls are the requests so far, in the order in which they came.
+// Calls returns the requests so far, in the order of their arrival.
 func (p *Proxy) Calls(r Request) []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +218,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	p.forward.ServeHTTP(answer, req)
 }
 
-// isDryRun reports whether a request is one. A delete says so in its options, in whichever encoding.
+// isDryRun reports whether a request is a dry run. A delete has that in its options, in any
+// encoding.
 func isDryRun(req *http.Request, verb string, body []byte) bool {
 	return req.URL.Query().Has("dryRun") || verb == "delete" && bytes.Contains(body, []byte(metav1.DryRunAll))
 }
@@ -239,7 +242,7 @@ func (p *Proxy) answered(c *Call, status int) {
 	}
 }
 
-// ruling are the rules for a request that have not ended.
+// ruling returns the rules for a request that have not ended.
 func (p *Proxy) ruling(r Request) []*Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,7 +256,7 @@ func (p *Proxy) ruling(r Request) []*Rule {
 	return out
 }
 
-// refuse answers as an API server does that will not, or cannot.
+// refuse responds with an error of an API server.
 func refuse(w http.ResponseWriter, status int, r Request) {
 	reason := metav1.StatusReasonInternalError
 	switch status {
@@ -279,7 +282,7 @@ func refuse(w http.ResponseWriter, status int, r Request) {
 	_, _ = w.Write(body)
 }
 
-// recorder tells when the answer begins, right before whoever waits for it can see it.
+// recorder records the start of the response, right before the sender can see it.
 type recorder struct {
 	http.ResponseWriter
 
@@ -298,5 +301,5 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap lets [http.ResponseController] reach what is below.
+// Unwrap gives [http.ResponseController] the wrapped writer.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

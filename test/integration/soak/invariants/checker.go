@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Invariant names one, as reports do.
+// Invariant is the name of an invariant in reports.
 type Invariant string
 
-// The invariants, and Names in the order of reports.
+// These are the invariants.
 const (
 	GangPartlyBound    Invariant = "no gang is partly bound longer than its bound"
 	GroupPartlyEvicted Invariant = "no group is partly evicted"
@@ -24,58 +24,63 @@ const (
 	WorkForgotten      Invariant = "what could run runs"
 )
 
-// Names are all invariants.
+// Names returns all invariants, in the order of reports.
 func Names() []Invariant {
 	return []Invariant{GangPartlyBound, GroupPartlyEvicted, VictimWithoutCause, LimitExceeded, ProtectionBroken, WorkForgotten}
 }
 
-// Bounds are how long what takes several steps may take, in working time. All are positive.
+// Bounds are the longest durations of processes with several steps, in working time. All are
+// positive.
 type Bounds struct {
-	// Gang is from the first bound member to minCount of them.
+	// Gang is the time from the first bound member of a gang until minCount members are bound.
 	Gang time.Duration
-	// Group is from the first member that goes to the last.
+	// Group is the time from the deletion of a group's first member to the deletion of the last
+	// one.
 	Group time.Duration
-	// Reason is how long ago a preemptor may have gone, or found its place, when another of its victims is marked.
+	// Reason is how long after the end or the placement of a preemptor another of its victims may
+	// be marked.
 	Reason time.Duration
-	// Forgotten is how long what could run may wait in calm.
+	// Forgotten is how long work that could run may wait in calm.
 	Forgotten time.Duration
-	// Rounding is by how much times of the API may be early: they are in whole seconds.
+	// Rounding is the error of times in the API, which are in whole seconds.
 	Rounding time.Duration
 }
 
-// DefaultBounds are those of the soak.
+// DefaultBounds returns the bounds of the soak test.
 func DefaultBounds() Bounds {
 	return Bounds{Gang: 30 * time.Second, Group: 30 * time.Second, Reason: 10 * time.Second, Forgotten: 30 * time.Second, Rounding: time.Second}
 }
 
-// Violation is an invariant that has been broken.
+// Violation is a broken invariant.
 type Violation struct {
 	Invariant Invariant
 	At        time.Time
-	// Text says by what.
+	// Text describes the violation.
 	Text string
 }
 
-// String is the violation in one line.
+// String returns the violation in one line.
 func (v Violation) String() string {
 	return fmt.Sprintf("%s %s: %s", v.At.Format("15:04:05.000"), v.Invariant, v.Text)
 }
 
-// Counts are what has been seen. All of them only grow.
+// Counts are statistics of a Checker. All of them only grow.
 type Counts struct {
-	// States is how many states of objects have been told.
+	// States counts the states of objects.
 	States int
-	// Pods, Bound and Victims are pods that have come, that have got a node, and that went by a preemption.
+	// Pods, Bound and Victims count the pods that were created, that got a node, and that were
+	// preempted.
 	Pods, Bound, Victims int
-	// Whole counts gangs that came to minCount bound members, Groups those that were evicted whole.
+	// Whole counts the gangs that reached minCount bound members. Groups counts the groups that
+	// were evicted as a whole.
 	Whole, Groups int
-	// Reclaims are victims, pods or whole groups, of another queue's preemptor.
+	// Reclaims counts the victims, pods or whole groups, with a preemptor of another queue.
 	Reclaims int
-	// Judged is how often an invariant was looked at where it might have been broken.
+	// Judged counts, by invariant, the checks that could find a violation.
 	Judged map[Invariant]int
 }
 
-// Checker finds out whether the invariants hold. Make one with [New]. It is not safe for concurrent use.
+// Checker checks the invariants. Create one with [New]. It is not safe for concurrent use.
 type Checker struct {
 	bounds Bounds
 	time   workingTime
@@ -86,18 +91,19 @@ type Checker struct {
 	nodes   map[string]*corev1.Node
 	classes map[string]*schedulingv1.PriorityClass
 
-	// ended says since when, in working time, a preemptor has no more use for room: it has gone or has all it wants.
+	// ended has the time, in working time, since a preemptor needs no room. It is gone, or all of
+	// it is placed.
 	ended map[preemptor]time.Duration
-	// released are pods that go by somebody else's hand.
+	// released are the pods that the test deletes itself.
 	released map[types.UID]bool
-	// able says since when something that waits could run; nil where there is no calm.
+	// able has the time since waiting work could run; nil outside of calm.
 	able map[string]time.Time
 
 	found  []Violation
 	counts Counts
 }
 
-// New returns a Checker that has seen nothing. Working time begins with the given time.
+// New returns a Checker without any states. Working time begins at begin.
 func New(begin time.Time, bounds Bounds) *Checker {
 	return &Checker{
 		bounds: bounds, time: workingTime{since: begin, runs: true},
@@ -109,28 +115,30 @@ func New(begin time.Time, bounds Bounds) *Checker {
 	}
 }
 
-// Violations are those so far, the oldest first.
+// Violations returns the violations so far, the oldest first.
 func (c *Checker) Violations() []Violation { return c.found }
 
-// Counts are what has been seen so far.
+// Counts returns the statistics so far.
 func (c *Checker) Counts() Counts { return c.counts }
 
-// Pause stops the working time: the scheduler cannot do its work, or is not there. Pauses may overlap, each ends by a Resume.
+// Pause stops the working time because the scheduler does not run or cannot work. Pauses may
+// overlap. Each ends with a Resume.
 func (c *Checker) Pause(now time.Time) { c.time.pause(now) }
 
 // Resume ends a Pause.
 func (c *Checker) Resume(now time.Time) { c.time.resume(now) }
 
-// BeginCalm says that nothing comes and goes from now on but by the scheduler.
+// BeginCalm begins a calm. During a calm, only the scheduler creates or deletes anything.
 func (c *Checker) BeginCalm() { c.able = make(map[string]time.Time) }
 
-// EndCalm says that the calm is over.
+// EndCalm ends the calm.
 func (c *Checker) EndCalm() { c.able = nil }
 
-// Release says that somebody else than the scheduler deletes a pod. It is called before the pod goes.
+// Release announces that the test, and not the scheduler, deletes a pod. Call it before the
+// deletion.
 func (c *Checker) Release(uid types.UID) { c.released[uid] = true }
 
-// Tick looks at what should have happened by now. It is to be called every second or so.
+// Tick checks everything that should have happened by now. Call it about every second.
 func (c *Checker) Tick(now time.Time) {
 	for _, g := range c.groups {
 		c.checkForming(now, g)
@@ -141,7 +149,7 @@ func (c *Checker) Tick(now time.Time) {
 	}
 }
 
-// SeePod tells the next state of a pod.
+// SeePod processes the next state of a pod.
 func (c *Checker) SeePod(at time.Time, now *corev1.Pod) {
 	c.counts.States++
 	key := keyOf(now)
@@ -172,7 +180,7 @@ func (c *Checker) SeePod(at time.Time, now *corev1.Pod) {
 	c.follow(at, now, goes)
 }
 
-// PodGone says that a pod does not exist any more.
+// PodGone processes the disappearance of a pod.
 func (c *Checker) PodGone(at time.Time, key types.NamespacedName) {
 	c.counts.States++
 	pod := c.pods[key]
@@ -189,31 +197,32 @@ func (c *Checker) PodGone(at time.Time, key types.NamespacedName) {
 	c.follow(at, pod, goes)
 }
 
-// SeeQueue tells the next state of a Queue, and SeeNode and SeeClass that of a node and of a PriorityClass.
+// SeeQueue processes the next state of a Queue.
 func (c *Checker) SeeQueue(q *v1alpha1.Queue) {
 	c.counts.States++
 	c.queues[q.Name] = q
 }
 
-// SeeNode tells the next state of a node.
+// SeeNode processes the next state of a node.
 func (c *Checker) SeeNode(node *corev1.Node) {
 	c.counts.States++
 	c.nodes[node.Name] = node
 }
 
-// SeeClass tells the next state of a PriorityClass.
+// SeeClass processes the next state of a PriorityClass.
 func (c *Checker) SeeClass(class *schedulingv1.PriorityClass) {
 	c.counts.States++
 	c.classes[class.Name] = class
 }
 
-// NodeGone says that a node does not exist any more.
+// NodeGone processes the disappearance of a node.
 func (c *Checker) NodeGone(name string) {
 	c.counts.States++
 	delete(c.nodes, name)
 }
 
-// Pods visits the pods that there are, in no order, until yield returns false. They must not be changed.
+// Pods visits the existing pods, in no order, until yield returns false. The pods must not be
+// changed.
 func (c *Checker) Pods(yield func(*corev1.Pod) bool) {
 	for _, pod := range c.pods {
 		if !yield(pod) {
@@ -222,7 +231,8 @@ func (c *Checker) Pods(yield func(*corev1.Pod) bool) {
 	}
 }
 
-// Groups visits the PodGroups that there are, in no order, until yield returns false. They must not be changed.
+// Groups visits the existing PodGroups, in no order, until yield returns false. The PodGroups must
+// not be changed.
 func (c *Checker) Groups(yield func(*v1alpha1.PodGroup) bool) {
 	for _, g := range c.groups {
 		if !g.gone && !yield(g.PodGroup) {
@@ -235,7 +245,7 @@ func (c *Checker) violate(invariant Invariant, at time.Time, format string, args
 	c.found = append(c.found, Violation{Invariant: invariant, At: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// workingTime goes on while nothing pauses it.
+// workingTime is a clock that pauses stop.
 type workingTime struct {
 	runs   bool
 	since  time.Time

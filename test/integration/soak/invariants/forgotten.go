@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// checkForgotten looks for work that waits although it could run. Others may take its room first: what counts is what could run all
-// the time.
+// checkForgotten finds work that waits although it could run. Other work may use its room first, so
+// only work that could run for the whole time counts.
 func (c *Checker) checkForgotten(now time.Time) {
 	could := c.couldRun()
 	maps.DeleteFunc(c.able, func(what string, _ time.Time) bool { _, still := could[what]; return !still })
@@ -21,13 +21,14 @@ func (c *Checker) checkForgotten(now time.Time) {
 		}
 		if now.Sub(since) > c.bounds.Forgotten {
 			c.violate(WorkForgotten, now, "%s waits since %v, and %s", what, now.Sub(since).Round(time.Second), how)
-			// Once is enough.
+			// Report the work once.
 			c.able[what] = now.Add(24 * time.Hour)
 		}
 	}
 }
 
-// couldRun is what waits and could run, and where: in room that is free, or that its priority entitles it to beyond doubt.
+// couldRun returns the waiting work that could run, with a description of its room. The room is
+// free, or the work's priority clearly permits preempting the pods there.
 func (c *Checker) couldRun() map[string]string {
 	out := make(map[string]string)
 	free := c.free()
@@ -45,7 +46,7 @@ func (c *Checker) couldRun() map[string]string {
 			if need = minCount - u.group.bound; need > c.waiting(u.group) {
 				continue
 			}
-			// Members of a group that is no gang are each by themselves.
+			// Members of a group without minCount count one by one.
 			need, surplus = max(need, 1), minCount > 0 && need <= 0
 			if need > 1 && out["PodGroup "+key.String()] != "" {
 				continue
@@ -77,7 +78,8 @@ func (c *Checker) waiting(g *group) int {
 	return n
 }
 
-// freeRoomFor says that there is free room for that many pods like one, or "".
+// freeRoomFor describes the free room for need pods like the unit's pod. It returns "" if there is
+// not enough.
 func (c *Checker) freeRoomFor(u unit, need int, free map[string]int64) string {
 	if n := count(free, requested(u.pod, corev1.ResourceCPU)); n >= need && c.withinLimits(u, need) {
 		return fmt.Sprintf("there is free room for %d", n)
@@ -85,8 +87,8 @@ func (c *Checker) freeRoomFor(u unit, need int, free map[string]int64) string {
 	return ""
 }
 
-// roomOfOthersFor says that there is room for them with what their priority entitles them to, or "". Members past minCount are
-// entitled to none.
+// roomOfOthersFor describes the room for need pods that includes the room of pods that the unit may
+// preempt. It returns "" if there is not enough.
 func (c *Checker) roomOfOthersFor(u unit, need int, free map[string]int64) string {
 	if u.queue() != "" || !u.preempts() {
 		return ""
@@ -103,7 +105,7 @@ func (c *Checker) roomOfOthersFor(u unit, need int, free map[string]int64) strin
 	return ""
 }
 
-// withinLimits reports whether the limits of their queues admit that many pods like one.
+// withinLimits reports whether the limits of the unit's queues admit need pods like the unit's pod.
 func (c *Checker) withinLimits(u unit, need int) bool {
 	size := int64(need) * requested(u.pod, corev1.ResourceCPU)
 	for _, q := range c.path(u.queue()) {
@@ -114,7 +116,7 @@ func (c *Checker) withinLimits(u unit, need int) bool {
 	return true
 }
 
-// isPrey reports whether a pod can be taken by itself, for a preemptor without a queue, at any time.
+// isPrey reports whether a preemptor without a queue may preempt the pod alone, at any time.
 func (c *Checker) isPrey(by unit, pod *corev1.Pod) bool {
 	victim := c.unitOf(pod)
 	if !isStaying(pod) || victim.queue() != "" || victim.priority() >= by.priority() || victim.group != nil && isWhole(victim.group.PodGroup) {
@@ -132,7 +134,7 @@ func count(free map[string]int64, size int64) int {
 	return int(n)
 }
 
-// free is what nodes that take pods have left of CPU, in thousandths.
+// free returns the free CPU of nodes that accept pods, in thousandths.
 func (c *Checker) free() map[string]int64 {
 	out := make(map[string]int64)
 	for name, node := range c.nodes {

@@ -10,40 +10,45 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// group is a PodGroup with what it has been through. It is kept when it has gone: its pods may go later.
+// group is a PodGroup with its history. It is kept after its deletion, because its pods may be
+// deleted later.
 type group struct {
 	*v1alpha1.PodGroup
 
 	gone bool
-	// bound counts the members that stay on nodes, and whole is set once they have been minCount, until none is left.
+	// bound counts the members that stay on nodes. whole is true from the time when minCount of
+	// them were bound until no bound member is left.
 	bound int
 	whole bool
-	// forming is since when, in working time, there are some, but fewer. Excused is set where a member has gone meanwhile.
+	// forming is the time, in working time, since only a part of the gang is bound; nil if it is
+	// not. excused is true if a member was deleted in the meantime.
 	forming *time.Duration
 	excused bool
-	// since is the earliest that its clock can have begun: minCount members have had nodes since then, those on their way out
-	// included. It is kept when it has fallen short of them, until there are as many again: what was decided on before goes on.
+	// since is the earliest possible start of the group's clock. From then on, minCount members
+	// have had nodes, including terminating members. If the group falls short, since is kept until
+	// minCount members have nodes again, because earlier decisions continue.
 	since *time.Time
 	short bool
-	// listed are all pods that it has ever had on record as going.
+	// listed are all pods that were ever in an intent of the group.
 	listed map[types.UID]bool
-	// eviction is the one under way, or nil, and over the intent of the last one, which may stay on record for a while.
+	// eviction is the eviction under way; nil for none. over is the last intent, which may stay in
+	// the status for a while.
 	eviction *groupEviction
 	over     *v1alpha1.PodGroupDisruption
 }
 
-// groupEviction is the end of a whole group.
+// groupEviction is the eviction of a whole group.
 type groupEviction struct {
 	intent *v1alpha1.PodGroupDisruption
-	// pods are those that go, by UID, with their names.
+	// pods are the names of the listed pods, by UID.
 	pods map[types.UID]types.NamespacedName
-	// left are members that had a node and were not listed: they would be left over.
+	// left are the members with a node that were not listed. They must not remain.
 	left map[types.UID]types.NamespacedName
-	// begun is when the first one went, in working time.
+	// begun is the deletion of the first pod, in working time; nil before that.
 	begun *time.Duration
 }
 
-// SeeGroup tells the next state of a PodGroup.
+// SeeGroup processes the next state of a PodGroup.
 func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	c.counts.States++
 	key := keyOf(now)
@@ -56,7 +61,8 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	intent := now.Status.Disruption
 	switch {
 	case intent == nil:
-		// It was taken back, or is over. One of which something has gone is looked at until all of it has.
+		// The intent was canceled or is completed. An eviction that has begun is checked until all
+		// of its pods are gone.
 		if g.eviction != nil && g.eviction.begun == nil {
 			g.eviction = nil
 		}
@@ -69,7 +75,7 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	}
 }
 
-// GroupGone says that a PodGroup does not exist any more. Its pods are of no group then.
+// GroupGone processes the disappearance of a PodGroup. Its pods then belong to no group.
 func (c *Checker) GroupGone(at time.Time, key types.NamespacedName) {
 	c.counts.States++
 	if g := c.groups[key]; g != nil {
@@ -78,7 +84,7 @@ func (c *Checker) GroupGone(at time.Time, key types.NamespacedName) {
 	c.end(at, preemptor{kind: v1alpha1.PreemptorPodGroup, name: key})
 }
 
-// isAnother reports whether an intent is not the same as before, with less on the list.
+// isAnother reports whether an intent differs from an earlier one by more than a shorter list.
 func isAnother(before, now *v1alpha1.PodGroupDisruption) bool {
 	listed := make(map[types.UID]bool)
 	for _, p := range before.Pods {
@@ -97,7 +103,7 @@ func (c *Checker) beginEviction(g *group, intent *v1alpha1.PodGroupDisruption) {
 	g.eviction = &groupEviction{left: make(map[types.UID]types.NamespacedName)}
 	g.eviction.take(g.Namespace, intent)
 	if before != nil && before.begun != nil {
-		// What has begun for one goes on, whatever workload it goes for.
+		// An eviction that has begun continues, also for another preemptor.
 		g.eviction.begun = before.begun
 		for uid, name := range before.pods {
 			g.eviction.pods[uid] = name
@@ -113,7 +119,7 @@ func (c *Checker) beginEviction(g *group, intent *v1alpha1.PodGroupDisruption) {
 	}
 }
 
-// take has what is listed go, and nothing else.
+// take sets the pods of the eviction to the listed pods.
 func (e *groupEviction) take(namespace string, intent *v1alpha1.PodGroupDisruption) {
 	e.intent, e.pods = intent, make(map[types.UID]types.NamespacedName)
 	for _, p := range intent.Pods {
@@ -121,7 +127,7 @@ func (e *groupEviction) take(namespace string, intent *v1alpha1.PodGroupDisrupti
 	}
 }
 
-// members are the pods of a group.
+// members returns the pods of a group.
 func (c *Checker) members(g *group) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range c.pods {
@@ -132,7 +138,8 @@ func (c *Checker) members(g *group) []*corev1.Pod {
 	return out
 }
 
-// follow keeps up what is known of the group of a pod whose state has changed. A pod that goes is a member less.
+// follow updates the group of a pod whose state has changed. goes is true if the pod began to
+// terminate.
 func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
 	key, ok := groupOf(pod)
 	if !ok {
@@ -171,7 +178,7 @@ func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
 		g.whole, g.forming, g.excused = true, nil, false
 	case g.whole:
 	case goes:
-		// What is left has to wait for another member, for which there may be no room.
+		// The remaining members must wait for another member, and there may be no room for it.
 		g.excused, g.forming = true, nil
 	case g.forming == nil && !g.excused:
 		since := c.time.at(at)
@@ -187,7 +194,7 @@ func (c *Checker) checkForming(now time.Time, g *group) {
 	g.forming, g.excused = nil, true
 }
 
-// victimGoes is for a pod that begins to go.
+// victimGoes processes a pod that begins to terminate.
 func (c *Checker) victimGoes(at time.Time, pod *corev1.Pod) {
 	if markOf(pod) == nil || c.released[pod.UID] {
 		return
@@ -206,7 +213,7 @@ func (c *Checker) victimGoes(at time.Time, pod *corev1.Pod) {
 	c.counts.Judged[GroupPartlyEvicted]++
 }
 
-// checkEviction looks at a group that has begun to go.
+// checkEviction checks a group whose eviction has begun.
 func (c *Checker) checkEviction(now time.Time, g *group) {
 	e := g.eviction
 	if e == nil || e.begun == nil {
@@ -226,7 +233,7 @@ func (c *Checker) checkEviction(now time.Time, g *group) {
 	g.eviction, g.over = nil, e.intent
 }
 
-// staying are those of some pods that are not on their way out.
+// staying returns the names of the given pods that do not terminate.
 func (c *Checker) staying(pods map[types.UID]types.NamespacedName) []string {
 	var out []string
 	for uid, name := range pods {
@@ -237,7 +244,7 @@ func (c *Checker) staying(pods map[types.UID]types.NamespacedName) []string {
 	return out
 }
 
-// followClock keeps up since when enough members have had nodes together.
+// followClock updates the time since enough members have had nodes together.
 func (c *Checker) followClock(g *group) {
 	times, least := c.placedAt(g), minCountOf(g.PodGroup)
 	switch {
@@ -248,7 +255,8 @@ func (c *Checker) followClock(g *group) {
 	}
 }
 
-// startOf is the earliest that the clock of a group can have begun: when minCount members had nodes, or the last of fewer.
+// startOf returns the earliest possible start of a group's clock. That is when minCount members had
+// nodes, or with fewer members, when the last one had.
 func (c *Checker) startOf(g *group) time.Time {
 	if g.since != nil {
 		return *g.since
@@ -256,7 +264,7 @@ func (c *Checker) startOf(g *group) time.Time {
 	return nth(c.placedAt(g), minCountOf(g.PodGroup))
 }
 
-// placedAt are the times at which the members of a group that have nodes were scheduled.
+// placedAt returns the times when the members with nodes were scheduled.
 func (c *Checker) placedAt(g *group) []time.Time {
 	var times []time.Time
 	for _, pod := range c.members(g) {

@@ -16,23 +16,23 @@ func keyOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// groupOf is the PodGroup that a pod names, or none.
+// groupOf returns the PodGroup that a pod names, and whether it names one.
 func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	name := pod.Labels[v1alpha1.LabelPodGroup]
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
 }
 
-// hasNode reports whether a pod has a node and has not finished: it uses what it asked for there.
+// hasNode reports whether a pod has a node and has not finished, so that it uses its request there.
 func hasNode(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// isWaiting reports whether a pod is to be given a node.
+// isWaiting reports whether a pod still needs a node.
 func isWaiting(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending
 }
 
-// isStaying reports whether a pod has a node and is not on its way out.
+// isStaying reports whether a pod has a node and does not terminate.
 func isStaying(pod *corev1.Pod) bool { return hasNode(pod) && pod.DeletionTimestamp == nil }
 
 func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
@@ -43,7 +43,7 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondi
 	return &pod.Status.Conditions[i]
 }
 
-// markOf is what a preemption has said on a pod, or nil.
+// markOf returns the condition that a preemption has set on a pod, or nil.
 func markOf(pod *corev1.Pod) *corev1.PodCondition {
 	if c := conditionOf(pod, corev1.DisruptionTarget); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
 		return c
@@ -51,7 +51,7 @@ func markOf(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// scheduledAt is when a pod got its node, or false.
+// scheduledAt returns when a pod got its node, and whether it has one.
 func scheduledAt(pod *corev1.Pod) (time.Time, bool) {
 	if c := conditionOf(pod, corev1.PodScheduled); c != nil {
 		return c.LastTransitionTime.Time, true
@@ -59,7 +59,7 @@ func scheduledAt(pod *corev1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// requested is what a pod asks for of a resource, in thousandths.
+// requested returns the request of a pod for a resource, in thousandths.
 func requested(pod *corev1.Pod, name corev1.ResourceName) int64 {
 	sum := int64(0)
 	for i := range pod.Spec.Containers {
@@ -74,7 +74,7 @@ func isWhole(pg *v1alpha1.PodGroup) bool {
 	return ptr.Deref(pg.Spec.DisruptionMode, v1alpha1.DisruptionModePod) == v1alpha1.DisruptionModePodGroup
 }
 
-// minCountOf is that of a gang, or 0 for another PodGroup.
+// minCountOf returns the minCount of a gang, or 0 for another PodGroup.
 func minCountOf(pg *v1alpha1.PodGroup) int {
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return 0
@@ -82,7 +82,7 @@ func minCountOf(pg *v1alpha1.PodGroup) int {
 	return int(pg.Spec.SchedulingPolicy.Gang.MinCount)
 }
 
-// unit is a pod, a pod with its PodGroup, or a PodGroup alone, as it stands beside others.
+// unit is a pod, a pod with its PodGroup, or a PodGroup alone.
 type unit struct {
 	pod   *corev1.Pod
 	group *group
@@ -98,7 +98,7 @@ func (c *Checker) unitOf(pod *corev1.Pod) unit {
 	return u
 }
 
-// priority is that of its group, if it has one.
+// priority returns the priority of the unit's group, or without a group, of its pod.
 func (u unit) priority() int32 {
 	if u.group != nil {
 		return ptr.Deref(u.group.Spec.Priority, 0)
@@ -113,7 +113,7 @@ func (u unit) class() string {
 	return u.pod.Spec.PriorityClassName
 }
 
-// preempts reports whether it may take anything from others.
+// preempts reports whether the unit may preempt.
 func (u unit) preempts() bool {
 	if u.group != nil {
 		return ptr.Deref(u.group.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
@@ -121,7 +121,7 @@ func (u unit) preempts() bool {
 	return ptr.Deref(u.pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
 }
 
-// queue is the Queue that it counts for, or "".
+// queue returns the name of the unit's Queue, or "".
 func (u unit) queue() string {
 	if u.group != nil {
 		return ptr.Deref(u.group.Spec.QueueName, "")
@@ -129,7 +129,7 @@ func (u unit) queue() string {
 	return u.pod.Labels[v1alpha1.LabelQueue]
 }
 
-// path are a Queue and those above it.
+// path returns a Queue and all Queues above it.
 func (c *Checker) path(queue string) []*v1alpha1.Queue {
 	var out []*v1alpha1.Queue
 	for q := c.queues[queue]; q != nil && !slices.Contains(out, q); q = c.queues[ptr.Deref(q.Spec.Parent, "")] {
@@ -138,7 +138,7 @@ func (c *Checker) path(queue string) []*v1alpha1.Queue {
 	return out
 }
 
-// used is what pods on nodes have of a Queue, all below it included, in thousandths.
+// used returns the usage of a Queue and of all Queues below it, in thousandths.
 func (c *Checker) used(q *v1alpha1.Queue, name corev1.ResourceName) int64 {
 	sum := int64(0)
 	for _, pod := range c.pods {
@@ -149,7 +149,7 @@ func (c *Checker) used(q *v1alpha1.Queue, name corev1.ResourceName) int64 {
 	return sum
 }
 
-// checkLimits is for a pod that has got a node.
+// checkLimits checks the limits after a pod got a node.
 func (c *Checker) checkLimits(at time.Time, pod *corev1.Pod) {
 	for _, q := range c.path(c.unitOf(pod).queue()) {
 		for name, limit := range q.Spec.Limit {

@@ -13,33 +13,34 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// preemptor names one, as conditions do.
+// preemptor is the name of a preemptor, as in conditions.
 type preemptor struct {
 	kind v1alpha1.PreemptorKind
 	name types.NamespacedName
 }
 
-// The annotations of preemption tolerations.
+// These are the annotations of preemption tolerations.
 const (
 	minimumPriority   = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
 	tolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 )
 
-// end says that a preemptor has no more use for room, unless it had none before.
+// end records that a preemptor needs no room from now on.
 func (c *Checker) end(at time.Time, p preemptor) {
 	if _, ok := c.ended[p]; !ok {
 		c.ended[p] = c.time.at(at)
 	}
 }
 
-// judgeMark is for a pod that is told that it goes.
+// judgeMark checks the condition that marks a pod as a victim.
 func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 	victim := c.unitOf(pod)
 	if victim.group != nil && (isWhole(victim.group.PodGroup) || victim.group.listed[pod.UID]) {
 		if !victim.group.listed[pod.UID] {
 			c.violate(GroupPartlyEvicted, at, "pod %s is told that it goes, and PodGroup %s has no record of that", keyOf(pod), keyOf(victim.group))
 		}
-		// Why it goes has been judged when that was written down. What has begun goes on, whatever becomes of the reason.
+		// The intent was judged when it was written. An eviction that has begun continues even if
+		// its reason ends.
 		return
 	}
 	found := sentence().FindStringSubmatch(message)
@@ -50,34 +51,35 @@ func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 	by := preemptor{kind: v1alpha1.PreemptorKind(found[1]), name: types.NamespacedName{Namespace: found[2], Name: found[3]}}
 	started, ok := scheduledAt(pod)
 	if !ok {
-		// Its clock has not begun, which protects.
+		// The pod's clock has not begun, which protects the pod.
 		started = at
 	}
 	if g := victim.group; g != nil && minCountOf(g.PodGroup) > 0 {
-		// A gang has one clock, also for a member that has come later.
+		// A gang has one clock, also for a member that was created later.
 		started = c.startOf(g)
 	}
 	c.judge(at, by, victim, "pod "+keyOf(pod).String(), started, false)
 }
 
-// judgeIntent is for a group that is told that it goes.
+// judgeIntent checks the intent to evict a group.
 func (c *Checker) judgeIntent(at time.Time, g *group, intent *v1alpha1.PodGroupDisruption) {
 	by := preemptor{kind: intent.Preemptor.Kind, name: types.NamespacedName{Namespace: intent.Preemptor.Namespace, Name: intent.Preemptor.Name}}
 	what := "PodGroup " + keyOf(g).String()
 	if g.Status.StartTime != nil {
 		what += " (its status says it is whole since " + g.Status.StartTime.UTC().Format(time.TimeOnly) + ")"
 	}
-	// Work of equal priority may take a gang that has lacked members for too long.
+	// Work of equal priority may evict a gang that has lacked members for too long.
 	stale := intent.Rule == "StaleGang" && g.bound < minCountOf(g.PodGroup)
 	c.judge(at, by, unit{group: g}, what, c.startOf(g), stale)
 }
 
-// sentence is how conditions begin.
+// sentence returns the pattern of the beginning of conditions.
 func sentence() *regexp.Regexp {
 	return regexp.MustCompile(`^preempted by (Pod|PodGroup) ([^/ ]+)/([^ ]+) \(priority`)
 }
 
-// judge is for a victim whose clock began at some time. A stale one may be taken by work of equal priority.
+// judge checks a victim whose clock began at started. Work of equal priority may evict a stale
+// victim.
 func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, started time.Time, stale bool) {
 	c.counts.Judged[VictimWithoutCause]++
 	if ended, ok := c.ended[by]; ok && c.time.at(at)-ended > c.bounds.Reason {
@@ -89,7 +91,7 @@ func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, st
 		if _, was := c.ended[by]; !was {
 			c.violate(VictimWithoutCause, at, "%s goes for %s %s, which there never was", what, by.kind, by.name)
 		}
-		// It has just gone, and how it stood is not known any more.
+		// The preemptor has just disappeared, so its priority and queue are not known.
 		return
 	}
 	from, to := victim.queue(), taker.queue()
@@ -111,7 +113,7 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 		c.violate(ProtectionBroken, at, "%s goes for %s %s, and its class %s tolerates priority %d until %v", what, by.kind, by.name, victim.class(), taker.priority(), until)
 	}
 	if victim.group != nil && !isWhole(victim.group.PodGroup) {
-		// What it has past minCount is not protected, and which of its pods those are is a matter of the moment.
+		// Surplus members are not protected. The set of surplus members depends on the moment.
 		return
 	}
 	if least := c.minRuntime(victim.queue(), reclaim); at.Before(started.Add(least - c.bounds.Rounding)) {
@@ -119,7 +121,7 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 	}
 }
 
-// find is a preemptor as it stands now.
+// find returns a preemptor in its present state.
 func (c *Checker) find(by preemptor) (unit, bool) {
 	if by.kind == v1alpha1.PreemptorPodGroup {
 		g := c.groups[by.name]
@@ -132,7 +134,8 @@ func (c *Checker) find(by preemptor) (unit, bool) {
 	return c.unitOf(pod), true
 }
 
-// toleratesUntil is until when a victim is protected from a priority: the zero time for good. It is false where it never was.
+// toleratesUntil returns until when a victim is protected from a priority; the zero time means
+// without an end. It returns false if the victim is not protected.
 func (c *Checker) toleratesUntil(victim unit, priority int32, started time.Time) (time.Time, bool) {
 	class := c.classes[victim.class()]
 	if class == nil {
@@ -149,7 +152,8 @@ func (c *Checker) toleratesUntil(victim unit, priority int32, started time.Time)
 	}
 }
 
-// tolerationOf reads a class: for how many seconds, and from what priority on not.
+// tolerationOf returns the toleration of a class. It lasts for some seconds, and protects from
+// priorities below least.
 func tolerationOf(class *schedulingv1.PriorityClass) (seconds, least int64) {
 	seconds, err := strconv.ParseInt(class.Annotations[tolerationSeconds], 10, 64)
 	if err != nil {
@@ -162,7 +166,8 @@ func tolerationOf(class *schedulingv1.PriorityClass) (seconds, least int64) {
 	return seconds, least
 }
 
-// minRuntime is that of a leaf queue: its own setting, or the next one above.
+// minRuntime returns the min-runtime of a leaf queue. This is the queue's own setting, or the
+// nearest one above.
 func (c *Checker) minRuntime(queue string, reclaim bool) time.Duration {
 	for _, q := range c.path(queue) {
 		setting := q.Spec.PreemptMinRuntime
@@ -176,7 +181,7 @@ func (c *Checker) minRuntime(queue string, reclaim bool) time.Duration {
 	return 0
 }
 
-// nth is the n-th of some times, or the last of fewer.
+// nth returns the n-th of the sorted times, or the last one if there are fewer.
 func nth(times []time.Time, n int) time.Time {
 	if len(times) == 0 {
 		return time.Time{}
