@@ -21,7 +21,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// watchNodes keeps the books of what there is to share, and has what was promised on a node taken back when that is lost.
+// watchNodes keeps the capacity in the quota ledger up to date. When a node accepts fewer pods or
+// is deleted, it releases the reservations on the node.
 func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
 	return nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: h.nodeSet,
@@ -46,7 +47,8 @@ func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHa
 	})
 }
 
-// turnsMoreAway reports whether a node may take fewer pods than before. Heartbeats, which are most updates, do not change that.
+// turnsMoreAway reports whether a node may accept fewer pods than before. Heartbeats, which are
+// most updates, do not change that.
 func turnsMoreAway(before, after any) bool {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
@@ -54,8 +56,8 @@ func turnsMoreAway(before, after any) bool {
 		!maps.Equal(now.Labels, old.Labels))
 }
 
-// mayDip records whether a node offers less than before. The main loop looks at its reservations
-// when it still does some time later.
+// mayDip records whether a node offers less than before. If the node still does some time later,
+// the main loop reviews its reservations.
 func (h *Hub) mayDip(before, after any) {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
@@ -77,35 +79,39 @@ func (h *Hub) nodeSet(obj any) {
 	}
 }
 
-// isClosed reports whether a node takes no pods for now: it is cordoned, or not ready.
+// isClosed reports whether a node accepts no pods for now: it is cordoned or not ready.
 func isClosed(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
 	})
 }
 
-// takeBackHeld takes back what is promised to workloads that are held back by now: no cycle comes that would.
+// takeBackHeld releases the reservations of workloads that are blocked now. No scheduling cycle of
+// theirs comes that would release them.
 func (h *Hub) takeBackHeld() {
 	if h.reserved.Empty() {
 		return
 	}
 	for _, key := range h.reserved.Keys() {
-		// While calls are under way for a workload, it is looked at when they are over.
+		// While evictions for a workload are under way, it is skipped. It is reviewed when they
+		// end.
 		if why := h.heldBack(key); why != "" && !h.waits.Evicting(key) {
-			// Woken, it says itself what it waits for.
+			// The retry makes the workload report its cause.
 			h.displace(key, why)
 		}
 	}
 }
 
-// takeBackLost has workloads start over that have been promised room on a node which cannot take them any more. A cycle
-// that began before the node was lost may promise it afterwards, so the main loop calls this too, and it goes by how things
-// are. No cycle would: the framework runs none once the last node has gone.
+// takeBackLost releases reservations on nodes that cannot accept the pods any more, and retries the
+// workloads. The main loop calls it, too: a cycle that began before the node was lost may reserve
+// room there afterwards. No cycle could do this, because the framework runs none when no node is
+// left.
 func (h *Hub) takeBackLost() {
 	h.wanted.askAnew()
 	if !h.reserved.Empty() {
 		for _, key := range h.reserved.Keys() {
-			// While calls are under way for a workload, it is looked at when they are over.
+			// While evictions for a workload are under way, it is skipped. It is reviewed when they
+			// end.
 			if why := h.lostNode(key); why != "" && !h.waits.Evicting(key) {
 				h.loseNode(key, why)
 			}
@@ -118,7 +124,8 @@ func (h *Hub) takeBackLost() {
 	}
 }
 
-// loseNode takes back what has been promised to a workload, says so, and has it planned again.
+// loseNode releases the reservations of a workload, logs the reason, and retries the workload. For
+// a gang, it also updates the verdict.
 func (h *Hub) loseNode(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Gave up the room that a workload was promised", why)
 	if key.Gang {
@@ -127,8 +134,8 @@ func (h *Hub) loseNode(key workload.Key, why string) {
 	h.displace(key, why)
 }
 
-// tellLost has a gang say that it has no room, and no more that room is being made or that it fits. Without any node, no cycle
-// comes that would say more.
+// tellLost sets the verdict of a gang that lost its room to Unschedulable, if the verdict was
+// Preempting or Pending. Without any node, no cycle comes that would update the verdict.
 func (h *Hub) tellLost(key types.NamespacedName, why string) {
 	switch h.registry.Verdict(key).Reason {
 	case v1alpha1.ReasonPreempting, v1alpha1.ReasonPending:
@@ -136,7 +143,8 @@ func (h *Hub) tellLost(key types.NamespacedName, why string) {
 	}
 }
 
-// lostNode says which node cannot take a workload any more that has been promised room there, and why; "" where all can.
+// lostNode returns a message that names a node with a reservation of the workload, and says why the
+// node cannot accept the pod any more. It returns "" if all nodes can.
 func (b *books) lostNode(key workload.Key) string {
 	for _, r := range b.reserved.Of(key) {
 		if why := b.turnsAway(r.Node, r.Pod.GetPod()); why != "" {
@@ -146,7 +154,8 @@ func (b *books) lostNode(key workload.Key) string {
 	return ""
 }
 
-// forfeits says why a workload cannot have any more what it has been promised; "" where it can.
+// forfeits returns the reason why the reservations of a workload are no longer valid; "" if they
+// are.
 func (b *books) forfeits(key workload.Key) string {
 	if b.isBarred(key) {
 		return "its queue has changed"
@@ -154,8 +163,8 @@ func (b *books) forfeits(key workload.Key) string {
 	return b.lostNode(key)
 }
 
-// waitingOnLost are the gangs with a member at Permit whose node cannot take it any more, with the reason: members that are
-// bound there would have to be replaced at once.
+// waitingOnLost returns the gangs with a member at Permit whose node cannot accept it any more,
+// with the reason. Members that are bound there would need to be replaced at once.
 func (h *Hub) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
@@ -171,10 +180,10 @@ func (h *Hub) waitingOnLost() map[types.NamespacedName]string {
 	return lost
 }
 
-// turnsAway says why a node cannot take a pod: it has gone, is cordoned, has a taint that the pod
-// does not tolerate, as one that is not ready has, or does not have the labels that the pod
-// requires. It is "" for a node that can. What else may be in the way is for the filters to say in
-// a cycle.
+// turnsAway returns the reason why a node cannot accept a pod, or "" if it can. The node may be
+// gone or cordoned, may have a taint that the pod does not tolerate, or may lack labels that the
+// pod requires. A node that is not ready has such a taint. Other obstacles are for the filters of a
+// cycle.
 func (r *roster) turnsAway(name string, pod *corev1.Pod) string {
 	node, err := r.nodes.Get(name)
 	if err != nil {
@@ -202,7 +211,7 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 	return corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, taint, true)
 }
 
-// filters are the names of the Filter plugins that a profile runs.
+// filters returns the names of the Filter plugins that a profile runs.
 func (ps *profiles) filters(name string) sets.Set[string] {
 	ps.mu.RLock()
 	plugins := ps.byName[name].plugins

@@ -22,12 +22,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// nominations say where the pods of a preemptor are expected. What the framework writes at the end of the cycle
-// is the nomination of the pod that is in it; nil for none.
+// nominations returns the nominations of the preemptor's pods that have no node yet. nodes maps
+// pods to their planned nodes. inCycle is the pod that is in its scheduling cycle, or nil. The
+// framework writes the nomination of that pod at the end of the cycle.
 func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle *corev1.Pod) []podstatus.Nomination {
 	var out []podstatus.Nomination
 	for _, pod := range pre.pods {
-		// Newer than what the cycle started with.
+		// The informer may have a newer version than the cycle started with.
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
 			continue
@@ -40,20 +41,23 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 	return out
 }
 
-// nominated has the framework say at the end of a cycle where the pod in it is expected, by the book. Left to itself it would go
-// on with what the pod said when it was looked up, which may have been taken back since.
+// nominated returns a PostFilter result with the node that is reserved for the pod. Without it, the
+// framework would keep the nomination that the pod had at the start of the cycle. The reservation
+// may have been released since.
 func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
 	return p.show(p.hub.keyOf(pod), pod, p.hub.reserved.NodeOf(pod.UID))
 }
 
-// inflates reports whether a pod's own priority is above the one that counts for it. The framework compares nominations
-// by the pods' own: it would keep the room from pods that may have it.
+// inflates reports whether a pod's own priority is above its effective priority. The framework
+// compares nominations by the pods' own priorities. It would keep the room from pods that may use
+// it.
 func (r *roster) inflates(pod *corev1.Pod) bool {
 	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
 }
 
-// dropInflated takes back in memory the nominations that inflate a priority, which the framework takes over from the API
-// whenever a pod changes. Reservations keep the room. It reports whether there were any.
+// dropInflated deletes nominations that inflate a priority from the framework's memory, and reports
+// whether there were any. The framework copies them from the API whenever a pod changes.
+// Reservations keep the room.
 func (h *Hub) dropInflated() (found bool) {
 	for uid, node := range h.nominees.Inflated() {
 		for _, nominated := range h.handle.NominatedPodsForNode(node) {
@@ -66,12 +70,16 @@ func (h *Hub) dropInflated() (found bool) {
 	return found
 }
 
-// dropInTheWay takes back in memory the nominations of other pods to a node that the framework would count as pods there, and that
-// are not in the pod's way: it reports whether there were any. They are of two kinds.
-//   - The plan of the pod's gang, or the book, says otherwise: what the API says of a pod is taken over by the framework whenever the
-//     pod changes, and it may be of a plan before this one.
-//   - They do not keep from the pod: the framework goes by the pods' own priorities, and that of its group may be higher. The book
-//     keeps their room from others.
+// dropInTheWay deletes nominations of other pods to a node from the framework's memory, if they
+// must not block the pod. It reports whether there were any. The framework counts nominated pods as
+// pods on the node. Three kinds are deleted:
+//
+//   - Nominations that the plan of the pod's gang or the reservations contradict. The framework
+//     copies a nomination from the API whenever the pod changes, so it may be of an earlier plan.
+//   - Nominations of pods that do not wait for a place any more.
+//   - Nominations whose room need not be kept from the pod. The framework compares the pods' own
+//     priorities, and the priority of the pod's group may be higher. Reservations keep the room
+//     from other pods.
 func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 	own, standing := h.gangOf(pod), h.standingOf(pod)
 	for _, nominated := range h.handle.NominatedPodsForNode(node) {
@@ -79,7 +87,7 @@ func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		if other.UID == pod.UID {
 			continue
 		}
-		// Members that come later are not there yet; their reservations keep the room.
+		// Members that come later are not on the node yet. Their reservations keep the room.
 		key, grouped := h.groupOf(other)
 		promised := h.reserved.NodeOf(other.UID)
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
@@ -92,8 +100,9 @@ func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 	return found
 }
 
-// promisedTo is how a pod stands with what it has been promised on a node: as its reservation does, where there is one. A group whose
-// members have priorities of their own stands as the lowest of them.
+// promisedTo returns the standing of a nomination to a node. If the pod has a reservation there,
+// the standing of the reservation counts. A group whose members have their own priorities has the
+// standing of its lowest member.
 func (h *Hub) promisedTo(pod *corev1.Pod, node string) workload.Standing {
 	if r := h.reservedOn(node, pod.UID); r != nil {
 		return r.Standing
@@ -110,9 +119,11 @@ func (h *Hub) reservedOn(node string, uid types.UID) *reservation.Reservation {
 	return reserved[at]
 }
 
-// hide takes back in memory, for the cycle of a pod with spread constraints that is held to a node, the nominations there of other pods that
-// the book has promised room: the decision has reckoned with them as there and as not there, and Filter keeps their room. The framework
-// would count those of this node alone, which for such constraints is neither.
+// hide deletes nominations of other pods with reservations on the node from the framework's memory.
+// It does so for the cycle of a pod with spread constraints that is confined to the node. The
+// decision covered both cases, with those pods present and without them, and Filter keeps their
+// room. The framework would count the nominations to this node alone, and neither case is like
+// that.
 func (h *Hub) hide(pod *corev1.Pod, node string) {
 	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
 		return
@@ -125,7 +136,8 @@ func (h *Hub) hide(pod *corev1.Pod, node string) {
 	}
 }
 
-// reveal restores the nominations of some pods to a node in the framework, as far as they are still reserved.
+// reveal restores the nominations of some pods to a node in the framework, if the pods still have
+// their reservations.
 func (h *Hub) reveal(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
@@ -135,15 +147,15 @@ func (h *Hub) reveal(node string, pods []engine.UID) {
 		}
 		h.handle.AddNominatedPod(klog.Background(), r.Pod, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		if h.reservedOn(node, uid) == nil {
-			// It has been withdrawn meanwhile, and found nothing to take back.
+			// The reservation was released meanwhile, before there was a nomination to delete.
 			h.handle.DeleteNominatedPodIfExists(r.Pod.GetPod())
 		}
 	}
 }
 
-// inherit takes over what the scheduler before this one has promised: that stands in the API, and the framework takes it over
-// from there, with no end to it. A reservation ends with its reason; it counts until the pod, or its gang, is decided on. For
-// what is held back there is none.
+// inherit takes over the nominations that the previous scheduler wrote. The framework reads them
+// from the API too, but never ends them. The inherited reservations count until the pod or its gang
+// is decided on. Nominations of blocked pods are deleted instead.
 func (h *Hub) inherit() {
 	all, err := h.pods.List(labels.Everything())
 	if err != nil {
@@ -177,9 +189,10 @@ func (h *Hub) inherit() {
 	h.takeBackBarred()
 }
 
-// displace takes back what has been promised on the preemptor's nodes to workloads that do not
-// stand above it, so that they look for another place at once. Where calls are under way for one,
-// it does so when these are over; see releaseCrowded.
+// displace releases reservations and nominations on the preemptor's nodes if the preemptor need not
+// respect them. The scheduler retries those workloads at once, so that they look for other nodes.
+// Workloads with evictions under way are skipped; releaseCrowded handles them when the evictions
+// end.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {
@@ -203,13 +216,13 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	}
 }
 
-// displace gives up all that is promised to a workload, and has it try again.
+// displace releases all reservations of a workload and retries it.
 func (h *Hub) displace(key workload.Key, why string) {
 	h.takeBack(key, why)
 	h.wake(key)
 }
 
-// takeBack gives up all that is promised to a workload.
+// takeBack releases all reservations of a workload, and the plan of a gang.
 func (h *Hub) takeBack(key workload.Key, why string) {
 	if key.Gang && h.registry.Planned(nameOf(key)) > 0 {
 		h.release(nameOf(key), nil, why)
@@ -218,8 +231,8 @@ func (h *Hub) takeBack(key workload.Key, why string) {
 	h.waits.ResolveVictims(key)
 }
 
-// unpromised has gangs say no more that room is being made for them when the last of what they were promised has been taken
-// back. The next decision says what is in the way, and without any node there is none.
+// unpromised changes the verdict of gangs that lost their last reservation while the verdict was
+// Preempting. The next decision sets a better one. Without any node, no decision comes.
 func (b *books) unpromised(pods []*corev1.Pod) {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -236,7 +249,7 @@ func (b *books) unpromised(pods []*corev1.Pod) {
 	}
 }
 
-// bookkeeper is the scheduler as reservations see it.
+// bookkeeper implements the interface that reservations use to call the scheduler.
 type bookkeeper struct{ hub *Hub }
 
 var _ reservation.Scheduler = (*bookkeeper)(nil)
@@ -244,12 +257,12 @@ var _ reservation.Scheduler = (*bookkeeper)(nil)
 // Awaits reports whether a pod still waits for its place.
 func (b *bookkeeper) Awaits(pod *corev1.Pod) bool { return b.hub.awaitsPlace(pod) }
 
-// Withdraw takes back nominations, the framework's and those in the API.
+// Withdraw deletes nominations from the framework's memory and from the API.
 func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 	none := make([]podstatus.Nomination, 0, len(pods))
 	for _, pod := range pods {
 		if b.hub.reserved.Has(pod.UID) {
-			// It has been promised room anew since.
+			// The pod has got another reservation since.
 			continue
 		}
 		b.hub.records.HasLookedElsewhere(string(pod.UID))
@@ -262,10 +275,11 @@ func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 	b.hub.unpromised(pods)
 }
 
-// Freed lets workloads try again that found no room because of what was reserved. Room is given up often, so work whose turn
-// came to nothing goes on backing off: it would stand in the way of others each time.
+// Freed retries workloads that found no room because of reservations. Reservations are released
+// often, so workloads whose last turn failed continue to back off. Otherwise they would block
+// others each time.
 func (b *bookkeeper) Freed(queues []string) {
 	b.hub.tryAgain(b.hub.waits.End(admission.Reserved)...)
-	// Room that was promised counted for a queue.
+	// Reserved room counted as usage of a queue.
 	b.hub.eased(b.hub.board.LimitsOn(queues...))
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// occupancy says how the members of groups stand with their places: which have one, may still be turned back, or are on their way
-// out, though the API server does not know yet. Any goroutine may ask it.
+// occupancy holds the places of group members that the API server does not know yet. It lists
+// members that are assumed on a node, may still be sent back to the queue, or are about to
+// terminate. It is safe for concurrent use.
 type occupancy struct {
 	*roster
 	registry *gang.Registry
-	// leaving are the pods that are going to go, though they do not say so themselves.
+	// leaving are pods that will terminate, although their objects do not show it yet.
 	leaving leavingPods
-	// records has the pods in their attempts, and those that are assumed.
+	// records holds the pods in their scheduling attempts, and the assumed pods.
 	records engine.Pods
-	// rejecting is held while pods are rejected at Permit, so that none is rejected by two at a time.
+	// rejecting is held while pods are rejected at Permit, so that no pod is rejected twice.
 	rejecting sync.Mutex
 }

@@ -12,21 +12,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// outcomes are the members that run no more of which it is not known yet whether they have succeeded, and count: one informer says the one
-// and another the other, in any order. The zero value is ready to use, and safe for concurrent use.
+// outcomes holds the members that ended and whose result, success or failure, is not known yet.
+// Until then they still count. One informer reports the end and another one the result, in any
+// order. The zero value is ready to use, and safe for concurrent use.
 type outcomes struct {
 	mu sync.Mutex
-	// awaited are they, by group.
+	// awaited holds the members by group.
 	awaited map[types.NamespacedName]map[types.UID]ended
 }
 
-// ended is a member of which the outcome is awaited, for so long.
+// ended is a member with an unknown result, and the time until which the scheduler waits for the
+// result.
 type ended struct {
 	pod   *corev1.Pod
 	until time.Time
 }
 
-// await has the outcome of a member awaited until then.
+// await records that the result of a member is unknown. The record expires at the given time.
 func (o *outcomes) await(key types.NamespacedName, pod *corev1.Pod, until time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -39,7 +41,7 @@ func (o *outcomes) await(key types.NamespacedName, pod *corev1.Pod, until time.T
 	o.awaited[key][pod.UID] = ended{pod, until}
 }
 
-// known records the outcome of a member.
+// known records that the result of a member is known.
 func (o *outcomes) known(key types.NamespacedName, uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,7 +50,7 @@ func (o *outcomes) known(key types.NamespacedName, uid types.UID) {
 	}
 }
 
-// of are the members of a group whose outcome is awaited.
+// of returns the members of a group whose result is unknown.
 func (o *outcomes) of(key types.NamespacedName, now time.Time) (pods []*corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +62,7 @@ func (o *outcomes) of(key types.NamespacedName, now time.Time) (pods []*corev1.P
 	return pods
 }
 
-// expire forgets those of which nothing has been heard.
+// expire drops expired records.
 func (o *outcomes) expire(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,7 +81,9 @@ func (o *outcomes) drop(key types.NamespacedName) {
 	delete(o.awaited, key)
 }
 
-// awaitOutcome has the gang of a pod keep what it is promised until it is known how the pod has ended, where that may have been by itself.
+// awaitOutcome keeps the reservations of a pod's gang until the result of the pod is known. It
+// applies to a pod on a node that is not marked for deletion and has not finished: the pod may have
+// ended by itself.
 func (h *Hub) awaitOutcome(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
@@ -89,8 +93,9 @@ func (h *Hub) awaitOutcome(pod *corev1.Pod) {
 	}
 }
 
-// membersStill are the members of a gang as they count for what it is promised already: with those whose outcome is awaited. Nothing is
-// promised on the word of that. Where the outcome was heard of first, it is awaited in vain, and counts as it is.
+// membersStill returns the members of a gang as they count for existing reservations. Members with
+// an unknown result count as succeeded. New reservations do not use this. If the result arrived
+// before the end of the pod, membersStill uses that result.
 func (h *Hub) membersStill(key types.NamespacedName) gang.Members {
 	awaited := h.outcomes.of(key, h.clock.Now())
 	members := h.members(key)

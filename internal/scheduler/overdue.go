@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// terminationTimeout is the longest of all profiles: they share one picture of the cluster, in which a pod goes or stays.
+// terminationTimeout returns the longest timeout of all profiles. The profiles share one snapshot,
+// and a pod of the snapshot is either terminating or running for all of them.
 func (ps *profiles) terminationTimeout() time.Duration {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -31,11 +32,11 @@ func (ps *profiles) terminationTimeout() time.Duration {
 	return longest
 }
 
-// TerminationTimeout is the longest of all profiles. Any goroutine may call it.
+// TerminationTimeout returns the longest timeout of all profiles. Any goroutine may call it.
 func (h *Hub) TerminationTimeout() time.Duration { return h.profiles.terminationTimeout() }
 
-// followDeparture has the waiting list come back to a pod on a node that is terminating, when it is overdue. Its deletion
-// timestamp is the end of its grace period.
+// followDeparture schedules a check of a terminating pod on a node for the time when it is overdue.
+// The deletion timestamp of the pod is the end of its grace period.
 func (h *Hub) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
 		at := pod.DeletionTimestamp.Add(h.profiles.terminationTimeout())
@@ -43,12 +44,14 @@ func (h *Hub) followDeparture(pod *corev1.Pod) {
 	}
 }
 
-// onClock is a moment that the API or the core has named, in terms of the process's own clock, as all others are that are waited for: the
-// order of both kinds would not hold when the time of day is set.
+// onClock converts a time from the API or the core to the clock of the process. All other deadlines
+// use that clock. Without the conversion, the order of deadlines would break when the system time
+// is set.
 func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 
-// overdue has workloads look for other room that have counted on a pod to go which is still there. That it stays begins here, and
-// not by the time at which a decision looks: so no workload is missed that waits for it.
+// overdue marks a terminating pod as overdue and retries the workloads that wait for it. From here
+// on the snapshot counts the pod as running. The mark does not depend on the time of a decision, so
+// no waiting workload is missed.
 func (h *Hub) overdue(key workload.Key) {
 	pod, ok := h.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
@@ -56,11 +59,11 @@ func (h *Hub) overdue(key workload.Key) {
 	}
 	h.leaving.setOverdue(pod.UID)
 	if !h.exists(pod) {
-		// It has gone, and been forgotten, meanwhile.
+		// The pod was deleted and forgotten meanwhile.
 		h.leaving.gone(pod, h.clock.Now())
 		return
 	}
-	// It counts for its queue as what it asks for again.
+	// The pod counts for its queue with its requests again.
 	h.charge(pod)
 	misled := h.stays(pod)
 	klog.Background().V(2).Info("A terminating pod is overdue, and not waited for any more", "pod", klog.KObj(pod), "node", pod.Spec.NodeName,
@@ -78,7 +81,7 @@ func (h *Hub) overdue(key workload.Key) {
 	}
 }
 
-// pendingOf finds a pod of a workload that waits for its place.
+// pendingOf returns a pod of a workload that waits for its place.
 func (r *roster) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 	if !key.Gang {
 		return r.podOf(key)
@@ -90,8 +93,8 @@ func (r *roster) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 	return members.Pending[0], true
 }
 
-// overdueSentence names the pods of a view that should have gone long ago from nodes where members of some class could be;
-// empty where there are none.
+// overdueSentence names the overdue pods of a view on nodes where members of some class could run.
+// It returns "" if there are none.
 func (r *roster) overdueSentence(v *view, classes []snapshot.Class) string {
 	const most = 3
 	var names []string
@@ -108,7 +111,8 @@ func (r *roster) overdueSentence(v *view, classes []snapshot.Class) string {
 		r.profiles.terminationTimeout(), strings.Join(core.FewNames(names, most), ", "))
 }
 
-// couldRunOn reports whether a pod has nothing against a node, whatever else is there.
+// couldRunOn reports whether the node selector, affinity and tolerations of a pod allow a node.
+// Other pods on the node do not matter.
 func (r *roster) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
 	wanted, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return err == nil && wanted && r.turnsAway(node.Name, pod) == ""

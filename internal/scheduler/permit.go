@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Reserve records that a member of a gang is through its cycle. Workloads below the pod
-// whose reservations do not fit beside it any more release them.
+// Reserve records that a member of a gang has passed its cycle. Workloads of lower standing release
+// reservations that do not fit beside the pod any more.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.heardOf(pod)
 	p.hub.records.Assumes(string(pod.UID), podKey(pod), node)
@@ -30,7 +30,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 		return nil
 	}
 	if complete := p.hub.registry.Reserve(g.Key, pod.UID, node); complete {
-		// What the plan had no room for waits for another turn, and another leader, now.
+		// Members without a place in the plan now wait for another turn and another leader.
 		p.hub.waits.TurnOver(gangKey(g.Key))
 		p.hub.wakeGang(g.Key)
 	} else {
@@ -39,10 +39,11 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	return nil
 }
 
-// Unreserve releases the whole gang: it is placed together or not at all.
+// Unreserve releases the whole gang: a gang is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
 	if key, tried := p.hub.records.HasTurn(string(pod.UID)); tried && !key.Gang {
-		// Another plugin's Reserve turns it away before this one's, and its turn is still to be ended.
+		// The Reserve of another plugin rejected the pod before this plugin's Reserve, and the turn
+		// of the pod must still end.
 		p.hub.records.HearsReservation(string(pod.UID))
 	} else {
 		p.hub.heardOf(pod)
@@ -53,13 +54,13 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 		p.hub.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return
 	}
-	// The PodGroup may have gone since.
+	// The PodGroup may have been deleted since.
 	if key, ok := p.hub.groupOf(pod); ok {
 		p.hub.release(key, pod, "its PodGroup is gone")
 	}
 }
 
-// Permit holds members until minCount of them are through.
+// Permit makes members wait until minCount of them have passed their cycles.
 func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	key, ok := p.hub.groupOf(pod)
 	if !ok {
@@ -78,7 +79,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	members := p.hub.members(key)
 	if through := p.hub.through(&members); through < g.MinCount {
 		if p.hub.atMost(key, &members) < g.MinCount {
-			// The plan was taken back while the member was on its way here, so no others come.
+			// The plan was released while the member was on its way here, so no other members come.
 			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of PodGroup %s has been taken back", key)), 0
 		}
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
@@ -88,7 +89,8 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	return nil, 0
 }
 
-// atMost counts the members that are through, or will be: those in the plan too, and those that may be turned back for others.
+// atMost counts the members that have passed their cycles or will. It includes planned members, and
+// members that may still be sent back for other preemptors.
 func (o *occupancy) atMost(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed() + o.registry.Planned(key)
 	o.rejecting.Lock()
@@ -101,7 +103,7 @@ func (o *occupancy) atMost(key types.NamespacedName, members *gang.Members) int 
 	return count
 }
 
-// allow lets the members through that wait at Permit.
+// allow ends the wait of all members of a gang at Permit.
 func (h *Hub) allow(key types.NamespacedName) {
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		if k, ok := h.groupOf(w.GetPod()); ok && k == key {

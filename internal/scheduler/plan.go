@@ -23,7 +23,8 @@ import (
 
 // preemptor is the pod or gang that a decision is for.
 type preemptor struct {
-	// key names the workload; uid is that of the PodGroup for a gang, of the pod otherwise.
+	// key identifies the workload; uid is the UID of the PodGroup for a gang, and of the pod
+	// otherwise.
 	key workload.Key
 	uid types.UID
 	// group is the PodGroup that the pod or gang belongs to, or nil.
@@ -32,20 +33,20 @@ type preemptor struct {
 	queue    string
 	priority int32
 	never    bool
-	// minCount is how many more members have to be placed.
+	// minCount is the number of members that must still be placed.
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
-	// keptOut says of one of those members that cannot be scheduled what keeps it out; "" where there is none.
+	// keptOut says why one pending member cannot be scheduled; "" if all can.
 	keptOut string
-	// atLimit is true where the limit of the queue has no room for them as things are: then all victims have to go first,
-	// wherever they are.
+	// atLimit is true if the limit of the queue has no room for the pods now. Then all victims must
+	// terminate first, on whatever nodes they are.
 	atLimit bool
-	// pause is why and until when the preemptor may preempt nothing; nil where it may.
+	// pause says why the preemptor may not preempt, and until when; nil if it may.
 	pause *admission.PreemptionPause
 }
 
-// podPreemptor describes a single pod.
+// podPreemptor returns the preemptor for a single pod.
 func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 	g := p.hub.group(pod)
 	return preemptor{
@@ -61,8 +62,8 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 	}
 }
 
-// gangPreemptor describes a gang by its members as they are now. Members that run, or are assumed to, count
-// towards minCount; those that other plugins hold back cannot be planned.
+// gangPreemptor returns the preemptor for a gang, by its current members. Members that run or are
+// assumed count towards minCount. Members that other plugins block cannot be planned.
 func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	var pending, through []*corev1.Pod
 	var keptOut keptOutMember
@@ -89,15 +90,15 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pre.never = p.neverPreempts(g, pending...)
 	}
 	if g.PodPriorities {
-		// As one, they stand no higher than the lowest of them.
+		// The gang as a whole has the priority of its lowest member.
 		pre.priority = lowestPriority(slices.Concat(pending, through, members.Assigned)...)
 	}
 	return pre
 }
 
-// neverPreempts reports whether a group, or pods without one, may take nothing from others. Where the group's
-// own policy is not known, its class decides, and where that has gone, the pods: what one of them is not to do
-// all leave.
+// neverPreempts reports whether a group, or pods without a group, may not preempt. If the group has
+// no policy of its own, its PriorityClass decides. If that class is gone, the pods decide: one pod
+// that never preempts is enough.
 func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	if g != nil && g.PreemptionPolicy != "" {
 		return g.PreemptionPolicy == corev1.PreemptNever
@@ -112,7 +113,7 @@ func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	})
 }
 
-// groupKey names the PodGroup of the preemptor; it is empty for none.
+// groupKey returns the name of the preemptor's PodGroup; it is empty if there is none.
 func (pre *preemptor) groupKey() types.NamespacedName {
 	if pre.group == nil {
 		return types.NamespacedName{}
@@ -120,7 +121,7 @@ func (pre *preemptor) groupKey() types.NamespacedName {
 	return pre.group.Key
 }
 
-// standing is how the preemptor stands.
+// standing returns the standing of the preemptor. During a pause, the priority is the lowest.
 func (pre *preemptor) standing() workload.Standing {
 	if pre.pause != nil {
 		return workload.Standing{Priority: lowest, Queue: pre.queue}
@@ -128,7 +129,7 @@ func (pre *preemptor) standing() workload.Standing {
 	return workload.Standing{Priority: pre.priority, Queue: pre.queue}
 }
 
-// owns reports whether a pod is one of those that a decision for the preemptor is for.
+// owns reports whether a pod belongs to the preemptor's workload.
 func (r *roster) owns(pre *preemptor, pod *corev1.Pod) bool {
 	if !pre.key.Gang {
 		return pod.UID == pre.uid
@@ -137,7 +138,8 @@ func (r *roster) owns(pre *preemptor, pod *corev1.Pod) bool {
 	return ok && key == nameOf(pre.key)
 }
 
-// classesOf groups members by what they need and, where some of them are surplus, by their role.
+// classesOf groups members by their scheduling needs and, if some of them are surplus, also by
+// their role.
 func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 	if pre.minCount == 0 || pre.minCount >= len(pre.pods) {
 		return snapshot.ClassesOf(pre.pods, p.claims, nil)
@@ -148,7 +150,7 @@ func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 	})
 }
 
-// decide takes a view of the snapshot and asks the core.
+// decide takes a view of the snapshot and asks the core for a decision.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.hub.clock.Now()
 	classes, err := p.classesOf(&pre)
@@ -162,7 +164,7 @@ func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, err
 	return p.decideIn(ctx, pre, v, classes, start)
 }
 
-// decideIn asks the core about a view that was taken since start.
+// decideIn asks the core for a decision on a view. start is when the cycle began to take the view.
 func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes []snapshot.Class, start time.Time) (*cycleDecision, error) {
 	input := p.input(&pre, v, classes)
 	if d, ok := p.refusals.of(p, &pre, v); ok {
@@ -201,7 +203,8 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	return p.witnessed(made), nil
 }
 
-// input describes the preemptor to the core. What no node has is named in the view's spare dimension.
+// input describes the preemptor to the core. Resources that no node has are in the view's spare
+// dimension.
 func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.Preemptor {
 	input := &core.Preemptor{
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
@@ -223,8 +226,8 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 	return input
 }
 
-// reserve keeps room for every pod that has a place in a plan, and gives up all other room of the preemptor. Less important work of its
-// queue is promised no more than the limits leave beside that.
+// reserve reserves room for every pod in a plan, and releases all other reservations of the
+// preemptor. Less important work of its queue loses reservations that exceed the limits then.
 func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []gang.Seat) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	places := make(map[types.UID]int, len(plan))

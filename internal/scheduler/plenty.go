@@ -14,41 +14,46 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// judgeAgain is how long after a judgement whether there is plenty of room there is another one, which takes a look at every node: after
-// there was, and after there was not.
+// judgeAgain and judgeAgainInVain are the pauses between judgements whether there is plenty of
+// room. Each judgement looks at every node. The second pause applies if the last judgement found
+// too little room.
 const judgeAgain, judgeAgainInVain = 20 * time.Millisecond, 250 * time.Millisecond
 
-// judgeRest is for how many times as long as a judgement took there is no other one: the books are locked meanwhile.
+// judgeRest is the rest after a judgement, as a multiple of its duration. The quota ledger is
+// locked during a judgement.
 const judgeRest = 10
 
-// passes reports whether a workload that has just come goes at once, because there is room for all that waits. PreEnqueue calls it,
-// under the queue's lock.
+// passes reports whether a new workload is admitted at once, because there is room for all queued
+// work. PreEnqueue calls it, under the lock of the scheduler's queue.
 func (h *Hub) passes(pod *corev1.Pod, w *admission.Waiter) bool {
 	if !h.hasPlenty(w.Queue) {
 		return false
 	}
 	if !w.Key.Gang && !h.board.Knows(pod.UID) {
-		// The scheduler's queue has heard of it first, and what the books do not know of is not counted.
+		// The scheduler's queue learned of the pod first. The ledger does not count pods that it
+		// has not seen.
 		h.chargeAgain(pod)
 	}
 	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.waits.Pass(*w, h.clock.Now())
 }
 
-// followPlenty calls those back that went without waiting for their turn, where there is not plenty of room for them any more. The main loop
-// calls it.
+// followPlenty recalls workloads that were admitted without a turn, if there is not enough room for
+// them any more. The main loop calls it.
 func (h *Hub) followPlenty(now time.Time) {
 	if h.judgePlenty(now) {
 		h.waits.Recall(h.hasPlenty)
 	}
 }
 
-// nextJudgement is when the next judgement may be made, if some go freely and wait for it. The main loop calls it.
+// nextJudgement returns the earliest time of the next judgement, and whether admitted workloads
+// wait for it. The main loop calls it.
 func (h *Hub) nextJudgement() (time.Time, bool) {
 	return h.judgeNext, h.waits.AnyFree() && h.profiles.knowFilters() && !h.board.Judged()
 }
 
-// judgePlenty finds out whether there is room for all that waits, limits left out, if that is not known. It reports whether hasPlenty says
-// how things are: it says no, too, where that has not been found out yet. The main loop calls it.
+// judgePlenty checks whether there is room for all queued work, limits aside, unless that is known.
+// It reports whether hasPlenty is up to date. Before the first judgement hasPlenty is false. The
+// main loop calls it.
 func (h *Hub) judgePlenty(now time.Time) bool {
 	if !h.profiles.knowFilters() || h.board.Judged() {
 		return true
@@ -65,12 +70,13 @@ func (h *Hub) judgePlenty(now time.Time) bool {
 	return true
 }
 
-// hasPlenty reports whether there is room for all that waits in a queue, whichever workload goes first.
+// hasPlenty reports whether there is room for all work that waits in a queue, in any order.
 func (b *books) hasPlenty(queue string) bool {
 	return b.profiles.knowFilters() && b.board.Plenty(queue)
 }
 
-// isServable reports whether the nodes and limits could serve a workload, if nothing else ran, as far as the books know of it.
+// isServable reports whether the nodes and limits could serve a workload if nothing else ran, as
+// far as the quota ledger knows.
 func (b *books) isServable(key workload.Key) bool {
 	if !key.Gang {
 		pod, ok := b.podOf(key)
@@ -80,8 +86,8 @@ func (b *books) isServable(key workload.Key) bool {
 	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.board.Servable(pod.UID) })
 }
 
-// knowFilters reports whether it is known of all that may turn a pod away what it looks at: each profile has no plugins but those of the
-// library that do, and no extender filters.
+// knowFilters reports whether the scheduler knows the inputs of all plugins that may reject a pod.
+// That is so if each profile runs only in-tree plugins of that kind, and no extender filters.
 func (ps *profiles) knowFilters() bool {
 	switch ps.filtersKnown.Load() {
 	case yes:
@@ -104,7 +110,7 @@ func (ps *profiles) knowFilters() bool {
 	return known == yes
 }
 
-// answer is one that may not have been given yet.
+// answer is a boolean that may be unknown.
 type answer = int32
 
 const (
@@ -112,8 +118,9 @@ const (
 	no
 )
 
-// Confine reports whether arguments of the plugins of some profile keep pods off nodes though the pods do not say so, or they or an extender
-// let them onto nodes that are not counted for them.
+// Confine reports whether arguments of plugins in some profile restrict the nodes of pods that do
+// not ask for it. It also reports true if arguments or an extender allow nodes that the room
+// calculation does not count for the pods.
 func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender) bool {
 	ignores := func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler }
 	if slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) {
@@ -122,7 +129,7 @@ func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender
 	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool { return slices.ContainsFunc(p.PluginConfig, confines) })
 }
 
-// confines reports whether the arguments of a plugin do what Confine is about.
+// confines reports whether the arguments of a plugin have an effect that Confine describes.
 func confines(c config.PluginConfig) bool {
 	switch args := c.Args.(type) {
 	case *config.NodeAffinityArgs:
@@ -137,8 +144,9 @@ func confines(c config.PluginConfig) bool {
 	return false
 }
 
-// areKnown reports whether all plugins of a profile that may turn a pod away are known: of what they look at, all is room, or the pod
-// says it. Those that the books go by are among them.
+// areKnown reports whether all plugins of a profile that may reject a pod are known. Known plugins
+// look at room or at fields of the pod. The plugins that the quota ledger relies on must be among
+// them.
 func areKnown(plugins *config.Plugins) bool {
 	runs := sets.New[string]()
 	for _, p := range plugins.Filter.Enabled {

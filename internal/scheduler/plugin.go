@@ -16,10 +16,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Name is what the plugin answers to.
+// Name is the name of the plugin.
 const Name = configv1alpha1.PluginName
 
-// Plugin is Reprieve in one profile of a scheduler. The framework calls it; see the package documentation.
+// Plugin is Reprieve in one profile of a scheduler. The framework calls it; see the package
+// documentation.
 type Plugin struct {
 	hub             *Hub
 	args            *configv1alpha1.ReprieveArgs
@@ -27,7 +28,7 @@ type Plugin struct {
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
 	claims          corelisters.PersistentVolumeClaimLister
-	// resources tells which resources of a request the profile counts.
+	// resources reports which resources of a request the profile counts.
 	resources     snapshot.ResourceFilter
 	unschedulable unschedulable
 	refusals      refusals
@@ -43,7 +44,7 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// newPlugin makes the plugin for one profile.
+// newPlugin returns the plugin for one profile.
 func newPlugin(hub *Hub, args *configv1alpha1.ReprieveArgs, handle framework.Framework) *Plugin {
 	factory := handle.SharedInformerFactory()
 	return &Plugin{
@@ -60,8 +61,9 @@ func newPlugin(hub *Hub, args *configv1alpha1.ReprieveArgs, handle framework.Fra
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// SignPod keeps members of a PodGroup out of upstream's opportunistic batching, whose cached node would
-// bypass the gang's plan. Pods without one add nothing to their signature.
+// SignPod excludes members of a PodGroup from upstream's opportunistic batching, because its cached
+// node would bypass the gang's plan. Drivers are excluded, too. Other pods add nothing to their
+// signature.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if _, ok := p.hub.groupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a PodGroup are planned together")
@@ -72,24 +74,27 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	return nil, nil
 }
 
-// decisionKey is where a cycle keeps its decision between PreFilter and PostFilter.
+// decisionKey is the key of a cycle's decision, from PreFilter to PostFilter.
 const decisionKey fwk.StateKey = Name + "/decision"
 
-// turnedDownKey is where a cycle keeps that nothing is to be made for its workload, and that no other member of a gang would fare
-// better: its queue leaves it no room, it is not its turn, or a member is on its way back.
+// turnedDownKey is the key of the reason why PostFilter must not preempt. No other member of the
+// gang would fare better. For example, the queue has no room, it is not the workload's turn, or a
+// member is about to return.
 const turnedDownKey fwk.StateKey = Name + "/turned-down"
 
 const (
-	// queueInTheWay is said of what its queue turns down, or that it is not the turn of.
+	// queueInTheWay is the reason for a workload that its queue blocks, or that must wait for its
+	// turn.
 	queueInTheWay = "the queue is in the way"
-	// membersReturn is said of a gang that has not got back yet what its members have given up.
+	// membersReturn is the reason for a gang that has not got back the room that its members gave
+	// up.
 	membersReturn = "members are on their way back"
 )
 
-// turnedDown says why.
+// turnedDown holds the reason.
 type turnedDown struct{ why string }
 
-// turnedDownIn is why a cycle has been turned down; "" where it has not.
+// turnedDownIn returns the reason why a cycle must not preempt; "" if there is none.
 func turnedDownIn(state fwk.CycleState) string {
 	data, err := state.Read(turnedDownKey)
 	if err != nil {
@@ -105,18 +110,18 @@ func (t turnedDown) Clone() fwk.StateData { return t }
 // cycleDecision is a decision that PreFilter made and PostFilter carries out.
 type cycleDecision struct {
 	decision core.Decision
-	// victims are the pods that the decision takes, as the framework knows them, node by node.
+	// victims are the pods that the decision evicts, as the framework knows them, node by node.
 	victims []*corev1.Pod
 	view    *view
 	pre     preemptor
-	// related are the leaving pods that matter to the preemptor by more than their room, wherever
-	// they are. The decision counts them as gone, and the filters of a cycle do not.
+	// related are terminating pods that affect the preemptor by more than their room, on any node.
+	// The decision counts them as gone. The filters of a cycle do not.
 	related []*corev1.Pod
-	// repeated is true for what was found for an equal pod before.
+	// repeated is true if the decision was made for an equal pod before.
 	repeated bool
-	// inputs is where it is written what the decision went by; 0 where it is not.
+	// inputs is the number of the recorded inputs of the decision; 0 if they are not recorded.
 	inputs uint64
 }
 
-// Clone is part of fwk.StateData; a decision is never changed.
+// Clone is part of fwk.StateData. A decision is never changed.
 func (made *cycleDecision) Clone() fwk.StateData { return made }

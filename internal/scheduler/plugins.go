@@ -19,34 +19,38 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// Inputs are what the plugins of a scheduler need of the process around them.
+// Inputs holds everything that the plugins of a scheduler need from the process.
 type Inputs struct {
-	// Groups finds PodGroups, Registry keeps where gangs stand, and Evictor has victims removed.
+	// Groups finds PodGroups, Registry holds the states of gangs, and Evictor evicts victims.
 	Groups   gang.Source
 	Registry *gang.Registry
 	Evictor  Evictor
-	// Statuses writes why members of gangs are not placed that have no cycle of their own; nil for nothing that does.
+	// Statuses writes conditions of gang members that have no cycle of their own; nil to write
+	// none.
 	Statuses Statuses
-	// Decisions keeps a record of decisions; nil for none.
+	// Decisions records decisions; nil to record none.
 	Decisions DecisionLog
-	// Witness writes down what decisions go by; nil for nothing that does.
+	// Witness records the inputs of decisions; nil to record none.
 	Witness Witness
-	// Refused has what the API server refuses to have deleted; nil for nothing.
+	// Refused lists the pods that the API server refuses to delete; nil for an empty list.
 	Refused *eviction.Refusals
-	// Metrics measure preemptions; nil for metrics that nothing reads.
+	// Metrics measures preemptions; nil for metrics that nobody reads.
 	Metrics *metrics.Metrics
-	// Clock is nil for the real one.
+	// Clock is nil for the real clock.
 	Clock clock.WithTicker
-	// Derived knows the groups of pods that do not name one; nil for none.
+	// Derived finds the groups of pods that name no PodGroup; nil if there are no such groups.
 	Derived Derived
-	// Confined is true where the profiles' arguments keep pods off nodes though these do not say so, see [Confine].
+	// Confined is true if arguments of the profiles restrict the nodes of pods that do not ask for
+	// it, see [Confine].
 	Confined bool
-	// SchedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well: those that have finished are
-	// followed then, too, which takes an informer of all that have.
+	// SchedulingGroups is true if pods may also name their PodGroup in spec.schedulingGroup. Then
+	// the scheduler also follows finished pods of such groups. That takes an informer for all
+	// finished pods.
 	SchedulingGroups bool
 }
 
-// Plugins makes the plugins of one scheduler, profile by profile, and with the first of them the [Hub] that they share.
+// Plugins makes the plugins of one scheduler, one for each profile. With the first plugin it makes
+// the adapter that all of them share.
 type Plugins struct {
 	inputs Inputs
 
@@ -54,18 +58,19 @@ type Plugins struct {
 	hub    atomic.Pointer[Hub]
 }
 
-// NewPlugins returns the plugins of a scheduler, to be registered with [Plugins.Registry] before it is made.
+// NewPlugins returns the plugins of a scheduler. Register them with [Plugins.Registry] before the
+// scheduler is made.
 func NewPlugins(inputs Inputs) *Plugins { return &Plugins{inputs: inputs} }
 
-// Registry has the plugins' factories, under [Name], [GateName] and [SortName].
+// Registry returns the factories of the plugins, under [Name], [GateName] and [SortName].
 func (ps *Plugins) Registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{Name: ps.newPlugin, GateName: ps.newGate, SortName: ps.newSort}
 }
 
-// Hub is what the plugins share; nil as long as no profile that has [Plugin] has been built.
+// Hub returns the adapter that the plugins share; nil until a profile with [Plugin] has been built.
 func (ps *Plugins) Hub() *Hub { return ps.hub.Load() }
 
-// newPlugin makes the plugin for one profile.
+// newPlugin returns the plugin for one profile.
 func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	full, err := fullFramework(handle)
 	if err != nil {
@@ -87,7 +92,7 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	return p, nil
 }
 
-// newGate makes what holds pods of one profile back.
+// newGate returns the plugin that gates the pods of one profile.
 func (ps *Plugins) newGate(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	full, err := fullFramework(handle)
 	if err != nil {
@@ -100,7 +105,8 @@ func (ps *Plugins) newGate(ctx context.Context, _ runtime.Object, handle fwk.Han
 	return &Gate{hub: hub}, nil
 }
 
-// fullFramework is what planning takes, which runs the other members' PreFilter: only the full framework offers that.
+// fullFramework returns the full framework behind a handle. Planning runs the PreFilter plugins of
+// other members, and only the full framework offers that.
 func fullFramework(handle fwk.Handle) (framework.Framework, error) {
 	full, ok := handle.(framework.Framework)
 	if !ok {
@@ -109,7 +115,7 @@ func fullFramework(handle fwk.Handle) (framework.Framework, error) {
 	return full, nil
 }
 
-// hubOf is the hub of all profiles, made with the first one.
+// hubOf returns the adapter of all profiles. The first call makes it.
 func (ps *Plugins) hubOf(ctx context.Context, handle framework.Framework) (*Hub, error) {
 	ps.making.Lock()
 	defer ps.making.Unlock()
@@ -124,7 +130,7 @@ func (ps *Plugins) hubOf(ctx context.Context, handle framework.Framework) (*Hub,
 	return hub, nil
 }
 
-// newSort makes the queue's order for a profile. A profile can have it that does not have [Plugin].
+// newSort returns the queue's order for a profile. A profile may use it without [Plugin].
 func (ps *Plugins) newSort(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return &PrioritySort{plugins: ps}, nil
 }

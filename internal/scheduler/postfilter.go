@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// PostFilter makes room for a pod or gang that did not fit: it decides for a single pod, and carries out the
-// decision that PreFilter made for a gang.
+// PostFilter preempts for a pod or gang that did not fit. It decides for a single pod, and carries
+// out the decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.hub.heardOf(pod)
 	if why := turnedDownIn(state); why != "" {
@@ -34,7 +34,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	atLimit := decided && made.pre.atLimit
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) && !atLimit {
 		p.hub.waits.CameToNothing(p.hub.keyOf(pod))
-		// What it was promised before goes to others.
+		// The previous reservations of the pod become free for others.
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)
 		p.hub.waits.ResolveVictims(pre.key)
@@ -53,16 +53,17 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.measure(made)
 		p.hub.waits.CameToNothing(made.pre.key)
 		if p.hub.dropInflated() || p.dropInTheWay(made, pod) || p.loosen(ctx, state, made, pod) {
-			// The framework kept room for a nomination that inflates its priority, that another has taken the place of, or that stands
-			// below the pod; or the pod was held to a node, and fits on another.
+			// The framework kept room for a nomination that inflates its priority, is outdated, or
+			// has a lower standing than the pod. Or the pod was confined to a node, and fits on
+			// another one.
 			p.hub.activate(pod)
 		}
 		if wasKeptOut(state) {
-			// Nothing tells of it that the room is not kept any more.
+			// No event reports that the room is not kept any more.
 			p.hub.waits.Gather(made.pre.key, p.hub.clock.Now().Add(keptDelay))
 		}
-		// Only what the core does not see (extenders) can still be in the way, and taking pods from others is
-		// no help against that.
+		// Only extenders, which the core does not see, can still reject the pod. Preemption is no
+		// help against that.
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
 	if !atLimit {
@@ -74,9 +75,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return p.carryOut(ctx, pod, made)
 }
 
-// loosen has a single pod that was held to a node in vain look at all of them next, and reports whether it was. It keeps what it was
-// promised meanwhile: what refuses it there may not have heard yet that its victims have gone. Where it finds no place in that cycle
-// either, its promise goes to others.
+// loosen lets a single pod that failed on its confined node look at all nodes next, and reports
+// whether the pod was confined. The pod keeps its reservation meanwhile: the plugin that rejected
+// it may not know yet that the victims are gone. If that cycle finds no node either, the
+// reservation is released.
 func (p *Plugin) loosen(ctx context.Context, state fwk.CycleState, made *cycleDecision, pod *corev1.Pod) bool {
 	if confinedTo(state) != "" {
 		p.hub.records.LooksElsewhere(string(pod.UID))
@@ -88,13 +90,13 @@ func (p *Plugin) loosen(ctx context.Context, state fwk.CycleState, made *cycleDe
 	return false
 }
 
-// dropInTheWay takes back the nominations to where the decision has a single pod go that are not in its way.
+// dropInTheWay deletes nominations to the decision's node that must not block a single pod.
 func (p *Plugin) dropInTheWay(made *cycleDecision, pod *corev1.Pod) bool {
 	node := snapshot.Placements(&made.decision)[pod.UID]
 	return node != "" && p.hub.dropInTheWay(pod, node)
 }
 
-// decisionOf is the decision that PreFilter has made in this cycle.
+// decisionOf returns the decision that PreFilter made in this cycle.
 func decisionOf(state fwk.CycleState) (*cycleDecision, bool) {
 	data, err := state.Read(decisionKey)
 	if err != nil {
@@ -125,8 +127,9 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	return result, status
 }
 
-// releaseDevices gives back devices by which members are held to nodes without room, off the cycle. The gang is gated meanwhile, as it is
-// for an eviction: planned in between, members might be bound with devices that are just given back.
+// releaseDevices deallocates devices that tie members to nodes without room, outside of the cycle.
+// The gang is gated meanwhile, as it is during an eviction. If it were planned in between, members
+// might be bound with devices that are being released.
 func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	held, err := filters.FindHeldDevices(ctx, p.handle, pre.pods)
 	if err != nil {
@@ -146,8 +149,10 @@ func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	})
 }
 
-// devicesReleased lets a gang through that was gated while devices were given back. It is tried again where some were, later where
-// that failed, and otherwise only where something happened meanwhile that would have had it tried: after a while, since each try comes here again.
+// devicesReleased ends the gating of a gang after its devices were released. The gang is retried at
+// once if devices were released, and later if that failed. Otherwise it is retried only if a retry
+// was suppressed meanwhile. That retry comes after a delay, because each try releases devices
+// again.
 func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *admission.Eviction, released int, err error) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
@@ -168,14 +173,18 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *a
 	}
 }
 
-// notConfirmed takes the plan of a gang back after one of its members could not confirm its node, or has another one lead
-// after the leader was turned away before it could plan. A member that is to go later only waits, and one that stood behind a
-// nomination which it need not respect is tried again, with the plan as it is.
+// notConfirmed handles a member that did not pass its cycle under its gang's plan:
+//
+//   - If an outdated or lower nomination blocked the member, the member is retried with the plan as
+//     it is.
+//   - If the member failed on its planned node, the plan is released.
+//   - If other members must come first, the member only waits.
+//   - If the leader was rejected before it could plan, another member leads.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
 	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
 	switch {
 	case planned && confinedTo(state) != "" && p.hub.dropInTheWay(pod, node):
-		// Since the cycle has begun, the framework has taken over from the API what a pod was promised.
+		// The framework has copied a nomination from the API since the cycle began.
 		p.hub.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
 	case planned && (confinedTo(state) != "" || p.hub.registry.Next(g.Key) == pod.UID):
@@ -183,7 +192,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
-	// The member that plans next does so in the same turn, and other workloads need not wait for it.
+	// The next leader plans in the same turn. Other workloads need not wait for it.
 	p.hub.waits.Decided(gangKey(g.Key))
 	if p.hub.registry.Leader(g.Key) == pod.UID {
 		p.hub.passOn(g.Key, pod.UID)
@@ -191,9 +200,10 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the gang has not been planned")
 }
 
-// planFailed takes back a plan of which a member has been refused where it was to go, in its cycle or, where failed is nil, after
-// it. Something has changed since it was made, as a rule, and it is made anew at once. Where that comes to the same plan, and a
-// member is refused again, it is made anew only when something changes.
+// planFailed releases a plan after a member was rejected on its planned node. failed is the member
+// in its cycle, or nil after the cycle. Usually the cluster has changed since the plan was made, so
+// the gang is planned again at once. If the same plan fails a second time, the gang is planned
+// again only after a change.
 func (h *Hub) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
 	if again := h.registry.Failed(g.Key); !again {
 		h.metrics.Unconfirmed(metrics.FirstTime)

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// PreFilter confines a member of a gang to the node that the plan has for it. Where there is no plan yet, the
-// member makes one for all.
+// PreFilter confines a member of a gang to its planned node. If there is no plan yet, the member
+// plans for all members.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if filters.Simulates(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -29,7 +29,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	key := p.hub.keyOf(pod)
 	p.hub.records.Begins(string(pod.UID), key)
 	if p.hub.waits.TurnAway(key) {
-		// Its turn was called back after it had come through PreEnqueue.
+		// The turn was recalled after the workload had passed PreEnqueue.
 		p.hub.records.Recalls(string(pod.UID))
 		state.Write(turnedDownKey, turnedDown{queueInTheWay})
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
@@ -50,12 +50,13 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if node, planned := p.hub.registry.PlannedNode(key, pod.UID); planned && p.hub.registry.Next(key) == pod.UID && !p.hub.waits.Evicting(gangKey(key)) {
-		// What would end the plan takes it back. To look at all members in the cycle of each takes longer than all else.
+		// Anything that ends the plan also releases it, so the members are not checked again here.
+		// Checking all members in the cycle of each would take longer than everything else.
 		return p.confine(state, pod, node)
 	}
 	g, members, verdict := p.hub.gate(key)
 	if verdict != (gang.Verdict{}) {
-		// It passed PreEnqueue, and things have changed since.
+		// The gang passed PreEnqueue, and its state has changed since.
 		p.hub.cannotCome(key, pod, verdict)
 		if verdict.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			return nil, p.turnDownDriver(state, verdict)
@@ -80,8 +81,9 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 }
 
-// preFilterSingle lets Filter look only where room is reserved at all, and where there may be room. A pod for which room has been made
-// is held to that: the filters look at one node in place of all, as the framework has it for pods whose status names a node.
+// preFilterSingle prepares the cycle of a single pod. It skips Filter if no room is reserved, and
+// rejects a pod early if no node can have room. A pod with a reservation is confined to its node:
+// the filters check that node only, as the framework does for nominated pods.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	if v := p.hub.barSingleDriver(pod); v != (gang.Verdict{}) {
 		return nil, p.turnDownDriver(state, v)
@@ -121,8 +123,9 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	}
 }
 
-// confine holds a pod to the node that is kept for it: a member to that of the plan. Filters see the framework's nominations to a node as pods
-// there: members that come later are not, and their reservations keep the room. Nor are other pods that are promised room there.
+// confine restricts a pod to the node that is reserved or planned for it. Filters see the
+// framework's nominations to a node as pods on the node. Members that come later, and other pods
+// with reservations, are not there yet. Their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
 	p.hub.dropInTheWay(pod, node)
 	p.hub.hide(pod, node)
@@ -132,8 +135,9 @@ func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*f
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// claimsArePromised reports whether a pod claims devices or local volumes while others that it has to respect are promised room, and claim some
-// as well. Filter keeps their room from it, and no filter keeps what has not been given to them yet.
+// claimsArePromised reports whether a pod claims devices or local volumes while reservations that
+// it must respect belong to pods with claims. Filter keeps the room of those pods, but no filter
+// keeps devices or volumes that are not allocated yet.
 func (p *Plugin) claimsArePromised(pod *corev1.Pod) bool {
 	if !filters.IsClaimant(p.handle, pod) {
 		return false
@@ -149,7 +153,8 @@ func (p *Plugin) claimsArePromised(pod *corev1.Pod) bool {
 	return false
 }
 
-// goByDecision has a decision say where a single pod goes: it knows what the others claim.
+// goByDecision chooses the node of a single pod by a decision, which accounts for the claims of
+// other pods.
 func (p *Plugin) goByDecision(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	pre := p.podPreemptor(pod)
 	made, err := p.decide(ctx, pre)
@@ -166,8 +171,8 @@ func (p *Plugin) goByDecision(ctx context.Context, state fwk.CycleState, pod *co
 // PreFilterExtensions returns nil: the plan does not depend on other pods once it is made.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// planGang plans all pending members in one pass. If they fit, every member gets a reservation and the others are
-// let through; if not, PostFilter carries out what was decided.
+// planGang plans all pending members in one pass. If they fit, every member gets a reservation and
+// the other members are activated. If not, PostFilter carries out the decision.
 func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *corev1.Pod, g *gang.Group, members *gang.Members) (*fwk.PreFilterResult, *fwk.Status) {
 	pre := p.gangPreemptor(g, members)
 	if p.awaitsReturn(g.Key, members) {
@@ -177,7 +182,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, membersReturn)
 	}
 	if v := tooFew(&pre); v != (gang.Verdict{}) {
-		// The member that is let through next plans for all.
+		// The next member that comes plans for all.
 		p.hub.registry.Yield(g.Key, leader.UID)
 		p.hub.takeBack(pre.key, v.Message)
 		p.hub.registry.SetVerdict(g.Key, v)
@@ -228,13 +233,14 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	}
 	p.hub.wakeNext(g.Key)
 	if _, ok := nodes[leader.UID]; !ok {
-		// The leader is surplus for which there is no room; the others go without it.
+		// The leader is surplus without room. The other members are scheduled without it.
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, string(gang.HoldForOrder))
 }
 
-// heldMeanwhile says what has come to be in a gang's way while it was planned, which has found no plan to take back, and does so.
+// heldMeanwhile returns the cause that has come to block a gang while it was planned, and then
+// releases the plan. The event itself found no plan to release.
 func (h *Hub) heldMeanwhile(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
 	if h.registry.Planned(key) == 0 {
 		return gang.Verdict{}
@@ -247,7 +253,7 @@ func (h *Hub) heldMeanwhile(key types.NamespacedName, leader *corev1.Pod) gang.V
 	return v
 }
 
-// tooFew says why a gang cannot be planned that has members enough, of which too few can be scheduled.
+// tooFew returns the verdict for a gang with enough members, if too few of them can be scheduled.
 func tooFew(pre *preemptor) gang.Verdict {
 	have := len(pre.pods)
 	if have >= pre.minCount {
@@ -259,8 +265,9 @@ func tooFew(pre *preemptor) gang.Verdict {
 	}
 }
 
-// decideGang decides for as many members of a gang as the limits of its queue leave room for. Where that is not enough, it says
-// so, beside a decision that makes room below the limit or, where there is none, nil.
+// decideGang decides for as many members of a gang as the limits of its queue leave room for. If
+// those are too few, it returns a verdict. The decision then evicts work below the limit, or is nil
+// if there is none.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
 	if v := p.hub.ask(pre.key, admission.Queue, func() gang.Verdict { return p.hub.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
@@ -269,18 +276,19 @@ func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision
 	return made, gang.Verdict{}, err
 }
 
-// keptOut is what a preemptor hears that its queue keeps out as things are. PostFilter carries out what was decided for it, if
-// anything was.
+// keptOut returns the status for a preemptor that its queue blocks now. PostFilter carries out the
+// decision, if there is one.
 func keptOut(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *fwk.Status {
 	if made != nil {
 		state.Write(decisionKey, made)
 	}
-	// Not UnschedulableAndUnresolvable, which leaves out other plugins' PreFilter: where DynamicResources has not run its own, its
-	// PostFilter fails with "not found", and Reprieve's is not called.
+	// Not UnschedulableAndUnresolvable, because with that code the framework skips the PreFilter of
+	// other plugins. If DynamicResources has not run its PreFilter, its PostFilter fails with "not
+	// found", and the framework does not call this plugin's PostFilter.
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// broken records that a workload could not be decided for.
+// broken records that a decision failed with an error.
 func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	p.count(pre, metrics.Broken)
 	p.hub.waits.CameToNothing(pre.key)
@@ -290,7 +298,7 @@ func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	return fwk.AsStatus(err)
 }
 
-// seats are the places of a decision in their order.
+// seats returns the placements of a decision in their order.
 func seats(d *core.Decision) []gang.Seat {
 	out := make([]gang.Seat, 0, len(d.Placements))
 	for _, p := range d.Placements {
@@ -299,8 +307,8 @@ func seats(d *core.Decision) []gang.Seat {
 	return out
 }
 
-// leaderFirst are the seats for a leader that is in its cycle already: where a member that is no different would go first,
-// it does so itself.
+// leaderFirst returns the placements of a decision with the leader first, if the first member has
+// the same needs. The leader is in its cycle already.
 func leaderFirst(d *core.Decision, leader types.UID) []gang.Seat {
 	out := seats(d)
 	at := slices.IndexFunc(out, func(s gang.Seat) bool { return s.Member == leader })
@@ -320,7 +328,7 @@ func areAlike(d *core.Decision, a, b types.UID) bool {
 	})
 }
 
-// turnDown has a gang wait that its queue leaves no room for. What it was promised before goes to others.
+// turnDown blocks a gang because its queue has no room for it, and releases its reservations.
 func (p *Plugin) turnDown(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
 	p.hub.waits.CameToNothing(pre.key)
 	if pre.minCount > 0 {

@@ -20,30 +20,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Preview is what the next scheduling cycle of a workload would come to.
+// Preview is the result that the next scheduling cycle of a workload would have.
 type Preview struct {
-	// Held is why the workload cannot be placed whatever room there is: members are missing, its queue cannot be used, or
-	// has reached its limit and has nothing to give. It is the zero Verdict where a Decision says what becomes of it.
+	// Held says why the workload cannot be placed regardless of room. For example, members are
+	// missing, or its queue is unusable or has reached its limit and nothing can be evicted. It is
+	// the zero Verdict if the Decision tells the result.
 	Held gang.Verdict
-	// RetryAt and Protected are what time does for a workload that is held at the limit of its queue: when protections have ended that
-	// keep it from making room there, as a [core.Decision] has it, and which these are.
+	// RetryAt and Protected apply to a workload that is blocked at the limit of its queue. RetryAt
+	// is when protections end that block preemption there, as in [core.Decision]. Protected lists
+	// the protected units.
 	RetryAt   int64
 	Protected []core.ProtectedUnit
-	// Limited is true where the queue has reached its limit, and the Decision makes room below it.
+	// Limited is true if the queue has reached its limit and the Decision evicts work below the
+	// limit.
 	Limited bool
-	// Decision is what would be carried out; nil where the workload is held, unless it is one for want of room below a limit.
+	// Decision is the decision that would be carried out; nil if the workload is blocked.
 	Decision *core.Decision
-	// Victims are the pods that the decision takes.
+	// Victims are the pods that the decision evicts.
 	Victims []*corev1.Pod
-	// Leaving are the pods on their way out that the decision counts on to go, by name.
+	// Leaving are the terminating pods that the decision counts as gone, sorted by name.
 	Leaving []*corev1.Pod
-	// Pods are those that the decision is for.
+	// Pods are the pods that the decision is for.
 	Pods []*corev1.Pod
 }
 
-// Preview decides for the workload of a pending pod as its cycle would, and carries nothing out: no room is reserved, nothing is
-// written. It goes by the framework's snapshot, which has to be level with the cache, and like a cycle it may run only where no
-// other cycle does.
+// Preview decides for the workload of a pending pod as its cycle would, and carries nothing out. It
+// reserves no room and writes nothing. It reads the framework's snapshot, which must be up to date
+// with the cache. Like a cycle, it must not run at the same time as a cycle.
 func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) {
 	if gated := p.behindGates(pod); len(gated) > 0 {
 		return heldBack(fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name), gated...), nil
@@ -74,8 +77,8 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 	return p.preview(ctx, &pre, made, v, err)
 }
 
-// behindGates are the pods of a workload of which nothing can be tried before scheduling gates are lifted; none where something can:
-// the other members of a gang are planned without those behind one.
+// behindGates returns the pods of a workload that cannot be tried before scheduling gates are
+// removed. It returns none if some pods can be tried: a gang is planned without its gated members.
 func (p *Plugin) behindGates(pod *corev1.Pod) []*corev1.Pod {
 	if len(pod.Spec.SchedulingGates) == 0 {
 		return nil
@@ -136,8 +139,8 @@ func (p *Plugin) preview(ctx context.Context, pre *preemptor, made *cycleDecisio
 	return out, nil
 }
 
-// held is the Preview of a preemptor that its queue keeps out. Of one at a limit, [Plugin.atLimit] keeps to itself when the scheduler
-// tries again, so the decision is made once more.
+// held returns the Preview of a preemptor that its queue blocks. [Plugin.atLimit] does not return
+// when the scheduler retries, so held makes the decision again.
 func (p *Plugin) held(ctx context.Context, pre preemptor, v gang.Verdict) (Preview, error) {
 	out := Preview{Held: v, Pods: pre.pods}
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
@@ -154,8 +157,8 @@ func (p *Plugin) held(ctx context.Context, pre preemptor, v gang.Verdict) (Previ
 	return out, nil
 }
 
-// leavingFor are the pods on their way out that a decision counts on to go: those on its nodes and, at a limit, those that any limit
-// above its queue counts, on whichever nodes.
+// leavingFor returns the terminating pods that a decision counts as gone. These are the pods on its
+// nodes. At a limit, they are also the pods on any node that count for a limit above the queue.
 func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 	outcome, atLimit := made.decision.Outcome, made.pre.atLimit
 	if outcome == core.Infeasible || outcome == core.Fits && !atLimit {
@@ -182,9 +185,10 @@ func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 	return out, nil
 }
 
-// Settle returns when the hub knows all that there was when its informers started, finished pods too, has taken over what was
-// promised before, and counts on no pod to go that is overdue. It is for a hub that no scheduler runs with: one that is run
-// does the same on its way, see [Hub.Lead]. It returns an error when ctx ends first.
+// Settle waits until the informers have synced, finished pods included. Then it marks overdue pods
+// and takes over existing nominations as reservations. It is for a process that runs no scheduler.
+// A running scheduler does the same when it becomes the leader. Settle returns an error if ctx ends
+// first.
 func (h *Hub) Settle(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, soon, true, func(context.Context) (bool, error) {

@@ -20,32 +20,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// profiles knows every profile that has the plugin, by scheduler name. The zero value is ready
-// to use, and safe for concurrent use.
+// profiles holds the facts about every profile that has the plugin, by scheduler name. The zero
+// value is ready to use, and safe for concurrent use.
 type profiles struct {
 	mu     sync.RWMutex
 	byName map[string]profileFacts
-	// requireQueues is true where any of them takes no work without a queue.
+	// requireQueues is true if any profile accepts no work without a queue.
 	requireQueues atomic.Bool
-	// confine is true where what Confine says is so.
+	// confine is the result of Confine.
 	confine bool
-	// filtersKnown is what knowFilters answers, once it has been asked.
+	// filtersKnown is the cached result of knowFilters.
 	filtersKnown atomic.Int32
 }
 
-// profileFacts is what is known of a profile.
+// profileFacts holds the facts about one profile.
 type profileFacts struct {
 	args     *configv1alpha1.ReprieveArgs
 	recorder events.EventRecorder
-	// minRuntime protects the work of the profile where no queue has a setting.
+	// minRuntime protects the work of the profile if no queue has a setting.
 	minRuntime *core.MinRuntime
-	// plugins lists what the profile runs, once all of it has been made.
+	// plugins lists the plugins of the profile, once all of it has been built.
 	plugins func() *config.Plugins
-	// preEnqueue has those of them that hold pods back.
+	// preEnqueue lists the PreEnqueue plugins of the profile.
 	preEnqueue func() []fwk.PreEnqueuePlugin
-	// resources tells which resources the profile counts; nil as long as that is not known.
+	// resources reports which resources the profile counts; nil as long as that is not known.
 	resources snapshot.ResourceFilter
-	// extended is true where an extender may turn pods away.
+	// extended is true if an extender may reject pods.
 	extended bool
 }
 
@@ -61,7 +61,7 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 	}
 }
 
-// setPlugins has a profile that is known say which plugins it runs, and whether an extender may turn pods away.
+// setPlugins records which plugins a known profile runs, and whether an extender may reject pods.
 func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, preEnqueue func() []fwk.PreEnqueuePlugin, extended bool, resources snapshot.ResourceFilter) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -71,8 +71,8 @@ func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, preE
 	ps.filtersKnown.Store(0)
 }
 
-// resources tells which resources of a request a profile counts; nil for one that lacks the plugin,
-// or does not look at resources.
+// resources returns the filter for the resources that a profile counts. It returns nil for a
+// profile that lacks the plugin or does not check resources.
 func (ps *profiles) resources(name string) snapshot.ResourceFilter {
 	if !ps.filters(name).Has(names.NodeResourcesFit) {
 		return nil
@@ -85,7 +85,7 @@ func (ps *profiles) resources(name string) snapshot.ResourceFilter {
 	return nil
 }
 
-// preEnqueue are the plugins of a profile that hold pods back; none for one that lacks the plugin.
+// preEnqueue returns the PreEnqueue plugins of a profile; none for a profile that lacks the plugin.
 func (ps *profiles) preEnqueue(name string) []fwk.PreEnqueuePlugin {
 	ps.mu.RLock()
 	plugins := ps.byName[name].preEnqueue
@@ -96,14 +96,16 @@ func (ps *profiles) preEnqueue(name string) []fwk.PreEnqueuePlugin {
 	return plugins()
 }
 
-// of returns the arguments of a profile; nil for one that lacks the plugin. They are never changed.
+// of returns the arguments of a profile; nil for a profile that lacks the plugin. The arguments are
+// never changed.
 func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
 	return ps.byName[name].args
 }
 
-// settleTime is that of all profiles, where it is the same: for each member that comes, to look for theirs would be to look at all of them.
+// settleTime returns the settle time of all profiles if they have the same one. This avoids a
+// search through all members for each new member.
 func (ps *profiles) settleTime() (same time.Duration, ok bool) {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -129,16 +131,16 @@ func minRuntimeIn(args *configv1alpha1.ReprieveArgs) *core.MinRuntime {
 	}
 }
 
-// minRuntimeOf returns what protects the work of a profile where no queue has a setting; nil for a
-// profile that lacks the plugin.
+// minRuntimeOf returns the min-runtimes that protect the work of a profile if no queue has a
+// setting. It returns nil for a profile that lacks the plugin.
 func (ps *profiles) minRuntimeOf(name string) *core.MinRuntime {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
 	return ps.byName[name].minRuntime
 }
 
-// minRuntime returns that of the only profile, so that nobody has to look for the profile of a
-// group's members.
+// minRuntime returns the min-runtimes of all profiles if they have the same ones. This avoids a
+// search for the profile of a group's members.
 func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -153,9 +155,9 @@ func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
 	return only, only != nil
 }
 
-// minRuntimeOfMembers returns that of the members of a group, which name one scheduler; nil where
-// it is no profile with the plugin. Where they name several, because some ran before, the name that
-// comes first counts.
+// minRuntimeOfMembers returns the min-runtimes of the profile that the members of a group name; nil
+// if the profile lacks the plugin. If members name several profiles, because some ran before, the
+// first name in alphabetical order counts.
 func (r *roster) minRuntimeOfMembers(members *gang.Members) *core.MinRuntime {
 	name, found := "", (*core.MinRuntime)(nil)
 	for _, pods := range [][]*corev1.Pod{members.Assigned, members.Pending} {
@@ -171,15 +173,15 @@ func (r *roster) minRuntimeOfMembers(members *gang.Members) *core.MinRuntime {
 	return found
 }
 
-// recorder is what records events under the name of a profile; nil for one that lacks the plugin.
+// recorder returns the event recorder of a profile; nil for a profile that lacks the plugin.
 func (ps *profiles) recorder(name string) events.EventRecorder {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
 	return ps.byName[name].recorder
 }
 
-// groupOf names the PodGroup by which a pod is scheduled, and preempted: none where its profile goes by pods. Pods of
-// other schedulers have theirs.
+// groupOf returns the PodGroup that a pod is scheduled and preempted with. It reports false if the
+// pod's profile is not workload-aware. Pods of other schedulers keep their group.
 func (r *roster) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	key, ok := r.derived.GroupOf(pod)
 	if !ok {
@@ -191,7 +193,7 @@ func (r *roster) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return key, true
 }
 
-// settleTime is how long changes to a gang are gathered before it is planned again.
+// settleTime returns how long changes to a gang are collected before it is planned again.
 func (r *roster) settleTime(key types.NamespacedName) time.Duration {
 	if same, ok := r.profiles.settleTime(); ok {
 		return same

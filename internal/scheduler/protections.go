@@ -7,23 +7,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Guard is what keeps a unit that runs from being taken by some preemptor at least.
+// Guard is a rule that protects a running unit from at least one possible preemptor.
 type Guard struct {
 	core.UnitRef
-	// Rule is the rule; RulePreemptMinRuntime stands for the longest of the unit's min-runtimes.
+	// Rule is the rule. RulePreemptMinRuntime means the longest of the unit's min-runtimes.
 	Rule core.Rule
-	// Until is when it ends; zero where it has no end.
+	// Until is when the protection ends; zero if it has no end.
 	Until time.Time
-	// Below is the lowest priority that it does not protect from; nil where it protects from all.
+	// Below is the lowest priority that the unit is not protected from; nil if it is protected from
+	// all.
 	Below *int32
 	// Queue is the leaf queue of the unit, or "".
 	Queue string
-	// Pods is how many pods the unit has.
+	// Pods is the number of pods in the unit.
 	Pods int
 }
 
-// Guards are the protections of all units that run, as decisions of this profile know them. Like [Plugin.Preview] it goes by the
-// framework's snapshot, and runs only where no cycle does.
+// Guards returns the protections of all running units, as decisions of this profile apply them.
+// Like [Plugin.Preview], it reads the framework's snapshot and must not run at the same time as a
+// cycle.
 func (p *Plugin) Guards() ([]Guard, error) {
 	v, err := p.look(&preemptor{})
 	if err != nil {
