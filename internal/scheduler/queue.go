@@ -13,9 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/filters"
 )
 
-// EventsToRegister names what may make a gang fit that did not: the events by which the in-tree filters
-// retry pods, since any of them may have been in the way of any member. A pod without a gang is turned away here for
-// want of room only, unless it is a claimant: see goByDecision.
+// EventsToRegister returns the events that may make a rejected gang fit. The in-tree filters retry
+// pods on these events, and any of the filters may have rejected a member. A single pod is rejected
+// here only for lack of room, unless it is a claimant; see goByDecision.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	on := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -35,24 +35,24 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		on(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, p.hintSensitive),
 		on(fwk.ResourceClaim, fwk.Add|fwk.Update|fwk.Delete, p.hintClaim),
 		on(fwk.ResourceSlice, fwk.Add|fwk.Update, p.hintSensitive),
-		// A pod by itself may have been refused for a resource that the class maps.
+		// A single pod may have been rejected for a resource that the class maps.
 		on(fwk.DeviceClass, fwk.Add|fwk.Update, p.hintAny),
 	}, nil
 }
 
-// hintAny retries what can make use of it: a pod without a gang, unless room is being made for it, and of
-// a gang the member that plans for all.
+// hintAny retries workloads that can use the change. These are single pods without evictions under
+// way, and of each gang the member that plans for it.
 func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint(p.hub.speaks(pod)), nil
 }
 
-// hintGang retries gangs, and other pods that a decision may have turned away for what filters say.
+// hintGang retries gangs, and single pods that a decision may have blocked because of filters.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint((p.hub.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.hub.speaks(pod)), nil
 }
 
-// hintSensitive retries gangs to whose members more matters than room: other pods, volumes or devices. So it does with other
-// claimants.
+// hintSensitive retries gangs whose members depend on more than room, such as other pods, volumes
+// or devices. It also retries other claimants.
 func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	sensitive := filters.IsClaimant(p.handle, pod)
 	if p.hub.gangOf(pod) != nil {
@@ -62,7 +62,7 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 	return p.hint(sensitive && p.hub.speaks(pod)), nil
 }
 
-// hintClaim retries them when a claim gives its devices back, and those whose own claim changes.
+// hintClaim does the same when a claim releases its devices, and for pods whose own claim changes.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
@@ -72,8 +72,8 @@ func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return p.hintSensitive(logger, pod, oldObj, newObj)
 }
 
-// isGivenBack reports whether a claim has devices no more, or one that was made for a resource by name stands in the way of its pod no
-// more.
+// isGivenBack reports whether a claim has lost its devices, or a claim for an extended resource was
+// deleted and does not block its pod any more.
 func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 	if before == nil {
 		return false
@@ -85,7 +85,7 @@ func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 	return had && after.Status.Allocation == nil
 }
 
-// claims reports whether a claim is that of a pod, or of another member of its gang that waits.
+// claims reports whether a claim belongs to a pod, or to another pending member of its gang.
 func (r *roster) claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if claim == nil || claim.Namespace != pod.Namespace {
 		return false
@@ -101,21 +101,23 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 	return fwk.QueueSkip
 }
 
-// hintPodDeleted leaves out the departures that are awaited, as long as others have to follow. Of pods that are turned
-// back in memory, this is all that is heard: no informer tells of them.
+// hintPodDeleted skips the deletion of a pending victim as long as other victims must still
+// terminate. For pods that are sent back in memory, this is the only event, because no informer
+// reports them.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	if !p.hub.speaks(pod) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
 		if own, isMember := p.hub.groupOf(gone); isMember && p.hub.isStuckWith(pod, own) {
-			// A member that was turned away, which makes no difference to the plan.
+			// A rejected member has returned, which makes no difference to the plan.
 			return fwk.QueueSkip, nil
 		}
 		key := p.hub.keyOf(pod)
 		if awaited, worthIt := p.hub.waits.GoneFor(key, string(gone.UID)); awaited {
 			if worthIt {
-				// The hub wakes what it hears of first. The queue alone would have a workload that was tried often back off for seconds.
+				// The informer's handler may come later than this hint. The queue alone would let a
+				// workload with many attempts back off for seconds.
 				p.hub.waits.Gather(key, p.hub.clock.Now())
 			}
 			return p.hint(worthIt), nil
@@ -124,7 +126,7 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 	return fwk.Queue, nil
 }
 
-// hintPodSeen retries workloads to which other pods matter by more than the room they take.
+// hintPodSeen retries workloads that depend on other pods by more than their room.
 func (p *Plugin) hintPodSeen(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	if before, ok := oldObj.(*corev1.Pod); ok && before.UID == pod.UID && reconciled(before, pod) {
 		return fwk.Queue, nil
@@ -132,12 +134,13 @@ func (p *Plugin) hintPodSeen(logger klog.Logger, pod *corev1.Pod, oldObj, newObj
 	return p.hintSensitive(logger, pod, oldObj, newObj)
 }
 
-// hintPodUpdated has the gang planned again when one of its members has changed.
+// hintPodUpdated plans the gang again when one of its members has changed.
 func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	return p.hint(p.hub.updated(pod, newObj)), nil
 }
 
-// isStuckWith reports whether a pod is a member of that group, whose plan has been refused twice.
+// isStuckWith reports whether a pod is a member of the given group, and the plan of the group has
+// been rejected twice.
 func (o *occupancy) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
 	key, ok := o.groupOf(pod)
 	return ok && key == group && o.registry.Stuck(key)

@@ -20,13 +20,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Board is where the books of the queues are kept. What follows Queues tells [Hub.QueueSet] and
-// [Hub.QueueDeleted].
+// Board returns the quota ledger. Watchers of Queues do not write to it directly: they call
+// QueueSet and QueueDeleted.
 func (b *books) Board() *queue.Board { return b.board }
 
-// MinRuntime returns the longest that min-runtimes protect a group once it runs. Where no queue has
-// a setting, the arguments of the profile that schedules the members count, whichever profile the
-// preemptor has.
+// MinRuntime returns the longest protection that min-runtimes give a group once it runs. If no
+// queue has a setting, the arguments of the profile that schedules the members count. The
+// preemptor's profile does not matter.
 func (b *books) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
 		if args := b.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
@@ -37,8 +37,8 @@ func (b *books) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	return b.protection(g, members, &core.MinRuntime{})
 }
 
-// protection returns the longest that min-runtimes protect a group once it runs; otherwise counts
-// for members of no profile.
+// protection returns the longest protection that min-runtimes give a group once it runs. otherwise
+// counts for members without a profile.
 func (b *books) protection(g *gang.Group, members *gang.Members, otherwise *core.MinRuntime) time.Duration {
 	if of := b.minRuntimeOfMembers(members); of != nil {
 		otherwise = of
@@ -48,14 +48,15 @@ func (b *books) protection(g *gang.Group, members *gang.Members, otherwise *core
 	})
 }
 
-// Orphaned says why members that run are not in the queue that their group names; the zero Verdict where they are.
-// Before is whether that was said already.
+// Orphaned returns the reason why running members are not in the queue that their group names, or
+// the zero Verdict if they are. before is true if the reason was reported already.
 func (b *books) Orphaned(g *gang.Group, before bool) gang.Verdict {
 	work := b.workOfGroup(g)
 	return b.board.Orphaned(b.board.NameFor(work), before)
 }
 
-// QueueSet takes in a Queue that has come or changed, and must not be changed from now on. Any goroutine may call it.
+// QueueSet records a Queue that was added or changed. The Queue must not be changed afterwards. Any
+// goroutine may call it.
 func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 	first, confining := h.board.SetQueue(q)
 	if first {
@@ -76,7 +77,8 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 	h.queuesChanged()
 }
 
-// wakeNamed lets pending pods try again that name a queue: they went by priority as long as there was none.
+// wakeNamed retries pending pods that name a queue. They were ordered by priority as long as there
+// was no queue.
 func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
@@ -89,7 +91,7 @@ func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 	}
 }
 
-// QueueDeleted drops a Queue. Any goroutine may call it.
+// QueueDeleted removes a Queue. Any goroutine may call it.
 func (h *Hub) QueueDeleted(name string) {
 	if h.board.DeleteQueue(name) {
 		h.chargeAnew()
@@ -97,7 +99,7 @@ func (h *Hub) QueueDeleted(name string) {
 	h.queuesChanged()
 }
 
-// queuesChanged lets all workloads try again for which other queues may make a difference.
+// queuesChanged retries all workloads that a change of the queues may affect.
 func (h *Hub) queuesChanged() {
 	h.takeBackBarred()
 	h.ended(admission.Queue)
@@ -105,23 +107,25 @@ func (h *Hub) queuesChanged() {
 	h.ended(admission.Protection)
 }
 
-// takeBackBarred takes back what has been promised to work that its queue does not let have it any more: others would wait for
-// that room as long as the work does.
+// takeBackBarred releases reservations of work that may not use them any more because of its queue.
+// Otherwise others would wait for that room as long as the work does.
 func (h *Hub) takeBackBarred() { h.takeBackAmong(h.reserved.Keys(), "its queue has changed") }
 
 func (h *Hub) takeBackAmong(keys []workload.Key, why string) {
 	h.wanted.askAnew()
 	for _, key := range keys {
-		// While calls are under way for a workload, it is looked at when they are over.
+		// While evictions for a workload are under way, it is skipped. It is reviewed when they
+		// end.
 		if !h.waits.Evicting(key) && h.isBarred(key) {
 			h.displace(key, why)
 		}
 	}
 }
 
-// isBarred reports whether a workload has been promised room that its queue does not let it have: the work is in another
-// queue now, the queue cannot be used, or a limit has become too low for it: even when all have gone that are on their way out, if
-// it waits for that, as what has been planned already does not.
+// isBarred reports whether a workload has reservations that its queue does not allow any more. The
+// work may be in another queue now, the queue may be unusable, or a limit may have become too low.
+// Terminating pods do not count towards the limit if the workload waits for them. A gang with a
+// plan does not wait.
 func (b *books) isBarred(key workload.Key) bool {
 	if !b.asksForQueues() {
 		return false
@@ -132,7 +136,7 @@ func (b *books) isBarred(key workload.Key) bool {
 	}
 	name := reserved[0].Queue
 	for _, r := range reserved {
-		// Newer than what the reservation was made with.
+		// The informer may have a newer version of the pod than the reservation.
 		if now, ok := b.podOf(podKey(r.Pod.GetPod())); ok {
 			if c := b.claimOf(now); c.Bar != (gang.Verdict{}) || name != "" && b.board.Used() && c.Queue != name {
 				return true
@@ -148,7 +152,8 @@ func (b *books) isBarred(key workload.Key) bool {
 	return b.board.IsLimited(name) && b.exceedsLimits(key, reserved)
 }
 
-// exceedsLimits reports whether the limits of its queue leave a workload no room for all that it has been promised.
+// exceedsLimits reports whether the limits of its queue have no room for all reservations of a
+// workload.
 func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservation) bool {
 	requests, own := make([]queue.Amounts, len(reserved)), make(sets.Set[types.UID], len(reserved))
 	for i, r := range reserved {
@@ -159,14 +164,15 @@ func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservat
 	if !key.Gang || b.registry.Planned(nameOf(key)) == 0 {
 		gone = b.departing()
 	}
-	// Members may have been placed since the promise was read. They are among the requests.
+	// Members may have been placed since the reservations were read. They are among the requests.
 	others := slices.DeleteFunc(b.promised(func(r *reservation.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
 	n, _ := b.board.Room(reserved[0].Queue, requests, others, gone)
 	return n < len(requests)
 }
 
-// ask asks what a queue has against a workload, which waits for that to change, or rather for the end of a cause. Where that has
-// ended meanwhile, it asks again.
+// ask asks a question about the queue of a workload, and returns the verdict. If the verdict blocks
+// the workload, the workload waits for the end of the cause. If the cause has ended meanwhile, ask
+// repeats the question.
 func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verdict) gang.Verdict {
 	for {
 		mark := h.waits.Mark()
@@ -181,7 +187,7 @@ func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verd
 	}
 }
 
-// charge has a pod count for its queue, and returns what has changed with that.
+// charge charges a pod to its queue, and returns the resulting changes.
 func (b *books) charge(pod *corev1.Pod) queue.Change {
 	if !b.board.Used() {
 		return queue.Change{}
@@ -198,30 +204,32 @@ func (b *books) charge(pod *corev1.Pod) queue.Change {
 	return change
 }
 
-// chargeTo has a pod count for its queue as that is now. Of several at a time, the one that has looked last has the last word.
+// chargeTo charges a pod to its current queue. Calls are serialized, and each looks up the queue
+// under the lock, so the last call wins.
 func (b *books) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	b.charging.Lock()
 	defer b.charging.Unlock()
 	if pod.Spec.NodeName == "" && b.derived.Hold(pod) != (gang.Verdict{}) {
-		// It asks for nothing before it is known what it belongs to.
+		// The pod requests nothing before its group is known.
 		return b.board.Forget(pod.UID)
 	}
 	of.Overdue = b.leaving.isOverdue(pod.UID)
 	return b.board.ChargeMember(pod, b.queueOf(pod), of)
 }
 
-// membership is how members of a group count.
+// membership returns how members of a group count.
 func (r *roster) membership(key types.NamespacedName) queue.Membership {
 	g, ok := r.groups.Group(key)
 	return queue.Membership{Group: key, Whole: ok && g.Whole}
 }
 
-// tellGroupState tells the books how a group stands: what its pending members ask for counts once they can be placed.
+// tellGroupState updates the state of a group in the quota ledger. Requests of its pending members
+// count once the members can be placed.
 func (b *books) tellGroupState(key types.NamespacedName) {
 	if !b.board.Pends(key) {
 		return
 	}
-	// Of several at a time, the one that has looked last has the last word.
+	// Calls are serialized, so the call with the latest state wins.
 	b.groupStates.Lock()
 	defer b.groupStates.Unlock()
 	g, ok := b.groups.Group(key)
@@ -237,11 +245,12 @@ func (b *books) tellGroupState(key types.NamespacedName) {
 	b.board.SetGroupState(key, now)
 }
 
-// chargeDelay is when a preemptor is tried again that was decided on before the books knew of it.
+// chargeDelay is the delay before the retry of a preemptor that was decided on before the quota
+// ledger had its requests.
 const chargeDelay = 200 * time.Millisecond
 
-// isCharged reports whether the books know what a preemptor asks for. Its queue has no share of that before; the
-// scheduler's queue may hear of a pod first.
+// isCharged reports whether the quota ledger has the requests of a preemptor. Before that, the
+// queue has no share for them. The scheduler's queue may learn of a pod first.
 func (b *books) isCharged(pre *preemptor) bool {
 	if pre.queue == "" || !b.board.Used() {
 		return true
@@ -249,7 +258,7 @@ func (b *books) isCharged(pre *preemptor) bool {
 	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.board.Knows(pod.UID) })
 }
 
-// chargeGroup has the members of a group count for its queue, and returns what has changed with that.
+// chargeGroup charges the members of a group to their queue, and returns the resulting changes.
 func (b *books) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	if !b.board.Used() {
 		return all
@@ -264,8 +273,9 @@ func (b *books) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	return all
 }
 
-// chargeAgain has a pod count for its queue as it is now, on a goroutine that is not told of pods: it may have changed or
-// gone since it was listed, and the informer's handler may have been here before.
+// chargeAgain charges a pod to its queue in its current version. It is for goroutines other than
+// the pod informer's: the pod may have changed or gone since it was listed. It repeats the charge
+// if the informer's handler was faster.
 func (b *books) chargeAgain(pod *corev1.Pod) (all queue.Change) {
 	for b.board.Used() {
 		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -280,28 +290,30 @@ func (b *books) chargeAgain(pod *corev1.Pod) (all queue.Change) {
 	return all
 }
 
-// withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for, once some have gone. It
-// says what is in the way where that is not enough. What has been promised and is not kept from the preemptor, as what less important work of
-// its queue has, never is: it counts as long as there is room for both.
+// withinLimits reduces the pods of a preemptor to the pods within the limits of its queue. Pods in
+// gone do not count as usage. If too few remain, it returns a verdict that names the limit. Some
+// reservations need not be respected, for example by more important work. They count only if there
+// is room for both.
 func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	if !b.board.Used() || pre.queue == "" {
 		return gang.Verdict{}
 	}
 	for _, pod := range pre.pods {
 		if !b.board.Knows(pod.UID) {
-			// The scheduler's queue has heard of it first. What it is promised is to count for those after it.
+			// The scheduler's queue learned of the pod first. The reservation for the pod must
+			// count for pods after it.
 			b.chargeAgain(pod)
 		}
 	}
 	if !b.board.IsLimited(pre.queue) {
-		// To add up what is promised takes longer than all else that is asked for a pod.
+		// The sum of all reservations takes longer than all other checks for a pod.
 		return gang.Verdict{}
 	}
 	need := max(pre.minCount, 1)
 	n, over := b.roomBeside(pre, b.promisedToOthers(pre), gone)
 	if n < need && pre.minCount > 0 {
 		if n, over = b.roomBeside(pre, b.promisedBefore(pre), gone); n > need {
-			// None of the surplus is worth a promise.
+			// No surplus member justifies the loss of another reservation.
 			n = need
 		}
 	}
@@ -312,7 +324,8 @@ func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// roomBeside is for how many pods of a preemptor the limits of its queue leave room beside what is promised, once some have gone.
+// roomBeside returns how many pods of a preemptor fit in the limits of its queue beside the given
+// reservations. Pods in gone do not count. It also returns the limit that blocks the next pod.
 func (b *books) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *queue.Over) {
 	requests := make([]queue.Amounts, len(pre.pods))
 	for i, pod := range pre.pods {
@@ -321,7 +334,8 @@ func (b *books) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *qu
 	return b.board.Room(pre.queue, requests, promised, gone)
 }
 
-// promisedToOthers is all that is promised to others than a preemptor, and promisedBefore what of it the preemptor has to leave.
+// promisedToOthers returns the pods of others with a reservation. promisedBefore returns only the
+// pods whose reservations the preemptor must respect.
 func (b *books) promisedToOthers(pre *preemptor) []types.UID {
 	return b.promised(func(r *reservation.Reservation) bool { return !b.owns(pre, r.Pod.GetPod()) })
 }
@@ -332,8 +346,8 @@ func (b *books) promisedBefore(pre *preemptor) []types.UID {
 	})
 }
 
-// overtakesAtLimit reports whether the limits of its queue leave a preemptor no room beside what others are promised that it need not
-// leave.
+// overtakesAtLimit reports whether the limits of its queue leave a preemptor too little room beside
+// all reservations of others. Then only the reservations that it must respect count.
 func (b *books) overtakesAtLimit(pre *preemptor) bool {
 	if pre.queue == "" || pre.minCount == 0 || b.reserved.Empty() || !b.board.IsLimited(pre.queue) {
 		return false
@@ -342,8 +356,8 @@ func (b *books) overtakesAtLimit(pre *preemptor) bool {
 	return n < pre.minCount
 }
 
-// takeBackBelow takes back what less important work has been promised and the limits of its queue have no room for any more, because
-// a workload of a standing takes it.
+// takeBackBelow releases reservations of work below a standing that exceed the limits of its queue.
+// A workload of that standing has taken the room.
 func (h *Hub) takeBackBelow(standing workload.Standing) {
 	if standing.Queue == "" || !h.board.IsLimited(standing.Queue) {
 		return
@@ -353,9 +367,9 @@ func (h *Hub) takeBackBelow(standing workload.Standing) {
 	}
 }
 
-// atLimit decides for a preemptor that the limit of its queue keeps out as things are: less important work of that queue may go
-// for it. It returns nil where that is no help, and what is in the way then: the preemptor waits for the end of what protects
-// those others as well.
+// atLimit decides for a preemptor that the limit of its queue blocks: it may preempt less important
+// work of that queue. If that is no help, it returns no decision but the verdict. The preemptor
+// then also waits for the end of protections of that work.
 func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, gang.Verdict, error) {
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
 		return nil, v, nil
@@ -375,7 +389,8 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 		}
 		return nil, v, nil
 	}
-	// The limit may name what no node has, and count pods that the snapshot has not.
+	// The limit may be on a resource that no node has, and may count pods that are not in the
+	// snapshot.
 	gone := p.hub.departing()
 	for _, victim := range made.victims {
 		gone = append(gone, victim.UID)
@@ -384,14 +399,15 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 		return nil, v, nil
 	}
 	if made.decision.Outcome != core.Preempts {
-		// Those that have to go are on their way.
+		// All victims are terminating already.
 		made.decision.Message = v.Message
 	}
 	return made, v, nil
 }
 
-// leaveToOthers takes the surplus of a gang off the end of its plan that its queue's fair share has no room for, as long
-// as work of other queues waits for its turn: they would reclaim it.
+// leaveToOthers cuts surplus members off the end of a gang's plan if they exceed the fair share of
+// its queue. It does so only while work of other queues waits for its turn, because that work would
+// reclaim the room.
 func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
 	least := max(pre.minCount, 1)
 	if pre.queue == "" || len(plan) <= least || !h.board.Used() || !h.waits.OthersWait(pre.queue, h.clock.Now()) {
@@ -422,7 +438,8 @@ func kindsOf(pods []*corev1.Pod) []string {
 	return sets.List(kinds)
 }
 
-// keptByQueue says what its queue has against a single pod: that it cannot be in it, or the limit.
+// keptByQueue returns the verdict that blocks a single pod because of its queue: either the pod may
+// not use the queue, or a limit is reached.
 func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 	if v := h.keptOffQueues(pod); v != (gang.Verdict{}) || !h.board.Used() {
 		return v
@@ -439,9 +456,10 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 	})
 }
 
-// promised are the pods that have a place without the API server knowing: an assumed node, or a reservation that counts.
+// promised returns the pods that have a place unknown to the API server: an assumed node, or a
+// reservation that counts.
 func (b *books) promised(counts func(*reservation.Reservation) bool) []types.UID {
-	// One that takes its place is both, for a moment.
+	// A pod that is being placed is in both sets for a moment.
 	assumed := b.records.Assumed()
 	out := make(sets.Set[types.UID], len(assumed))
 	for uid := range assumed {

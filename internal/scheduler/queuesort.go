@@ -9,25 +9,34 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// SortName is the name of the queue's order in a scheduler's configuration. It takes PrioritySort's place, in
-// all profiles: they share one queue.
+// SortName is the name of the queue's order in a scheduler's configuration. It replaces
+// PrioritySort in all profiles, because they share one queue.
 const SortName = "ReprievePrioritySort"
 
-// PrioritySort orders the queue as the plugin of that name does, by priority and then by time, except that for
-// a member of a PodGroup the group's priority counts (KEP-5710, "Pod Group priorities"), and that workloads whose turn it is in
-// their queues keep the order of their turns: each has the seat that it was given with its turn (see [admission.Seat]), and that
-// pods for which room is reserved come where their creation puts them. What they came for has been cleared away, so the room is of
-// no use to others, and behind thousands that have come since it would stand empty for as long as those take. The queue calls
-// it, from any goroutine.
+// PrioritySort orders the queue by priority and then by time, like the in-tree plugin of that name,
+// except:
 //
-// Members that make a running gang whole come before other pods of equal priority.
+//   - For a member of a PodGroup, the priority of the group counts (KEP-5710, "Pod Group
+//     priorities").
+//   - Workloads with a turn in their queues keep the order of their turns. The admission package
+//     sets that order.
+//   - Pods with a reservation are ordered by their creation time. Their victims are gone and others
+//     cannot use the room. Behind thousands of newer pods the room would stay empty for long.
+//   - Members that complete a running gang come before other pods of equal priority.
 //
-// The queue is a heap, so what counts must not change while a pod is in it. A member is not, until its group's
-// priority has been filled in, and that does not change then; a turn begins, and room is reserved, before the pod is in it. Only a
-// PodGroup that is deleted, and made again with another priority, may find some of its members in their old places until their
-// next turn, and so may a pod that does not come to its turn within ten seconds, or that loses its reservation there: those below
-// it in the heap come no later than just after it. The same is true of a pod whose gang
-// loses members or becomes whole meanwhile.
+// The queue calls it, from any goroutine.
+//
+// The queue is a heap, so the order of a pod must not change while the pod is in it. Members are
+// not in the heap before their group's priority is resolved, and that priority does not change
+// later. Turns begin, and room is reserved, before the pod is in the heap. Some pods may still keep
+// an old place in the heap until their next turn:
+//
+//   - members of a PodGroup that was deleted and created again with another priority
+//   - a pod that does not come to its turn within ten seconds
+//   - a pod that loses its reservation in the heap
+//   - a pod whose gang loses members or becomes complete meanwhile
+//
+// Pods below such a pod in the heap come at the latest right after it.
 type PrioritySort struct{ plugins *Plugins }
 
 var _ fwk.QueueSortPlugin = (*PrioritySort)(nil)
@@ -44,8 +53,8 @@ func (s *PrioritySort) Less(first, second fwk.QueuedEntityInfo) bool {
 	return a.Time.Before(b.Time)
 }
 
-// seatOf is what counts for an entity of the queue. With upstream's pod group cycle off, which Reprieve's own takes the place of,
-// each is a pod.
+// seatOf returns the sort key of an entity of the queue. Each entity is a pod, because upstream's
+// pod group cycle is off: Reprieve replaces it.
 func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Seat {
 	hub := s.plugins.Hub()
 	if pod, ok := entity.(interface{ GetPodInfo() fwk.PodInfo }); ok && hub != nil {
@@ -54,7 +63,7 @@ func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Seat {
 	return admission.Seat{Priority: entity.GetPriority(), Time: entity.GetTimestamp()}
 }
 
-// seatOf is the place in the queue of a pod that came there at some time.
+// seatOf returns the sort key of a pod that came to the queue at the given time.
 func (h *Hub) seatOf(pod *corev1.Pod, came time.Time) admission.Seat {
 	if h.board.Used() {
 		if seat, ok := h.waits.Seat(h.keyOf(pod)); ok {

@@ -13,15 +13,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// refusals remembers for which single pods there was no room, whatever they may take. Where many are alike, such as the
-// replacements of victims, each is woken by all that happens; the next one is told the same without a search, and waits for
-// the same, as long as nothing has changed that could matter to it. Only scheduling cycles use it. The zero value is ready
-// to use.
+// refusals caches decisions that found no room for single pods. Many equal pods, such as the
+// replacements of victims, are retried by the same events. The cache gives them the same decision
+// without a search, as long as no relevant change has happened. Only scheduling cycles use it. The
+// zero value is ready to use.
 type refusals struct {
 	byNeeds map[equals]*refusal
 }
 
-// equals are the pods for which a decision is the same.
+// equals is the key of a decision: it is the same for pods that get the same decision.
 type equals struct {
 	needs    string
 	priority int32
@@ -29,27 +29,28 @@ type equals struct {
 	queue    string
 }
 
-// refusal is a decision that there is no room, with what it was made on.
+// refusal is a decision that found no room, with its inputs.
 type refusal struct {
 	decision core.Decision
 	changes  snapshot.Changes
-	// respected are the pods to which room was left, and promised all that had been promised any.
+	// respected are the pods with reservations that the preemptor had to respect, with their nodes.
+	// The other set has all pods with reservations.
 	respected map[types.UID]string
 	promised  sets.Set[types.UID]
-	// tree and shares are how the queues stood.
+	// tree and shares are the state of the queues.
 	tree   *fairshare.Tree
 	shares []fairshare.Amounts
 	made   time.Time
 }
 
 const (
-	// mostRefusals bounds what is remembered; past it, remembering starts over.
+	// mostRefusals is the capacity of the cache. When it is full, the cache starts over.
 	mostRefusals = 256
-	// refusalLasts is for how long a decision is repeated at most, should something matter of which nothing is known.
+	// refusalLasts is the maximum age of a cached decision, in case an unknown change matters.
 	refusalLasts = 30 * time.Second
 )
 
-// of finds the decision for a pod that an equal one was told, where it still holds.
+// of returns the cached decision for an equal pod, if it is still valid.
 func (rs *refusals) of(p *Plugin, pre *preemptor, v *view) (core.Decision, bool) {
 	if len(rs.byNeeds) == 0 {
 		return core.Decision{}, false
@@ -69,7 +70,7 @@ func (rs *refusals) of(p *Plugin, pre *preemptor, v *view) (core.Decision, bool)
 	return r.decision, true
 }
 
-// add remembers a decision that there is no room.
+// add caches a decision that found no room.
 func (rs *refusals) add(p *Plugin, pre *preemptor, v *view, d *core.Decision) {
 	key, ok := p.equalsOf(pre, v)
 	if !ok || v.LacksResource() || p.knowsMore() {
@@ -83,7 +84,7 @@ func (rs *refusals) add(p *Plugin, pre *preemptor, v *view, d *core.Decision) {
 	rs.byNeeds[key] = r
 }
 
-// equalsOf is what a pod has in common with its equals; false for what is decided on by itself.
+// equalsOf returns the cache key of a pod; false for a pod that must have its own decision.
 func (p *Plugin) equalsOf(pre *preemptor, v *view) (equals, bool) {
 	if pre.key.Gang || pre.group != nil || pre.pause != nil || len(v.own) > 0 || !p.hub.isCharged(pre) {
 		return equals{}, false
@@ -92,10 +93,10 @@ func (p *Plugin) equalsOf(pre *preemptor, v *view) (equals, bool) {
 	return equals{needs: needs, priority: pre.priority, never: pre.never, queue: pre.queue}, ok
 }
 
-// holds reports whether nothing has changed since that could make room: no pod has gone that was counted on to stay, no room
-// is promised no more, no node is another one now, no protection has ended. What has come since only takes room. Where
-// it depends on more than that what may be taken, because of queues or of what gangs have past minCount, nothing has changed
-// at all.
+// holds reports whether a cached decision is still valid, because no change since could have freed
+// room. No pod that the decision counted on has left, no reservation was released, no node changed,
+// and no protection ended. Changes that only use more room do not matter. If the permitted victims
+// depend on queues or on the surplus of gangs, nothing may have changed at all.
 func (r *refusal) holds(p *Plugin, pre *preemptor, v *view) bool {
 	now := p.hub.clock.Now()
 	if now.Sub(r.made) > refusalLasts || r.decision.RetryAt != 0 && now.UnixNano() >= r.decision.RetryAt {
@@ -116,7 +117,7 @@ func (r *refusal) holds(p *Plugin, pre *preemptor, v *view) bool {
 	}
 }
 
-// queuesOf is how the queues stand in a view; nil where there are none.
+// queuesOf returns the state of the queues in a view; nil if there are no queues.
 func queuesOf(v *view) (*fairshare.Tree, []fairshare.Amounts) {
 	if q := v.Cluster.Queues; q != nil {
 		return q.Tree, q.Shares
@@ -124,7 +125,7 @@ func queuesOf(v *view) (*fairshare.Tree, []fairshare.Amounts) {
 	return nil, nil
 }
 
-// reserved are all others that room is reserved for in a view.
+// reserved returns the other pods with reservations in a view.
 func (v *view) reserved() sets.Set[types.UID] {
 	out := sets.New[types.UID]()
 	for i := range v.promised {
@@ -135,7 +136,8 @@ func (v *view) reserved() sets.Set[types.UID] {
 	return out
 }
 
-// knowsMore reports whether the profile has filters or extenders of others, which may go by what is not looked at here.
+// knowsMore reports whether the profile has third-party filters or extenders, whose inputs are
+// unknown here.
 func (p *Plugin) knowsMore() bool {
 	known := sets.New(Name, names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
 		names.NodeResourcesFit, names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,

@@ -22,7 +22,7 @@ const (
 )
 
 // reservedSentence names the nodes that only reservations keep from a preemptor, and the workloads
-// that these are for. It is empty if there are none. Pods that are leaving count as gone, as they
+// with the reservations. It returns "" if there are none. Terminating pods count as gone, as they
 // do for a decision.
 func (p *Plugin) reservedSentence(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class) string {
 	var said []string
@@ -34,8 +34,8 @@ func (p *Plugin) reservedSentence(pre *preemptor, kept []*reservation.Reservatio
 	return strings.Join(core.FewNames(said, mostHolders), "; ")
 }
 
-// someReserved lists some nodes with reservations, or with room that is kept for lost members of
-// gangs, the first by name.
+// someReserved lists up to mostReservedNodes nodes with reservations, or with room that is kept for
+// lost members of gangs, sorted by name.
 func (p *Plugin) someReserved(kept []*reservation.Reservation) []string {
 	nodes := sets.New[string]()
 	for _, r := range kept {
@@ -48,8 +48,8 @@ func (p *Plugin) someReserved(kept []*reservation.Reservation) []string {
 	return names[:min(len(names), mostReservedNodes)]
 }
 
-// tellReserved replaces what a single pod is told of nodes that only reservations keep from it.
-// The framework counts nominated pods as pods that are there, so its filters say that a resource is
+// tellReserved replaces the status of nodes that only reservations keep from a single pod. The
+// framework counts nominated pods as pods on the node, so its filters report that a resource is
 // insufficient.
 func (p *Plugin) tellReserved(made *cycleDecision, statuses fwk.NodeToStatusReader) {
 	told, ok := statuses.(*framework.NodeToStatus)
@@ -68,8 +68,8 @@ func (p *Plugin) tellReserved(made *cycleDecision, statuses fwk.NodeToStatusRead
 	}
 }
 
-// holders names the workloads whose reservations, or lost members, keep a node from members of a
-// class that would have room there.
+// holders names the workloads whose reservations or lost members keep a node from members of some
+// class that would otherwise fit there.
 func (p *Plugin) holders(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class, node string) []string {
 	info := p.hub.staying(node)
 	if info == nil {

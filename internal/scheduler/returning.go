@@ -8,9 +8,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// awaitsReturn reports whether members of a gang are on their way back: turned away where they wait for the others, or with their
-// places still in what this cycle has seen. The gang is tried again when they are back. A decision before would take from others what
-// they are about to give back.
+// awaitsReturn reports whether members of a gang are about to return to the queue. They were
+// rejected while they waited for the others, or this cycle's snapshot still has them on their
+// nodes. The gang is retried when they are back. A decision before that would evict other pods
+// although the members are about to free room.
 func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) bool {
 	found, told := false, false
 	for _, pod := range members.Pending {
@@ -30,21 +31,23 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 		told = p.hub.records.Awaits(string(pod.UID), gangKey(key)) || told
 	}
 	if found && !told {
-		// All have been forgotten since the cycle began.
+		// The framework has forgotten all of them since the cycle began.
 		p.hub.tryReturned(gangKey(key))
 	}
 	return found
 }
 
-// awaitsRejected has a gang wait for a member that has been turned away at Permit, and reports whether it has been. Ask only of one that
-// has its place still: one that met an error before it waited there gave its place up, and may have been turned away after that.
+// awaitsRejected records that a gang waits for a member that was rejected at Permit, and reports
+// whether the member was rejected. Call it only for a member that still has its place. A member
+// that failed before it waited at Permit gave its place up, and may have been rejected later.
 func (o *occupancy) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
 }
 
-// tryReturned has a gang tried again now that its members are back. Woken in its cycle, it would back off.
+// tryReturned schedules a retry of a gang whose members are back. If it were activated during its
+// cycle, it would back off.
 func (h *Hub) tryReturned(gang workload.Key) {
 	h.waits.Gather(gang, h.clock.Now().Add(leastCacheDelay))
 }

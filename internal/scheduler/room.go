@@ -21,10 +21,10 @@ import (
 )
 
 // crowdedOut returns the reservations on a node that do not fit there, beside the pods of the
-// NodeInfo and the reservations that they have to respect. The NodeInfo has the pods that stay.
-// Reservations are taken in by priority, and among equals in their order, so as few as possible
-// give way, and none gives way to a lower one. The seeker of a reservation is nil if room does not
-// matter to its pod.
+// NodeInfo and the reservations that they must respect. The NodeInfo has the pods that stay.
+// Reservations are considered by priority, and among equals in their order. So as few as possible
+// are returned, and none because of a lower reservation. The seeker of a reservation is nil if room
+// does not matter to its pod.
 func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf func(*reservation.Reservation) *seeker) []*reservation.Reservation {
 	byPriority := slices.Clone(reserved)
 	slices.SortStableFunc(byPriority, func(x, y *reservation.Reservation) int { return cmp.Compare(y.Priority, x.Priority) })
@@ -42,10 +42,10 @@ func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf
 	return out
 }
 
-// crowdedOutOn returns the reservations on a node that the node cannot fulfill, even once all pods
-// on their way out have gone. It goes by the informers and by the places of assumed pods, and not
-// by the snapshot of a cycle, so any goroutine may call it. A node that has just begun to offer less
-// counts as it was before. Nodes that have gone are for takeBackLost.
+// crowdedOutOn returns the reservations on a node that the node cannot fulfill, even once all
+// terminating pods are gone. It uses the informers and the places of assumed pods, not the snapshot
+// of a cycle, so any goroutine may call it. A node that has just begun to offer less counts with
+// its previous capacity. takeBackLost handles deleted nodes.
 func (b *books) crowdedOutOn(node string) []*reservation.Reservation {
 	reserved := b.reserved.On(node)
 	if len(reserved) == 0 {
@@ -65,8 +65,8 @@ func (b *books) crowdedOutOn(node string) []*reservation.Reservation {
 	})
 }
 
-// staying returns a node with the pods that stay on it: those that are bound or assumed there,
-// without those that are leaving. It is nil for a node that has gone.
+// staying returns a node with the pods that are bound or assumed there and not terminating. It
+// returns nil for a node that does not exist.
 func (o *occupancy) staying(name string) *framework.NodeInfo {
 	node, err := o.nodes.Get(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *occupancy) staying(name string) *framework.NodeInfo {
 	}
 	info, seen := framework.NewNodeInfo(), sets.New[string]()
 	info.SetNode(node)
-	// Assumed pods first: one that is bound meanwhile is among the others.
+	// The assumed pods are listed first: a pod that is bound meanwhile is among the bound pods.
 	var assumed []*corev1.Pod
 	for _, key := range o.records.AssumedOn(name) {
 		if pod, ok := o.podOf(key); ok {
@@ -90,13 +90,13 @@ func (o *occupancy) staying(name string) *framework.NodeInfo {
 	return info
 }
 
-// releaseCrowded releases the reservations of workloads that nodes cannot fulfill any more: their
-// last victims would go for nothing, and others would be kept from room that is free. Evictions
-// that have not begun are called off, and the workloads are planned again. As few as possible give
-// way. The excepted workload is left alone.
+// releaseCrowded releases the reservations of workloads that nodes cannot fulfill any more.
+// Otherwise their last victims would be evicted for nothing, and free room would be kept from
+// others. Evictions that have not begun are canceled, and the workloads are planned again. As few
+// workloads as possible lose reservations. The excepted workload is not considered.
 //
-// An eviction goes on that makes room which a workload above counts on: that one may not be allowed
-// to take it by itself, and both would take turns.
+// An eviction continues if a workload of higher standing waits for the same victims. That workload
+// might not be allowed to evict them by itself, and the two workloads would alternate.
 func (h *Hub) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 	for _, node := range sets.List(nodes) {
 		done := sets.New(except)
@@ -114,7 +114,7 @@ func (h *Hub) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 }
 
 // firstCrowded returns the first reservation that a node cannot fulfill, of a workload that is not
-// done.
+// in done.
 func (h *Hub) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *reservation.Reservation, bool) {
 	if !h.isShared(node, done) {
 		return workload.Key{}, nil, false
@@ -127,8 +127,8 @@ func (h *Hub) firstCrowded(node string, done sets.Set[workload.Key]) (workload.K
 	return workload.Key{}, nil, false
 }
 
-// makesRoomForOthers reports whether evictions are under way for a workload, and one that need not
-// respect its reservation waits for the same victims.
+// makesRoomForOthers reports whether evictions are under way for a workload, and another workload
+// that need not respect its reservation waits for the same victims.
 func (h *Hub) makesRoomForOthers(key workload.Key, crowded *reservation.Reservation) bool {
 	if !h.waits.Evicting(key) {
 		return false
@@ -139,8 +139,8 @@ func (h *Hub) makesRoomForOthers(key workload.Key, crowded *reservation.Reservat
 	})
 }
 
-// loseRoom releases the reservations of a workload, and has it planned again. While calls are under
-// way for it, they stop first.
+// loseRoom releases the reservations of a workload and retries it. If evictions are under way for
+// the workload, they stop first, and the retry follows.
 func (h *Hub) loseRoom(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
 	if key.Gang {
@@ -152,17 +152,19 @@ func (h *Hub) loseRoom(key workload.Key, why string) {
 	}
 }
 
-// doubts are the nodes on which something has come, grown or stays after all, or that have less
-// than before. A node that is gone is none of them, so they are no more than there are nodes. The
-// zero value is not ready to use.
+// doubts holds the nodes where a pod has arrived, grown or stays after all, or that offer less than
+// before. Deleted nodes are removed, so the number of nodes is the bound. The zero value is not
+// ready to use.
 type doubts struct {
 	mu sync.Mutex
 	// exists reports whether a node exists.
 	exists func(string) bool
-	// reserved are those with reservations at that moment. The main loop looks at them.
+	// reserved are the nodes with reservations at the time of the change. The main loop reviews
+	// them.
 	reserved sets.Set[string]
-	// recent are all since the look before the last one that a decision has taken. Its snapshot may
-	// lack what has happened there.
+	// recent holds the nodes that changed since the last decision looked at its snapshot. before
+	// holds the nodes that changed between the last two looks. The snapshot of the last decision
+	// may lack these changes.
 	recent, before sets.Set[string]
 	wanted         chan struct{}
 }
@@ -175,7 +177,7 @@ func newDoubts(exists func(string) bool) *doubts {
 func (d *doubts) add(node string, reserved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Under the lock: once the node is gone, forget comes after this.
+	// The check is under the lock: if the node is deleted, forget comes after this.
 	if !d.exists(node) {
 		return
 	}
@@ -190,7 +192,7 @@ func (d *doubts) add(node string, reserved bool) {
 	}
 }
 
-// forget drops a node that is gone.
+// forget drops a deleted node.
 func (d *doubts) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,7 +201,7 @@ func (d *doubts) forget(node string) {
 	}
 }
 
-// take returns the nodes with reservations, and forgets that they are in doubt.
+// take returns the recorded nodes with reservations, and clears the list.
 func (d *doubts) take() sets.Set[string] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -220,19 +222,19 @@ func (d *doubts) looks() {
 	}
 }
 
-// isRecent reports whether something has happened on a node that the snapshot of the last decision
-// may lack.
+// isRecent reports whether a node has changed in a way that the snapshot of the last decision may
+// lack.
 func (d *doubts) isRecent(node string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.recent.Has(node) || d.before.Has(node)
 }
 
-// doubt has the main loop look at the reservations on a node, if there are any.
+// doubt asks the main loop to review the reservations on a node, if there are any.
 func (h *Hub) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
 
-// reviewRooms releases the reservations that nodes in doubt cannot fulfill. A node is in doubt, too,
-// once it has offered less for some time.
+// reviewRooms releases the reservations that recorded nodes cannot fulfill. It also records nodes
+// that have offered less for some time.
 func (h *Hub) reviewRooms(now time.Time) {
 	for _, node := range h.dips.over(now) {
 		h.doubt(node)
@@ -240,8 +242,8 @@ func (h *Hub) reviewRooms(now time.Time) {
 	h.releaseCrowded(h.doubted.take(), workload.Key{})
 }
 
-// lookAgain has a workload planned again, soon, if it has just reserved room that is not there: the
-// snapshot of its cycle was older than the informers are.
+// lookAgain plans a workload again soon if it has just reserved room that does not exist. The
+// snapshot of its cycle was older than the informers.
 func (h *Hub) lookAgain(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *reservation.Reservation) bool { return out.UID == r.UID }) {
@@ -251,8 +253,8 @@ func (h *Hub) lookAgain(key workload.Key) {
 	}
 }
 
-// lookBeside has the main loop look at the nodes on which others have reservations beside those of
-// a workload. Its evictions may have gone on for the sake of these others.
+// lookBeside asks the main loop to review the nodes that a workload shares with other reservations.
+// Its evictions may have continued for those other workloads.
 func (h *Hub) lookBeside(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.isShared(r.Node, sets.New(key)) {
@@ -261,7 +263,7 @@ func (h *Hub) lookBeside(key workload.Key) {
 	}
 }
 
-// isShared reports whether a node has reservations of other workloads than these.
+// isShared reports whether a node has reservations of workloads that are not in than.
 func (h *Hub) isShared(node string, than sets.Set[workload.Key]) bool {
 	return slices.ContainsFunc(h.reserved.On(node), func(r *reservation.Reservation) bool {
 		key, ok := h.reserved.KeyOf(r.UID)
@@ -269,8 +271,7 @@ func (h *Hub) isShared(node string, than sets.Set[workload.Key]) bool {
 	})
 }
 
-// occupies looks at the reservations on the node of a pod that has come there, or counts for more
-// since an update.
+// occupies records that a pod has come to its node, or requests other resources since an update.
 func (h *Hub) occupies(before, now *corev1.Pod) {
 	if now.Spec.NodeName == "" {
 		return
@@ -284,8 +285,8 @@ func (h *Hub) occupies(before, now *corev1.Pod) {
 	}
 }
 
-// comesBeside has workloads planned again, soon, for which a pod that has come to their node
-// matters by more than its room: the filters know whether they can be beside it.
+// comesBeside plans workloads again soon if a pod has come to their node and affects them by more
+// than its room. The filters know whether the pods can be on one node.
 func (h *Hub) comesBeside(came *corev1.Pod) {
 	for _, r := range h.reserved.On(came.Spec.NodeName) {
 		key, ok := h.reserved.KeyOf(r.UID)
@@ -295,8 +296,8 @@ func (h *Hub) comesBeside(came *corev1.Pod) {
 	}
 }
 
-// mayMind reports whether a pod that waits for its place may mind another one there for more than
-// its room.
+// mayMind reports whether a waiting pod may be affected by another pod on its node by more than its
+// room.
 func mayMind(waiting, came *corev1.Pod) bool {
 	if _, plain := snapshot.NeedsOf(waiting); !plain || len(util.GetHostPorts(waiting)) > 0 {
 		return true
@@ -305,7 +306,7 @@ func mayMind(waiting, came *corev1.Pod) bool {
 	return a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// isResized reports whether a pod asks for other resources than before.
+// isResized reports whether a pod requests other resources than before.
 func isResized(before, now *corev1.Pod) bool {
 	differ := func(a, b []corev1.Container) bool {
 		return !slices.EqualFunc(a, b, func(x, y corev1.Container) bool { return apiequality.Semantic.DeepEqual(x.Resources, y.Resources) })

@@ -13,21 +13,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// roster says which pods, groups and nodes there are as the informers know them, and how they belong together: which group a pod is
-// in, with which priority, by which profile. It remembers nothing of its own. Any goroutine may ask it.
+// roster is the index of pods, groups and nodes. It returns the group, priority and profile of a
+// pod. It reads the informers and has no state of its own. It is safe for concurrent use.
 type roster struct {
 	groups gang.Source
-	// derived knows the groups of all pods, those that name one included.
+	// derived knows the groups of all pods, including pods that name a group.
 	derived  Derived
 	profiles profiles
 	lister   *gang.Lister
 	pods     corelisters.PodLister
-	// placed has the pods by their node.
+	// placed indexes the pods by their node.
 	placed cache.Indexer
 	nodes  corelisters.NodeLister
 }
 
-// rosterOf is what the informers know; finished is that of pods which have, which the scheduler's own leaves out.
+// rosterOf returns the index over the scheduler's informers. finished is the informer for finished
+// pods, which the scheduler's own informer leaves out.
 func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cache.SharedIndexInformer) (*roster, error) {
 	r := in.emptyRoster()
 	pods := factory.Core().V1().Pods()
@@ -82,8 +83,9 @@ func (r *roster) podsOn(node string) []*corev1.Pod {
 	return out
 }
 
-// addNamespaceIndex adds the index by namespace to an informer that has not been started, unless it has one. Without it, to list the
-// objects of a namespace is to look at all.
+// addNamespaceIndex adds the index by namespace to an informer that has not been started, unless
+// the informer has it. Without the index, a list of the objects in a namespace goes through all
+// objects.
 func addNamespaceIndex(informer cache.SharedIndexInformer) error {
 	if _, ok := informer.GetIndexer().GetIndexers()[cache.NamespaceIndex]; ok {
 		return nil
@@ -94,7 +96,7 @@ func addNamespaceIndex(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// emptyRoster is one that knows groups, and no pods.
+// emptyRoster returns an index with groups and without pods.
 func (in *Inputs) emptyRoster() *roster {
 	r := &roster{groups: in.Groups, derived: in.Derived}
 	if r.derived == nil {
@@ -113,11 +115,12 @@ func (r *roster) hasNode(name string) bool {
 	return err == nil
 }
 
-// remains reports whether a preemptor, or a part of it, still waits for a place. Another one may have its name by now.
+// remains reports whether any pod of a preemptor still waits for a place. Another workload may have
+// its name by now.
 func (r *roster) remains(pre *preemptor) bool { return slices.ContainsFunc(pre.pods, r.awaitsPlace) }
 
-// awaitsPlace reports whether a pod is there and has no node, as far as the informer knows: one that is not has been, or
-// is being, forgotten.
+// awaitsPlace reports whether a pod exists and has no node, as far as the informer knows. All other
+// pods have been forgotten, or are being forgotten.
 func (r *roster) awaitsPlace(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil

@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// sources is what the cache of the snapshot asks the hub.
+// sources implements the interfaces that the snapshot's cache uses to read scheduler state.
 type sources struct{ hub *Hub }
 
 func (h *Hub) sources() snapshot.Sources {
@@ -29,7 +29,8 @@ func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) { return s.
 
 // Placed is part of snapshot.Groups.
 func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
-	// Before the members are listed: one that is bound meanwhile is among those with a node.
+	// The assumed pods are read first: a pod that is bound meanwhile is among the members with a
+	// node.
 	assumed := s.hub.records.Assumed()
 	members := s.hub.lister.Members(key)
 	out := members.Assigned
@@ -41,7 +42,7 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	return out
 }
 
-// StartOf is part of snapshot.Groups.
+// StartOf implements snapshot.Groups.
 func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Look(g, s.hub.clock.Now()).Start }
 
 // RoleOf is part of snapshot.Groups.

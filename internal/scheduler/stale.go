@@ -18,15 +18,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// staleGangs are the gangs that were stale at the last sweep. All else that is known of them is
-// derived from their members, the reservations and the clock whenever a decision looks. The zero
-// value is ready to use, and safe for concurrent use.
+// staleGangs holds the gangs that were stale at the last sweep. All other facts about them are
+// derived from their members, the reservations and the clock during a decision. The zero value is
+// ready to use, and safe for concurrent use.
 type staleGangs struct {
 	mu   sync.Mutex
 	keys sets.Set[types.NamespacedName]
 }
 
-// replace takes over which gangs are stale now, and returns those that were not before.
+// replace sets the gangs that are stale now, and returns the gangs that were not stale before.
 func (s *staleGangs) replace(now sets.Set[types.NamespacedName]) (begun sets.Set[types.NamespacedName]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,8 +35,8 @@ func (s *staleGangs) replace(now sets.Set[types.NamespacedName]) (begun sets.Set
 	return begun
 }
 
-// degradedBy says how a gang lacks members that it had. A member that is assumed to have a node
-// counts as placed, and a gang for whose members room is reserved is about to become whole: it is
+// degradedBy returns how many members a gang has lost and since when. A member that is assumed on a
+// node counts as placed. A gang with reservations for its members is about to be complete, so it is
 // not stale.
 func (h *Hub) degradedBy(g *gang.Group) snapshot.Degraded {
 	now := h.clock.Now()
@@ -54,7 +54,7 @@ func (h *Hub) degradedBy(g *gang.Group) snapshot.Degraded {
 	return out
 }
 
-// staleTimeout is how long the gang of a pod may lack members before it is stale, by the pod's
+// staleTimeout returns how long the gang of a pod may lack members before it is stale, by the pod's
 // profile; 0 for no end.
 func (h *Hub) staleTimeout(pod *corev1.Pod) time.Duration {
 	args := h.profiles.of(pod.Spec.SchedulerName)
@@ -64,7 +64,8 @@ func (h *Hub) staleTimeout(pod *corev1.Pod) time.Duration {
 	return args.Gang.StaleTimeout.Duration
 }
 
-// isStaleNoMore reports whether an order takes a gang because it lacked members, and the gang lacks none by now.
+// isStaleNoMore reports whether an order evicts a gang because it lacked members, and the gang is
+// complete now.
 func (h *Hub) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	if !h.runs.Look(g, h.clock.Now()).DegradedSince.IsZero() {
 		return false
@@ -74,15 +75,15 @@ func (h *Hub) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	})
 }
 
-// lookAtStale makes the next view look at gangs that lack members again: they become stale by the
-// clock, and room may have been reserved for them, or released, without any event.
+// lookAtStale makes the next view read the gangs that lack members again. They become stale with
+// time, and their reservations may change, without any event.
 func (h *Hub) lookAtStale() {
 	for _, key := range h.runs.Degraded() {
 		h.cluster.GroupChanged(key)
 	}
 }
 
-// sweepStale looks for gangs that have become stale, and retries the workloads that may take them.
+// sweepStale finds gangs that have become stale, and retries the workloads that may evict them.
 func (h *Hub) sweepStale(now time.Time) {
 	h.runs.Settle(h.groups, now)
 	stale := sets.New[types.NamespacedName]()
@@ -109,7 +110,7 @@ func (h *Hub) sweepStale(now time.Time) {
 	}
 }
 
-// retryFrom retries the workloads from a priority on that have no place yet.
+// retryFrom retries the workloads without a place from the given priority upwards.
 func (h *Hub) retryFrom(least int32) {
 	pods, err := h.pods.List(labels.Everything())
 	if err != nil {
@@ -127,8 +128,8 @@ func (h *Hub) retryFrom(least int32) {
 	}
 }
 
-// StaleFrom returns the time when a gang that lacks members becomes stale if it stays as it is. The
-// time is zero for a gang that lacks none, or never becomes stale.
+// StaleFrom returns the time when a gang that lacks members becomes stale if its state does not
+// change. The time is zero for a gang that lacks none, or never becomes stale.
 func (h *Hub) StaleFrom(key types.NamespacedName) time.Time {
 	g, ok := h.groups.Group(key)
 	if !ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// State describes what decisions go by as it is now, with the nodes of a snapshot of the scheduler's own cache, which the
-// caller has taken for it. It reads as a decision does, by a picture of its own: cycles go on meanwhile, and neither waits for
-// the other but for the locks of what both ask. Any goroutine may call it; it costs about as much as the first decision of a
-// scheduler.
+// State returns the inputs of decisions as they are now. nodes is a snapshot of the scheduler's
+// cache that the caller has taken for it. State builds its own snapshot like a decision does, so
+// scheduling cycles continue meanwhile. They only share short locks. Any goroutine may call it. It
+// costs about as much as the first decision of a scheduler.
 func (h *Hub) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	budgets, err := h.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {
@@ -29,15 +29,15 @@ func (h *Hub) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	return state, nil
 }
 
-// allPromised is all room that is promised, to whatever workload: reservations, and the framework's nominations of pods that
-// have none.
+// allPromised returns the reservations of all workloads, and the framework's nominations of pods
+// without one.
 func (h *Hub) allPromised() []snapshot.Promised {
 	var out []snapshot.Promised
 	seen := sets.New[types.UID]()
 	for node, reserved := range h.reserved.Nodes() {
 		for _, r := range reserved {
 			if seen.Has(r.UID) {
-				// It has been moved to this node meanwhile.
+				// The reservation has been moved to this node meanwhile.
 				continue
 			}
 			seen.Insert(r.UID)

@@ -7,15 +7,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// teller has pods that wait say why: members of gangs that have no cycle of their own, pods that may not be in their queue, and work
-// that waits for its turn. [Hub.run] calls it; what there is to tell, any goroutine may add.
+// teller reports why pods wait, in their conditions and events. It reports on gang members without
+// a cycle, pods that may not use their queue, and work that waits for its turn. Any goroutine may
+// add reports. The main loop writes them.
 type teller struct {
 	*books
 	waits *admission.List
-	// telling has what members of gangs say of themselves, and statuses writes it.
+	// telling holds the reports on members of gangs, and statuses writes them.
 	telling
 	statuses Statuses
-	// keptOff has the single pods that may not be in their queue, and what they say of that.
+	// keptOff holds the reports on single pods that may not use their queue.
 	keptOff keptOff
 	metrics *metrics.Metrics
 	clock   clock.PassiveClock

@@ -18,41 +18,45 @@ import (
 )
 
 const (
-	// tellDelay is how long a gang has to be without room before its members say so: most find some at once.
+	// tellDelay is how long a gang must be without room before its members report it. Most gangs
+	// find room at once.
 	tellDelay = time.Second
-	// retellDelay is how long a member says what it says, whatever the message becomes: it has counts in it that change.
+	// retellDelay is how long a member keeps its message, even if the message changes. The message
+	// has counts that change often.
 	retellDelay = 10 * time.Second
-	// tellBatch is how many members are told with each tick of [Hub.run].
+	// tellBatch is the maximum number of members that get a report in each tick of the main loop.
 	tellBatch = 100
 )
 
-// telling keeps what the members of gangs are to say of themselves, and when. The framework speaks of pods that were in a
-// cycle, and of a gang that is one member; the others wait in PreEnqueue, of which it says nothing. It is plain memory: the
-// Hub hands in the time, and writes. The zero value is ready to use, and safe for concurrent use.
+// telling holds the reports on gang members, and when to write them. The framework reports only on
+// pods that had a cycle, and a gang has one such member. The other members wait in PreEnqueue, and
+// the framework reports nothing on them. telling only keeps data: the caller passes the time, and
+// writes. The zero value is ready to use, and safe for concurrent use.
 type telling struct {
 	mu    sync.Mutex
 	gangs map[types.NamespacedName]*news
 }
 
-// news is what there is to tell of one gang.
+// news is the report on one gang.
 type news struct {
-	// verdict is what the last decision that found no room said; zero for none, or since there is room.
+	// verdict is the verdict of the last decision that found no room; zero if there was none, or
+	// there is room since.
 	verdict gang.Verdict
-	// since is when it was first without room.
+	// since is when the gang was first without room.
 	since time.Time
-	// look is when its members are to be looked at next; zero for not before something happens.
+	// look is when to check the members next; zero to wait for an event.
 	look time.Time
-	// heard is when a member was told last, by UID.
+	// heard is when each member got its last report, by UID.
 	heard map[types.UID]time.Time
 }
 
-// lacksRoom reports whether a verdict says that the members cannot be placed for want of room. For other reasons no room that
-// is added would help, and a cluster autoscaler is not to add any.
+// lacksRoom reports whether a verdict says that the members lack room. For other reasons added room
+// would not help, so a cluster autoscaler must not add any.
 func lacksRoom(v gang.Verdict) bool {
 	return v.Reason == v1alpha1.ReasonUnschedulable || v.Reason == v1alpha1.ReasonPreempting
 }
 
-// say records what a decision has said of a gang.
+// say records the verdict of a decision on a gang.
 func (t *telling) say(key types.NamespacedName, v gang.Verdict, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,14 +70,15 @@ func (t *telling) say(key types.NamespacedName, v gang.Verdict, now time.Time) {
 	n.lookBy(now.Add(tellDelay))
 }
 
-// touch has the members of a gang looked at: they, or what is said of them in the API, have changed.
+// touch schedules a check of a gang's members, because they or their conditions in the API have
+// changed.
 func (t *telling) touch(key types.NamespacedName, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.of(key).lookBy(now.Add(tellDelay))
 }
 
-// retouch is touch for a gang of which something is known already: members of others need not be looked at.
+// retouch is touch for a gang with a record. Members of other gangs need no check.
 func (t *telling) retouch(key types.NamespacedName, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +87,7 @@ func (t *telling) retouch(key types.NamespacedName, now time.Time) {
 	}
 }
 
-// found records that a gang has room: what was said of it before is not told any more.
+// found records that a gang has room. The previous verdict is not reported any more.
 func (t *telling) found(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +103,7 @@ func (t *telling) drop(key types.NamespacedName) {
 	delete(t.gangs, key)
 }
 
-// due are the gangs that are to be looked at, those first that have waited longest.
+// due returns the gangs whose members must be checked, longest waiting first.
 func (t *telling) due(now time.Time) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +119,8 @@ func (t *telling) due(now time.Time) []types.NamespacedName {
 	return out
 }
 
-// verdict is what a gang is told that is being looked at. It is not looked at again before something happens, or tell says so.
+// verdict returns the verdict to report on a gang, and clears the time of the next check. The gang
+// is checked again after an event, or when tell schedules it.
 func (t *telling) verdict(key types.NamespacedName) gang.Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,8 +129,9 @@ func (t *telling) verdict(key types.NamespacedName) gang.Verdict {
 	return n.verdict
 }
 
-// tell picks those members that are told now, at most so many, out of all that are still pending and those among them that do
-// not say what they should. The others are looked at later. What it knows of members that are not pending any more it forgets.
+// tell picks the members that get a report now, at most most of them. pending are all pending
+// members, and wrong are the pending members with an outdated condition. tell schedules a later
+// check for the other wrong members, and forgets members that are not pending any more.
 func (t *telling) tell(key types.NamespacedName, pending, wrong []types.UID, most int, now time.Time) (told []types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +166,7 @@ func (t *telling) tell(key types.NamespacedName, pending, wrong []types.UID, mos
 	return told
 }
 
-// Len counts the gangs that there is something to remember of, for tests that look for leaks.
+// Len returns the number of gangs with a record, for tests that look for leaks.
 func (t *telling) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,27 +183,28 @@ func (t *telling) of(key types.NamespacedName) *news {
 	return t.gangs[key]
 }
 
-// lookBy has the members looked at by a moment, or before that if they are to be anyway.
+// lookBy schedules a check of the members, unless an earlier one is scheduled.
 func (n *news) lookBy(at time.Time) {
 	if n.look.IsZero() || at.Before(n.look) {
 		n.look = at
 	}
 }
 
-// nothing reports that there is nothing to remember.
+// nothing reports whether the record is empty.
 func (n *news) nothing() bool {
 	return n.verdict == gang.Verdict{} && n.look.IsZero() && len(n.heard) == 0
 }
 
-// Statuses writes what is said of pending pods outside of their own cycles.
+// Statuses writes conditions of pending pods outside of their cycles.
 type Statuses interface {
-	// Say has the API show a condition of a pod, unless it does already or the pod is bound, and returns at once.
+	// Say writes a condition of a pod to the API, unless the pod has it already or is bound. It
+	// returns at once.
 	Say(pod *corev1.Pod, condition corev1.PodCondition)
-	// Bound is told of a pod that has its node, so that no more is said of why it waits.
+	// Bound reports that a pod has its node, so that no more conditions are written for it.
 	Bound(uid types.UID)
 }
 
-// unsaid is where there is nothing that writes.
+// unsaid is the Statuses that writes nothing.
 type unsaid struct{}
 
 // Say is part of Statuses.
@@ -205,7 +213,7 @@ func (unsaid) Say(*corev1.Pod, corev1.PodCondition) {}
 // Bound is part of Statuses.
 func (unsaid) Bound(types.UID) {}
 
-// tellMembers has the members of gangs say why they are not placed, as far as it is time.
+// tellMembers reports why members of gangs are not placed, for the gangs that are due.
 func (t *teller) tellMembers(now time.Time) {
 	left := tellBatch
 	for _, key := range t.due(now) {
@@ -215,7 +223,7 @@ func (t *teller) tellMembers(now time.Time) {
 	}
 }
 
-// tellGang tells the members of one gang, at most so many, and counts them.
+// tellGang reports on up to most members of one gang, and returns their number.
 func (t *teller) tellGang(key types.NamespacedName, most int, now time.Time) int {
 	g, ok := t.groups.Group(key)
 	members := t.members(key)
@@ -247,20 +255,22 @@ func (t *teller) tellGang(key types.NamespacedName, most int, now time.Time) int
 	return len(told)
 }
 
-// isHeldItself reports whether a member is held back whatever its gang is. It says why by itself, and no room that is added would help it.
+// isHeldItself reports whether a member is blocked regardless of its gang. Another part reports the
+// cause, and added room would not help.
 func (r *roster) isHeldItself(pod *corev1.Pod) bool {
 	return r.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(r.derived, r.groups, pod) != gang.Verdict{}
 }
 
-// word is what the pending members of a gang say.
+// word is the report for the pending members of a gang.
 type word struct {
 	gang.Verdict
-	// leader is the member of which the framework speaks, or "".
+	// leader is the member that the framework reports on, or "".
 	leader types.UID
 }
 
-// wordFor is what the pending members of a gang say now; the group is nil where there is none any more. What holds them in PreEnqueue comes before what a
-// decision said when it did not.
+// wordFor returns the current report for the pending members of a gang. g is nil if the group does
+// not exist any more. A cause in PreEnqueue takes precedence over the verdict of an earlier
+// decision.
 func (t *teller) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) word {
 	verdict := t.verdict(key)
 	held := gang.Gate(key, g, members)
@@ -281,8 +291,8 @@ func (t *teller) wordFor(key types.NamespacedName, g *gang.Group, members *gang.
 	return word{Verdict: verdict, leader: leader}
 }
 
-// lacksNodes reports whether a leader came to nothing because there is no node at all. Its cycle ends before any plugin is
-// asked.
+// lacksNodes reports whether a leader failed because there is no node at all. Its cycle ends before
+// any plugin runs.
 func (r *roster) lacksNodes(leader types.UID, pending []*corev1.Pod) bool {
 	i := slices.IndexFunc(pending, func(pod *corev1.Pod) bool { return pod.UID == leader })
 	if i < 0 || !isUnschedulable(pending[i]) {
@@ -292,9 +302,9 @@ func (r *roster) lacksNodes(leader types.UID, pending []*corev1.Pod) bool {
 	return err == nil && len(nodes) == 0
 }
 
-// isMissing reports whether a member does not say what it should. Of the leader the framework has said the same in its own
-// words, or will. A member that says it lacks room is to say so no more where it is held for another reason; one that has never
-// said so need not hear of that.
+// isMissing reports whether the condition of a member is outdated. The framework reports on the
+// leader in its own words. If a member reports a lack of room and is blocked for another reason
+// now, its condition is outdated. A member that never reported a lack of room needs no such update.
 func (w *word) isMissing(pod *corev1.Pod) bool {
 	switch unschedulable := isUnschedulable(pod); {
 	case w.Verdict == gang.Verdict{}:
@@ -308,7 +318,7 @@ func (w *word) isMissing(pod *corev1.Pod) bool {
 	}
 }
 
-// condition is what a member says.
+// condition returns the condition for a member.
 func (w *word) condition(pod *corev1.Pod) corev1.PodCondition {
 	reason := w.Reason
 	if lacksRoom(w.Verdict) {
@@ -320,20 +330,20 @@ func (w *word) condition(pod *corev1.Pod) corev1.PodCondition {
 	}
 }
 
-// scheduledCondition is what a pod says of its being scheduled; nil for nothing.
+// scheduledCondition returns the PodScheduled condition of a pod; nil if there is none.
 func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	return c
 }
 
-// isUnschedulable reports whether a pod says that it lacks room.
+// isUnschedulable reports whether the condition of a pod says that it lacks room.
 func isUnschedulable(pod *corev1.Pod) bool {
 	c := scheduledCondition(pod)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
-// whyHeld is what a member is told that comes to its cycle when another one plans for the gang, or the gang is being placed
-// without it.
+// whyHeld returns the message for a member whose cycle comes while another member plans for the
+// gang, or while the gang is placed without it.
 func (o *occupancy) whyHeld(key types.NamespacedName, admission gang.Admission) string {
 	if v := o.registry.Verdict(key); lacksRoom(v) {
 		return v.Message

@@ -23,11 +23,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// claimOf answers which queue a pod counts for, and whether it may: its group's, or the one in its own label; see
-// [queue.Board.Claim].
+// claimOf returns the queue that a pod counts for, and whether it may use the queue. The queue is
+// the group's, or the one in the pod's own label; see [queue.Board.Claim].
 func (b *books) claimOf(pod *corev1.Pod) queue.Claim { return b.board.Claim(b.workOf(pod)) }
 
-// workOf describes a pod as what asks for a queue.
+// workOf describes a pod as work for a queue.
 func (b *books) workOf(pod *corev1.Pod) queue.Work {
 	label := b.QueueLabel(pod)
 	w := queue.Work{Namespace: pod.Namespace, Named: b.QueueNamedBy(pod), Pod: pod.UID}
@@ -43,7 +43,8 @@ func (b *books) workOf(pod *corev1.Pod) queue.Work {
 	return w
 }
 
-// servesQueues reports whether a pod is for a profile of this scheduler, and whether that takes no work without a queue.
+// servesQueues reports whether a pod is for a profile of this scheduler, and whether that profile
+// accepts no work without a queue.
 func (r *roster) servesQueues(pod *corev1.Pod) (ours, required bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
@@ -52,7 +53,8 @@ func (r *roster) servesQueues(pod *corev1.Pod) (ours, required bool) {
 	return true, ptr.Deref(args.Queues.Required, false)
 }
 
-// queueOf names the leaf queue that a pod counts for. It is "" for none, and for all where there are no queues.
+// queueOf returns the leaf queue that a pod counts for; "" if there is none. Without queues it is
+// always "".
 func (b *books) queueOf(pod *corev1.Pod) string {
 	if !b.board.Used() {
 		return ""
@@ -60,16 +62,16 @@ func (b *books) queueOf(pod *corev1.Pod) string {
 	return b.claimOf(pod).Queue
 }
 
-// QueueOf is which leaf queue a pod counts for: its group's, or the one in its own label, or the default of its namespace; "" for
-// none, and for all where there are no queues. Any goroutine may call it.
+// QueueOf returns the leaf queue that a pod counts for. It is the queue of the pod's group, of its
+// own label, or the default of its namespace. It is "" if there is none. Any goroutine may call it.
 func (b *books) QueueOf(pod *corev1.Pod) string { return b.queueOf(pod) }
 
-// QueueNamedBy is the queue that a pod names by itself. Any goroutine may call it.
+// QueueNamedBy returns the queue that a pod names itself. Any goroutine may call it.
 func (r *roster) QueueNamedBy(pod *corev1.Pod) string {
 	return queue.NamedBy(pod, r.QueueLabel(pod), r.derived)
 }
 
-// QueueLabel is the label by which a pod's profile has queues named.
+// QueueLabel returns the label key that names queues in a pod's profile.
 func (r *roster) QueueLabel(pod *corev1.Pod) string {
 	if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {
 		return *args.QueueLabelKey
@@ -77,7 +79,7 @@ func (r *roster) QueueLabel(pod *corev1.Pod) string {
 	return v1alpha1.LabelQueue
 }
 
-// queueNamedBy is the queue that a group names by itself.
+// queueNamedBy returns the queue that a group names itself.
 func queueNamedBy(g *gang.Group, label string) string {
 	if g.Queue != "" {
 		return g.Queue
@@ -85,13 +87,13 @@ func queueNamedBy(g *gang.Group, label string) string {
 	return g.Labels[label]
 }
 
-// queueOfGroup names the leaf queue that a group counts for.
+// queueOfGroup returns the leaf queue that a group counts for.
 func (b *books) queueOfGroup(g *gang.Group) string {
 	if !b.board.Used() {
 		return ""
 	}
 	if g.Queue != "" {
-		// Its members need not be looked at, but where it cannot be in its queue.
+		// The members matter only if the group cannot use its queue.
 		work := queue.Work{Namespace: g.Key.Namespace, Named: g.Queue, Ours: true, Placed: true, Priority: queue.Unknown}
 		if c := b.board.Claim(work); c.Bar == (gang.Verdict{}) {
 			return c.Queue
@@ -100,7 +102,7 @@ func (b *books) queueOfGroup(g *gang.Group) string {
 	return b.board.Claim(b.workOfGroup(g)).Queue
 }
 
-// queueOfWork is the leaf queue that a workload counts for; false for one that has gone.
+// queueOfWork returns the leaf queue that a workload counts for; false for a workload that is gone.
 func (b *books) queueOfWork(key workload.Key) (string, bool) {
 	if key.Gang {
 		g, ok := b.groups.Group(nameOf(key))
@@ -116,19 +118,21 @@ func (b *books) queueOfWork(key workload.Key) (string, bool) {
 	return b.queueOf(pod), true
 }
 
-// workOfGroup describes a group as what asks for a queue.
+// workOfGroup describes a group as work for a queue.
 func (b *books) workOfGroup(g *gang.Group) queue.Work {
 	if g.Queue == "" && len(g.Labels) == 0 && !b.board.HasDefault(g.Key.Namespace) {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
-	// Before the members are listed: one that is bound meanwhile is among those with a node.
+	// The assumed pods are read first: a member that is bound meanwhile is among the members with a
+	// node.
 	assumed := b.records.Assumed()
 	members := b.lister.Members(g.Key)
 	return b.workOfMembers(g, &members, assumed)
 }
 
-// workOfMembers goes by the members: their profile is the group's. assumed has pods that were
-// assumed on a node before the members were listed.
+// workOfMembers describes a group as work for a queue, by its members: the group has the profile of
+// the first member. assumed are the pods that were assumed on a node before the members were
+// listed.
 func (b *books) workOfMembers(g *gang.Group, members *gang.Members, assumed engine.Set) queue.Work {
 	w := queue.Work{Namespace: g.Key.Namespace, Named: queueNamedBy(g, v1alpha1.LabelQueue), Priority: ptr.Deref(g.Priority, queue.Unknown)}
 	known := false
@@ -143,7 +147,7 @@ func (b *books) workOfMembers(g *gang.Group, members *gang.Members, assumed engi
 				w.Placed, w.Pod = true, pod.UID
 			}
 			if g.Priority == nil && pod.Spec.NodeName == "" {
-				// None of them is to stand higher than the queue lets it.
+				// No member may have a higher priority than the queue allows.
 				w.Priority = max(w.Priority, corev1helpers.PodPriority(pod))
 			}
 		}
@@ -151,15 +155,18 @@ func (b *books) workOfMembers(g *gang.Group, members *gang.Members, assumed engi
 	return w
 }
 
-// asksForQueues reports whether work may have to be in a queue, or may not be in the one that it names.
+// asksForQueues reports whether queues can block work. Work may need a queue, or may be excluded
+// from the queue that it names.
 func (b *books) asksForQueues() bool { return b.board.Used() || b.profiles.requireQueues.Load() }
 
-// claimOfGroup answers which queue a group counts for, and whether its members that wait may.
+// claimOfGroup returns the queue that a group counts for, and whether its waiting members may use
+// the queue.
 func (b *books) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
 	return b.board.Claim(b.workOfMembers(g, members, nil))
 }
 
-// keptOffQueues says why a single pod may not be in its queue, or be in none. It waits for that to change.
+// keptOffQueues returns the verdict if a single pod may not use its queue or lacks a required one.
+// The pod then waits for a change.
 func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 	if !h.asksForQueues() {
 		return gang.Verdict{}
@@ -171,43 +178,45 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 		h.waits.LeaveTurns(key)
 	}
 	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
-		// Of a driver that may be in its queue, barSingleDriver has the last word.
+		// For a driver that may use its queue, barSingleDriver reports.
 		h.sayKeptOff(pod, v)
 	}
 	return v
 }
 
-// sayKeptOff records why a single pod is gated, for its condition; the zero Verdict for one that is
-// not.
+// sayKeptOff records why a single pod is gated, for its condition; the zero Verdict for a pod that
+// is not gated.
 func (h *Hub) sayKeptOff(pod *corev1.Pod, v gang.Verdict) {
 	if h.telling.keptOff.set(pod, v); v != (gang.Verdict{}) && !h.awaitsPlace(pod) {
-		// It has been forgotten already, and would not be again.
+		// The pod has been forgotten already, and nothing else would remove this record.
 		h.waits.Forget(podKey(pod))
 		h.telling.keptOff.forget(pod.UID)
 	}
 }
 
-// notHeldAnyMore drops what was said of a group that may be in its queue now.
+// notHeldAnyMore clears the verdict of a group that may use its queue now.
 func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
 	if v := o.registry.Verdict(key); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		o.registry.SetVerdict(key, gang.Verdict{})
 	}
 }
 
-// keptOff has the single pods that may not be in their queue. PreEnqueue adds them, under the queue's lock; they are told later.
-// The zero value is ready to use, and safe for concurrent use.
+// keptOff holds the single pods that may not use their queue. PreEnqueue adds them, under the lock
+// of the scheduler's queue. The main loop reports on them. The zero value is ready to use, and safe
+// for concurrent use.
 type keptOff struct {
 	mu   sync.Mutex
 	pods map[types.UID]*keptOffPod
 }
 
-// keptOffPod is one of them. What it is told is zero once it may be in its queue.
+// keptOffPod is a pod in keptOff. verdict is the current verdict, zero once the pod may use its
+// queue. tells is the last reported verdict.
 type keptOffPod struct {
 	name           types.NamespacedName
 	verdict, tells gang.Verdict
 }
 
-// set takes note of why a pod may not be in its queue; the zero Verdict for one that may.
+// set records the verdict of a pod; the zero Verdict for a pod that may use its queue.
 func (k *keptOff) set(pod *corev1.Pod, v gang.Verdict) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -223,23 +232,23 @@ func (k *keptOff) set(pod *corev1.Pod, v gang.Verdict) {
 	}
 }
 
-// forget drops a pod that has a node, or is gone.
+// forget drops a pod that has a node or is gone.
 func (k *keptOff) forget(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.pods, uid)
 }
 
-// keptOffWord is what one pod is to say.
+// keptOffWord is the report for one pod.
 type keptOffWord struct {
 	uid     types.UID
 	name    types.NamespacedName
 	verdict gang.Verdict
-	// again is true where the pod has told of the same reason before.
+	// again is true if the pod has reported the same reason before.
 	again bool
 }
 
-// untold picks those that do not say what they should, at most so many, and counts them as told.
+// untold returns at most most pods with an unreported verdict, and marks them as reported.
 func (k *keptOff) untold(most int) []keptOffWord {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -259,7 +268,7 @@ func (k *keptOff) untold(most int) []keptOffWord {
 	return out
 }
 
-// tellKeptOff has single pods say why they may not be in their queue, in their condition and by an event.
+// tellKeptOff reports why single pods may not use their queue, in their conditions and by events.
 func (t *teller) tellKeptOff() {
 	for _, word := range t.keptOff.untold(tellBatch) {
 		pod, err := t.pods.Pods(word.name.Namespace).Get(word.name.Name)
@@ -271,7 +280,7 @@ func (t *teller) tellKeptOff() {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
 		} else if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			if !word.again {
-				// Which drivers are in the way changes often; the condition has it.
+				// The blocking drivers change often. The condition lists them.
 				recorder.Eventf(pod, nil, corev1.EventTypeNormal, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
 			}
 		} else if recorder != nil && v.Reason != v1alpha1.ReasonPending {
@@ -284,8 +293,8 @@ func (t *teller) tellKeptOff() {
 	}
 }
 
-// watchTenants follows what the access to queues depends on beside Queues: namespaces, and PriorityClasses. The result reports
-// whether it has heard of all that there were at the start.
+// watchTenants watches namespaces and PriorityClasses, because the access to queues depends on
+// them. The results report whether the handlers have processed the initial objects.
 func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
 	setNamespace := func(obj any) {
 		if ns, ok := obj.(*corev1.Namespace); ok && h.board.SetNamespace(ns) {
@@ -330,7 +339,7 @@ func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cac
 	return []cache.InformerSynced{toldOfNamespaces.HasSynced, toldOfClasses.HasSynced}, nil
 }
 
-// tenantsChanged follows a change of the access to queues, or of the default of a namespace.
+// tenantsChanged handles a change of the access to queues, or of the default queue of a namespace.
 func (h *Hub) tenantsChanged(namespace string) {
 	if h.board.Used() {
 		placed, moved := h.chargeAll(namespace, func(*corev1.Pod) bool { return true })
@@ -346,7 +355,8 @@ func (h *Hub) tenantsChanged(namespace string) {
 	h.ended(admission.Access)
 }
 
-// boundsChanged follows a change of the priorities that queues take. What is placed counts as before.
+// boundsChanged handles a change of the priorities that queues accept. Placed work counts as
+// before.
 func (h *Hub) boundsChanged() {
 	h.chargeAnew()
 	h.takeBackBarred()
@@ -354,8 +364,9 @@ func (h *Hub) boundsChanged() {
 	h.ended(admission.Access)
 }
 
-// chargeAnew has the pods that wait count for their queues as these are now, and start over where that is another one. Of those on nodes,
-// some count for a queue from now on that had no access to it, as those of other schedulers.
+// chargeAnew charges waiting pods to their current queues, and restarts workloads whose queue has
+// changed. It also charges pods on nodes whose queue has changed, for example pods of other
+// schedulers that had no access before.
 func (h *Hub) chargeAnew() {
 	placed, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" || h.board.CountsFor(pod.UID) != h.queueOf(pod)
@@ -368,8 +379,8 @@ func (h *Hub) chargeAnew() {
 	}
 }
 
-// chargeAll has some pods of a namespace count for their queues as these are now. It counts those of them that have a node, and returns
-// the work that waits in another queue since.
+// chargeAll charges the selected pods of a namespace to their current queues. It returns the number
+// of those pods with a node, and the waiting work that moved to another queue.
 func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int, moved sets.Set[workload.Key]) {
 	all, err := b.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {

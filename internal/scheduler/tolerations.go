@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// watchTolerations has the cluster read anew, and all preemptors try again that a protection kept out, when the
-// toleration of a class changes.
+// watchTolerations watches PriorityClasses. When the toleration of a class changes, all cached
+// units are read again, and preemptors that protections blocked are retried.
 func (h *Hub) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()

@@ -5,8 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TurnBack sends a victim that waits at Permit or in PreBind back to the queue: it has not started anywhere, so
-// nothing has to be deleted. It reports false for one that is bound, or is being bound.
+// TurnBack sends a victim that waits at Permit or in PreBind back to the queue. The victim has not
+// started anywhere, so nothing needs to be deleted. It reports false for a victim that is bound or
+// being bound.
 func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	const why = "preempted before it was bound"
 	if !p.IsUnbound(victim) {
@@ -18,17 +19,18 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	if p.hub.cancelBinding(victim.UID, why) {
 		return true
 	}
-	// What is not assumed any more has been turned back already, or was bound a moment ago.
+	// A victim that is not assumed any more has been sent back already, or was bound a moment ago.
 	return !p.hub.records.IsAssumed(string(victim.UID)) && p.IsUnbound(victim)
 }
 
-// IsUnbound reports whether a victim is on no node as the informer has it.
+// IsUnbound reports whether the informer shows a victim without a node.
 func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
 	now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name)
 	return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
 }
 
-// turnBackWaiting rejects a pod that waits at Permit. It reports false for one that does not wait.
+// turnBackWaiting rejects a pod that waits at Permit. It reports false for a pod that does not
+// wait.
 func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
@@ -43,7 +45,7 @@ func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
 	return true
 }
 
-// turnBackBinding turns back the members that are about to be bound of a gang that is short of members: it is
+// turnBackBinding sends back the members in PreBind of a gang with too few members: a gang is
 // placed together or not at all.
 func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
 	g, ok := h.groups.Group(key)
@@ -59,13 +61,14 @@ func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
 	}
 }
 
-// cancelBinding turns back a pod in PreBind. It reports false for one that is not there, or is being bound already.
+// cancelBinding sends back a pod in PreBind. It reports false for a pod that is not there, or is
+// being bound already.
 func (h *Hub) cancelBinding(uid types.UID, why string) bool {
 	b := h.handle.GetPodInPreBind(uid)
 	if b == nil {
 		return false
 	}
-	// Before the framework says so.
+	// The record comes first, because the framework may report the cancellation at once.
 	h.records.Cancels(string(uid))
 	if !b.CancelPod(why) {
 		h.records.KeepsBinding(string(uid))

@@ -27,18 +27,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// lowest is the priority of a workload that backs off from preempting, where reservations are
-// compared: it keeps no room from others, and respects all of their reservations.
+// lowest is the priority in comparisons of reservations for a workload that may not preempt for
+// now. Such a workload keeps no room from others, and respects all of their reservations.
 const lowest = math.MinInt32
 
 // pauseOf returns the pause of a workload that may preempt nothing yet; nil for others. A pod of a
-// controller takes over the pause of a pod that is gone.
+// controller inherits the pause of a deleted pod.
 func (h *Hub) pauseOf(key workload.Key, pods ...*corev1.Pod) *admission.PreemptionPause {
 	now := h.clock.Now()
 	if !key.Gang && len(pods) == 1 {
 		h.unbound.Inherits(key, controllerOf(pods[0]), now)
 		if h.unbound.Has(key) && !h.awaitsPlace(pods[0]) {
-			// It has left, and been forgotten, meanwhile.
+			// The pod was deleted and forgotten meanwhile.
 			h.unbound.Leaves(key, controllerOf(pods[0]), now)
 		}
 	}
@@ -49,8 +49,8 @@ func (h *Hub) pauseOf(key workload.Key, pods ...*corev1.Pod) *admission.Preempti
 	return &p
 }
 
-// controllerOf identifies the controller of a pod, and the revision of the controller's template
-// where the pod names one; "" for a pod without a controller.
+// controllerOf identifies the controller of a pod, and the revision of the controller's template if
+// the pod names one; "" for a pod without a controller.
 func controllerOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
@@ -59,7 +59,7 @@ func controllerOf(pod *corev1.Pod) string {
 	return string(owner.UID) + "/" + pod.Labels["controller-revision-hash"]
 }
 
-// pauseSentence says why the workload does not preempt; "" where it may.
+// pauseSentence says why the workload does not preempt; "" if it may.
 func (pre *preemptor) pauseSentence() string {
 	if pre.pause == nil {
 		return ""
@@ -83,23 +83,23 @@ func pauseSentence(p *admission.PreemptionPause, key workload.Key) string {
 func (h *Hub) preempts(pre *preemptor) {
 	h.unbound.Preempts(pre.key)
 	if !h.remains(pre) {
-		// It has left, and been forgotten, meanwhile.
+		// The preemptor was deleted and forgotten meanwhile.
 		h.unbound.Leaves(pre.key, "", h.clock.Now())
 	}
 }
 
-// carriedOut records that a preemption is over. One that ended before any victim was evicted does not
-// count.
+// carriedOut records that a preemption is over. A preemption that ended before any victim was
+// evicted does not count.
 func (h *Hub) carriedOut(key workload.Key, outcome *eviction.Outcome) {
 	if outcome.Err != nil && outcome.Begun.Len() == 0 {
 		h.unbound.Cancels(key)
 	}
 }
 
-// failedAfterDecision records that a step after the decision for a pod has failed, where the
-// framework says so with this status, and returns the status with what follows from that: the
-// workload backs off from preempting if others have been preempted for it, and its reservations are
-// released. A pod that the hub has turned back itself has not failed.
+// failedAfterDecision handles a step after the decision for a pod that failed. status is the
+// framework's status, and failedAfterDecision returns it with the consequences added. If others
+// were preempted for the workload, it backs off from preempting, and its reservations are released.
+// A pod that the scheduler itself sent back has not failed.
 func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
 	args := h.profiles.of(pod.Spec.SchedulerName)
@@ -116,7 +116,7 @@ func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, 
 		happened(logOf(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
 	}
 	if !h.awaitsPlace(pod) {
-		// It was bound although an error was returned, or has left, and been forgotten, meanwhile.
+		// The pod was bound although an error was returned, or was deleted and forgotten meanwhile.
 		h.forgetUnbound(pod)
 	}
 	p, paused := h.unbound.Pause(key, h.clock.Now())
@@ -153,8 +153,8 @@ func (h *Hub) forgetUnbound(pod *corev1.Pod) {
 	}
 }
 
-// changedByOwner ends the pause of a workload early whose pod has been changed, so that it may be
-// bound now. What the scheduler writes is in the status.
+// changedByOwner may end the pause of a workload early because its pod has changed: binding may
+// succeed now. The scheduler itself writes only the status.
 func (h *Hub) changedByOwner(before, after *corev1.Pod) {
 	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
 		return
@@ -170,7 +170,7 @@ func (h *Hub) changedByOwner(before, after *corev1.Pod) {
 	h.endPauseEarly(key, "")
 }
 
-// groupChangedByOwner is changedByOwner for a PodGroup; nil for one that is gone.
+// groupChangedByOwner is changedByOwner for a PodGroup; g is nil for a deleted PodGroup.
 func (h *Hub) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
 	if g == nil {
 		h.unbound.Ends(gangKey(key))
@@ -193,8 +193,8 @@ func (h *Hub) endPauseEarly(key workload.Key, of string) {
 	h.wake(key)
 }
 
-// stateOf identifies the state of a gang's PodGroup; "" for a pod, whose changes are seen one by
-// one.
+// stateOf identifies the state of a gang's PodGroup. It returns "" for a pod, because each change
+// of a pod is seen.
 func (r *roster) stateOf(key workload.Key) string {
 	if !key.Gang {
 		return ""
@@ -207,7 +207,7 @@ func (r *roster) stateOf(key workload.Key) string {
 }
 
 // stateOfGroup identifies the fields of a PodGroup that its owner writes. The status changes with
-// each write of the scheduler's own.
+// each write of the scheduler.
 func stateOfGroup(g *gang.Group) string {
 	return fmt.Sprint(g.UID, g.MinCount, g.Whole, g.PriorityClassName, g.PreemptionPolicy, g.Queue, g.Labels)
 }
@@ -219,16 +219,16 @@ func typeOf(key workload.Key) metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// ranPlugin is how the framework begins the error of a plugin.
+// ranPlugin matches the start of the framework's error about a plugin.
 var ranPlugin = regexp.MustCompile(`^running (\w+)(?: plugin)? "([^"]*)": `)
 
-// permitTimeout is how the framework begins the message about a pod that has waited at Permit for
+// permitTimeout is the start of the framework's message about a pod that has waited at Permit for
 // too long.
 const permitTimeout = "rejected due to timeout"
 
-// failureOf reads which step after a decision has failed from the status that the framework ends a
-// cycle with. It reports false where this plugin has turned the pod back itself, because its gang
-// is released or the pod is preempted.
+// failureOf parses the status at the end of a cycle to find the step that failed after the
+// decision. It reports false if this plugin sent the pod back, because its gang is released or the
+// pod is preempted.
 func failureOf(profile framework.Framework, status *fwk.Status) (admission.Failure, bool) {
 	plugin, message := status.Plugin(), status.Message()
 	var fit *framework.FitError
@@ -260,7 +260,7 @@ func failureOf(profile framework.Framework, status *fwk.Status) (admission.Failu
 	return admission.Failure{Stage: stage, Message: shortened(message)}, true
 }
 
-// stagesOf are those of some steps that a plugin has a part in.
+// stagesOf returns the given steps that a plugin takes part in.
 func stagesOf(plugins *config.Plugins, name string, steps []string) []string {
 	var out []string
 	for _, point := range [...]struct {
@@ -274,7 +274,7 @@ func stagesOf(plugins *config.Plugins, name string, steps []string) []string {
 	return out
 }
 
-// shortened is an error as it is repeated in later messages.
+// shortened returns an error message that is short enough for later messages.
 func shortened(message string) string {
 	const most = 300
 	runes := []rune(message)
@@ -284,8 +284,8 @@ func shortened(message string) string {
 	return string(runes[:most]) + "…"
 }
 
-// withSentence is a status with another sentence in its message. What the framework reads from an
-// error stays.
+// withSentence returns a status with another sentence in its message. The errors that the framework
+// reads stay in the status.
 func withSentence(status *fwk.Status, sentence string) *fwk.Status {
 	err := status.AsError()
 	var fit *framework.FitError

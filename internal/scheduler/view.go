@@ -15,20 +15,21 @@ import (
 // view is the cluster as one decision sees it.
 type view struct {
 	*snapshot.View
-	// mark is the moment when the view was taken, for what is waited for because of it.
+	// mark is the time of the view, for causes that the decision waits for.
 	mark admission.Mark
-	// seen marks how groups ran at that moment.
+	// seen identifies the state of running groups at that time.
 	seen uint64
-	// promised is the room that others were promised at that moment, and own is the preemptor's, in the order of its plan.
+	// promised are the reservations and nominations of others at that time. own are the preemptor's
+	// reservations, in the order of its plan.
 	promised []snapshot.Promised
 	own      []*reservation.Reservation
-	// kept is the room for lost members of gangs that the preemptor must leave. It is part of the
+	// kept is the room for lost members of gangs that the preemptor must respect. It is part of the
 	// reserved room above.
 	kept []*reservation.Reservation
 }
 
-// look takes a view of the cycle's snapshot for a preemptor. What is promised is read once, and kept for the record of the
-// decision: a second reading would be of another moment.
+// look takes a view of the cycle's snapshot for a preemptor. Reservations are read once and kept
+// for the record of the decision, because a second read could differ.
 func (p *Plugin) look(pre *preemptor) (*view, error) {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -62,8 +63,9 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	return v, nil
 }
 
-// promisesTo are what others have been promised, as far as it concerns a preemptor: what it has to leave, and what is reserved that it
-// need not leave, which counts for its queue all the same.
+// promisesTo returns the reservations and nominations of others that concern a preemptor. These are
+// the ones to respect, and the reservations that count for a queue although they need not be
+// respected.
 func promisesTo(pre *preemptor, promised []snapshot.Promised) []snapshot.Promise {
 	var out []snapshot.Promise
 	for i := range promised {
@@ -76,7 +78,7 @@ func promisesTo(pre *preemptor, promised []snapshot.Promised) []snapshot.Promise
 	return out
 }
 
-// isKept reports whether a preemptor has to leave what is promised.
+// isKept reports whether a preemptor must respect a reservation or nomination.
 func isKept(promised *snapshot.Promised, pre *preemptor) bool {
 	return workload.Standing{Priority: promised.Priority, Queue: promised.Queue}.KeepsFrom(pre.standing())
 }

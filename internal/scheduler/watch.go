@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// GroupChanged looks at the members of a group again, because its PodGroup has come, changed or gone. Any
-// goroutine may call it once the scheduler runs.
+// GroupChanged handles a new, changed or deleted PodGroup, and checks the members of the group
+// again. Any goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if ok {
@@ -72,7 +72,8 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 }
 
-// needAnew has those that wait at Permit, where they are enough by now, wait for planned members of roles that the gang lacks alone.
+// needAnew updates the roles that a gang still lacks. If enough members wait at Permit by now, they
+// wait only for planned members of those roles.
 func (h *Hub) needAnew(key types.NamespacedName, g *gang.Group) {
 	if h.registry.Planned(key) == 0 {
 		return
@@ -82,7 +83,8 @@ func (h *Hub) needAnew(key types.NamespacedName, g *gang.Group) {
 	}
 }
 
-// joined takes back what members of a group were promised by themselves, as long as it was no gang, and the turns for which each of them waits.
+// joined releases reservations that members got as single pods before their group became a gang. It
+// also ends their waits for turns.
 func (h *Hub) joined(key types.NamespacedName) {
 	queued, promised := h.board.Used(), !h.reserved.Empty()
 	if !queued && !promised {
@@ -99,7 +101,7 @@ func (h *Hub) joined(key types.NamespacedName) {
 	}
 }
 
-// replanShort takes back a plan that has fewer members than are needed since minCount was raised.
+// replanShort releases a plan that has too few members since minCount was raised.
 func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := h.registry.Planned(key)
 	if members := h.members(key); planned+members.Reserved.Len() > 0 && h.through(&members)+planned < g.MinCount {
@@ -125,7 +127,8 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 		return
 	}
 	if before.UID != after.UID {
-		// It was deleted and made anew while the watch was interrupted, and the informer tells of both at once.
+		// The pod was deleted and created again while the watch was interrupted, and the informer
+		// reports both at once.
 		h.podDeleted(before)
 		h.podAdded(after)
 		return
@@ -142,20 +145,21 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
 	h.occupies(before, after)
 	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.profiles.of(after.Spec.SchedulerName) != nil {
-		// No event of the scheduler's queue is about owners or annotations, and it may not have heard of the change itself. One that was held
-		// back for what it named may be in no group, before and after.
+		// No event of the scheduler's queue covers owners or annotations, and the queue may not
+		// have received the change yet. A pod that was blocked because of the group that it named
+		// may be in no group, before and after.
 		h.waits.Gather(h.keyOf(after), h.clock.Now().Add(chargeDelay))
 	}
 }
 
-// rehomed reports whether what a pod belongs to may have changed by something else than labels.
+// rehomed reports whether the group of a pod may have changed for other reasons than labels.
 func rehomed(before, after *corev1.Pod) bool {
 	return !apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 		slices.ContainsFunc(grouping.PodAnnotations(), func(name string) bool { return before.Annotations[name] != after.Annotations[name] })
 }
 
-// followMembership follows a pod that was updated, on a node or off one, into the group that it is in now, and reports whether that is another
-// one.
+// followMembership records a change of a pod's group, for a pod with or without a node. It reports
+// whether the pod is in another group now.
 func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
 	oldKey, wasMember := h.groupOf(before)
 	newKey, isMember := h.groupOf(after)
@@ -179,9 +183,9 @@ func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
 	return moved
 }
 
-// regroup has the members of a group that run read anew on all their nodes where what counts for all of them depends on which
-// they are: a group without a priority stands by the highest of theirs, and the clock of one that is not whole began when the last of
-// them was scheduled.
+// regroup makes the cache read the running members of a group again on all their nodes, if facts
+// about the group depend on its members. A group without a priority has the highest priority of its
+// members. The clock of an incomplete group begins when its last member is scheduled.
 func (h *Hub) regroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if !ok {
@@ -192,13 +196,14 @@ func (h *Hub) regroup(key types.NamespacedName) {
 	}
 }
 
-// settlesAnew reports whether a pod on a node is another one by now for those of its group.
+// settlesAnew reports whether a pod on a node has changed in a way that matters to the other
+// members of its group.
 func settlesAnew(before, after *corev1.Pod) bool {
 	return after.Spec.NodeName != "" && (before.Spec.NodeName == "" || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		!preemptiontoleration.ScheduledAt(before).Equal(preemptiontoleration.ScheduledAt(after)))
 }
 
-// changedQueue has work start over that is in another queue now.
+// changedQueue restarts work that has moved to another queue.
 func (h *Hub) changedQueue(key workload.Key) {
 	h.wanted.askAnew()
 	if h.isBarred(key) && !h.waits.Evicting(key) {
@@ -208,12 +213,14 @@ func (h *Hub) changedQueue(key workload.Key) {
 	h.wake(key)
 }
 
-// podChanged follows members onto their nodes. One that has just come forward may be what its gang lacked.
+// podChanged handles a new or changed pod. cameForward is true for a pod that has just become ready
+// for scheduling: its gang may have lacked it.
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.nominees.See(pod, h.inflates)
-	// A pod that is assumed no more has to be known as placed by then.
+	// The charge comes first: when the pod is not assumed any more, the quota ledger must have it
+	// as placed.
 	change := h.charge(pod)
-	// Its queue may have room again, although the pod has not gone.
+	// The queue of the pod may have room again, although the pod is not gone.
 	h.eased(change.Eased)
 	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
@@ -235,7 +242,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	case !ok:
 	case pod.Spec.NodeName != "":
 		if h.registry.Settled(key, pod.UID) {
-			// Its cycle, which would have woken the next one, does not come.
+			// The cycle of the pod would have activated the next member, but does not come.
 			h.wakeNext(key)
 		}
 		h.endTurns(key)
@@ -252,7 +259,8 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	}
 }
 
-// podDeleted wakes the workloads that waited for a pod to go, and repairs the gang that it was a member of.
+// podDeleted retries the workloads that waited for the pod to terminate, and updates the gang of
+// the pod.
 func (h *Hub) podDeleted(obj any) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = d.Obj
@@ -265,14 +273,15 @@ func (h *Hub) podDeleted(obj any) {
 	h.witness.Heard(pod, false)
 	h.leaving.gone(pod, h.clock.Now())
 	h.refused.Forget(pod.UID)
-	// The scheduler's queue may have heard of it first, and tried those at the limit too early.
+	// The scheduler's queue may have received the deletion first, and retried workloads at the
+	// limit too early.
 	h.eased(h.board.Forget(pod.UID).Eased)
 	h.departed(pod.UID)
 	h.awaitOutcome(pod)
 	h.podLeft(pod)
 }
 
-// departed wakes the workloads for which a pod was the last that had to go, and returns them.
+// departed retries the workloads that waited for this pod last, and returns them.
 func (h *Hub) departed(uid types.UID) []workload.Key {
 	free := h.waits.Gone(string(uid))
 	for _, key := range free {
@@ -296,8 +305,8 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	}
 }
 
-// forgetLeft repairs a gang that has been decided on with members which have left since they were looked at, and takes back what it
-// has been promised if something else has happened to it meanwhile.
+// forgetLeft handles members that left their gang while it was decided on. It also releases the
+// gang's reservations if other changes require it.
 func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
 		if !h.awaitsPlace(pod) {
@@ -319,12 +328,13 @@ func (r *roster) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
 	return ok && of == key
 }
 
-// memberLeft repairs a gang that has lost a member.
+// memberLeft updates a gang that has lost a member.
 func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.records.Unseats(string(pod.UID))
 	disturbed := h.registry.Forget(key, pod.UID)
 	h.tellGroupState(key)
-	// Before the members are listed: one that goes through its cycle meanwhile counts twice, and not for none.
+	// The plan is counted before the members are listed. A member in its cycle may then count
+	// twice, but is never missed.
 	planned := h.registry.Planned(key)
 	members := h.members(key)
 	if members.Total() == 0 {
@@ -344,7 +354,7 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 		if g, ok := h.groups.Group(key); ok && h.through(&members)+planned < g.MinCount {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
-			// It may have been the last that the others waited for.
+			// The others may have waited for this member last.
 			h.letGo(key, &members)
 		}
 	}
@@ -355,18 +365,19 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	}
 }
 
-// endTurns has a gang wait for no turn, and hold up no others, once none of its members is without a node.
+// endTurns ends a gang's wait for turns once all of its members have nodes, so that the gang blocks
+// no others.
 func (h *Hub) endTurns(key types.NamespacedName) {
 	if !h.board.Used() || h.board.Pends(key) || len(h.lister.Members(key).Pending) > 0 {
 		return
 	}
 	h.waits.LeaveTurns(gangKey(key))
-	// One that has come meanwhile may have begun to wait.
+	// A member that has come meanwhile may have begun to wait.
 	h.activate(h.lister.Members(key).Pending...)
 }
 
-// review takes back what is promised to a gang that can make no use of it any more, because it lacks members for instance.
-// Whatever changes a gang comes by here; for queues, see takeBackBarred.
+// review releases the reservations of a gang that cannot use them any more, for example because it
+// lacks members. All changes of a gang call it. For queues, see takeBackBarred.
 func (h *Hub) review(key types.NamespacedName) {
 	if len(h.reserved.Of(gangKey(key))) == 0 {
 		return
@@ -381,7 +392,7 @@ func (h *Hub) review(key types.NamespacedName) {
 	}
 }
 
-// dropGang forgets a gang that has no members any more.
+// dropGang forgets a gang without members.
 func (h *Hub) dropGang(key types.NamespacedName) {
 	h.registry.Drop(key)
 	h.runs.Forget(key)
@@ -393,8 +404,9 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	h.reserved.Release(gangKey(key))
 }
 
-// through counts the members that have had a node or are assumed to have one, and keep it. One that went while it was in
-// its cycle is assumed until the framework takes that back, and does not count for members that come after it.
+// through counts the members that have or had a node, and the assumed members that keep their
+// place. A member that is deleted in its cycle stays assumed until the framework forgets it. It
+// does not count for members that come after it.
 func (o *occupancy) through(members *gang.Members) int {
 	count := members.Placed()
 	if members.Reserved.Len() == 0 {
@@ -403,7 +415,8 @@ func (o *occupancy) through(members *gang.Members) int {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	for _, pod := range members.Pending {
-		// One that has been turned away at Permit has its place until the framework has heard of it.
+		// A member that was rejected at Permit is assumed until the framework has processed the
+		// rejection.
 		if members.Reserved.Has(pod.UID) && !o.leaving.takes(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
 			count++
 		}
@@ -411,8 +424,9 @@ func (o *occupancy) through(members *gang.Members) int {
 	return count
 }
 
-// release takes back what is left of a gang's plan, reservations and nominations included, and turns back the
-// members that wait at Permit. A member that failed, if any, comes back by itself and plans anew.
+// release releases the rest of a gang's plan, with its reservations and nominations, and sends back
+// the members that wait at Permit. failed is the member that failed, or nil. It returns to the
+// queue by itself and plans again.
 func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) {
 	var uid types.UID
 	if failed != nil {
@@ -431,21 +445,22 @@ func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) 
 	}
 }
 
-// turnAway rejects the members that wait at Permit, each once, and counts them. The one that failed knows.
+// turnAway rejects the members that wait at Permit, each once, and returns their number. It skips
+// the failed member.
 func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) int {
-	// A waiting pod must not be rejected by two at a time.
+	// Two goroutines must not reject a waiting pod at the same time.
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
 	var waiting []fwk.WaitingPod
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
-		// One that has been deleted is rejected by the framework, perhaps at this very moment.
+		// The framework rejects deleted pods itself, perhaps at this moment.
 		if k, ok := h.groupOf(pod); ok && k == key && pod.UID != failed && !h.records.IsRejected(string(pod.UID)) && h.exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})
 	for _, w := range waiting {
-		// One that has been allowed meanwhile is on its way to its node.
+		// A pod that was allowed meanwhile is about to be bound.
 		if w.Reject(Name, why) {
 			h.records.Rejects(string(w.GetPod().UID))
 		}
@@ -459,8 +474,9 @@ func (r *roster) exists(pod *corev1.Pod) bool {
 	return err == nil && now.UID == pod.UID
 }
 
-// passOn has another member lead, after the leader was turned away before it could plan. When all have had
-// their turn, the next event that concerns any of them starts over, and it reports false.
+// passOn makes another member lead after the leader was rejected before it could plan. It reports
+// false when all members have had their turn. The next event that concerns any of them then starts
+// over.
 func (h *Hub) passOn(key types.NamespacedName, leader types.UID) bool {
 	next := h.registry.PassOn(key, leader)
 	members := h.lister.Members(key)

@@ -12,32 +12,34 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inputs"
 )
 
-// Witness writes down what decisions go by. It must not wait for anything.
+// Witness records the inputs of decisions. Its methods must not block.
 type Witness interface {
-	// Heard takes note of a pod that counts as it is from now on, or counts no more: the scheduler hears of pods when its informer
-	// gets round to it. What tells the scheduler calls it.
+	// Heard records that a pod counts in its current version from now on, or does not count any
+	// more. The scheduler's event handlers call it, because the scheduler sees a pod only when its
+	// informer delivers it.
 	Heard(pod *corev1.Pod, exists bool)
-	// Looks is called by a scheduling cycle that is about to look at how things stand. What is heard after that is no part of what
-	// its decision goes by.
+	// Looks is called by a scheduling cycle right before it reads the state. Events after that are
+	// not inputs of its decision.
 	Looks()
-	// Seen is called by the same cycle. It takes note of what a decision went by, and returns the number under which that is found; 0 where it is not written.
+	// Seen records the inputs of a decision. The same cycle calls it. It returns the number of the
+	// record; 0 if nothing was written.
 	Seen(seen *inputs.Seen) uint64
 }
 
-// unwitnessed is the Witness where nothing is written down.
+// unwitnessed is the recorder that records nothing.
 type unwitnessed struct{}
 
-// Heard is part of Witness.
+// Heard does nothing.
 func (unwitnessed) Heard(*corev1.Pod, bool) {}
 
-// Looks is part of Witness.
+// Looks does nothing.
 func (unwitnessed) Looks() {}
 
-// Seen is part of Witness.
+// Seen does nothing.
 func (unwitnessed) Seen(*inputs.Seen) uint64 { return 0 }
 
-// witnessed has what a decision went by written down, where that is asked for. What finds room at once is no part of the record, and no
-// inputs show that a preemptor backs off.
+// witnessed records the inputs of a decision, if recording is on. It skips decisions that fit at
+// once, and preemptors that back off, because the inputs do not show that.
 func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
 	if p.hub.witness == (unwitnessed{}) || made.pre.pause != nil || made.decision.Outcome == core.Fits && !made.pre.atLimit {
 		return made
@@ -51,7 +53,8 @@ func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
 	}
 	for i := range made.view.promised {
 		promised := &made.view.promised[i]
-		// Of a nomination that need not be left nothing has been counted, and a replay would take it for a reservation.
+		// The decision did not count a nomination that it need not respect, and a replay would take
+		// it for a reservation.
 		if promised.Reserved || isKept(promised, &made.pre) {
 			seen.Promised = append(seen.Promised, inputs.PromisedRoom{Pod: promised.Pod.GetPod(), Node: promised.Node})
 		}
@@ -64,5 +67,6 @@ func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
 	return made
 }
 
-// Finished is an informer of the members of groups that have finished, which the scheduler's own leaves out.
+// Finished returns the informer for finished members of groups. The scheduler's own informer leaves
+// them out.
 func (h *Hub) Finished() cache.SharedIndexInformer { return h.finished }
