@@ -7,5 +7,6 @@ import (
 	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
-// TestMain has more tests at a time than there are cores: most wait for a scheduler's goroutines, and for moments.
+// TestMain runs more tests at a time than there are cores, because most tests wait for a
+// scheduler's goroutines or for timers.
 func TestMain(m *testing.M) { os.Exit(parallel.Run(m, 8)) }

@@ -5,16 +5,18 @@ import (
 	"testing"
 )
 
-// TestMinCountThatChanges while members wait at Permit: where fewer are needed they go on at once, and where more are, than the
-// plan has or than there is room for, it is planned again, and none is bound beside too few.
+// TestMinCountThatChanges changes minCount while members wait at Permit. If minCount falls, the
+// waiting members are bound at once. If minCount exceeds the plan or the room, the gang is planned
+// again, and no member is bound in too small a group.
 func TestMinCountThatChanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// members are created of a gang of 3, nodes has a place for each.
+		// members is the number of members created for a gang of 3. Each node has room for one.
 		members, nodes int
-		// to is the minCount from when two are through, and want are those that have a node then.
+		// to is the minCount after two members have passed their cycles. want is the number of
+		// members with a node at the end.
 		to, want int
-		// atOnce are those that have one before any other member is tried.
+		// atOnce is the number of members that have a node before any other member is tried.
 		atOnce int
 	}{
 		"lowered to those that are through": {members: 3, nodes: 3, to: 2, want: 3, atOnce: 2},

@@ -10,7 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// TestGroupThatGoes: of a whole group on the preemptor's node, all go, and any of them is enough.
+// TestGroupThatGoes checks a preemptor on a node where a whole group runs. All members are evicted,
+// and the departure of any one member is enough for the preemptor.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -29,14 +30,15 @@ func TestGroupThatGoes(t *testing.T) {
 		}
 		r.succeed(0)
 		r.cycles()
-		// Nothing but the departure is to wake it.
+		// Only the departure of the pod may retry the preemptor.
 		r.hub.waits.Resolve(r.hub.keyOf(p), admission.Going)
 		r.remove(group[2])
 		r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf(p.Name) == "node-0" })
 	})
 }
 
-// TestHeardByTheQueueFirst: where the scheduler's queue hears first that the last victim has gone, its preemptor does not back off.
+// TestHeardByTheQueueFirst checks that a preemptor does not back off if the scheduler's queue is
+// the first to learn that its last victim is gone.
 func TestHeardByTheQueueFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))

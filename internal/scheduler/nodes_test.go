@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// changeNode changes a node; losing is how it ceases to take pods.
+// changeNode changes a node and waits until the scheduler has seen the change.
 func (r *rig) changeNode(name string, change func(*corev1.Node)) {
 	r.t.Helper()
 	got, err := r.client.CoreV1().Nodes().Get(r.t.Context(), name, metav1.GetOptions{})
@@ -45,7 +45,7 @@ func (r *rig) removeNode(name string) {
 	if err := r.client.CoreV1().Nodes().Delete(r.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	// The scheduler's cache has a node as long as pods are on it.
+	// The scheduler's cache keeps a node as long as pods are on it.
 	r.eventually("the scheduler notices that "+name+" has gone", func() bool {
 		_, err := r.hub.nodes.Get(name)
 		for known, info := range r.sched.Cache.Dump().Nodes {
@@ -63,14 +63,14 @@ func notReady(n *corev1.Node) {
 	n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// ways are how nodes are lost.
+// ways are the ways to lose a node.
 var ways = map[string]func(*rig, string){
 	"it goes":         (*rig).removeNode,
 	"it is cordoned":  func(r *rig, name string) { r.changeNode(name, cordon) },
 	"it is not ready": func(r *rig, name string) { r.changeNode(name, notReady) },
 }
 
-// nominatedTo are the nodes that the framework has pods nominated to.
+// nominatedTo returns the nodes that pods are nominated to in the framework.
 func (r *rig) nominatedTo(nodes int) []string {
 	var out []string
 	for i := range nodes {
@@ -82,7 +82,7 @@ func (r *rig) nominatedTo(nodes int) []string {
 	return out
 }
 
-// lastNomination is where the API was last told that a pod is expected.
+// lastNomination returns the node of a pod's last nomination in the API.
 func (r *rig) lastNomination(name string) (node string, told bool) {
 	r.evictor.mu.Lock()
 	defer r.evictor.mu.Unlock()
@@ -94,8 +94,8 @@ func (r *rig) lastNomination(name string) (node string, told bool) {
 	return node, told
 }
 
-// promised has a preemptor of two pods, a gang or single ones, wait for its victims on two of four full nodes. It returns the
-// keys of the workloads, and the nodes.
+// promised creates a preemptor of two pods, a gang or single pods, that waits for its victims on
+// two of four full nodes. It returns the workload keys and the nodes.
 func promised(r *rig, isGang bool) (keys []workload.Key, on2 []string) {
 	r.t.Helper()
 	for i := range 4 {
@@ -128,7 +128,7 @@ func promised(r *rig, isGang bool) (keys []workload.Key, on2 []string) {
 	return keys, on2
 }
 
-// terminate has a pod be terminating since a moment.
+// terminate sets the deletion timestamp of a pod.
 func (r *rig) terminate(name string, since time.Time) {
 	r.t.Helper()
 	got, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -147,8 +147,8 @@ func (r *rig) terminate(name string, since time.Time) {
 	})
 }
 
-// TestPromiseOnALostNode: whatever is promised on a node that cannot take it any more is planned again, at once and with
-// the victims that are going counted as gone, and nothing shows it any more.
+// TestPromiseOnALostNode checks that workloads with reservations on a lost node are planned again
+// at once. The plan counts terminating victims as gone, and the old nominations are deleted.
 func TestPromiseOnALostNode(t *testing.T) {
 	t.Parallel()
 	for way, lose := range ways {
@@ -181,7 +181,8 @@ func TestPromiseOnALostNode(t *testing.T) {
 	}
 }
 
-// TestPromiseOnTheLastNode: without any node the framework runs no cycle, and the promise ends all the same.
+// TestPromiseOnTheLastNode checks that a reservation ends if no node is left, although the
+// framework then runs no cycle.
 func TestPromiseOnTheLastNode(t *testing.T) {
 	t.Parallel()
 	for _, isGang := range []bool{true, false} {
@@ -203,7 +204,7 @@ func TestPromiseOnTheLastNode(t *testing.T) {
 					t.Errorf("The gang is told %+v", v)
 				}
 			}
-			// Nothing is left of it when a node comes.
+			// Nothing of the reservation is left when a node is added.
 			if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("new", "2"), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +218,8 @@ func TestPromiseOnTheLastNode(t *testing.T) {
 	}
 }
 
-// TestToleratedIsNotLost: what a pod tolerates is no reason to take its room back.
+// TestToleratedIsNotLost checks that a taint does not end the reservation of a pod that tolerates
+// it.
 func TestToleratedIsNotLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -238,7 +240,8 @@ func TestToleratedIsNotLost(t *testing.T) {
 	}
 }
 
-// TestFiltersThatAreOff: a profile that does not look at taints has its pods promised room on tainted nodes.
+// TestFiltersThatAreOff checks that pods of a profile without the taint filters get reservations on
+// tainted nodes.
 func TestFiltersThatAreOff(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, strings.Replace(schedulerYAML, "{name: DefaultPreemption}", "{name: DefaultPreemption}, {name: TaintToleration}, {name: NodeUnschedulable}", 1),
@@ -258,7 +261,8 @@ func TestFiltersThatAreOff(t *testing.T) {
 	r.eventually("nothing is promised", r.hub.reserved.Empty)
 }
 
-// TestNodeLostDuringAnEviction: no victim goes for room that cannot be had, and it is taken back when the calls are over.
+// TestNodeLostDuringAnEviction checks that no victim is evicted for room on a lost node, and that
+// the reservation ends when the eviction ends.
 func TestNodeLostDuringAnEviction(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -271,12 +275,12 @@ func TestNodeLostDuringAnEviction(t *testing.T) {
 			t.Fatal("It is not wanted before")
 		}
 		r.removeNode("node-0")
-		// The informer tells of a node a moment after it has stopped listing it.
+		// The informer reports the deletion of a node a moment after its lister has removed it.
 		r.eventually("no victim is to go from a node that has gone", func() bool { return !r.wants(0) })
 		if !r.hub.reserved.Has(p.UID) {
 			t.Error("The promise has ended, with calls under way")
 		}
-		// Too late: all calls have been made.
+		// All calls have been made, so it is too late.
 		r.finish(0, eviction.Outcome{})
 		if r.hub.reserved.Has(p.UID) {
 			t.Error("The promise goes on")
@@ -289,7 +293,8 @@ func TestNodeLostDuringAnEviction(t *testing.T) {
 	})
 }
 
-// TestUnwantedOnTheLastNode: an order that is given up because there is no node any more leaves no word of room being made.
+// TestUnwantedOnTheLastNode checks the verdict of a gang whose order is dropped because no node is
+// left. The verdict must not stay at Preempting.
 func TestUnwantedOnTheLastNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -307,7 +312,8 @@ func TestUnwantedOnTheLastNode(t *testing.T) {
 	}
 }
 
-// TestPlannedOnALostNode: a cycle that began before the node was lost may promise it afterwards. That ends as well.
+// TestPlannedOnALostNode checks that a reservation ends although the cycle that made it began
+// before the node was lost.
 func TestPlannedOnALostNode(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -328,8 +334,9 @@ func TestPlannedOnALostNode(t *testing.T) {
 	})
 }
 
-// TestTakenBackInItsCycle: the framework shows a promise at the end of the cycle that it was made in. One that has been taken
-// back by then is not shown for good, nothing waits for its victims, and its pod is tried again.
+// TestTakenBackInItsCycle releases a reservation before the end of the cycle that made it. The
+// framework writes the nomination at the end of the cycle. The nomination must not stay, nothing
+// may wait for the victims, and the pod is retried.
 func TestTakenBackInItsCycle(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -341,7 +348,8 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		key := r.hub.keyOf(p)
 		made := r.decide(p)
 		result, _ := r.plugin.carryOut(t.Context(), p, made)
-		// Between the reservation and what follows from it there may be a pause, so it is waited for once more.
+		// There may be a pause between the reservation and the next steps, so the wait for victims
+		// may begin again.
 		r.hub.takeBack(key, "its queue has changed")
 		r.hub.waits.WaitForVictims(key, []string{"uid-v"}, nil)
 		pi, err := framework.NewPodInfo(p)
@@ -361,7 +369,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 	})
 }
 
-// TestPermitOnALostNode: a member that waits for the rest of its gang is not bound to a node that has gone.
+// TestPermitOnALostNode checks that a member at Permit is not bound to a deleted node.
 func TestPermitOnALostNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)

@@ -22,12 +22,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// zoned are nodes of so many zones in turn.
+// zoned returns nodes that are spread over the given number of zones in turn.
 func zoned(count, zones int, cpu string) []runtime.Object {
 	return inZones(0, count, cpu, func(i int) int { return i % zones })
 }
 
-// inZones are nodes that are numbered from some number on.
+// inZones returns nodes with numbers from the given number on.
 func inZones(from, count int, cpu string, zone func(i int) int) []runtime.Object {
 	out := make([]runtime.Object, count)
 	for i := range out {
@@ -55,8 +55,8 @@ func nearRole(key, role string) func(*corev1.Pod) {
 	}
 }
 
-// TestMembersThatMindEachOther are confirmed one by one through the queue, the cache and all filters, with others in their
-// way and without.
+// TestMembersThatMindEachOther confirms members with affinity or spread rules one by one, through
+// the queue, the cache and all filters. It does so with other pods on the nodes, and without.
 func TestMembersThatMindEachOther(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -126,7 +126,8 @@ func TestMembersThatMindEachOther(t *testing.T) {
 	}
 }
 
-// TestSamePlanIsNotMadeForEver: a plan that is refused at the same member again waits until something changes.
+// TestSamePlanIsNotMadeForEver checks that a plan that is rejected again at the same member waits
+// for a change.
 func TestSamePlanIsNotMadeForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -146,18 +147,19 @@ func TestSamePlanIsNotMadeForEver(t *testing.T) {
 	}
 }
 
-// refusing is a filter that refuses a pod in its own cycle only, as an extender may that has not been asked before.
+// refusedBy names a filter that rejects a pod only in the pod's own cycle, as an extender may do
+// that was not called before.
 const refusedBy = "Refusing"
 
 type refusing struct {
-	// meanwhile is called in every cycle once Reprieve's PreFilter has returned.
+	// meanwhile is called in every cycle after Reprieve's PreFilter has returned.
 	meanwhile func(*corev1.Pod)
 }
 
 func (refusing) Name() string { return refusedBy }
 
-// PreFilter has the filter skipped for all other pods, and turns those away for good that are to be once nothing runs: before
-// DynamicResources has its turn, whose PostFilter fails then.
+// PreFilter skips the filter for pods without the annotation. It rejects some pods for good, and
+// others once nothing runs. It comes before DynamicResources, whose PostFilter then fails.
 func (r refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !filters.Simulates(state) {
 		r.meanwhile(pod)
@@ -177,7 +179,7 @@ func (r refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1
 	}
 }
 
-// PreEnqueue holds a pod back.
+// PreEnqueue blocks pods with the annotation.
 func (refusing) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if pod.Annotations[refusedBy] == "before the queue" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held back")
@@ -187,8 +189,8 @@ func (refusing) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 
 func (refusing) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// EventsToRegister has what is refused tried when a node comes. A plugin that does not say what it waits for has the framework try
-// again at whatever happens, also when a member of the same gang leaves its place.
+// EventsToRegister retries rejected pods when a node is added. The framework retries the pods of a
+// plugin without this method on every event, including the return of another member of the gang.
 func (refusing) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}, nil
 }
@@ -200,13 +202,13 @@ func (refusing) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	return fwk.NewStatus(fwk.Unschedulable, "refused")
 }
 
-// TestPlanThatIsRefusedForEver is made twice, and then again when something changes, though a member that was at Permit
-// comes back to the queue each time.
+// TestPlanThatIsRefusedForEver checks that a plan is made twice, and then again after a change. A
+// member that was at Permit returns to the queue each time.
 func TestPlanThatIsRefusedForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"), node("node-1", "1"))
 	g := r.gangOf("g", 2, 0)
-	// The larger one goes first, and is at Permit when the other is refused.
+	// The larger member goes first, and is at Permit when the other member is rejected.
 	all := []*corev1.Pod{pod("g-0", "g", "2", 0), pod("g-1", "g", "1", 0)}
 	for i, p := range all {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%d", i)}
@@ -237,7 +239,8 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 	r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 }
 
-// TestPlanOfAGangThatIsHeldBack: a member that is held back by the time that it is to confirm its node has not been refused there.
+// TestPlanOfAGangThatIsHeldBack checks that a member that is blocked before it can confirm its node
+// does not count as rejected there.
 func TestPlanOfAGangThatIsHeldBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -261,8 +264,9 @@ func TestPlanOfAGangThatIsHeldBack(t *testing.T) {
 	}
 }
 
-// TestTurnedAwayByAnotherPlugin: what is promised to work that another plugin's PreFilter turns away for good goes to others, though
-// no extension point of Reprieve hears of it. A gang is planned twice, and then when something changes.
+// TestTurnedAwayByAnotherPlugin checks that reservations become free if another plugin's PreFilter
+// rejects the workload for good. No extension point of Reprieve is called then. A gang is planned
+// twice, and then after a change.
 func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -288,8 +292,8 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 	})
 }
 
-// TestNextAttemptBeginsEarly: the framework puts a pod back into its queue before it has ended the attempt. The record of the next
-// attempt is left alone.
+// TestNextAttemptBeginsEarly checks that the end of an attempt leaves the record of the next
+// attempt alone. The framework puts a pod back into its queue before it has ended the attempt.
 func TestNextAttemptBeginsEarly(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
@@ -306,7 +310,8 @@ func TestNextAttemptBeginsEarly(t *testing.T) {
 	}
 }
 
-// TestErrorsTakeNothingBack: work whose cycle meets an error is tried again, and keeps what it was promised until then.
+// TestErrorsTakeNothingBack checks that a workload whose cycle ends with an error keeps its
+// reservations until the retry.
 func TestErrorsTakeNothingBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -322,7 +327,8 @@ func TestErrorsTakeNothingBack(t *testing.T) {
 	r.never("its promise is taken back", 4*admission.Interval, func() bool { return r.hub.reserved.Empty() })
 }
 
-// TestHeldBackByAnotherPlugin: what is promised to work that another plugin does not let enter the queue any more goes to others.
+// TestHeldBackByAnotherPlugin checks that reservations become free if another plugin keeps the
+// workload from entering the queue.
 func TestHeldBackByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	for name, group := range map[string]string{"a pod": "", "a gang": "g"} {
@@ -354,7 +360,8 @@ func TestHeldBackByAnotherPlugin(t *testing.T) {
 	}
 }
 
-// settles waits until no try has been to come for that long, and runs the cycles until then: one that is tried for ever never settles.
+// settles runs cycles until the queue has been empty for the given time. A workload that is retried
+// forever never settles.
 func (r *rig) settles(quiet time.Duration) {
 	r.t.Helper()
 	since := time.Now()

@@ -12,7 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// nominate has the framework take a pod for nominated to a node, as it does when the API says so of a pod that has changed.
+// nominate adds a nomination to the framework, as the framework does when a changed pod has one in
+// the API.
 func (r *rig) nominate(p *corev1.Pod, node string) {
 	pi, err := framework.NewPodInfo(p)
 	if err != nil {
@@ -22,8 +23,9 @@ func (r *rig) nominate(p *corev1.Pod, node string) {
 	r.plugin.handle.AddNominatedPod(klog.Background(), pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 }
 
-// TestNominationOfAPlanBefore comes back while a member is on its way to the same node. It is tried again, and the gang keeps
-// what it was promised: a pod that comes next finds no room.
+// TestNominationOfAPlanBefore brings back a nomination of an earlier plan while a member is on its
+// way to the same node. The member is retried, and the gang keeps its reservations: the next pod
+// finds no room.
 func TestNominationOfAPlanBefore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -48,7 +50,8 @@ func TestNominationOfAPlanBefore(t *testing.T) {
 	}
 }
 
-// TestNominationThatWasReplaced keeps no room where the book has its pod go elsewhere.
+// TestNominationThatWasReplaced checks that a nomination keeps no room if the pod has a reservation
+// on another node.
 func TestNominationThatWasReplaced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"), node("node-1", "1"))
@@ -67,7 +70,8 @@ func TestNominationThatWasReplaced(t *testing.T) {
 	r.eventually("the next is placed", func() bool { r.cycles(); return r.nodeOf("next") == "node-1" })
 }
 
-// TestNominationOfOneThatStandsLower keeps no room from a pod whose own priority is low and whose group's is high.
+// TestNominationOfOneThatStandsLower checks that a nomination keeps no room from a pod with a low
+// priority of its own and a high priority of its group.
 func TestNominationOfOneThatStandsLower(t *testing.T) {
 	t.Parallel()
 	for name, minCount := range map[string]int{"a gang": 1, "a pod of a basic group": 0} {
@@ -92,7 +96,8 @@ func TestNominationOfOneThatStandsLower(t *testing.T) {
 	}
 }
 
-// TestNominationOfOneThatIsDeleted keeps no room from anyone, however long a finalizer keeps the pod.
+// TestNominationOfOneThatIsDeleted checks that a nomination of a deleted pod keeps no room, however
+// long a finalizer keeps the pod.
 func TestNominationOfOneThatIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, minCount := range map[string]int{"a gang": 2, "pods of a basic group": 0} {
@@ -103,7 +108,8 @@ func TestNominationOfOneThatIsDeleted(t *testing.T) {
 			nominee.Finalizers = []string{"test/stays"}
 			now := metav1.Now()
 			nominee.DeletionTimestamp = &now
-			// It stays in the scheduler's queue, as one does that comes back into it before its deletion is heard of.
+			// The pod stays in the scheduler's queue. This also happens if a pod returns to the
+			// queue before its deletion is seen.
 			nominee.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
 			r.create(nominee)
 			r.nominate(nominee, "node-0")

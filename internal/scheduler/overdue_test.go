@@ -12,10 +12,10 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// long is how long pods may be terminating in these tests.
+// long is the time for which pods may be terminating in these tests.
 const long = "{terminationTimeout: 10s}"
 
-// said is what a preemptor has been told last: by its PodGroup's condition, or its own.
+// said returns the last message to a preemptor, from its PodGroup's condition or from its own.
 func (r *rig) said(p *corev1.Pod) string {
 	if g := r.hub.gangOf(p); g != nil {
 		return r.hub.registry.Verdict(g.Key).Message
@@ -32,8 +32,8 @@ func (r *rig) said(p *corev1.Pod) string {
 	return ""
 }
 
-// TestOverdue: a pod that is terminating is waited for, and nothing is taken, for a time. Then it counts as staying, is named,
-// and other room is looked for.
+// TestOverdue checks a terminating pod. For a time the preemptor waits for it and evicts nothing.
+// Then the pod counts as running, messages name it, and the preemptor looks for other room.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -64,7 +64,8 @@ func TestOverdue(t *testing.T) {
 	})
 }
 
-// TestOverdueIsNoRoom: where there is no other room, nothing is promised any more, and what has not gone is named.
+// TestOverdueIsNoRoom checks that the reservation ends if there is no other room, and that the
+// message names the overdue pod.
 func TestOverdueIsNoRoom(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -84,7 +85,7 @@ func TestOverdueIsNoRoom(t *testing.T) {
 			t.Errorf("It is told %+v", r.hub.registry.Verdict(g.Key))
 		}
 		r.eventually("it is named", func() bool { return strings.Contains(r.said(p), "ns/stuck on node-0") })
-		// It goes after all.
+		// The pod terminates after all.
 		r.remove(stuck)
 		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 		r.cycles()
@@ -92,8 +93,8 @@ func TestOverdueIsNoRoom(t *testing.T) {
 	})
 }
 
-// TestOverdueBeforeItCame: what was read of a node while a pod was on its way out does not count once that is overdue,
-// although nothing on the node has changed.
+// TestOverdueBeforeItCame checks that the cached view of a node does not count after a terminating
+// pod has become overdue, although nothing on the node has changed.
 func TestOverdueBeforeItCame(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, long, nodes(1, "1")...)
@@ -116,7 +117,8 @@ func TestOverdueBeforeItCame(t *testing.T) {
 	}
 }
 
-// TestOverdueByTheLongestProfile: profiles share what is known of pods, so that the longest counts.
+// TestOverdueByTheLongestProfile checks that the longest timeout of all profiles counts, because
+// profiles share the facts about pods.
 func TestOverdueByTheLongestProfile(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, schedulerYAML+`  pluginConfig: [{name: Reprieve, args: {terminationTimeout: 1s}}]
@@ -135,8 +137,9 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 	}
 }
 
-// TestOverdueIsAskedFor: what is not counted on to go any more counts for its queue as what it asks for: its share would be less than what
-// it has, and what else runs in it taken for that.
+// TestOverdueIsAskedFor checks that an overdue pod counts for its queue with its requests.
+// Otherwise the queue's share would be less than its usage, and other pods in the queue would be
+// evicted for that.
 func TestOverdueIsAskedFor(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{terminationTimeout: 1s}", nodes(1, "4")...)
@@ -155,7 +158,8 @@ func TestOverdueIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestOnClock: what the API names as a time of day comes when as much time has passed, whatever the clock is set to meanwhile.
+// TestOnClock checks that a time of day from the API comes after that much time has passed, even if
+// the clock is set meanwhile.
 func TestOnClock(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

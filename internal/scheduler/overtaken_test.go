@@ -9,18 +9,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// TestOvertaken has another one come, to the first node, while room is being made for a gang on two.
+// TestOvertaken adds another pod, for the first node, while victims are evicted for a gang on two
+// nodes.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// first and second are the CPUs of the nodes. A pod on the first that only the other one can take uses kept of them; victims
-		// use taken on the first and all of the second.
+		// first and second are the CPUs of the nodes. A pod on the first node that only the other
+		// pod can evict uses the CPUs in kept. Victims use the CPUs in taken on the first node, and
+		// all CPUs of the second.
 		first, second, kept, taken string
-		// asked is what each member needs, and other what the other one does.
+		// asked is the request of each member, and other is the request of the other pod.
 		asked, other string
 		priority     int32
-		// wanted is true where the gang still has a use for its victims, bound where the other one is placed at once, and preempts
-		// where it takes the pod that the gang cannot.
+		// wanted is true if the gang still needs its victims. bound is true if the other pod is
+		// placed at once. preempts is true if the other pod evicts the pod that the gang cannot
+		// evict.
 		wanted, bound, preempts bool
 	}{
 		"it counts on a victim of the gang": {first: "2", second: "2", taken: "2", asked: "2", other: "2", priority: 10, wanted: true},
@@ -71,7 +74,8 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// TestLowerDoesNotOvertake: what is promised to one that stands below, and has its calls behind it, takes nothing from those above.
+// TestLowerDoesNotOvertake checks that a reservation of lower standing takes no room from workloads
+// above it, even if its eviction is complete.
 func TestLowerDoesNotOvertake(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "5"), node("node-1", "2"))
@@ -94,7 +98,7 @@ func TestLowerDoesNotOvertake(t *testing.T) {
 		t.Fatalf("%v is taken for the lowest", got)
 	}
 	r.succeed(1)
-	// There is room for the gang and one more, or for the lowest and the gang.
+	// There is room for the gang and one more pod, or for the lowest pod and the gang.
 	other := pod("other", "", "1", 10)
 	other.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
 	r.create(other)
@@ -104,7 +108,7 @@ func TestLowerDoesNotOvertake(t *testing.T) {
 	}
 }
 
-// TestOvertakenInTime: what had not been begun for the gang stays.
+// TestOvertakenInTime checks that the victims of a gang stay if their eviction has not begun.
 func TestOvertakenInTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"), node("node-1", "2"))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// carriedOut has all orders so far succeed, and their victims go.
+// carriedOut lets the given orders succeed and removes their victims.
 func (r *rig) carriedOut(orders ...int) {
 	r.t.Helper()
 	for _, order := range orders {
@@ -24,8 +24,9 @@ func (r *rig) carriedOut(orders ...int) {
 	}
 }
 
-// TestSpreadBesidePromised: pods for which room has been made in several zones go there one after the other, though a filter that counts those
-// promised to one node alone finds them skewed.
+// TestSpreadBesidePromised checks pods with reservations in several zones. They are placed one
+// after the other, although a filter that counts only the nominations to one node finds them
+// skewed.
 func TestSpreadBesidePromised(t *testing.T) {
 	t.Parallel()
 	zone := func(name, zone string) *corev1.Node {
@@ -69,8 +70,9 @@ func TestSpreadBesidePromised(t *testing.T) {
 	}
 }
 
-// TestRefusedWhereItIsPromised: what refuses a pod once where room has been made for it may not have heard yet that its victims have gone. It
-// keeps the room, and a second refusal gives it to others.
+// TestRefusedWhereItIsPromised checks a pod that is rejected on its reserved node. The plugin may
+// not know yet that the victims are gone, so the pod keeps the reservation at first. A second
+// rejection releases it.
 func TestRefusedWhereItIsPromised(t *testing.T) {
 	t.Parallel()
 	for name, times := range map[string]int{"once": 1, "for good": 100} {
@@ -81,7 +83,7 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 			p := pod("p", "", "1", 5)
 			r.create(p)
 			r.cycle()
-			// A nomination that nothing in the API tells of, and that keeps from it.
+			// This nomination is not in the API, and keeps room from the pod.
 			other := pod("other", "", "1", 5)
 			other.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
 			r.create(other)
@@ -113,8 +115,8 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 	}
 }
 
-// halfGone has room made for a gang of two on two full nodes, of which one is empty by then, and a small pod come that finds room beside the
-// member that is promised it.
+// halfGone preempts on two full nodes for a gang of two, and empties one of them. Then it creates a
+// small pod that finds room beside the member with a reservation there.
 func (r *rig) halfGone(gang []*corev1.Pod, small *corev1.Pod) {
 	r.t.Helper()
 	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
@@ -126,7 +128,8 @@ func (r *rig) halfGone(gang []*corev1.Pod, small *corev1.Pod) {
 	r.create(small)
 }
 
-// TestPromisedDevices: a device that a promised member is about to have is not taken by a pod that finds room beside it.
+// TestPromisedDevices checks that a device for a member with a reservation is not allocated to a
+// pod that finds room beside it.
 func TestPromisedDevices(t *testing.T) {
 	t.Parallel()
 	objects := append(nodes(2, "4"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
@@ -166,14 +169,14 @@ func TestPromisedDevices(t *testing.T) {
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s", at)
 	}
-	// Once it looks elsewhere, it still leaves the device alone.
+	// Even after it looked at other nodes, it leaves the device alone.
 	r.hub.records.LooksElsewhere(string(small.UID))
 	r.hub.activate(small)
 	r.eventually("it has looked elsewhere", func() bool { r.cycles(); return !r.hub.records.IsElsewhere(string(small.UID)) })
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s, looking elsewhere", at)
 	}
-	// A driver that has more of them is heard of.
+	// The scheduler learns of a driver with more devices.
 	more := slice(0)
 	more.Spec.Devices = append(more.Spec.Devices, resourceapi.Device{Name: "gpu-1"})
 	more.Spec.Pool.Generation = 1
@@ -185,8 +188,8 @@ func TestPromisedDevices(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 }
 
-// TestGroupWithPrioritiesOfItsOwn: what a gang is promised whose members have priorities of their own stands as the lowest of them, for the
-// framework too.
+// TestGroupWithPrioritiesOfItsOwn checks that the reservations of a gang whose members have their
+// own priorities have the standing of the lowest member, for the framework too.
 func TestGroupWithPrioritiesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -200,8 +203,8 @@ func TestGroupWithPrioritiesOfItsOwn(t *testing.T) {
 	r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
 }
 
-// TestHiddenForACycle: what a pod that is held to its node does not see of others' nominations there is back when its cycle is over, as far as it
-// is still promised.
+// TestHiddenForACycle checks the nominations of others that are hidden for the cycle of a confined
+// pod. They return after the cycle if they still have a reservation.
 func TestHiddenForACycle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "3")...)
@@ -234,7 +237,8 @@ func TestHiddenForACycle(t *testing.T) {
 	}
 }
 
-// TestPromisedVolumes: a local volume that a promised member is about to have is not taken by a pod that finds room beside it.
+// TestPromisedVolumes checks that a local volume for a member with a reservation is not bound to a
+// pod that finds room beside it.
 func TestPromisedVolumes(t *testing.T) {
 	t.Parallel()
 	volume := func(name, node string) *corev1.PersistentVolume {

@@ -30,7 +30,8 @@ type silent struct{}
 func (silent) C() <-chan time.Time { return nil }
 func (silent) Stop()               {}
 
-// TestCalledBackAtOnce: what ends plenty of room is followed when it happens, and not when the loop comes by.
+// TestCalledBackAtOnce checks that workloads are recalled when room becomes scarce, not at the next
+// tick of the main loop.
 func TestCalledBackAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(r *rig){
@@ -56,13 +57,13 @@ func TestCalledBackAtOnce(t *testing.T) {
 	}
 }
 
-// passFreely has a workload go without waiting for its turn, as it does where it is charged in time.
+// passFreely admits a workload without a turn, as happens if it is charged in time.
 func (r *rig) passFreely(key workload.Key, queue string) {
 	r.hub.waits.LeaveTurns(key)
 	r.hub.waits.Pass(admission.Waiter{Key: key, Queue: queue}, r.hub.clock.Now())
 }
 
-// freeGang is a gang g in queue a that has gone on so.
+// freeGang returns a gang g in queue a that was admitted by passFreely.
 func (r *rig) freeGang() (gang []*corev1.Pod) {
 	r.t.Helper()
 	r.hub.QueueSet(limitedQueue("a", "12"))
@@ -76,8 +77,9 @@ func (r *rig) freeGang() (gang []*corev1.Pod) {
 	return gang
 }
 
-// TestSettledGangsHoldNoneUp: a gang that went without waiting for its turn is one of those under way until none of its members is
-// without a node, whether this scheduler or another has bound them.
+// TestSettledGangsHoldNoneUp checks how long a gang that was admitted without a turn is under way.
+// It is under way until no member is without a node, whether this scheduler or another one has
+// bound the members.
 func TestSettledGangsHoldNoneUp(t *testing.T) {
 	t.Parallel()
 	bind := func(r *rig, name, node string) {
@@ -112,7 +114,8 @@ func TestSettledGangsHoldNoneUp(t *testing.T) {
 	}
 }
 
-// TestGangThatCannotComeCallsNoneBack: it has found no room, and that says nothing of the others.
+// TestGangThatCannotComeCallsNoneBack checks that a gang with a missing member recalls no other
+// workload. It found no room for a reason of its own.
 func TestGangThatCannotComeCallsNoneBack(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -129,7 +132,8 @@ func TestGangThatCannotComeCallsNoneBack(t *testing.T) {
 	}
 }
 
-// TestTurnThatComesWhileTurnedAway: a pod that is being turned away goes at once if its next turn comes before the framework is done with it.
+// TestTurnThatComesWhileTurnedAway checks a pod that the framework is rejecting while its next turn
+// comes. The pod is tried at once.
 func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -150,7 +154,7 @@ func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 		r.hub.waits.Enter(admission.Waiter{Key: first, Queue: "a", Priority: 9}, r.hub.clock.Now())
 		r.hub.waits.LeaveTurns(podKey(p))
 		r.eventually("another one's has", isUnderway(first))
-		// That takes a second at most, so it may find its place all the same.
+		// This takes up to a second, so the pod may find its place all the same.
 		r.hub.waits.Pass(admission.Waiter{Key: podKey(p), Queue: "a"}, r.hub.clock.Now())
 		r.hub.waits.Recall(func(string) bool { return false })
 		if r.cycle(); turnedAway {

@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// knownYAML is a profile without plugins of which it is not known what they look at.
+// knownYAML is a profile that runs only plugins with known inputs.
 var knownYAML = strings.ReplaceAll(schedulerYAML, ", {name: Refusing}", "")
 
-// severalOf are pods of a queue that ask for a CPU each.
+// severalOf returns pods of a queue that request one CPU each.
 func severalOf(queue string, count int) []*corev1.Pod {
 	out := make([]*corev1.Pod, count)
 	for i := range out {
@@ -23,13 +23,14 @@ func severalOf(queue string, count int) []*corev1.Pod {
 	return out
 }
 
-// abounds waits until it is known that there is room for all that waits in a queue.
+// abounds waits until the scheduler knows that there is room for all waiting work of a queue.
 func (r *rig) abounds(queue string) {
 	r.t.Helper()
 	r.create(ofQueue(queue, pod("first-of-"+queue, "", "1", 0)))
 	r.eventually("it is known that there is plenty of room", func() bool {
 		if !r.hub.hasPlenty(queue) {
-			// It may have had its turn before the books knew of it. What comes next has them asked again.
+			// The pod may have had its turn before the quota ledger knew of it. The next pod
+			// triggers another judgement.
 			next := ofQueue(queue, pod("next-of-"+queue, "", "1", 0))
 			r.create(next)
 			r.remove(next)
@@ -39,7 +40,8 @@ func (r *rig) abounds(queue string) {
 	r.eventually("the first has gone on", func() bool { return len(r.active()) > 0 })
 }
 
-// TestPassesWherePlenty: where there is room for all, pods and gangs have their turn as they come.
+// TestPassesWherePlenty checks that pods and gangs are admitted as they come if there is room for
+// all.
 func TestPassesWherePlenty(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -61,8 +63,8 @@ func TestPassesWherePlenty(t *testing.T) {
 	r.waitBound("first-of-a", "one", "g-0", "g-1", "g-2")
 }
 
-// TestTurnsWhereNotPlenty: pods that went on while there was room for all are called back once there is not, and each queue has its
-// share.
+// TestTurnsWhereNotPlenty checks that pods that were admitted while there was room for all are
+// recalled when there is not, and that each queue gets its share.
 func TestTurnsWhereNotPlenty(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -87,7 +89,8 @@ func TestTurnsWhereNotPlenty(t *testing.T) {
 	}
 }
 
-// TestCalledBackWhenANodeGoes: nothing else has to wait for its turn for that.
+// TestCalledBackWhenANodeGoes checks that admitted pods are recalled when a node is deleted. No
+// other workload needs to wait for a turn for that.
 func TestCalledBackWhenANodeGoes(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -99,7 +102,8 @@ func TestCalledBackWhenANodeGoes(t *testing.T) {
 	r.eventually("they are called back", func() bool { return r.hub.waits.TurnOf(podKey(pod("b-9", "", "1", 0)), "b") == admission.Held })
 }
 
-// TestNoPlentyForStrangers: with plugins or extenders of which it is not known what they look at, all wait for their turn.
+// TestNoPlentyForStrangers checks that all workloads wait for turns if the inputs of some plugin or
+// extender are unknown.
 func TestNoPlentyForStrangers(t *testing.T) {
 	t.Parallel()
 	filtering := []config.Extender{{URLPrefix: "http://127.0.0.1:1", FilterVerb: "filter", Weight: 1}}
@@ -126,7 +130,7 @@ func TestNoPlentyForStrangers(t *testing.T) {
 	}
 }
 
-// TestConfine is which arguments have pods go elsewhere than they say.
+// TestConfine lists the arguments that place pods elsewhere than the pods ask for.
 func TestConfine(t *testing.T) {
 	t.Parallel()
 	const zone = "{matchExpressions: [{key: zone, operator: In, values: [a]}]}"

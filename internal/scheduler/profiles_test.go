@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestNotWorkloadAware: what remains is preemption pod by pod, on either side.
+// TestNotWorkloadAware checks preemption pod by pod, for preemptors and for victims.
 func TestNotWorkloadAware(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{workloadAware: false}", nodes(2, "1")...)
@@ -32,7 +32,7 @@ func TestNotWorkloadAware(t *testing.T) {
 	}
 }
 
-// TestNotWorkloadAwarePlacesPods: a gang that is not complete runs as far as there is room.
+// TestNotWorkloadAwarePlacesPods checks that an incomplete gang runs as far as there is room.
 func TestNotWorkloadAwarePlacesPods(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{workloadAware: false}", nodes(1, "1")...)
@@ -42,7 +42,8 @@ func TestNotWorkloadAwarePlacesPods(t *testing.T) {
 	r.eventually("one member is bound", func() bool { return r.nodeOf("g-0") != "" || r.nodeOf("g-1") != "" })
 }
 
-// TestOwnPriorityWithoutWorkloads: the group's priority is nothing to a profile that does not know groups.
+// TestOwnPriorityWithoutWorkloads checks that a profile that is not workload-aware ignores the
+// priority of groups.
 func TestOwnPriorityWithoutWorkloads(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -65,7 +66,8 @@ func TestOwnPriorityWithoutWorkloads(t *testing.T) {
 	}
 }
 
-// TestVictimsOfAnotherProfile: what a victim is goes by its own profile, and not by the preemptor's.
+// TestVictimsOfAnotherProfile checks that the victim's profile decides whether the victim is a
+// gang, not the preemptor's profile.
 func TestVictimsOfAnotherProfile(t *testing.T) {
 	t.Parallel()
 	const byPods = `- schedulerName: by-pods
@@ -108,7 +110,7 @@ func TestVictimsOfAnotherProfile(t *testing.T) {
 	}
 }
 
-// TestSynchronous: the cycle ends when the calls have been made, and nothing is gated.
+// TestSynchronous checks that the cycle ends after the eviction calls, and that nothing is gated.
 func TestSynchronous(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{"that works": nil, "that fails": errors.New("no")} {
@@ -117,7 +119,7 @@ func TestSynchronous(t *testing.T) {
 			r := newRigArgs(t, "{asynchronous: false, retry: {initialBackoff: 1s}}", nodes(1, "1")...)
 			made, cycled := false, make(chan struct{})
 			r.evictor.atOnce = func() error {
-				// A call takes its time.
+				// A call takes time.
 				select {
 				case <-cycled:
 				case <-time.After(20 * time.Millisecond):
@@ -145,7 +147,7 @@ func TestSynchronous(t *testing.T) {
 	}
 }
 
-// TestTolerationsOff: a profile may leave tolerations out of account.
+// TestTolerationsOff checks that a profile may ignore tolerations.
 func TestTolerationsOff(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{preemptionToleration: false}", append([]runtime.Object{tolerantClass("c", "100", "-1")}, nodes(1, "1")...)...)
@@ -156,8 +158,8 @@ func TestTolerationsOff(t *testing.T) {
 	}
 }
 
-// TestMinRuntimeOfTheVictimsProfile: the defaults of the victim's profile protect it, whichever
-// profile the preemptor has, and the status of a group has the same.
+// TestMinRuntimeOfTheVictimsProfile checks that the defaults of the victim's profile protect it,
+// whichever profile the preemptor has. The status of a group has the same min-runtime.
 func TestMinRuntimeOfTheVictimsProfile(t *testing.T) {
 	t.Parallel()
 	const patient = `- schedulerName: patient

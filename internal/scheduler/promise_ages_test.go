@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
-// TestAgeOfPromises: what is shown is how long the oldest promise has not been taken up; victims may take their time to go.
+// TestAgeOfPromises checks the metric for the age of the oldest unused reservation. Victims may
+// take a long time to terminate.
 func TestAgeOfPromises(t *testing.T) {
 	t.Parallel()
 	measured, registry := metrics.New(), k8smetrics.NewKubeRegistry()
@@ -31,7 +32,7 @@ func TestAgeOfPromises(t *testing.T) {
 		}
 		h.reserved.Keep(podKey(pod), []*reservation.Reservation{{Pod: pi, UID: pod.UID, Node: "n"}})
 	}
-	// The main loop looks each second, and once is enough for a test.
+	// The main loop updates the metric each second. One update is enough for a test.
 	shown := func(when string, want time.Duration) {
 		t.Helper()
 		h.telling.tellOfTurns()

@@ -38,13 +38,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
-// happening is something that happens to a cluster. What the numbers choose depends on what there is.
+// happening is a random event in a cluster. The numbers select from the objects that exist.
 type happening struct {
 	what    string
 	a, b, c int
 }
 
-// happenings are the kinds there are, the frequent ones several times.
+// happenings are the kinds of events. Frequent kinds are listed several times.
 var happenings = []string{
 	"pod", "pod", "pod", "pod", "member", "member", "member", "member", "group", "group",
 	"delete a pod", "delete a pod", "delete a pending pod", "delete a pending pod", "drop a group", "move a member",
@@ -52,8 +52,8 @@ var happenings = []string{
 	"a pod that runs", "queue", "drop a queue", "node", "drop a node", "cordon a node", "time passes", "restart",
 }
 
-// cluster is a scheduler on a client, with time of its own, to which things happen. Names are few, so that they are used
-// again; UIDs are not.
+// cluster is a scheduler on a fake client, with its own clock and random events. There are few
+// names, so that names are used again; UIDs are not.
 type cluster struct {
 	t       *testing.T
 	r       *rig
@@ -79,7 +79,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// checkUID does what the API server does with a patch that has the UID of another pod.
+// checkUID rejects a patch with the UID of another pod, as the API server does.
 func (c *cluster) checkUID(action clienttesting.Action) (bool, runtime.Object, error) {
 	patch, ok := action.(clienttesting.PatchAction)
 	if !ok {
@@ -98,7 +98,7 @@ func (c *cluster) checkUID(action clienttesting.Action) (bool, runtime.Object, e
 	return false, nil, nil
 }
 
-// start runs a scheduler on what is there.
+// start runs a scheduler on the existing objects.
 func (c *cluster) start() {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
@@ -117,7 +117,7 @@ func (c *cluster) start() {
 	c.r.hub.Lead()
 }
 
-// stop ends the scheduler. Nothing comes of what it has begun.
+// stop ends the scheduler. Pending evictions end as canceled and write nothing.
 func (c *cluster) stop() {
 	synctest.Wait()
 	c.r.evictor.writeTo(nil)
@@ -129,13 +129,13 @@ func (c *cluster) stop() {
 	synctest.Wait()
 }
 
-// uid is a new one.
+// uid returns a new UID.
 func (c *cluster) uid() types.UID {
 	c.uids++
 	return types.UID(fmt.Sprint("uid-", c.uids))
 }
 
-// find is a pod as the API has it, or nil.
+// find returns a pod from the API, or nil.
 func (c *cluster) find(name string) *corev1.Pod {
 	obj, err := c.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "ns", name)
 	if err != nil {
@@ -145,7 +145,7 @@ func (c *cluster) find(name string) *corev1.Pod {
 	return pod
 }
 
-// pods are all of them that pass, by name.
+// pods returns the pods that match, sorted by name.
 func (c *cluster) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
 	c.t.Helper()
 	list, err := c.client.CoreV1().Pods("ns").List(c.t.Context(), metav1.ListOptions{})
@@ -162,7 +162,7 @@ func (c *cluster) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
 	return out
 }
 
-// pick is one of some, or the zero value of none.
+// pick returns an element, or the zero value if there are none.
 func pick[T any](from []T, i int) (one T, ok bool) {
 	if len(from) == 0 {
 		return one, false
@@ -197,7 +197,7 @@ func (c *cluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// leave has a pod begin to leave.
+// leave marks a pod for deletion.
 func (c *cluster) leave(pod *corev1.Pod) {
 	if now := c.find(pod.Name); now != nil && now.UID == pod.UID && now.DeletionTimestamp == nil {
 		c.note("pod %s (%s) begins to leave", pod.Name, pod.UID)
@@ -211,10 +211,10 @@ func (c *cluster) note(format string, args ...any) {
 	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
-// priorities are those of pods and groups.
+// priorities are the priorities of pods and groups.
 var priorities = []int32{1, 10, 100}
 
-// happen has something happen, if it can.
+// happen applies an event, if it is possible.
 func (c *cluster) happen(h happening) {
 	c.t.Helper()
 	isPending := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
@@ -294,7 +294,7 @@ func (c *cluster) happen(h happening) {
 	}
 }
 
-// endOrder ends an eviction: all victims have begun to leave, or some have.
+// endOrder ends an eviction. All victims are terminating then, or some.
 func (c *cluster) endOrder(h happening) {
 	i, ok := pick(c.pending, h.a)
 	if !ok {
@@ -353,7 +353,7 @@ func (c *cluster) changeNodes(h happening) {
 	}
 }
 
-// settle lets the scheduler do all that it does without time going by.
+// settle lets the scheduler run until it is idle, without the clock moving.
 func (c *cluster) settle() {
 	c.t.Helper()
 	for range 200 {
@@ -372,7 +372,7 @@ func (c *cluster) settle() {
 	c.t.Errorf("It does not settle: %s", c.r.pending())
 }
 
-// unfounded names a promise without a living reason, or is "".
+// unfounded names a reservation without a valid reason, or returns "".
 func (c *cluster) unfounded() string {
 	c.t.Helper()
 	h := c.r.hub
@@ -400,7 +400,7 @@ func (c *cluster) unfounded() string {
 	return ""
 }
 
-// unfoundedReservation says why there is no reason to keep room for a pod, or is "".
+// unfoundedReservation returns why a pod has no reason to keep its reservation, or "".
 func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	h := c.r.hub
 	now := c.find(pod.Name)
@@ -449,8 +449,8 @@ func (c *cluster) isQueued(pod *corev1.Pod) bool {
 	})
 }
 
-// checks is how many sequences are played unless -rapid.checks says otherwise: each is a scheduler's life. What it returns sets it
-// back.
+// checks sets the number of random sequences, unless -rapid.checks is set. Each sequence is the
+// lifetime of a scheduler. The returned function restores the previous value.
 func checks(t *testing.T, count string) func() {
 	t.Helper()
 	const name = "rapid.checks"
@@ -469,14 +469,16 @@ func checks(t *testing.T, count string) func() {
 	return func() { set(before) }
 }
 
-// TestPromisesEndWithTheirReason: whatever happens, in whichever order, room is kept only for pods that wait for it to become
-// free, or are being placed, and nothing else says that it is: at once, and later.
+// TestPromisesEndWithTheirReason runs random events in random order. Room is reserved only for pods
+// that wait for it to become free, or that are being placed. Nominations and verdicts agree with
+// that, at once and later.
 func TestPromisesEndWithTheirReason(t *testing.T) {
-	// The scheduler listens to signals, by a goroutine of the process that must not be part of one test.
+	// The scheduler handles signals in a goroutine of the process. That goroutine must not belong
+	// to one test.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	// What is handled there waits between two errors, by the clock of the test that had one last.
+	// The error handlers wait between two errors, by the clock of the test with the last error.
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil                         //nolint:reassign // There is no other way, and no other test runs.
 	defer func() { utilruntime.ErrorHandlers = handlers }() //nolint:reassign // See above.
@@ -492,7 +494,7 @@ func TestPromisesEndWithTheirReason(t *testing.T) {
 			c := newCluster(t)
 			defer func() {
 				c.stop()
-				// Pods wait at Permit, by a clock that stops with this goroutine.
+				// Pods wait at Permit by a clock that stops with this goroutine.
 				time.Sleep(time.Hour)
 			}()
 			for _, h := range all {

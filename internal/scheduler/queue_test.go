@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestEventsThatWakeGangs: a gang is turned away before any filter is asked, so no filter's events have it tried again but for those that
-// the plugin registers itself.
+// TestEventsThatWakeGangs checks the registered events. A gang is rejected before any filter runs,
+// so the events of filters do not retry it.
 func TestEventsThatWakeGangs(t *testing.T) {
 	t.Parallel()
 	registered, err := (&Plugin{}).EventsToRegister(t.Context())
@@ -47,8 +47,9 @@ func TestEventsThatWakeGangs(t *testing.T) {
 	}
 }
 
-// TestHintOfClaims: a gang that claims devices is planned again when others are given back, and when a claim of its own changes; what is
-// given to others is no reason, and nothing is for a gang without claims, or a single pod.
+// TestHintOfClaims checks when claims retry workloads. A gang with claims is planned again when
+// other devices are released, or when one of its own claims changes. Allocations to others do not
+// retry it. No claim retries a gang without claims, or a single pod.
 func TestHintOfClaims(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)

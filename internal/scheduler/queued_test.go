@@ -24,21 +24,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// limitedQueue is one that may use so many CPUs.
+// limitedQueue returns a queue with a limit of CPUs.
 func limitedQueue(name, cpus string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
 		Limit: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)},
 	}}
 }
 
-// queuedGang makes a gang in a queue.
+// queuedGang creates a gang in a queue.
 func (r *rig) queuedGang(name, queue string, minCount int) {
 	g := r.gangOf(name, minCount, 0)
 	g.Queue = queue
 	r.groups.set(g)
 }
 
-// TestGangAtTheLimitIsTriedOnce: what its queue does not let one member plan, it lets none.
+// TestGangAtTheLimitIsTriedOnce checks that if one member cannot plan because of the queue's limit,
+// no other member tries.
 func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -51,7 +52,8 @@ func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 		r.cycles()
 		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonQueueLimit
 	})
-	// Long enough for another turn, which takes milliseconds. One that the first cycle came too late for is given again.
+	// This is long enough for another turn, which takes milliseconds. A turn that the first cycle
+	// missed is given again.
 	if r.settles(admission.Interval / 2); tried.Len() != 1 {
 		t.Errorf("%v are tried, and nothing has changed", sets.List(tried))
 	}
@@ -61,7 +63,8 @@ func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 	r.waitBound("g-0", "g-1", "g-2")
 }
 
-// TestGangOfAQueueThatComes: a gang whose queue does not exist is tried as soon as it does.
+// TestGangOfAQueueThatComes checks that a gang whose queue does not exist is tried when the queue
+// is created.
 func TestGangOfAQueueThatComes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -78,7 +81,8 @@ func TestGangOfAQueueThatComes(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 }
 
-// newWholeInQueue is a rig with one node, which two members of a gang g fill that is in a queue and needs both.
+// newWholeInQueue returns a rig with one node. Two members of a gang g in a queue fill the node,
+// and the gang needs both.
 func newWholeInQueue(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, nodes(1, "2")...)
@@ -91,11 +95,12 @@ func newWholeInQueue(t *testing.T) *rig {
 	return r
 }
 
-// TestReplacementOfAMember: a gang that has members on nodes, and not enough, does not wait for other work of its queue.
+// TestReplacementOfAMember checks that a gang with too few members on nodes does not wait for other
+// work of its queue.
 func TestReplacementOfAMember(t *testing.T) {
 	t.Parallel()
 	r := newWholeInQueue(t)
-	// It gives no turns from now on.
+	// The scheduler gives no turns from now on.
 	r.hub.leads.Store(false)
 	again := pod("g-2", "g", "1", 0)
 	r.create(again)
@@ -111,8 +116,8 @@ func TestReplacementOfAMember(t *testing.T) {
 	}
 }
 
-// TestReplacementWhileSurplusStandsInLine: the member that leads a gang and waits for its turn, as more than was needed, is woken when a member
-// has to be replaced.
+// TestReplacementWhileSurplusStandsInLine checks a surplus member that leads its gang and waits for
+// a turn. It is retried when a member must be replaced.
 func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	t.Parallel()
 	r := newWholeInQueue(t)
@@ -130,7 +135,8 @@ func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	r.waitBound("g-1", "g-2")
 }
 
-// TestChargedAsItIsNow: what has been listed may have changed, or gone, before it counts.
+// TestChargedAsItIsNow checks that a listed pod is charged in its current version: it may have
+// changed or gone since.
 func TestChargedAsItIsNow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -148,7 +154,8 @@ func TestChargedAsItIsNow(t *testing.T) {
 	}
 }
 
-// TestMembershipOfWhatHasChanged: what becomes known of a pod's owner may come with the pod as it was before.
+// TestMembershipOfWhatHasChanged checks that a change of a pod's owner may come with an outdated
+// version of the pod.
 func TestMembershipOfWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -165,7 +172,8 @@ func TestMembershipOfWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestWidenedQueue: the pods of other schedulers count for a queue as soon as their namespace may use it, without an event of theirs.
+// TestWidenedQueue checks that pods of other schedulers count for a queue as soon as their
+// namespace may use it, without an event for the pods.
 func TestWidenedQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -186,8 +194,8 @@ func TestWidenedQueue(t *testing.T) {
 	}
 }
 
-// TestQueueThatIsNamedBeforeItIsThere: what runs and names a queue that no work can be in counts for the one it had, and for the other
-// once that is there.
+// TestQueueThatIsNamedBeforeItIsThere checks a running pod that names a queue that does not exist.
+// It counts for its previous queue, and for the new one once that exists.
 func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -218,7 +226,7 @@ func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 	}
 }
 
-// held is where it is not known what a pod belongs to.
+// held is a Derived that does not know the groups of pods yet.
 type held struct {
 	underived
 	ended atomic.Bool
@@ -231,7 +239,7 @@ func (h *held) Hold(*corev1.Pod) gang.Verdict {
 	return gang.Verdict{Reason: grouping.ReasonOwnerUnknown, Message: "it is not known"}
 }
 
-// TestHeldPodsAskForNothing: pods count once it is known what they belong to.
+// TestHeldPodsAskForNothing checks that pods count once their groups are known.
 func TestHeldPodsAskForNothing(t *testing.T) {
 	t.Parallel()
 	known := &held{}
@@ -252,7 +260,8 @@ func TestHeldPodsAskForNothing(t *testing.T) {
 	}
 }
 
-// TestDemandOfGangs: the members of a gang ask for nothing as long as it cannot be placed, and for all once it can.
+// TestDemandOfGangs checks that the members of a gang request nothing while the gang cannot be
+// placed, and everything once it can.
 func TestDemandOfGangs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "8")...)
@@ -289,8 +298,8 @@ func TestDemandOfGangs(t *testing.T) {
 	}
 }
 
-// TestPodAtTheLimit: at its queue's limit, more important work takes the place of less important work of that queue, and only
-// of that, whatever room there is.
+// TestPodAtTheLimit checks preemption at the limit of a queue. More important work replaces less
+// important work of that queue only, regardless of free room.
 func TestPodAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "4")...)
@@ -365,8 +374,8 @@ func TestGangAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestAtTheLimitWhenAWindowEnds: what a min-runtime keeps from making way at a limit makes way when that is over, and until then
-// the preemptor says so.
+// TestAtTheLimitWhenAWindowEnds checks a min-runtime at a limit. The protected work is evicted when
+// the min-runtime is over, and until then the preemptor's message says so.
 func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 	t.Parallel()
 	const window = 10 * time.Second
@@ -400,8 +409,8 @@ func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 	}
 }
 
-// TestAtTheLimitOverdue: what should have left long ago counts for the limit as long as it is there. Work that counted on it to go,
-// wherever that was, takes the place of others.
+// TestAtTheLimitOverdue checks that an overdue pod counts for the limit as long as it exists. Work
+// that waited for it, on any node, then evicts other pods.
 func TestAtTheLimitOverdue(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{terminationTimeout: 10s}", nodes(2, "2")...)
@@ -420,8 +429,8 @@ func TestAtTheLimitOverdue(t *testing.T) {
 	}
 }
 
-// TestChargedBeforeItIsPromised: the books may hear of a pod later than the scheduler's queue. It counts by the time that others
-// are asked about.
+// TestChargedBeforeItIsPromised checks that a pod counts before the next workload is checked. The
+// quota ledger may learn of a pod later than the scheduler's queue.
 func TestChargedBeforeItIsPromised(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)
@@ -436,8 +445,8 @@ func TestChargedBeforeItIsPromised(t *testing.T) {
 	}
 }
 
-// TestPlanAtALoweredLimit: what is on its way out counts as gone for those who wait for it, and for no plan that is being carried
-// out.
+// TestPlanAtALoweredLimit checks that terminating pods count as gone for workloads that wait for
+// them, but not for a plan that is being carried out.
 func TestPlanAtALoweredLimit(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {})})
@@ -470,7 +479,8 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	}
 }
 
-// TestWhatLimitsWakes: what waits for the limit of a queue is woken by what goes in that queue or below it, and by nothing else.
+// TestWhatLimitsWakes checks that work at the limit of a queue is retried only when work in that
+// queue, or below it, ends.
 func TestWhatLimitsWakes(t *testing.T) {
 	t.Parallel()
 	below := func(q *v1alpha1.Queue, parent string) *v1alpha1.Queue {

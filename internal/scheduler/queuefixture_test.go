@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// turnsPod asks for all of a cluster.
+// turnsPod returns a pod that requests a whole cluster.
 func turnsPod(uid string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},
@@ -17,7 +17,7 @@ func turnsPod(uid string) *corev1.Pod {
 	}
 }
 
-// placed is a pod on a node.
+// placed returns a pod on a node.
 func placed(uid string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},

@@ -63,7 +63,8 @@ func TestQueueOf(t *testing.T) {
 	}
 }
 
-// withoutQueues does all that the queues add to the way of a pod, where there are none.
+// withoutQueues returns a function that does all work that queues add to a pod's lifetime, in a
+// cluster without queues.
 func withoutQueues() func() {
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	args := &configv1alpha1.ReprieveArgs{}
@@ -89,7 +90,8 @@ func TestNoQueuesAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkNoQueues is what the queues cost a pod, from its arrival to its departure, where there are none.
+// BenchmarkNoQueues measures the cost of queues for a pod, from arrival to departure, in a cluster
+// without queues.
 func BenchmarkNoQueues(b *testing.B) {
 	way := withoutQueues()
 	b.ReportAllocs()
@@ -143,7 +145,7 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 	}
 }
 
-// TestBarred: what work has been promised is its own as long as its queue lets it have it.
+// TestBarred checks that a workload keeps its reservations as long as its queue allows them.
 func TestBarred(t *testing.T) {
 	limited := func(name string, gpus string) *v1alpha1.Queue {
 		return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Limit: corev1.ResourceList{"gpu": resource.MustParse(gpus)}}}
@@ -199,8 +201,9 @@ func below(name, parent string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: &parent}}
 }
 
-// TestTurnedDownByItsQueue: what a queue turns down says so and no more, and the framework forgets where it was expected. Other
-// plugins would fail in PostFilter if they had not been asked before, and what comes of that with them.
+// TestTurnedDownByItsQueue checks the message to a workload that its queue blocks, and that the
+// framework drops its nomination. The PostFilter of other plugins would fail if their PreFilter had
+// not run, and the error would be part of the message.
 func TestTurnedDownByItsQueue(t *testing.T) {
 	t.Parallel()
 	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {
@@ -217,7 +220,7 @@ func TestTurnedDownByItsQueue(t *testing.T) {
 				r.gangOf("g", 1, 10).Queue = "q"
 				p = pod("p", "g", "2", 10)
 			}
-			// Another component may have said so.
+			// Another component may have written this.
 			p.Status.NominatedNodeName = "node-0"
 			r.create(p)
 			r.eventually("its turn comes", func() bool { return len(r.active()) > 0 })

@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
-// newSort makes the queue's order over groups by name, with their priority; nil where it is not filled in.
+// newSort returns the queue's order over groups, by name, with their priorities. A nil priority is
+// not resolved yet.
 func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 	tb.Helper()
 	store := &gang.Store{}
@@ -37,7 +38,7 @@ func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 	return sort
 }
 
-// queued is a pod in the queue since that second.
+// queued returns a pod that is in the queue since the given second.
 func queued(name, group string, priority int32, since int64) *framework.QueuedPodInfo {
 	return &framework.QueuedPodInfo{
 		PodInfo:        &framework.PodInfo{Pod: pod(name, group, "1", priority)},
@@ -50,7 +51,7 @@ func TestQueueOrder(t *testing.T) {
 	sort := newSort(t, map[string]*int32{"low": ptr.To[int32](1), "high": ptr.To[int32](9), "also-high": ptr.To[int32](9), "unresolved": nil})
 	cases := map[string]struct {
 		first, second *framework.QueuedPodInfo
-		// tie is true where neither comes first.
+		// tie is true if neither comes first.
 		tie bool
 	}{
 		"pods by their own priority":                     {first: queued("a", "", 5, 2), second: queued("b", "", 4, 1)},
@@ -79,8 +80,8 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
-// TestQueueOrderOfReservedRoom: a pod that comes back when its victims have gone does not stand behind all that have come since
-// its first attempt.
+// TestQueueOrderOfReservedRoom checks that a pod whose victims are gone does not come after pods
+// that arrived since its first attempt.
 func TestQueueOrderOfReservedRoom(t *testing.T) {
 	t.Parallel()
 	hub := detached(&Inputs{Groups: &groups{}})
@@ -106,7 +107,8 @@ func TestQueueOrderOfReservedRoom(t *testing.T) {
 	wantFirst("it is reserved no more", other, promised)
 }
 
-// TestQueueOrderAllocatesNothing: it is asked for at every step through the heap, under the queue's lock.
+// TestQueueOrderAllocatesNothing checks allocations, because the heap calls the order at every
+// step, under the queue's lock.
 func TestQueueOrderAllocatesNothing(t *testing.T) {
 	sort := newSort(t, map[string]*int32{"low": ptr.To[int32](1), "high": ptr.To[int32](9)})
 	first, second := queued("a", "high", 0, 1), queued("b", "low", 0, 1)
@@ -136,7 +138,8 @@ func (h *podHeap) Pop() any {
 	return last
 }
 
-// BenchmarkQueue takes a pod out of a queue of ten thousand and puts it back: half of them in 500 groups.
+// BenchmarkQueue removes a pod from a queue of ten thousand and adds it again. Half of the pods are
+// in 500 groups.
 func BenchmarkQueue(b *testing.B) {
 	groups := make(map[string]*int32)
 	for i := range 500 {

@@ -11,9 +11,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestReclaimWhereOtherNodesAreFree has the queue a run four pods and b two on a node of six CPUs,
-// and c wait. A node with eight CPUs is tainted, and one large pod waits that tolerates that: of
-// queue d, or of a itself.
+// TestReclaimWhereOtherNodesAreFree runs four pods of queue a and two of b on a node with six CPUs.
+// A pod of c waits. A tainted node has eight CPUs, and a large pod that tolerates the taint waits,
+// too. It is of queue d, or of a itself. The pod of c must reclaim from a.
 func TestReclaimWhereOtherNodesAreFree(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"a", "d"} {

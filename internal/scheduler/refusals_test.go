@@ -17,16 +17,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
-// plainYAML is a profile of which all plugins are known: what their filters go by is, too.
+// plainYAML is a profile that runs only known plugins, so the inputs of its filters are known, too.
 var plainYAML = strings.NewReplacer(", {name: SlowPreBind}", "", ", {name: Refusing}", "").Replace(schedulerYAML)
 
-// searches counts the searches for room that came to nothing.
+// searches returns the number of searches that found no room.
 func (r *rig) searches() int {
 	r.t.Helper()
 	return r.counted("reprieve_preemption_attempts_total", "result", "infeasible")
 }
 
-// counted is what a counter comes to where a label has a value.
+// counted returns the sum of a counter for a label value.
 func (r *rig) counted(counter, label, value string) (sum int) {
 	r.t.Helper()
 	families, err := r.measured.Gather()
@@ -48,8 +48,8 @@ func (r *rig) counted(counter, label, value string) (sum int) {
 	return sum
 }
 
-// TestReplacementsAreNotSearchedForAgain: pods that take the place of victims find nothing to preempt themselves. They are
-// tried whenever something changes, and searched for only when that could matter.
+// TestReplacementsAreNotSearchedForAgain checks the replacements of victims, which find nothing to
+// preempt. They are retried on every change, but a search runs only when the change could matter.
 func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 	t.Parallel()
 	const victims = 8
@@ -68,8 +68,9 @@ func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 		r.remove(on(pod(victim, "", "1", 0), "node-"+strings.TrimPrefix(victim, "low-")))
 		r.eventually(high+" is bound", func() bool { r.cycles(); return r.nodeOf(high) != "" })
 	}
-	// One for the first that comes after each preemption; where that takes so long that those before it are tried again meanwhile, one
-	// while the victim leaves and one when it has gone.
+	// There is one search for the first pod after each preemption. If that takes so long that
+	// earlier pods are retried meanwhile, there is one while the victim terminates, and one when it
+	// is gone.
 	if n, most := r.searches(), 3*victims; n > most {
 		t.Errorf("%d searches in vain for %d replacements, want at most %d", n, victims, most)
 	} else {
@@ -77,7 +78,8 @@ func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 	}
 }
 
-// TestRefusedUntilItMatters: what makes room for one of several that were told no has the next of them searched for.
+// TestRefusedUntilItMatters checks that a change that frees room makes the next of several rejected
+// pods search again.
 func TestRefusedUntilItMatters(t *testing.T) {
 	t.Parallel()
 	full := func(r *rig) {
@@ -87,7 +89,7 @@ func TestRefusedUntilItMatters(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*rig)
-		// wantOn is where the pod goes; "" for nowhere. wantTaken are the victims.
+		// wantOn is the node of the pod; "" for none. wantTaken are the victims.
 		wantOn    string
 		wantTaken []string
 	}{
@@ -146,15 +148,15 @@ func TestRefusedUntilItMatters(t *testing.T) {
 	}
 }
 
-// turmoil is what runs, or is promised room, in a world in which things happen at random.
+// turmoil is a fixture of running pods and reservations with random changes.
 type turmoil struct {
 	*rig
 	rnd  *rand.Rand
 	pods map[string]*corev1.Pod
 	used map[string]int
-	// promised are those that have no node yet.
+	// promised are the pods with a reservation and without a node.
 	promised map[string]*corev1.Pod
-	// queues are those that pods may be in; nil for none.
+	// queues are the queues that pods may be in; nil for none.
 	queues []string
 }
 
@@ -166,7 +168,7 @@ func (c *turmoil) any(of map[string]*corev1.Pod) *corev1.Pod {
 	return of[names[c.rnd.IntN(len(names))]]
 }
 
-// disturb has one thing happen.
+// disturb makes one random change.
 func (c *turmoil) disturb(name string) {
 	c.t.Helper()
 	node, size := fmt.Sprintf("node-%d", c.rnd.IntN(3)), 1+c.rnd.IntN(3)
@@ -211,7 +213,7 @@ func (c *turmoil) promise(p *corev1.Pod, node string) {
 	c.promised[p.Name] = p
 }
 
-// settle has a pod take the room that it was promised, or give it up.
+// settle binds a pod to its reserved node, or releases the reservation.
 func (c *turmoil) settle(p *corev1.Pod) {
 	node, _ := c.reservedOn(p.UID)
 	delete(c.promised, p.Name)
@@ -231,14 +233,15 @@ func (c *turmoil) settle(p *corev1.Pod) {
 	})
 }
 
-// leave has a pod go.
+// leave deletes a pod.
 func (c *turmoil) leave(p *corev1.Pod) {
 	delete(c.pods, p.Name)
 	c.used[p.Spec.NodeName] -= cpusOf(p)
 	c.remove(p)
 }
 
-// TestRefusalsHold has what is repeated be what a search finds, whatever has happened.
+// TestRefusalsHold checks that a cached decision is the same as the result of a search, after
+// random changes.
 func TestRefusalsHold(t *testing.T) {
 	t.Parallel()
 	for name, queues := range map[string][]string{"by priority": nil, "with queues": {"a", "b"}} {
@@ -256,7 +259,7 @@ func TestRefusalsHold(t *testing.T) {
 	}
 }
 
-// decideInTurmoil counts the decisions that are repeated, each of which a search has to confirm.
+// decideInTurmoil returns the number of cached decisions. A search must confirm each of them.
 func decideInTurmoil(t *testing.T, seed uint64, steps int, queues []string) (repeated int) {
 	t.Helper()
 	r := newRigWith(t, plainYAML, nil, nodes(3, "4")...)
@@ -288,7 +291,8 @@ func decideInTurmoil(t *testing.T, seed uint64, steps int, queues []string) (rep
 			kept := r.plugin.refusals
 			r.plugin.refusals = refusals{}
 			want := decide(probe)
-			// An event may have come between the two decisions: then the answer is not repeated now.
+			// An event may have come between the two decisions. Then the cached decision is not
+			// used now.
 			r.plugin.refusals = kept
 			if want.decision.Outcome != core.Infeasible && decide(probe).repeated {
 				t.Fatalf("seed %d, step %d: %s is told no again, and a search says %s: %s", seed, i, probe.Name, want.decision.Outcome, want.decision.Message)

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestDeletionRefused: a pod whose deletion was refused is no victim for a while, and neither is the group that goes with it; who waits for
-// that tries again by itself.
+// TestDeletionRefused checks that a pod whose deletion was refused is no victim for a while, and
+// neither is its group. The preemptor is retried when that time ends.
 func TestDeletionRefused(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -56,7 +56,8 @@ func TestDeletionRefused(t *testing.T) {
 	})
 }
 
-// TestRefusalIsKnownAtOnce: what nodes look like from before the refusal does not count.
+// TestRefusalIsKnownAtOnce checks that the cached view of a node from before the refusal does not
+// count.
 func TestRefusalIsKnownAtOnce(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Now().Add(-time.Hour / 2))

@@ -53,11 +53,11 @@ profiles:
       enabled: [{name: Reprieve}, {name: Refusing}]
 `
 
-// bound is how long anything may take on a machine that is busy with other things.
+// bound is the longest that any step may take on a busy machine.
 const bound = time.Minute
 
-// rig is a whole scheduler, queue and cache and all, on a client without a server. Nothing is scheduled
-// until a test says so, cycle by cycle.
+// rig is a whole scheduler with queue and cache, on a fake client. Nothing is scheduled until a
+// test runs a cycle.
 type rig struct {
 	t       *testing.T
 	sched   *kubescheduler.Scheduler
@@ -65,16 +65,17 @@ type rig struct {
 	hub     *Hub
 	plugin  *Plugin
 	evictor *fakeEvictor
-	// listener has what is said outside of cycles.
+	// listener records conditions that are written outside of cycles.
 	listener listener
 	groups   *groups
-	// measured are the metrics of the scheduler: registered before it begins, as what they record is made by that.
+	// measured are the metrics of the scheduler. They are registered before the scheduler starts,
+	// because registration creates them.
 	measured k8smetrics.KubeRegistry
-	// meanwhile is called in every cycle, with its pod, once Reprieve's PreFilter has returned.
+	// meanwhile is called in every cycle, with its pod, after Reprieve's PreFilter has returned.
 	meanwhile func(*corev1.Pod)
 	// unreserved is called with every pod that gives its place up.
 	unreserved func(*corev1.Pod)
-	// stop ends the scheduler; the client stays.
+	// stop ends the scheduler. The client stays.
 	stop func()
 }
 
@@ -103,11 +104,11 @@ func (g *groups) drop(key types.NamespacedName) {
 	delete(g.all, key)
 }
 
-// fakeEvictor keeps orders for the test to finish.
+// fakeEvictor keeps orders until the test ends them.
 type fakeEvictor struct {
 	orders   []eviction.Order
 	outcomes []chan eviction.Outcome
-	// atOnce, if set, is what every order comes to.
+	// atOnce, if set, returns the result of every order.
 	atOnce func() error
 	mu     sync.Mutex
 	// statuses, if set, writes nominations.
@@ -134,26 +135,26 @@ func (f *fakeEvictor) Nominate(_ context.Context, nominations []podstatus.Nomina
 	f.write(nominations)
 }
 
-// writeTo has nominations written by that from now on; nil for nothing.
+// writeTo sets the writer of nominations; nil to write none.
 func (f *fakeEvictor) writeTo(statuses *podstatus.Writer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.statuses = statuses
 }
 
-// write has the API say where pods go, as the evictor does; the caller holds the lock.
+// write writes nominations to the API, as the evictor does. The caller holds the lock.
 func (f *fakeEvictor) write(nominations []podstatus.Nomination) {
 	statuses := f.statuses
 	if statuses == nil {
 		return
 	}
 	for _, claim := range statuses.Nominate(nominations) {
-		// What fails is about a pod that has gone.
+		// An error means that the pod is gone.
 		go func() { _ = statuses.Write(context.Background(), claim) }()
 	}
 }
 
-// finish ends an order with an outcome, and returns when the scheduler has acted on it.
+// finish ends an order with an outcome, and returns when the scheduler has processed it.
 func (r *rig) finish(order int, outcome eviction.Outcome) {
 	r.t.Helper()
 	before := r.hub.executions.count.Load()
@@ -161,13 +162,13 @@ func (r *rig) finish(order int, outcome eviction.Outcome) {
 	r.eventually("the scheduler has acted on an outcome", func() bool { return r.hub.executions.count.Load() < before })
 }
 
-// fail ends an order in vain.
+// fail ends an order with an error.
 func (r *rig) fail(order int, err error) {
 	r.t.Helper()
 	r.finish(order, eviction.Outcome{Err: err})
 }
 
-// succeed ends an order as it should.
+// succeed ends an order without an error.
 func (r *rig) succeed(order int) {
 	r.t.Helper()
 	if !r.wants(order) {
@@ -176,7 +177,7 @@ func (r *rig) succeed(order int) {
 	r.finish(order, eviction.Outcome{})
 }
 
-// wants reports whether the preemptor of an order still needs what it was promised.
+// wants reports whether the preemptor of an order still needs its reservations.
 func (r *rig) wants(order int) bool { return r.plugin.Wants(&r.evictor.orders[order]) }
 
 func newRig(t *testing.T, objects ...runtime.Object) *rig {
@@ -201,14 +202,15 @@ func newRigWith(t *testing.T, configuration string, extenders []config.Extender,
 	return newRigOn(t, clientWith(objects...), &groups{all: map[types.NamespacedName]*gang.Group{}}, configuration, extenders)
 }
 
-// clientWith is a client of an API where these are, and no finished pods: the fake one knows no field selectors.
+// clientWith returns a client with these objects and no finished pods. The fake client does not
+// support field selectors.
 func clientWith(objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(objects...)
 	listFinished(client, func() (*corev1.PodList, error) { return &corev1.PodList{}, nil })
 	return client
 }
 
-// listFinished has the API list finished pods so.
+// listFinished sets the result of a list of finished pods.
 func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) {
 	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		of, ok := action.(clienttesting.ListAction)
@@ -224,7 +226,7 @@ func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) 
 	})
 }
 
-// newRigOn is newRigWith on what is there already, with other inputs.
+// newRigOn is newRigWith on an existing client and existing groups, with changed inputs.
 func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender, change ...func(*Inputs)) *rig {
 	t.Helper()
 	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, measured: k8smetrics.NewKubeRegistry()}
@@ -233,7 +235,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	if err := m.Register(r.measured.Register); err != nil {
 		t.Fatal(err)
 	}
-	// One that is there already is of a scheduler before this one.
+	// An existing namespace belongs to an earlier scheduler.
 	_ = client.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	r.client.PrependReactor("create", "pods", r.bind)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -294,7 +296,7 @@ func onlyFinished(selector fields.Selector) bool {
 	return selector != nil && strings.Contains(selector.String(), "status.phase!=Pending")
 }
 
-// factory makes the plugin, and takes note of it.
+// factory makes the plugin, and records it.
 func (r *rig) factory(plugins *Plugins) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		pl, err := plugins.Registry()[Name](ctx, args, handle)
@@ -305,7 +307,7 @@ func (r *rig) factory(plugins *Plugins) frameworkruntime.PluginFactory {
 	}
 }
 
-// bind does what the API server does when a pod is bound.
+// bind sets the node of a pod, as the API server does for a binding.
 func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok || action.GetSubresource() != "binding" {
@@ -350,7 +352,7 @@ func decodeProfiles(t *testing.T, configuration string) []config.KubeSchedulerPr
 	return cfg.Profiles
 }
 
-// cycle runs one scheduling cycle, for whichever pod the queue has next.
+// cycle runs one scheduling cycle, for the next pod of the queue.
 func (r *rig) cycle() {
 	r.t.Helper()
 	done := make(chan struct{})
@@ -373,7 +375,7 @@ func (r *rig) cycles() {
 	}
 }
 
-// snapshot brings the framework's snapshot up to date, as a cycle does at its start.
+// snapshot updates the framework's snapshot, as a cycle does at its start.
 func (r *rig) snapshot() {
 	r.t.Helper()
 	snapshot, ok := r.plugin.handle.SnapshotSharedLister().(*internalcache.Snapshot)
@@ -390,7 +392,7 @@ func (r *rig) pending() string {
 	return summary
 }
 
-// eventually waits for what informers and binding goroutines bring about.
+// eventually waits for effects of informers and binding goroutines.
 func (r *rig) eventually(what string, condition func() bool) {
 	r.t.Helper()
 	err := wait.PollUntilContextTimeout(r.t.Context(), 5*time.Millisecond, bound, true,
@@ -400,7 +402,7 @@ func (r *rig) eventually(what string, condition func() bool) {
 	}
 }
 
-// create creates pods and waits until the scheduler knows them.
+// create creates pods and waits until the scheduler has seen them.
 func (r *rig) create(pods ...*corev1.Pod) {
 	r.t.Helper()
 	for _, pod := range pods {
@@ -425,7 +427,7 @@ func (r *rig) create(pods ...*corev1.Pod) {
 	}
 }
 
-// remove deletes a pod and waits until the scheduler has noticed.
+// remove deletes a pod and waits until the scheduler has seen that.
 func (r *rig) remove(pod *corev1.Pod) {
 	r.t.Helper()
 	if err := r.client.CoreV1().Pods(pod.Namespace).Delete(r.t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
@@ -438,7 +440,7 @@ func (r *rig) remove(pod *corev1.Pod) {
 	})
 }
 
-// nodeOf is where a pod is bound to, or "".
+// nodeOf returns the node that a pod is bound to, or "".
 func (r *rig) nodeOf(name string) string {
 	r.t.Helper()
 	pod, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -448,7 +450,7 @@ func (r *rig) nodeOf(name string) string {
 	return pod.Spec.NodeName
 }
 
-// bound counts the members of the gang g that have a node, out of so many.
+// bound counts the members of the gang g with a node, out of the given number.
 func (r *rig) bound(members int) (count int) {
 	r.t.Helper()
 	for i := range members {
@@ -467,7 +469,7 @@ func (r *rig) waitBound(names ...string) {
 	}
 }
 
-// active are the names of the pods that may be scheduled now.
+// active returns the names of the pods in the active queue.
 func (r *rig) active() []string {
 	var names []string
 	for _, pod := range r.sched.SchedulingQueue.PodsInActiveQ() {
@@ -478,7 +480,7 @@ func (r *rig) active() []string {
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 
-// gangOf makes a gang known.
+// gangOf creates a gang.
 func (r *rig) gangOf(name string, minCount int, priority int32) *gang.Group {
 	g := &gang.Group{Key: key(name), UID: types.UID("uid-" + name), MinCount: minCount, Priority: ptr.To(priority)}
 	r.groups.set(g)
@@ -498,7 +500,7 @@ func nodes(count int, cpu string) []runtime.Object {
 	return out
 }
 
-// pod makes a pod that asks for CPUs, of a group unless that is "".
+// pod returns a pod that requests CPUs. It belongs to a group unless group is "".
 func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).SchedulerName("reprieve-scheduler").
 		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()
@@ -522,13 +524,13 @@ func members(group string, count int, cpu string, priority int32) []*corev1.Pod 
 	return out
 }
 
-// decideFor asks for a decision as the plugin does, against the real filters.
+// decideFor returns a decision that is made as the plugin does, with the real filters.
 func (r *rig) decideFor(pods ...*corev1.Pod) *core.Decision {
 	r.t.Helper()
 	return &r.decide(pods[0]).decision
 }
 
-// decide is decideFor with all that is needed to carry the decision out.
+// decide is decideFor with everything that is needed to carry the decision out.
 func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 	r.t.Helper()
 	r.snapshot()
@@ -546,7 +548,7 @@ func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 
 func resourceMustParse(s string) resource.Quantity { return resource.MustParse(s) }
 
-// never fails as soon as something happens that is not to happen for some time.
+// never fails if a condition becomes true within a time.
 func (r *rig) never(what string, within time.Duration, happens func() bool) {
 	r.t.Helper()
 	end, tick := time.After(within), time.NewTicker(10*time.Millisecond)
@@ -563,7 +565,7 @@ func (r *rig) never(what string, within time.Duration, happens func() bool) {
 	}
 }
 
-// reservedOn is the node where room is reserved for a pod.
+// reservedOn returns the node of a pod's reservation.
 func (r *rig) reservedOn(uid types.UID) (string, bool) {
 	for node, reserved := range r.hub.reserved.Nodes() {
 		for _, one := range reserved {
@@ -575,5 +577,5 @@ func (r *rig) reservedOn(uid types.UID) (string, bool) {
 	return "", false
 }
 
-// detached is a Hub without a scheduler around it: what it keeps in memory.
+// detached returns a Hub without a scheduler: only its state in memory.
 func detached(in *Inputs) *Hub { return in.assemble(in.emptyRoster(), nil, nil) }

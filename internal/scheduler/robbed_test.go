@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// resize changes what a pod asks for, in place.
+// resize changes the requests of a pod in place.
 func (r *rig) resize(name, cpu string) {
 	r.t.Helper()
 	got, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -26,7 +26,7 @@ func (r *rig) resize(name, cpu string) {
 	}
 }
 
-// robbers are the ways in which two of the seven CPUs of node-0 are lost.
+// robbers are the ways to lose two of the seven CPUs of node-0.
 var robbers = map[string]func(*rig){
 	"a higher priority": func(r *rig) {
 		high := pod("high", "", "2", 20)
@@ -56,9 +56,9 @@ var robbers = map[string]func(*rig){
 	},
 }
 
-// eachRobber runs a test for each way, with a pod that needs five CPUs, and with a gang with a
-// second member on node-2. Its two victims on node-0 have been told to go: one of them has gone,
-// and one lingers.
+// eachRobber runs a test for each way, with a pod that needs five CPUs, and with a gang that has a
+// second member on node-2. Its two victims on node-0 are evicted: one is gone, and one is still
+// terminating.
 func eachRobber(t *testing.T, others []*corev1.Node, run func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig))) {
 	t.Helper()
 	for way, rob := range robbers {
@@ -101,8 +101,8 @@ func eachRobber(t *testing.T, others []*corev1.Node, run func(t *testing.T, r *r
 	}
 }
 
-// TestRobbedOfOneVictimsRoom: a preemptor does not wait for its last victim where its room will be
-// too small, and finds other room.
+// TestRobbedOfOneVictimsRoom checks that a preemptor does not wait for its last victim if the room
+// will be too small. It finds other room.
 func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, []*corev1.Node{node("node-1", "5")}, func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig)) {
@@ -120,8 +120,8 @@ func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsNoUse: room that cannot be enough any more is not kept from equal work that fits
-// into it.
+// TestRoomThatIsNoUse checks that room that cannot be enough any more is not kept from work of
+// equal standing that fits.
 func TestRoomThatIsNoUse(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, nil, func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig)) {
@@ -143,8 +143,8 @@ func TestRoomThatIsNoUse(t *testing.T) {
 	})
 }
 
-// TestKeptOutByAReservation: a pod hears whose reservation keeps it out, and that it is not short
-// of anything.
+// TestKeptOutByAReservation checks that a pod's message names the reservation that blocks it, and
+// reports no lack of resources.
 func TestKeptOutByAReservation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))
@@ -171,7 +171,7 @@ func TestKeptOutByAReservation(t *testing.T) {
 			t.Errorf("It is told that it is short of something: %q", said)
 		}
 	}
-	// One that is too large in any case hears of no reservation.
+	// The message for a pod that is too large in any case names no reservation.
 	large := pod("large", "", "5", 10)
 	r.create(large)
 	r.eventually("it has been tried", func() bool { r.cycles(); return len(r.active()) == 0 })
@@ -181,9 +181,9 @@ func TestKeptOutByAReservation(t *testing.T) {
 	}
 }
 
-// TestAffinityToALeavingPod: a pod that has to be with its like is tried again when the last of its
-// like has gone from a node that takes no more, though the decision has a place for it on another
-// node, from which nothing has to go. So is a gang.
+// TestAffinityToALeavingPod checks a pod with affinity to a terminating pod on a cordoned node. The
+// decision has a place for it on another node without victims. It is retried when the terminating
+// pod is gone. The same holds for a gang.
 func TestAffinityToALeavingPod(t *testing.T) {
 	t.Parallel()
 	for kind, group := range map[string]string{"a pod": "", "a gang": "p"} {
@@ -225,8 +225,8 @@ func TestAffinityToALeavingPod(t *testing.T) {
 	}
 }
 
-// TestPortThatIsTaken: a preemptor whose host port a pod of another scheduler has taken does not
-// wait for its last victim. Nor does one whose node has lost a label that it needs.
+// TestPortThatIsTaken checks a preemptor whose host port is used by a pod of another scheduler. It
+// does not wait for its last victim. The same holds if its node loses a label that it needs.
 func TestPortThatIsTaken(t *testing.T) {
 	t.Parallel()
 	for way, rob := range map[string]func(*rig){

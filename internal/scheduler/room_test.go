@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// reservedFor makes a reservation on a node for a pod that asks for CPUs.
+// reservedFor returns a reservation on a node for a pod that requests CPUs.
 func reservedFor(t interface{ Fatal(...any) }, name string, cpu int, standing workload.Standing) *reservation.Reservation {
 	pi, err := framework.NewPodInfo(pod(name, "", fmt.Sprint(cpu), standing.Priority))
 	if err != nil {
@@ -22,7 +22,7 @@ func reservedFor(t interface{ Fatal(...any) }, name string, cpu int, standing wo
 	return &reservation.Reservation{Pod: pi, UID: pi.Pod.UID, Node: "node-0", Standing: standing}
 }
 
-// holding is a node of eight CPUs with pods.
+// holding returns a node of eight CPUs with pods.
 func holding(cpus ...int) *framework.NodeInfo {
 	info := framework.NewNodeInfo()
 	info.SetNode(node("node-0", "8"))
@@ -94,9 +94,9 @@ func TestCrowdedOut(t *testing.T) {
 	}
 }
 
-// TestCrowdedOutGivesWayToNoneBelow: each that stays fits beside the others that stay, each that
-// gives way does not fit beside those of at least its priority that stay, and what is below makes
-// no difference to it.
+// TestCrowdedOutGivesWayToNoneBelow checks random reservations. Each kept reservation fits beside
+// the other kept ones. Each released reservation does not fit beside the kept ones of at least its
+// priority. Reservations below make no difference.
 func TestCrowdedOutGivesWayToNoneBelow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,11 +20,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestRunThatIsOver: a gang that has lost members, and has others by now, is protected anew before its status says so.
+// TestRunThatIsOver checks that a gang with a replaced member is protected for a new run before its
+// status shows that.
 func TestRunThatIsOver(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		// replace has m take the place of the gang's second member.
+		// replace makes m take the place of the gang's second member.
 		replace func(r *rig, g *gang.Group, second, m *corev1.Pod)
 	}{
 		"short for long enough": {func(r *rig, g *gang.Group, second, m *corev1.Pod) {
@@ -77,7 +78,8 @@ func TestRunThatIsOver(t *testing.T) {
 	}
 }
 
-// TestSyncWaitsForFinished: as long as it is not known which members have finished, nothing goes by the members of a group.
+// TestSyncWaitsForFinished checks that the members of a group are not used before the finished
+// members are known.
 func TestSyncWaitsForFinished(t *testing.T) {
 	t.Parallel()
 	succeeded := members("g", 2, "1", 0)[0]
@@ -102,8 +104,8 @@ func TestSyncWaitsForFinished(t *testing.T) {
 	}
 }
 
-// TestFinishedMemberReplacedInARelist: of a member that finishes, is made anew and finishes again while the watch is interrupted,
-// informers tell as of a change.
+// TestFinishedMemberReplacedInARelist checks a member that finishes, is created again and finishes
+// again while the watch is interrupted. Informers report that as one change.
 func TestFinishedMemberReplacedInARelist(t *testing.T) {
 	t.Parallel()
 	before := members("g", 1, "1", 0)[0]

@@ -12,14 +12,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestStaleGangGivesItsRoomUp: of two gangs that have each lost a member, with no room for both,
-// the younger one goes as a whole once it has lacked a member for too long, by one order only. A
-// gang that is placed for the first time never does, nor does one without a timeout.
+// TestStaleGangGivesItsRoomUp checks two gangs that have each lost a member, without room for both.
+// The younger gang is evicted as a whole once it has lacked a member for too long, by one order
+// only. That does not happen to a gang that is placed for the first time, nor without a timeout.
 func TestStaleGangGivesItsRoomUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		timeout string
-		// placed is whether the gangs were whole before.
+		// placed is true if the gangs were complete before.
 		placed bool
 		whole  bool
 		want   string
@@ -66,8 +66,8 @@ func TestStaleGangGivesItsRoomUp(t *testing.T) {
 	}
 }
 
-// TestStaleGangGoesForOthers: a pod of equal priority that waits takes the room of a stale gang,
-// whole; one of lower priority does not.
+// TestStaleGangGoesForOthers checks that a waiting pod of equal priority evicts a whole stale gang,
+// and that a pod of lower priority does not.
 func TestStaleGangGoesForOthers(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{gang: {staleTimeout: 1s}}", nodes(2, "1")...)

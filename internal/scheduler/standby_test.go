@@ -11,7 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// TestStandbyGivesNoTurns: what waits is not let through by one that tries nothing. It would all be through when that one leads.
+// TestStandbyGivesNoTurns checks that a scheduler that does not lead admits no work. Otherwise
+// everything would be admitted when it becomes the leader.
 func TestStandbyGivesNoTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -30,7 +31,8 @@ func TestStandbyGivesNoTurns(t *testing.T) {
 	}
 }
 
-// TestPlanWhoseNextIsBoundElsewhere: a member that gets its node before its cycle is not tried any more, and those after it go on.
+// TestPlanWhoseNextIsBoundElsewhere checks a member that gets its node before its cycle. It is not
+// tried any more, and the members after it continue.
 func TestPlanWhoseNextIsBoundElsewhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -62,7 +64,9 @@ func TestPlanWhoseNextIsBoundElsewhere(t *testing.T) {
 	r.waitBound("g-0", "g-1", "g-2")
 }
 
-// TestPromiseOfOneThatIsPartOfAGangSince: what was promised to a pod by itself is not what its gang needs, and no pod goes for it any more.
+// TestPromiseOfOneThatIsPartOfAGangSince checks that a single pod loses its reservation when its
+// group becomes a gang, because the gang needs other room. No pod is evicted for the old
+// reservation.
 func TestPromiseOfOneThatIsPartOfAGangSince(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// state takes what decisions go by, beside the scheduling cycles.
+// state returns the inputs of decisions, while cycles run.
 func (r *rig) state() (snapshot.State, error) {
 	copied := internalcache.NewEmptySnapshot()
 	if err := r.sched.Cache.UpdateSnapshot(klog.Background(), copied); err != nil {
@@ -28,7 +28,7 @@ func (r *rig) state() (snapshot.State, error) {
 	return r.hub.State(nodes)
 }
 
-// TestState: it has what stays, what goes, and what is promised to which pod.
+// TestState checks the pods that stay and terminate, and the reservations.
 func TestState(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -56,8 +56,9 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestStateBesideCycles: states are taken while cycles decide, and each is of one moment: no node has more on it than it
-// has room for, and no pod is in two places. It is for the race detector above all.
+// TestStateBesideCycles takes states while cycles decide. Each state is of one moment: no node has
+// more pods than it has room for, and no pod is in two places. The test is mainly for the race
+// detector.
 func TestStateBesideCycles(t *testing.T) {
 	t.Parallel()
 	const count = 8
@@ -100,7 +101,7 @@ func TestStateBesideCycles(t *testing.T) {
 		}
 	})
 	for i := range count {
-		// What classes say is read anew.
+		// The toleration of the class is read again.
 		if _, err := r.client.SchedulingV1().PriorityClasses().Update(t.Context(), tolerantClass("c", "0", fmt.Sprint(i)), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// hall is a Hub with pods and groups, a clock, and no scheduler: what members are told can be looked at second by second.
+// hall is a Hub with pods, groups and a clock, but without a scheduler. Tests check its reports
+// second by second.
 type hall struct {
 	t       *testing.T
 	hub     *Hub
@@ -27,15 +28,15 @@ type hall struct {
 	nodes   cache.Indexer
 	clock   *clocktesting.FakeClock
 	started time.Time
-	// deaf is set where what is said does not get through to the API.
+	// deaf is true if conditions do not reach the API.
 	deaf bool
 
 	said []saying
-	// calls counts what has been said of a pod, by name.
+	// calls counts the conditions written for a pod, by name.
 	calls map[string]int
 }
 
-// saying is what has been said of a pod, and when.
+// saying is a condition written for a pod, and its time.
 type saying struct {
 	pod  string
 	at   time.Duration
@@ -79,7 +80,7 @@ func (h *hall) add(to cache.Indexer, obj any) {
 	}
 }
 
-// gang makes a gang with that many members, of which the first leads.
+// gang creates a gang with the given number of members. The first member leads.
 func (h *hall) gang(name string, count int) []*corev1.Pod {
 	h.t.Helper()
 	h.groups.set(&gang.Group{Key: key(name), UID: types.UID("uid-" + name), MinCount: count, Priority: ptr.To(int32(1))})
@@ -91,14 +92,14 @@ func (h *hall) gang(name string, count int) []*corev1.Pod {
 	return all
 }
 
-// update has the informer show a pod.
+// update shows a pod through the informer.
 func (h *hall) update(pod *corev1.Pod) {
 	h.t.Helper()
 	h.add(h.pods, pod)
 	h.hub.podChanged(pod, false)
 }
 
-// remove has the informer tell that a pod has gone.
+// remove deletes a pod from the informer.
 func (h *hall) remove(pod *corev1.Pod) {
 	h.t.Helper()
 	if err := h.pods.Delete(pod); err != nil {
@@ -107,7 +108,7 @@ func (h *hall) remove(pod *corev1.Pod) {
 	h.hub.telling.retouch(key(pod.Labels[v1alpha1.LabelPodGroup]), h.clock.Now())
 }
 
-// now is the pod as the informer has it.
+// now returns the pod from the informer.
 func (h *hall) now(name string) *corev1.Pod {
 	h.t.Helper()
 	p, err := h.hub.pods.Pods("ns").Get(name)
@@ -117,7 +118,7 @@ func (h *hall) now(name string) *corev1.Pod {
 	return p
 }
 
-// framework has the framework say of a pod what it says at the end of a cycle that found no room.
+// framework sets the condition that the framework writes at the end of a cycle that found no room.
 func (h *hall) framework(name, message string) {
 	h.t.Helper()
 	h.show(h.now(name), corev1.PodCondition{
@@ -144,12 +145,12 @@ func (h *hall) Say(pod *corev1.Pod, c corev1.PodCondition) {
 	}
 }
 
-// decided has planning say of a gang that it finds no room.
+// decided records a decision that found no room for a gang.
 func (h *hall) decided(name, message string) {
 	h.hub.telling.say(key(name), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: message}, h.clock.Now())
 }
 
-// pass lets seconds go by, with a tick after each.
+// pass advances the clock second by second, with a tick after each.
 func (h *hall) pass(seconds int) {
 	for range seconds {
 		h.clock.Step(time.Second)
@@ -157,7 +158,7 @@ func (h *hall) pass(seconds int) {
 	}
 }
 
-// expect looks at what has been said since it did last: who says which message, sorted as it was said.
+// expect compares the conditions written since the last call, in their order.
 func (h *hall) expect(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -170,7 +171,7 @@ func (h *hall) expect(want ...string) {
 	h.said = nil
 }
 
-// holdsBack has one pod held back, by name.
+// holdsBack blocks one pod, by name.
 type holdsBack struct {
 	underived
 	name string
@@ -184,7 +185,7 @@ func (h holdsBack) Hold(pod *corev1.Pod) gang.Verdict {
 	return gang.Verdict{Reason: "OwnerUnknown", Message: "it has not been read"}
 }
 
-// TestTelling: what members say, second by second.
+// TestTelling checks the conditions of members, second by second.
 func TestTelling(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(h *hall){
@@ -278,7 +279,7 @@ func TestTelling(t *testing.T) {
 			h.pass(60)
 			const why = "PodGroup ns/g needs 3 members and has 2"
 			h.expect("g-0 NotEnoughMembers: "+why, "g-1 NotEnoughMembers: "+why)
-			// The old word does not come back before there is a new decision.
+			// The old message does not return before there is a new decision.
 			h.update(pod("g-3", "g", "1", 1))
 			h.pass(60)
 			h.expect()
@@ -386,8 +387,9 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// TestTellingAThousand costs a bounded number of calls a second, and none once all have heard; a message that changes all the
-// time is no call for each member and change. Other gangs are not starved by it.
+// TestTellingAThousand checks that the number of calls per second is bounded, and zero once all
+// members have their condition. A message that changes all the time does not cause a call for each
+// member and change. Other gangs still get their calls.
 func TestTellingAThousand(t *testing.T) {
 	t.Parallel()
 	const count = 1000
@@ -440,7 +442,7 @@ func TestTellingAThousand(t *testing.T) {
 	}
 }
 
-// TestConditionOfATold has what upstream's has: the generation that it was seen in.
+// TestConditionOfATold checks that the condition has the observed generation, like upstream's.
 func TestConditionOfATold(t *testing.T) {
 	t.Parallel()
 	p := pod("p", "g", "1", 1)
@@ -455,7 +457,8 @@ func TestConditionOfATold(t *testing.T) {
 	}
 }
 
-// TestMemberThatComesTooSoon to its cycle hears what is said of the gang, and never that another member plans.
+// TestMemberThatComesTooSoon checks the message for a member that comes to its cycle early. It gets
+// the verdict of the gang, and never a message that another member plans.
 func TestMemberThatComesTooSoon(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)

@@ -10,14 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// teamQueue is a queue for namespaces of a team.
+// teamQueue returns a queue for the namespaces of a team.
 func teamQueue(name, team string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}},
 	}}
 }
 
-// ofTeam has the namespace of all pods be a team's.
+// ofTeam assigns the namespace of all pods to a team.
 func (r *rig) ofTeam(team string) {
 	r.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"team": team}}}
@@ -26,8 +26,8 @@ func (r *rig) ofTeam(team string) {
 	}
 }
 
-// TestKeptOffQueues: a pod and a gang that may not be in their queue are not tried, keep no turn, and count for no queue;
-// they are as soon as their namespace may use it.
+// TestKeptOffQueues checks a pod and a gang that may not use their queue. They are not tried, have
+// no turn, and count for no queue. That changes as soon as their namespace may use the queue.
 func TestKeptOffQueues(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -52,8 +52,8 @@ func TestKeptOffQueues(t *testing.T) {
 	}
 }
 
-// TestKeptOffGivesRoomBack: what a pod was promised goes to others when its queue is not for it any more, and its victims, which
-// run in that queue, stay there.
+// TestKeptOffGivesRoomBack checks that a pod loses its reservation when it may not use its queue
+// any more. Its victims, which run in that queue, stay.
 func TestKeptOffGivesRoomBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -83,7 +83,8 @@ func TestKeptOffGivesRoomBack(t *testing.T) {
 	}
 }
 
-// TestRequiredWithoutQueues: where no queue exists, a profile that requires one takes nothing.
+// TestRequiredWithoutQueues checks that a profile that requires a queue accepts no work if no queue
+// exists.
 func TestRequiredWithoutQueues(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{queues: {required: true}}", nodes(1, "8")...)
@@ -96,7 +97,8 @@ func TestRequiredWithoutQueues(t *testing.T) {
 	})
 }
 
-// TestQueueOfTheNamespaceChanges: work that has found no room by the default of its namespace is tried again by the new one at once.
+// TestQueueOfTheNamespaceChanges checks that blocked work is retried at once when the default queue
+// of its namespace changes.
 func TestQueueOfTheNamespaceChanges(t *testing.T) {
 	t.Parallel()
 	for name, group := range map[string]string{"a pod": "", "a gang": "p"} {
@@ -129,7 +131,7 @@ func TestQueueOfTheNamespaceChanges(t *testing.T) {
 	}
 }
 
-// defaultQueue has work in the namespace of all pods be in a queue, unless it names one.
+// defaultQueue sets the default queue of the namespace of all pods.
 func (r *rig) defaultQueue(name string) {
 	r.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Annotations: map[string]string{v1alpha1.AnnotationDefaultQueue: name}}}
@@ -138,7 +140,8 @@ func (r *rig) defaultQueue(name string) {
 	}
 }
 
-// TestLimitThatIsLeft: work at the limit of its queue is tried when what runs in the queue counts for it no more, although it runs on.
+// TestLimitThatIsLeft checks that work at the limit of its queue is retried when running work does
+// not count for the queue any more.
 func TestLimitThatIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(r *rig){
@@ -167,7 +170,8 @@ func TestLimitThatIsLeft(t *testing.T) {
 	}
 }
 
-// TestGroupThatChangesItsQueue: what a group has been promised, it gives up when it is in another queue, which may not have it.
+// TestGroupThatChangesItsQueue checks that a group loses its reservations when it moves to a queue
+// that may not evict the victims.
 func TestGroupThatChangesItsQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)

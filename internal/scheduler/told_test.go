@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// said is what a scheduler with a client says of pods outside of their cycles.
+// said records the conditions that a scheduler with a client writes outside of cycles.
 type said struct {
 	r *rig
 
@@ -39,7 +39,8 @@ func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {
 	}
 }
 
-// listener passes on what a rig's scheduler says outside of cycles, once the test listens.
+// listener forwards the conditions that a rig's scheduler writes outside of cycles, once the test
+// listens.
 type listener struct {
 	mu sync.Mutex
 	to *said
@@ -64,25 +65,27 @@ func (l *listener) Say(pod *corev1.Pod, condition corev1.PodCondition) {
 // Bound is part of Statuses.
 func (*listener) Bound(types.UID) {}
 
-// listen has a rig take note of what is said outside of cycles.
+// listen records the conditions that a rig writes outside of cycles.
 func (r *rig) listen() *said {
-	// The main loop tells members only in one that leads: here the test says when.
+	// The main loop reports on members only in a leading scheduler. Here the test decides when.
 	r.hub.leads.Store(false)
 	s := &said{r: r}
 	r.listener.set(s)
 	return s
 }
 
-// tell has what there is to tell be told as if that much time had gone by.
+// tell writes the due conditions as if the given time had passed.
 func (r *rig) tell(after time.Duration) { r.hub.telling.tellMembers(r.hub.clock.Now().Add(after)) }
 
-// hasSpoken reports whether it is known that a member of the gang g has come to nothing in its own cycle.
+// hasSpoken reports whether the framework has written a condition for a member of the gang g that
+// found no room in its own cycle.
 func (r *rig) hasSpoken() bool {
 	m := r.hub.members(key("g"))
 	return slices.ContainsFunc(m.Pending, isUnschedulable)
 }
 
-// TestEveryMemberThatFindsNoRoomSaysSo: in whichever way it finds none.
+// TestEveryMemberThatFindsNoRoomSaysSo checks the conditions of all members of a gang, with and
+// without a preemption.
 func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -126,7 +129,8 @@ func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 	}
 }
 
-// TestSurplusThatFindsNoRoomSaysSo when the others have their places.
+// TestSurplusThatFindsNoRoomSaysSo checks the conditions of surplus members when the other members
+// have their places.
 func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -146,7 +150,8 @@ func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
 	}
 }
 
-// TestGangThatIsPlacedAtOnce is told of nothing, whatever was in its way before.
+// TestGangThatIsPlacedAtOnce checks that the members of a placed gang get no condition, even if the
+// gang was blocked before.
 func TestGangThatIsPlacedAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))

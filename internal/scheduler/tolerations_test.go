@@ -25,7 +25,7 @@ func tolerantClass(name, minimum, seconds string) *schedulingv1.PriorityClass {
 	}}, Value: 0}
 }
 
-// classed gives a pod a class, and says when it was scheduled.
+// classed sets the class of a pod and the time when it was scheduled.
 func classed(p *corev1.Pod, class string, scheduled time.Time) *corev1.Pod {
 	p.Spec.PriorityClassName = class
 	p.Status.Conditions = []corev1.PodCondition{{
@@ -41,15 +41,17 @@ func TestTolerations(t *testing.T) {
 		class *schedulingv1.PriorityClass
 		group bool
 		start time.Time
-		// scheduled is when the group's member was, whatever the group says.
+		// scheduled is when the group's member was scheduled, whatever the group's status says.
 		scheduled   time.Time
 		preemptor   int32
 		want        core.Outcome
 		wantRetryAt time.Time
-		// wantFromNow is how long after the decision it is, where the clock has not begun.
+		// wantFromNow is the time of the retry, relative to the decision, if the clock of the
+		// toleration has not begun.
 		wantFromNow time.Duration
 		wantSaid    string
-		// unresolved is true where the group has no priority yet, and own is the class of its member; "none" where empty.
+		// unresolved is true if the group has no priority yet. own is the class of its member;
+		// empty for the class "none".
 		unresolved bool
 		own        string
 	}{
@@ -93,7 +95,7 @@ func TestTolerations(t *testing.T) {
 			if c.group {
 				g := r.gangOf("v", 1, 0)
 				g.PriorityClassName, g.StartTime, g.Whole = "c", c.start, true
-				// The pod's own class is another one's business.
+				// The pod's own class is a different one.
 				victim = classed(pod("v", "v", "1", 0), cmp.Or(c.own, "none"), c.scheduled)
 				if c.unresolved {
 					g.Priority = nil
@@ -116,7 +118,7 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenTolerationEnds: nothing else happens meanwhile.
+// TestRetriedWhenTolerationEnds checks that the preemptor is retried without another event.
 func TestRetriedWhenTolerationEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", "10")}, nodes(1, "1")...)...)
@@ -133,7 +135,8 @@ func TestRetriedWhenTolerationEnds(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenAClockThatHasBegunSinceEnds: when the preemptor was decided on, the victim was not known to be scheduled.
+// TestRetriedWhenAClockThatHasBegunSinceEnds checks a victim whose time of scheduling was unknown
+// when the preemptor was decided on.
 func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
 	t.Parallel()
 	const seconds = 3
@@ -154,8 +157,8 @@ func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
 	}
 }
 
-// TestOneClockForAGang: the members of a gang that has not been whole are protected from when the last of them was scheduled,
-// whichever nodes have been looked at since.
+// TestOneClockForAGang checks a gang that has not been complete. Its members are protected from the
+// time when its last member was scheduled, whichever nodes have been read since.
 func TestOneClockForAGang(t *testing.T) {
 	t.Parallel()
 	for name, whole := range map[string]bool{"taken whole": true, "taken one by one": false} {
@@ -179,7 +182,8 @@ func TestOneClockForAGang(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenTheClassIsBack: what its pods tolerate is known again, which is nothing.
+// TestRetriedWhenTheClassIsBack checks that the preemptor is retried when the missing class is
+// created again, without a toleration.
 func TestRetriedWhenTheClassIsBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -198,7 +202,8 @@ func TestRetriedWhenTheClassIsBack(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenPolicyGoes: the class gives its toleration up, whether it had an end or not.
+// TestRetriedWhenPolicyGoes checks that the preemptor is retried when the class loses its
+// toleration, with or without an end time.
 func TestRetriedWhenPolicyGoes(t *testing.T) {
 	t.Parallel()
 	for name, seconds := range map[string]string{"with an end": "3600", "without one": "-1"} {
@@ -222,8 +227,8 @@ func TestRetriedWhenPolicyGoes(t *testing.T) {
 	}
 }
 
-// TestTolerationOfAGroupWithoutAClass: it is the default class's, as long as that is the one which the group has its
-// priority from.
+// TestTolerationOfAGroupWithoutAClass checks that the toleration of the default class applies, as
+// long as the group's priority comes from that class.
 func TestTolerationOfAGroupWithoutAClass(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -251,8 +256,8 @@ func TestTolerationOfAGroupWithoutAClass(t *testing.T) {
 	}
 }
 
-// TestNominatedPodsTolerateNothing: a toleration protects pods that are scheduled. Room that is
-// reserved for a pod of the class goes to whoever stands above the pod.
+// TestNominatedPodsTolerateNothing checks that a toleration protects only scheduled pods. Room that
+// is reserved for a pod of the class may be used by a pod of higher standing.
 func TestNominatedPodsTolerateNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{tolerantClass("tolerant", "100", "-1")}, nodes(1, "1")...)...)
@@ -273,8 +278,8 @@ func TestNominatedPodsTolerateNothing(t *testing.T) {
 	}
 }
 
-// TestScheduledPodsTolerate is the other side of it: once the same pod is scheduled, the same
-// preemptor leaves it alone.
+// TestScheduledPodsTolerate is the counterpart: once the same pod is scheduled, the same preemptor
+// does not evict it.
 func TestScheduledPodsTolerate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{tolerantClass("tolerant", "100", "-1")}, nodes(1, "1")...)...)

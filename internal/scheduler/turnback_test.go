@@ -11,7 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// slowPreBindName is a plugin that keeps pods with that annotation in PreBind until they are turned back.
+// slowPreBindName names a plugin that keeps pods with that annotation in PreBind until they are
+// sent back.
 const slowPreBindName = "SlowPreBind"
 
 type slowPreBind struct {
@@ -48,7 +49,7 @@ func slow(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// deletions counts the deletions of pods that the API has been asked for.
+// deletions returns the number of pod deletions sent to the API.
 func (r *rig) deletions() int {
 	n := 0
 	for _, action := range r.client.Actions() {
@@ -59,14 +60,14 @@ func (r *rig) deletions() int {
 	return n
 }
 
-// TestVictimsThatAreNotBoundAreTurnedBack, the whole gang of each, without a deletion; the preemptor is placed
-// as soon as they are.
+// TestVictimsThatAreNotBoundAreTurnedBack checks that unbound victims are sent back to the queue
+// with their whole gang, and without a deletion. The preemptor is placed as soon as they are back.
 func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		members []*corev1.Pod
 		cycles  int
-		// reached reports that they wait where they are to be turned back from.
+		// reached reports whether the members are at the step under test.
 		reached func(r *rig) bool
 	}{
 		"at Permit": {
@@ -113,7 +114,7 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted", v.Name)
 				}
-				// Of one that has been turned back there is nothing to delete, whatever the snapshot says.
+				// A victim that was sent back needs no deletion, whatever the snapshot shows.
 				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted after it was turned back", v.Name)
 				}
@@ -136,8 +137,9 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 	}
 }
 
-// TestNobodyGetsThroughWithVictims: members that wait at Permit and are about to be turned back do not let another one
-// through, which would be alone with them gone. Where they stay after all, they go on together.
+// TestNobodyGetsThroughWithVictims checks members at Permit that are about to be sent back. They do
+// not count towards minCount of another member, which would be alone without them. If they stay
+// after all, all of them are bound together.
 func TestNobodyGetsThroughWithVictims(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"turned back": nil, "staying": errRefused} {
@@ -153,7 +155,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 			p := pod("p", "", "1", 10)
 			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: r.placeOf(g.Key)}
 			r.create(p)
-			// It goes before the third member.
+			// The pod comes before the third member.
 			r.cycle()
 			if len(r.evictor.orders) != 1 {
 				t.Fatalf("%d preemptions", len(r.evictor.orders))
@@ -173,7 +175,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 				return
 			}
 			r.fail(0, err)
-			// In a cycle of its own, the pod would have them taken again.
+			// No further cycles run here: in its own cycle, the pod would evict the members again.
 			for _, name := range []string{"g-0", "g-1", "g-2"} {
 				r.eventually(name+" is bound", func() bool { return r.nodeOf(name) != "" })
 			}
@@ -181,7 +183,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 	}
 }
 
-// placeOf is the node of a member that is not bound yet.
+// placeOf returns the node of a member that is not bound yet.
 func (r *rig) placeOf(group types.NamespacedName) string {
 	r.t.Helper()
 	r.snapshot()
@@ -200,7 +202,8 @@ func (r *rig) placeOf(group types.NamespacedName) string {
 	return ""
 }
 
-// TestBoundVictimsAreNotTurnedBack, whatever the scheduler remembers of them.
+// TestBoundVictimsAreNotTurnedBack checks that a bound victim is not sent back, whatever the
+// scheduler's records say.
 func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -216,8 +219,8 @@ func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 	}
 }
 
-// TestPreemptorIsPlacedWhenItsVictimIsForgotten: it may look again while the snapshot still has the victim in
-// its place, and takes nobody for that.
+// TestPreemptorIsPlacedWhenItsVictimIsForgotten checks a preemptor that is retried while the
+// snapshot still has the victim. It evicts no other pod.
 func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -235,7 +238,7 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			}
 			r.create(pod("p", group, "1", 10))
 			r.cycle()
-			// The calls are over, and nothing has become of them yet.
+			// The eviction has ended, and has had no effect yet.
 			r.succeed(0)
 			r.eventually("the preemptor looks again", func() bool { return slices.Contains(r.active(), "p") })
 			r.cycle()
@@ -259,15 +262,16 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsOnItsWayBack: the framework has it where it was for a moment longer. The gang has room without victims once that is
-// over, and takes none for what it holds itself.
+// TestMemberThatIsOnItsWayBack checks a member that the framework still has on its node for a
+// moment. After that the gang has room without victims, and it must not evict pods for the room
+// that it holds itself.
 func TestMemberThatIsOnItsWayBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		configuration           string
 		nodes, members, waiting int
 	}{
-		// Of all that may be planned, only the leader's node has been forgotten when it plans.
+		// The framework has forgotten only the leader's node when the gang is planned.
 		"waits for a place again": {
 			configuration: schedulerYAML + "    reserve:\n      enabled: [{name: SlowPreBind}, {name: Reprieve}]\n",
 			nodes:         4, members: 3, waiting: 2,
@@ -309,8 +313,9 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsTurnedAwayAfterItLeft: the framework keeps a member that met an error before it waited at Permit among those that wait
-// there. Nothing more comes of its being turned away then, and its gang does not wait for that.
+// TestMemberThatIsTurnedAwayAfterItLeft checks a member that failed before it waited at Permit. The
+// framework still lists it as waiting. A rejection then has no effect, and the gang does not wait
+// for it.
 func TestMemberThatIsTurnedAwayAfterItLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)

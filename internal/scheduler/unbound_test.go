@@ -20,9 +20,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// failsAt is a plugin that fails for pods with that annotation, at the step that it names. The API
-// server of the rig goes by it for the steps after the plugins: atBind refuses a binding, afterBind
-// makes it and returns an error all the same.
+// failsAt names a plugin, and the annotation for the step at which a pod fails. The rig's API
+// server handles the steps after the plugins. atBind rejects a binding. afterBind makes the binding
+// and returns an error all the same.
 const (
 	failsAt   = "Failing"
 	atBind    = "Bind"
@@ -80,8 +80,7 @@ func fails(p *corev1.Pod, step string) *corev1.Pod {
 	return p
 }
 
-// replaceVictims puts pods in the place of the victims of an order that has ended, as a controller
-// does.
+// replaceVictims replaces the victims of an order that has ended, as a controller does.
 func (r *rig) replaceVictims(order int, cpu string) {
 	r.t.Helper()
 	for _, victim := range r.evictor.orders[order].Victims {
@@ -107,7 +106,7 @@ func (r *rig) isPaused(key workload.Key) {
 	})
 }
 
-// scheduled is what a pod says about its scheduling in the API.
+// scheduled returns the message of a pod's PodScheduled condition in the API.
 func (r *rig) scheduled(name string) string {
 	r.t.Helper()
 	p, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -136,7 +135,7 @@ func (r *rig) annotate(name string, annotations map[string]string) {
 	}
 }
 
-// unbound is how many preemptions the metric counts.
+// withoutBinding returns the metric for preemptions without a binding.
 func (r *rig) withoutBinding() float64 {
 	r.t.Helper()
 	families, err := r.measured.Gather()
@@ -156,9 +155,9 @@ func (r *rig) withoutBinding() float64 {
 
 const longPause = "{gang: {permitTimeout: 1s}, retry: {initialBindingBackoff: 1h, maxBindingBackoff: 2h}}"
 
-// TestFailsAfterPreempting: a workload that fails at any step after the decision, once its room has
-// been made, preempts nothing more, is promised nothing, and says so, until its owner changes it.
-// Then it is bound, and the record ends.
+// TestFailsAfterPreempting checks a workload that fails at any step after the decision, once its
+// victims are gone. It preempts nothing more, has no reservation, and its message says so, until
+// its owner changes it. Then it is bound, and the record ends.
 func TestFailsAfterPreempting(t *testing.T) {
 	t.Parallel()
 	for step, stage := range map[string]string{
@@ -209,7 +208,7 @@ func TestFailsAfterPreempting(t *testing.T) {
 				}
 				r.annotate(name, nil)
 				r.eventually("it preempts again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
-				// A member that was let go before the other one failed is bound.
+				// A member that was allowed before the other one failed is bound.
 				if got := len(r.taken(1)); got == 0 || got > victims {
 					t.Errorf("%d are taken", got)
 				}
@@ -223,8 +222,8 @@ func TestFailsAfterPreempting(t *testing.T) {
 	}
 }
 
-// TestPreemptsAgainLater: once the pause is over it preempts again by itself, and the next pause is
-// longer.
+// TestPreemptsAgainLater checks that a workload preempts again by itself once the pause is over,
+// and that the next pause is longer.
 func TestPreemptsAgainLater(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{retry: {initialBindingBackoff: 3s, maxBindingBackoff: 1h}}", nodes(1, "1")...)
@@ -247,8 +246,8 @@ func TestPreemptsAgainLater(t *testing.T) {
 	}
 }
 
-// TestReservesWhenThePauseEnds: one that waits for a leaving pod has no reservation while it may
-// preempt nothing, and gets one when that ends, with nothing else happening in the cluster.
+// TestReservesWhenThePauseEnds checks a workload that waits for a terminating pod. It has no
+// reservation during its pause, and gets one when the pause ends, without another event.
 func TestReservesWhenThePauseEnds(t *testing.T) {
 	t.Parallel()
 	for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {
@@ -277,8 +276,8 @@ func TestReservesWhenThePauseEnds(t *testing.T) {
 	}
 }
 
-// TestRecreatedPreemptorsBackOff: a controller that creates pods again does not end the pause of
-// the pods before.
+// TestRecreatedPreemptorsBackOff checks that a controller that creates pods again does not end the
+// pause of the earlier pods.
 func TestRecreatedPreemptorsBackOff(t *testing.T) {
 	t.Parallel()
 	for name, asGang := range map[string]bool{"of a ReplicaSet": false, "of a gang": true} {
@@ -321,8 +320,8 @@ func TestRecreatedPreemptorsBackOff(t *testing.T) {
 	}
 }
 
-// TestPodGroupChanges: a gang preempts again once its PodGroup says something else, and not because
-// its status does.
+// TestPodGroupChanges checks that a gang preempts again after a change of its PodGroup's spec, but
+// not after a change of the status.
 func TestPodGroupChanges(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, longPause, nodes(1, "1")...)
@@ -350,8 +349,8 @@ func TestPodGroupChanges(t *testing.T) {
 	r.eventually("it preempts again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
 }
 
-// TestBoundInSpiteOfAnError: a binding that was made although an error was returned is no failure
-// that lasts.
+// TestBoundInSpiteOfAnError checks that a binding that was made although an error was returned does
+// not count as a failure.
 func TestBoundInSpiteOfAnError(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, longPause, nodes(1, "1")...)
@@ -366,8 +365,8 @@ func TestBoundInSpiteOfAnError(t *testing.T) {
 	}
 }
 
-// TestTurnedBackIsNoFailure: a preemptor that is itself preempted before it is bound has not
-// failed, and may preempt again.
+// TestTurnedBackIsNoFailure checks a preemptor that is itself preempted before it is bound. It has
+// not failed, and may preempt again.
 func TestTurnedBackIsNoFailure(t *testing.T) {
 	t.Parallel()
 	for name, asGang := range map[string]bool{"in PreBind": false, "at Permit": true} {
@@ -376,7 +375,7 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 			r := newRigArgs(t, "{retry: {initialBindingBackoff: 1h, maxBindingBackoff: 2h}}", nodes(1, "1")...)
 			p := slow([]*corev1.Pod{pod("p", "", "1", 10)})[0]
 			if asGang {
-				// Its other member is in PreBind or at Permit meanwhile.
+				// The pod's other member is in PreBind or at Permit meanwhile.
 				r.gangOf("g", 1, 10)
 				p.Labels = pod("p", "g", "1", 10).Labels
 			}
@@ -399,8 +398,8 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestBacksOffBelowOthers: while it backs off, a workload leaves the room that others have been
-// promised, whatever its priority.
+// TestBacksOffBelowOthers checks that a workload in its pause respects the reservations of others,
+// whatever its priority.
 func TestBacksOffBelowOthers(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, longPause, nodes(2, "1")...)
@@ -417,7 +416,7 @@ func TestBacksOffBelowOthers(t *testing.T) {
 	for _, victim := range r.evictor.orders[1].Victims {
 		r.remove(victim)
 	}
-	// The room is there, and the lesser one is gated as long as its order is under way.
+	// The room is free, and the lower pod is gated as long as its order is under way.
 	var tried atomic.Bool
 	r.meanwhile = func(pod *corev1.Pod) {
 		if pod.UID == p.UID {

@@ -11,21 +11,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestLeaderThatIsRefusedForGood: another plugin turns the member away that decides for its gang, and no extension point of Reprieve is
-// told what comes of that. Another member decides, and room is made for those that can come.
+// TestLeaderThatIsRefusedForGood checks a gang whose leader another plugin rejects. No extension
+// point of Reprieve is called then. Another member plans, and preempts for the members that can be
+// scheduled.
 func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
 	r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1"))
 	r.gangOf("g", 2, 10)
 	all := members("g", 3, "1", 10)
-	// Of another kind than the others, as one with a claim of its own is.
+	// The pod differs from the others, like a pod with its own claim.
 	refused := all[0]
 	refused.Annotations, refused.Labels["kind"] = map[string]string{refusedBy: "for good"}, "other"
 	r.snapshot()
 	r.create(all[1])
 	r.eventually("the first is known", func() bool { return r.hub.exists(all[1]) })
-	// It makes the gang whole, and leads it.
+	// The pod completes the gang, and leads it.
 	r.create(refused)
 	r.eventually("it comes", func() bool { return len(r.active()) > 0 })
 	r.cycles()
@@ -36,7 +37,8 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// TestAllAreRefusedForGood: where no member can come, each leads once, and none comes again before something happens.
+// TestAllAreRefusedForGood checks a gang without a schedulable member. Each member leads once, and
+// none is retried before an event.
 func TestAllAreRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -59,15 +61,15 @@ func TestAllAreRefusedForGood(t *testing.T) {
 	}
 }
 
-// TestPodThatIsRefusedForGood: another plugin turns a single pod of a queue away, and no extension point of Reprieve is told. Its turn is over
-// all the same: what waits behind it need not wait for that.
+// TestPodThatIsRefusedForGood checks a single pod of a queue that another plugin rejects. No
+// extension point of Reprieve is called, but the pod's turn ends, so others need not wait.
 func TestPodThatIsRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
 	r.hub.QueueSet(limitedQueue("a", "8"))
 	refused := ofQueue("a", pod("p", "", "1", 10))
 	refused.Annotations = map[string]string{refusedBy: "for good"}
-	// What the books cannot count has turns.
+	// A pod that the quota ledger cannot count needs a turn.
 	refused.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	r.create(refused)
 	r.eventually("its turn comes", func() bool { return len(r.active()) == 1 })
@@ -80,8 +82,8 @@ func TestPodThatIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// TestBasicGroupMadeAGang: the members of a group that was none stood in line one by one. When the group is made anew as a gang, they do so no
-// more: nothing would end their turns.
+// TestBasicGroupMadeAGang checks a basic group whose members waited for turns one by one. When the
+// group is created again as a gang, those waits end, because nothing else would end their turns.
 func TestBasicGroupMadeAGang(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -102,7 +104,7 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 			t.Errorf("%s stands in line by itself", pod.Name)
 		}
 	}
-	// One whose PreEnqueue has seen the group as it was leaves when it is looked at again.
+	// A member whose PreEnqueue saw the basic group leaves its turn at the next check.
 	r.hub.waits.Enter(r.hub.waiter(podKey(all[0]), all[0], "a"), r.hub.clock.Now())
 	r.hub.leads.Store(true)
 	r.eventually("it leaves", func() bool {
@@ -113,12 +115,13 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 }
 
-// TestOutcomeIsAwaited: of a member that has succeeded it is heard twice, by two informers. In between its gang keeps what it was
-// promised; where nothing more is heard, it has lost a member.
+// TestOutcomeIsAwaited checks a member that has succeeded. Two informers report that, and in
+// between the gang keeps its reservations. Without the second report, the gang has lost a member.
 func TestOutcomeIsAwaited(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// phase is how it has ended, "" where that is never heard, and first whether it is heard before the other.
+		// phase is the result of the member, "" if it is never reported. first is true if the
+		// result is reported before the deletion.
 		phase corev1.PodPhase
 		first bool
 		want  bool
@@ -156,7 +159,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			removed := time.Now()
 			r.remove(ended)
 			if !c.first {
-				// The informer knows before it tells.
+				// The informer's store changes before its handlers run.
 				r.eventually("the hub has heard of it", func() bool {
 					r.hub.outcomes.mu.Lock()
 					defer r.hub.outcomes.mu.Unlock()
@@ -183,8 +186,9 @@ func TestOutcomeIsAwaited(t *testing.T) {
 	}
 }
 
-// TestPromisedWorkWaitsForNoTurn: work that stands in the line again while room is being made for it, because it was called back, takes
-// that room when it is there, whatever stands before it: the room would stand empty.
+// TestPromisedWorkWaitsForNoTurn checks a workload with a reservation that was recalled and is
+// queued again. It uses the room once the victims are gone, whatever is queued before it. Otherwise
+// the room would stay empty.
 func TestPromisedWorkWaitsForNoTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)

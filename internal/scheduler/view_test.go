@@ -7,12 +7,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestViewCountsWhatIsKept: reservations and nominations are room that is not there, each once, for preemptors that do
-// not stand above them.
+// TestViewCountsWhatIsKept checks that reservations and nominations are unavailable room, each
+// counted once, for preemptors that must respect them.
 func TestViewCountsWhatIsKept(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		// pods is the own priority of those that room is kept for, group that of their gang.
+		// pods is the own priority of the pods with kept room. group is the priority of their gang.
 		pods, group int32
 		asks        int32
 		want        core.Outcome
@@ -34,7 +34,7 @@ func TestViewCountsWhatIsKept(t *testing.T) {
 			pre := r.plugin.gangPreemptor(g, &m)
 			r.snapshot()
 			r.plugin.reserve(t.Context(), &pre, []gang.Seat{{Member: "uid-g-0", Node: "node-0"}, {Member: "uid-g-1", Node: "node-0"}})
-			// Counted twice, the two would leave nothing.
+			// If the room were counted twice, nothing would be left.
 			beside := pod("beside", "", "2", c.asks)
 			r.create(beside)
 			if d := r.decideFor(beside); d.Outcome != core.Fits {

@@ -22,14 +22,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestWants: an answer that is yes counts for a moment, until something changes that is told; one that is no does not.
+// TestWants checks the cached answers. A positive answer is valid for a moment, until a relevant
+// change. A negative answer is not cached.
 func TestWants(t *testing.T) {
 	t.Parallel()
 	x, y := &eviction.Order{}, &eviction.Order{}
 	promised := []*reservation.Reservation{{}, {}}
 	for name, c := range map[string]struct {
 		first bool
-		// between is what happens before it is asked again, after so long, for an order that is promised so much then.
+		// between is the change before the second question, which comes after the given time. order
+		// and promised are the order and its reservations then.
 		between   func(*wants)
 		after     time.Duration
 		order     *eviction.Order
@@ -66,7 +68,7 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// TestWantsAreForgotten: what counts no more is dropped with the next answer.
+// TestWantsAreForgotten checks that expired answers are dropped with the next answer.
 func TestWantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	var w wants
@@ -79,7 +81,8 @@ func TestWantsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestChangeWhileItIsAsked: an answer that was worked out before something changed does not count afterwards.
+// TestChangeWhileItIsAsked checks that an answer that was computed before a change is not used
+// afterwards.
 func TestChangeWhileItIsAsked(t *testing.T) {
 	t.Parallel()
 	var w wants
@@ -90,7 +93,7 @@ func TestChangeWhileItIsAsked(t *testing.T) {
 	}
 }
 
-// TestWantsUntilItIsNot: what becomes of a promise ends what was answered before, at once.
+// TestWantsUntilItIsNot checks that a change of a reservation invalidates earlier answers at once.
 func TestWantsUntilItIsNot(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig, preemptor *corev1.Pod){
@@ -119,7 +122,7 @@ func TestWantsUntilItIsNot(t *testing.T) {
 	}
 }
 
-// TestWantsForTheGangAsItWas: an order is not wanted any more when the gang is not what it was made for.
+// TestWantsForTheGangAsItWas checks that an order is not wanted any more if its gang has changed.
 func TestWantsForTheGangAsItWas(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -151,11 +154,12 @@ func TestWantsForTheGangAsItWas(t *testing.T) {
 	}
 }
 
-// TestSurplusAtTheOrder: an order knows which groups give surplus only, and hears when they have none to give any more.
+// TestSurplusAtTheOrder checks that an order knows the groups with surplus victims only, and
+// notices when they have no surplus left.
 func TestSurplusAtTheOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// guarded is how long a run of the queue is.
+		// guarded is the min-runtime of the queue.
 		guarded  time.Duration
 		minCount int
 		want     bool
@@ -193,8 +197,8 @@ func TestSurplusAtTheOrder(t *testing.T) {
 	}
 }
 
-// TestSurplusByRole: a guarded gang gives workers of the role that has some to spare, as long as it
-// has, and none of other roles.
+// TestSurplusByRole checks a protected gang with surplus workers of one role. Only such workers are
+// evicted, and only while there is a surplus.
 func TestSurplusByRole(t *testing.T) {
 	t.Parallel()
 	needs := map[string]int{"head": 1, "gpu": 1, "cpu": 1}
@@ -205,7 +209,7 @@ func TestSurplusByRole(t *testing.T) {
 	r.hub.QueueSet(q)
 	r.queuedGang("g", "a", 3)
 	all := make(map[string]*corev1.Pod)
-	// The youngest are those that go first, but for their roles.
+	// The youngest would be evicted first, if roles did not matter.
 	for _, name := range []string{"cpu-0", "cpu-1", "gpu-0", "gpu-1", "head-0"} {
 		member := pod(name, "g", "1", 0)
 		member.Status.Phase, member.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: time.Unix(int64(1000+len(all)), 0)}
@@ -221,19 +225,19 @@ func TestSurplusByRole(t *testing.T) {
 	if !r.plugin.KeepsMinCount(key("g")) {
 		t.Error("It does not keep its minCount")
 	}
-	// Three run on, which are enough in number.
+	// Three members still run, which is enough in number.
 	r.remove(all["gpu-0"])
 	r.eventually("it lacks a worker with a GPU", func() bool { return !r.plugin.KeepsMinCount(key("g")) })
 }
 
-// named has pods belong to the group that they name.
+// named assigns pods to the group that they name.
 type named struct{ sized }
 
 // GroupOf is part of gang.Derived.
 func (named) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
 
-// TestSurplusThatGoesMeanwhile: a guarded gang that loses a member between the picture that a decision goes by and the order gives its surplus
-// only all the same.
+// TestSurplusThatGoesMeanwhile checks a protected gang that loses a member between the snapshot of
+// a decision and the order. The order still evicts surplus only.
 func TestSurplusThatGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "3")...)
@@ -261,7 +265,8 @@ func TestSurplusThatGoesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWantsUntilANodeIsLost: an answer that time would not end is ended by a node that a preemptor loses.
+// TestWantsUntilANodeIsLost checks that the loss of a preemptor's node invalidates an answer that
+// time alone would not.
 func TestWantsUntilANodeIsLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(r *rig){
@@ -283,8 +288,8 @@ func TestWantsUntilANodeIsLost(t *testing.T) {
 	}
 }
 
-// BenchmarkForfeits: what it takes to tell whether a gang in a queue may have what it has been promised, while four victims of each
-// member leave.
+// BenchmarkForfeits measures the check whether a gang in a queue may keep its reservations, while
+// four victims of each member terminate.
 func BenchmarkForfeits(b *testing.B) {
 	for _, members := range []int{10, 100, 500} {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
