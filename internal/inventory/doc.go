@@ -1,8 +1,10 @@
-// Package inventory has the API objects that a scheduling decision depends on, all of them and at one moment: an
-// [Inventory] is listed from a cluster with the caller's own rights ([List]), or read from a snapshot file ([Read]), and
-// is the same value in both cases. It decides nothing; internal/whatif does that with the scheduler's own code.
+// Package inventory holds the API objects that a scheduling decision depends on, as of one moment.
+// An [Inventory] is listed from a cluster with the caller's own rights ([List]), or read from a
+// snapshot file ([Read]). The value is the same in both cases. The package decides nothing;
+// internal/whatif runs the scheduler's own code on an Inventory.
 //
-// A snapshot file is JSON with a version of its own ([FileVersion]) and has the objects in an order of their own, so that
-// the same objects make the same bytes. What no decision depends on is left out of it: who manages which field, what
-// containers run, and with [Redact] all that may tell of the people who use the cluster but names and labels.
+// A snapshot file is JSON with its own version ([FileVersion]). The objects are sorted, so the same
+// objects always produce the same bytes. Fields that no decision depends on are dropped, such as
+// managed fields and the commands of containers. [Redact] also drops data about the people who use
+// the cluster, except names and labels.
 package inventory

@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	// FileVersion is the version of the format of snapshot files.
+	// FileVersion is the version of the snapshot file format.
 	FileVersion = "snapshot.reprieve.dev/v2"
-	// OlderVersion is read as well. It lacks the objects that say which pods belong together.
+	// OlderVersion is an earlier version that [Read] also accepts. It lacks the root objects, which
+	// tell which pods belong together.
 	OlderVersion = "snapshot.reprieve.dev/v1"
-	// FileKind is what snapshot files say they are.
+	// FileKind is the kind of snapshot files.
 	FileKind = "ClusterSnapshot"
 )
 
-// FileError is the error of [Read] for what is not a snapshot file that can be read here.
+// FileError is the error of [Read] for a file that is not a readable snapshot.
 type FileError struct{ reason string }
 
-// Error says what is wrong with the file, and what to do.
+// Error describes the fault in the file and the remedy.
 func (e *FileError) Error() string { return e.reason }
 
-// header is what comes before the objects in a file.
+// header is the part of a file before the objects.
 type header struct {
 	APIVersion    string    `json:"apiVersion"`
 	Kind          string    `json:"kind"`
@@ -34,20 +35,20 @@ type header struct {
 	Redacted      bool      `json:"redacted,omitempty"`
 	Native        string    `json:"nativeVersion,omitempty"`
 	Configuration string    `json:"configuration,omitempty"`
-	// Roots are the kinds of objects that say which pods belong together.
+	// Roots are the kinds of objects that tell which pods belong together.
 	Roots []Root `json:"roots,omitempty"`
-	// Counts are the numbers of objects by resource, by which a file is known to be whole.
+	// Counts are the numbers of objects by resource. [Read] uses them to detect an incomplete file.
 	Counts map[string]int `json:"counts"`
 }
 
-// file is all of a file.
+// file is a whole snapshot file.
 type file struct {
 	header
 	Objects map[string][]json.RawMessage `json:"objects"`
 }
 
-// Write writes an Inventory as a snapshot file: one line for the header, and one for each object. The same Inventory makes the
-// same bytes.
+// Write writes an Inventory as a snapshot file: one line for the header, and one for each object.
+// The same Inventory always produces the same bytes.
 func Write(to io.Writer, in *Inventory) error {
 	head := header{
 		APIVersion: FileVersion, Kind: FileKind, Taken: in.Taken.UTC(), Redacted: in.Redacted, Native: in.native,
@@ -60,7 +61,7 @@ func Write(to io.Writer, in *Inventory) error {
 	}
 	out := bufio.NewWriter(to)
 	if in.roots == nil {
-		// It knows no more than one of that version.
+		// Without roots, the file has no more information than the older version.
 		head.APIVersion = OlderVersion
 	}
 	first, err := json.Marshal(head)
@@ -89,7 +90,8 @@ func Write(to io.Writer, in *Inventory) error {
 	return nil
 }
 
-// Read reads a snapshot file. It returns a [*FileError] for one that is cut off, of another version, or no snapshot.
+// Read reads a snapshot file. It returns a [*FileError] for a file that is cut off, has another
+// version, or is not a snapshot.
 func Read(from io.Reader) (*Inventory, error) {
 	decoder := json.NewDecoder(bufio.NewReader(from))
 	var f file

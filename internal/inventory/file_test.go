@@ -44,7 +44,7 @@ func written(t *testing.T, in *inventory.Inventory) string {
 	return out.String()
 }
 
-// TestFileKeepsAll: what is read back is what was written, to the byte.
+// TestFileKeepsAll checks that a file that is read and written again is identical to the byte.
 func TestFileKeepsAll(t *testing.T) {
 	t.Parallel()
 	first := written(t, example(t))
@@ -60,8 +60,8 @@ func TestFileKeepsAll(t *testing.T) {
 	}
 }
 
-// TestVersions: an inventory that knows by which objects pods belong together is of the new version, and one that does not of the older, which is
-// read as well.
+// TestVersions checks that an Inventory with roots is written in the new version, and one without
+// roots in the older version. Both can be read.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for version, in := range map[string]*inventory.Inventory{
@@ -102,7 +102,8 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// TestRedact: what tells of people is left out, and what decisions depend on stays.
+// TestRedact checks that redaction removes personal data and keeps the fields that decisions depend
+// on.
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	redacted, err := inventory.Redact(example(t), "pod-group-name")

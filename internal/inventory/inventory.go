@@ -16,37 +16,43 @@ type Object struct {
 	Namespace string
 	Name      string
 	UID       types.UID
-	// Raw is the object with its apiVersion and kind. It is never changed; another version of the object is another Object.
+	// Raw is the object with its apiVersion and kind. It is never changed; another version of the
+	// object is another Object.
 	Raw json.RawMessage
 }
 
-// Inventory is all that a decision depends on, as it was at one moment. An Inventory is not changed once it is made: [Inventory.With]
-// and [Inventory.Without] make others, which share the objects. Any goroutine may read it.
+// Inventory holds the objects that a decision depends on, as of one moment. An Inventory is
+// immutable: methods such as [Inventory.With] and [Inventory.Without] return another one, which
+// shares the objects. Any goroutine may read it.
 type Inventory struct {
-	// Taken is the moment at which the objects were as they are here. Decisions go by it.
+	// Taken is the moment when the objects had this state. Decisions use it as the current time.
 	Taken time.Time
-	// Configuration is the text of the scheduler's configuration; empty for the one that the scheduler has by default.
+	// Configuration is the text of the scheduler's configuration; empty for the default
+	// configuration.
 	Configuration string
-	// Redacted is true where [Redact] has been at work.
+	// Redacted is true if [Redact] made the Inventory, or if the snapshot file was redacted.
 	Redacted bool
 
-	// native is the version of scheduling.k8s.io whose PodGroups were listed; empty where there are none.
+	// native is the version of scheduling.k8s.io whose PodGroups were listed; empty if the cluster
+	// serves none.
 	native string
-	// roots are nil where none have been asked for.
+	// roots is nil if no roots were requested.
 	roots []Root
-	// objects are by resource, as [NameOf] and [RootName] call it, and sorted by namespace and name.
+	// objects holds the objects by resource, named as by [NameOf] and [RootName]. Each list is
+	// sorted by namespace and name.
 	objects map[string][]Object
 }
 
-// New makes an empty Inventory of a moment.
+// New returns an empty Inventory of a moment.
 func New(taken time.Time) *Inventory {
 	return &Inventory{Taken: taken, objects: make(map[string][]Object)}
 }
 
-// Objects are those of a resource, as [NameOf] or [RootName] calls it, by namespace and name. They must not be changed.
+// Objects returns the objects of a resource, sorted by namespace and name. The resource is named as
+// by [NameOf] or [RootName]. The caller must not change the slice.
 func (in *Inventory) Objects(resource string) []Object { return in.objects[resource] }
 
-// Find finds one object; namespace is empty for what has none.
+// Find returns one object and whether it exists. The namespace is empty for cluster-scoped objects.
 func (in *Inventory) Find(resource, namespace, name string) (Object, bool) {
 	list := in.objects[resource]
 	i, found := slices.BinarySearchFunc(list, Object{Namespace: namespace, Name: name}, byName)
@@ -56,15 +62,16 @@ func (in *Inventory) Find(resource, namespace, name string) (Object, bool) {
 	return list[i], true
 }
 
-// Change is an object to put in the place of the one of that name, or beside those that there are.
+// Change is an object to add to an Inventory. It replaces an object of the same resource, namespace
+// and name.
 type Change struct {
-	// Resource is the object's, as [NameOf] or [RootName] calls it.
+	// Resource is the object's resource, named as by [NameOf] or [RootName].
 	Resource string
 	Object   metav1.Object
 }
 
-// With is the Inventory with some objects put in, each in the place of the one that has its name, if any. The objects have
-// to be typed, with apiVersion and kind set.
+// With returns the Inventory with some objects added or replaced. The objects must be typed, with
+// apiVersion and kind set.
 func (in *Inventory) With(changes ...Change) (*Inventory, error) {
 	out := in.clone()
 	touched := make(map[string]map[types.NamespacedName]Object)
@@ -93,14 +100,14 @@ func (in *Inventory) With(changes ...Change) (*Inventory, error) {
 	return out, nil
 }
 
-// Without is the Inventory with the objects of some UIDs left out of a resource.
+// Without returns the Inventory without the objects of a resource that have one of the UIDs.
 func (in *Inventory) Without(resource string, gone map[types.UID]bool) *Inventory {
 	out := in.clone()
 	out.objects[resource] = slices.DeleteFunc(slices.Clone(out.objects[resource]), func(o Object) bool { return gone[o.UID] })
 	return out
 }
 
-// At is the Inventory as if it had been taken at another moment.
+// At returns the Inventory as if it had been taken at another moment.
 func (in *Inventory) At(moment time.Time) *Inventory {
 	out := in.clone()
 	out.Taken = moment
@@ -116,7 +123,7 @@ func (in *Inventory) clone() *Inventory {
 	return &out
 }
 
-// Decode reads the objects of a resource as values of a type.
+// Decode decodes all objects of a resource into values of type T.
 func Decode[T any](in *Inventory, resource string) ([]T, error) {
 	list := in.objects[resource]
 	out := make([]T, len(list))
@@ -128,7 +135,7 @@ func Decode[T any](in *Inventory, resource string) ([]T, error) {
 	return out, nil
 }
 
-// Into reads the object as a value of a type.
+// Into decodes the object into a value.
 func (o *Object) Into(value any) error {
 	if err := json.Unmarshal(o.Raw, value); err != nil {
 		return fmt.Errorf("read %s/%s: %w", o.Namespace, o.Name, err)

@@ -9,21 +9,22 @@ import (
 // Kind is one of the kinds of objects in an [Inventory].
 type Kind struct {
 	schema.GroupVersionResource
-	// Kind is what objects say they are.
+	// Kind is the kind in the objects' type metadata.
 	Kind string
-	// Required is true for the kinds without which there is nothing to decide: a cluster that does not serve them is none
-	// that Reprieve runs in.
+	// Required is true for the kinds that every cluster with Reprieve serves. [List] fails on a
+	// cluster that does not serve them.
 	Required bool
-	// Dispensable is true for the kinds that no decision depends on: without the right to list them, less is known.
+	// Dispensable is true for the kinds that no decision depends on. A caller without the right to
+	// list them gets an Inventory with less information.
 	Dispensable bool
 }
 
-// GroupVersionKind is what objects of the kind say they are.
+// GroupVersionKind returns the group, version and kind of the kind's objects.
 func (k *Kind) GroupVersionKind() schema.GroupVersionKind {
 	return k.GroupVersion().WithKind(k.Kind)
 }
 
-// The resources that are asked for by name.
+// Resources that callers request by name.
 const (
 	Pods            = "pods"
 	Nodes           = "nodes"
@@ -35,9 +36,10 @@ const (
 	Workloads       = "workloads.reprieve.dev"
 )
 
-// Kinds lists what a scheduler of Reprieve's reads, the kinds that deploy/clusterrole.yaml lets it list, and Jobs, which say when their
-// pods end at the latest. The PodGroups of
-// scheduling.k8s.io are of whichever version a cluster serves, and stand here with the newest.
+// Kinds lists the kinds that a scheduler of Reprieve reads and that deploy/clusterrole.yaml lets it
+// list. It also lists Jobs, whose deadlines limit how long their pods run. The PodGroups of
+// scheduling.k8s.io are listed with the newest version; [List] uses the version that the cluster
+// serves.
 func Kinds() []Kind {
 	own := v1alpha1.SchemeGroupVersion
 	kind := func(group, version, resource, name string) Kind {
@@ -80,8 +82,9 @@ func Kinds() []Kind {
 	}
 }
 
-// NameOf is how a resource is called in an [Inventory]: as kubectl calls it, where the core and built-in kinds go by their
-// plural alone unless another kind has it as well.
+// NameOf returns the name of a resource in an [Inventory], which resembles the names that kubectl
+// uses. Core and built-in resources are named by their plural alone, unless two groups have the
+// same plural.
 func NameOf(resource schema.GroupVersionResource) string {
 	switch resource.Group {
 	case v1alpha1.GroupName:

@@ -18,9 +18,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// ForbiddenError is the error of [List] for a caller who may not list all that deciding needs.
+// ForbiddenError is the error of [List] for a caller who lacks the right to list a necessary
+// resource.
 type ForbiddenError struct {
-	// Resources are those that the caller may not list, sorted.
+	// Resources are the resources that the caller may not list, sorted.
 	Resources []string
 }
 
@@ -30,41 +31,44 @@ func (e *ForbiddenError) Error() string {
 		"ask for the ClusterRole reprieve-planner, or use --snapshot with a file of somebody who may"
 }
 
-// NotServedError is the error of [List] for a server that does not have what Reprieve is installed with.
+// NotServedError is the error of [List] for an API server without the resources that Reprieve
+// installs or requires.
 type NotServedError struct {
-	// Resources are those that are not served, sorted.
+	// Resources are the resources that the server does not serve, sorted.
 	Resources []string
 }
 
-// Error names what is not served.
+// Error names all missing resources.
 func (e *NotServedError) Error() string {
 	return "the API server does not serve " + strings.Join(e.Resources, ", ") + ": Reprieve is not installed in this cluster, or the context is another one's"
 }
 
-// Listing is what [List] lists with.
+// Listing holds the clients and options of [List] and [ListNamespace].
 type Listing struct {
 	Client    dynamic.Interface
 	Discovery discovery.DiscoveryInterface
-	// Now is the moment that the Inventory is of.
+	// Now becomes the moment of the Inventory.
 	Now time.Time
-	// Roots are the kinds to list of those that say which pods belong together. Of those that the caller may not list, or that are not
-	// served, the Inventory says so.
+	// Roots are the kinds of root objects to list. The Inventory records which of them the caller
+	// may not list and which the server does not serve.
 	Roots []Root
 	// Namespace restricts [ListNamespace]; [List] ignores it.
 	Namespace string
-	// Progress is told, from several goroutines, how many objects of a resource have come so far; nil for nothing that is.
+	// Progress receives the number of objects of a resource read so far. [List] calls it from
+	// several goroutines. It may be nil.
 	Progress func(resource string, objects int)
 }
 
 const (
-	// page is how many objects are listed by one call.
+	// page is the maximum number of objects in one list call.
 	page = 500
-	// lists is how many calls are under way at the same time.
+	// lists is the maximum number of concurrent list calls.
 	lists = 4
 )
 
-// List reads from a cluster all that deciding needs, page by page, with the caller's own rights. It only lists. It returns a
-// [*ForbiddenError] or a [*NotServedError] where that is what is in the way.
+// List reads all objects that a decision depends on from a cluster, page by page, with the caller's
+// own rights. It makes read requests only. It returns a [*NotServedError] if required resources are
+// missing. Otherwise it returns a [*ForbiddenError] if rights are missing.
 func List(ctx context.Context, with Listing) (*Inventory, error) {
 	with.Namespace = ""
 	out := New(with.Now)
@@ -122,7 +126,8 @@ func List(ctx context.Context, with Listing) (*Inventory, error) {
 	return out, nil
 }
 
-// take takes in what was listed of some kinds, or says what is in the way.
+// take stores the listed objects of some kinds. It returns an error if a required resource is
+// missing or a necessary one is forbidden.
 func (in *Inventory) take(kinds []Kind, results [][]Object, failures []error) error {
 	var forbidden, missing []string
 	for i := range kinds {
@@ -147,7 +152,8 @@ func (in *Inventory) take(kinds []Kind, results [][]Object, failures []error) er
 	return nil
 }
 
-// isExpected tells the answers that say something of the cluster or the caller from those that say that listing failed.
+// isExpected reports whether an error is nil or only shows that the resource is forbidden or not
+// served.
 func isExpected(err error) bool {
 	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
@@ -159,8 +165,8 @@ func fullName(resource schema.GroupVersionResource) string {
 	return resource.Resource + "." + resource.Group
 }
 
-// listAll lists all objects of a resource, each as the function made makes it of what the server has. A list that is too old to go on
-// with is begun again, once.
+// listAll lists all objects of a resource, converts each with made, and sorts them by name. If a
+// continue token expires, the list starts again, once.
 func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionResource, made func(map[string]any) (Object, error)) ([]Object, error) {
 	var out []Object
 	for next, again := "", false; ; {

@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// ListNamespace reads, for a caller who may not list all that [List] reads, the pods, PodGroups,
-// Jobs and roots of one namespace. That is enough to tell what statuses say of its work, and
-// nothing is decided on it. It returns as well the resources that the caller may not list in the
-// namespace, sorted. Without the pods there is nothing to tell: it returns a [*ForbiddenError].
+// ListNamespace reads the pods, PodGroups, Jobs and roots of one namespace, for a caller who may
+// not list everything that [List] reads. That suffices to show the statuses of the work in the
+// namespace, but not to decide. It also returns the resources that the caller may not list in the
+// namespace, sorted. It returns a [*ForbiddenError] if the caller may not list pods.
 func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, error) {
 	out := New(with.Now)
 	kind, err := native.Discover(with.Discovery)
@@ -62,8 +62,9 @@ func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, err
 	return out, slices.Compact(unseen), nil
 }
 
-// InNamespace reports whether [ListNamespace] lists a resource, by its name with the group as errors have it. Of these, a caller who may
-// not list them in all namespaces may see those of her own.
+// InNamespace reports whether [ListNamespace] lists a resource, other than as a root. The
+// resource's name includes its group, as in errors. Users who may not list such a resource in all
+// namespaces may still list it in their own.
 func InNamespace(resource string) bool {
 	switch resource {
 	case Pods, Jobs + ".batch", PodGroups, NativePodGroups:

@@ -19,7 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// apiServer serves lists of two pages, and says no where a path has one of its words.
+// apiServer serves each list in two pages. It rejects requests for paths that match an entry of
+// forbidden or missing.
 type apiServer struct {
 	forbidden, missing []string
 
@@ -74,7 +75,7 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		forbidden, missing []string
-		// want is said by the error; none is wanted where it is empty.
+		// want is a part of the error; empty if List must succeed.
 		want      string
 		forbids   bool
 		notServed bool
@@ -119,8 +120,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListRoots: of the kinds by which pods belong together, each that may be listed is there, reduced; what keeps the others from being there
-// is said, and keeps nothing else.
+// TestListRoots checks that List reduces the objects of each root kind that it can list. For the
+// other kinds it records the reason and still succeeds.
 func TestListRoots(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{forbidden: []string{"/jobsets"}, missing: []string{"/ray.io/"}, methods: make(map[string]int)}

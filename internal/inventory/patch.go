@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Trim makes an Object of one that the API server has, without what no decision depends on, and redacted as [Redact] does where
-// that is asked for, with the same annotations. It changes the map.
+// Trim makes an Object of an object from the API server and drops the fields that no decision
+// depends on. With [Redacted], it also drops the fields that [Redact] drops, and keeps the given
+// annotations. It changes the map.
 func Trim(resource string, object map[string]any, redaction Redaction, annotations ...string) (Object, error) {
 	if redaction == Redacted {
 		redact(resource, object, annotations)
@@ -17,20 +18,21 @@ func Trim(resource string, object map[string]any, redaction Redaction, annotatio
 	return trimmed(resource, object)
 }
 
-// Redaction says how much of objects is kept.
+// Redaction is the amount of data that objects keep.
 type Redaction string
 
 const (
-	// Full keeps all that decisions may depend on, and what stands beside it.
+	// Full keeps all fields except the fields that [Trim] always drops.
 	Full Redaction = "full"
-	// Redacted leaves out what may tell of people, as [Redact] does.
+	// Redacted drops data about people, as [Redact] does.
 	Redacted Redaction = "redacted"
 )
 
 // Parse makes an Object of its JSON.
 func Parse(raw json.RawMessage) (Object, error) { return named(raw) }
 
-// KindOf finds the kind of a resource, as [NameOf] calls it; false where no decision depends on the resource.
+// KindOf returns the kind of a resource, named as by [NameOf]. It returns false if no decision
+// depends on the resource.
 func KindOf(resource string) (schema.GroupVersionKind, bool) {
 	for _, kind := range Kinds() {
 		if NameOf(kind.GroupVersionResource) == resource {
@@ -40,15 +42,16 @@ func KindOf(resource string) (schema.GroupVersionKind, bool) {
 	return schema.GroupVersionKind{}, false
 }
 
-// WithNative is the Inventory with PodGroups of a version of scheduling.k8s.io; of none where the version is empty.
+// WithNative returns the Inventory with another version for the PodGroups of scheduling.k8s.io;
+// empty if the cluster serves none.
 func (in *Inventory) WithNative(version string) *Inventory {
 	out := in.clone()
 	out.native = version
 	return out
 }
 
-// Patched is the Inventory with some objects of a resource put in, each in the place of the one that has its name, and others
-// left out.
+// Patched returns the Inventory with the objects in set added to a resource and the objects in gone
+// removed. An object in set replaces an object of the same name.
 func (in *Inventory) Patched(resource string, set []Object, gone []types.NamespacedName) *Inventory {
 	if len(set)+len(gone) == 0 {
 		return in

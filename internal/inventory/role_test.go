@@ -20,8 +20,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// TestRole: the ClusterRole for users of kubectl reprieve lets them list what an inventory has, the kinds that groups are made for, those of other
-// schedulers among them, and events, and do nothing else.
+// TestRole checks the ClusterRole for users of kubectl reprieve. The role permits listing events,
+// the kinds of an Inventory and the kinds of roots, including the kinds of other schedulers. It
+// permits nothing else.
 func TestRole(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "clusterroles-users.yaml"))
@@ -32,7 +33,7 @@ func TestRole(t *testing.T) {
 	for _, kind := range inventory.Kinds() {
 		want = append(want, kind.Group+"/"+kind.Resource+" list")
 	}
-	// The Jobs and RayClusters between others and their pods are among them.
+	// The built-in rules include the Jobs and RayClusters between other objects and their pods.
 	for _, rule := range grouping.BuiltIn() {
 		want = append(want, rule.Kind.Group+"/"+rule.Resource+" list")
 	}
@@ -56,14 +57,15 @@ func TestRole(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	// Jobs are asked for by both.
+	// Both lists contain Jobs.
 	want = slices.Compact(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("The role allows\n%q\nwant\n%q", got, want)
 	}
 }
 
-// foreignRoots are the kinds of a configuration that understands all other schedulers.
+// foreignRoots returns the root kinds of a configuration that supports the groups of all other
+// schedulers.
 func foreignRoots(t *testing.T) []inventory.Root {
 	t.Helper()
 	args, err := json.Marshal(map[string]any{"groups": map[string]any{"labels": configv1alpha1.KnownLabels()}})

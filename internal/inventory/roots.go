@@ -11,28 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Root is a kind of objects that say which pods belong together: Jobs and the like. Which kinds these are depends on a scheduler's
-// configuration.
+// Root is a kind of objects that tell which pods belong together, such as Jobs. The scheduler's
+// configuration determines these kinds.
 type Root struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Resource   string `json:"resource"`
-	// Trouble says why the objects of the kind are not there; "" where all are.
+	// Trouble is the reason why the Inventory lacks the objects of the kind; "" if it has all.
 	Trouble string `json:"trouble,omitempty"`
-	// Forbidden is true where that is for want of rights.
+	// Forbidden is true if the caller lacked the right to list the objects.
 	Forbidden bool `json:"forbidden,omitempty"`
-	// Reduce leaves of an object what groups go by. It is for [List] only.
+	// Reduce drops the fields of an object that grouping does not need. Only [List] and
+	// [ListNamespace] call it.
 	Reduce func(*unstructured.Unstructured) *unstructured.Unstructured `json:"-"`
 }
 
-// GroupVersionResource is where the API has the kind.
+// GroupVersionResource returns the resource of the kind in the API.
 func (r *Root) GroupVersionResource() schema.GroupVersionResource {
 	gv, _ := schema.ParseGroupVersion(r.APIVersion)
 	return gv.WithResource(r.Resource)
 }
 
-// RootName is how the objects of a [Root] are called in an [Inventory]. It is another name than that of [NameOf]: of the same object, a
-// filter may need more than what groups go by.
+// RootName returns the [Inventory] key for a root's objects. It differs from [NameOf] because
+// filters may need more fields of an object than grouping does.
 func RootName(resource schema.GroupVersionResource) string {
 	if resource.Group == "" {
 		return resource.Resource + ".core"
@@ -40,18 +41,20 @@ func RootName(resource schema.GroupVersionResource) string {
 	return resource.Resource + "." + resource.Group
 }
 
-// Roots are the kinds of objects that say which pods belong together, and whether they are among the objects. They must not be
-// changed. It reports false for an Inventory that has never asked for any: one of an older snapshot.
+// Roots returns the kinds of root objects, with the reason for each kind that could not be listed.
+// The caller must not change the slice. It returns false if no roots were ever requested, as in an
+// older snapshot.
 func (in *Inventory) Roots() ([]Root, bool) { return in.roots, in.roots != nil }
 
-// WithRoots is the Inventory with other Roots.
+// WithRoots returns the Inventory with other Roots.
 func (in *Inventory) WithRoots(roots []Root) *Inventory {
 	out := in.clone()
 	out.roots = append(make([]Root, 0, len(roots)), roots...)
 	return out
 }
 
-// Unread names the resources of [Root]s that the caller of [List] was not allowed to list, sorted.
+// Unread returns the names of the [Root] resources that the caller of [List] was not allowed to
+// list, sorted.
 func (in *Inventory) Unread() []string {
 	var out []string
 	for i := range in.roots {
@@ -63,7 +66,8 @@ func (in *Inventory) Unread() []string {
 	return out
 }
 
-// listRoot lists the objects of a kind. That they may not be listed, or are not served, is no error: it is noted.
+// listRoot lists the objects of a kind. If they are forbidden or not served, it records the reason
+// in root and returns no error.
 func listRoot(ctx context.Context, with *Listing, root *Root) ([]Object, error) {
 	resource := root.GroupVersionResource()
 	all, err := listAll(ctx, with, resource, func(object map[string]any) (Object, error) {
@@ -80,5 +84,5 @@ func listRoot(ctx context.Context, with *Listing, root *Root) ([]Object, error) 
 	return all, nil
 }
 
-// kindOf is the kind of a list's items.
+// kindOf returns the kind of a list's items.
 func kindOf(listKind string) string { return strings.TrimSuffix(listKind, "List") }

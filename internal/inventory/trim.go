@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// trimmed is an object without what no decision depends on: who manages which of its fields, and what containers run. Of what is said of
-// containers, the amounts stay that they have been given while they are resized.
+// trimmed makes an Object without the fields that no decision depends on, such as managed fields
+// and the commands of containers. The resources in container statuses stay, because they count
+// during an in-place resize.
 func trimmed(resource string, object map[string]any) (Object, error) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -39,7 +40,7 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 		}
 	}
 	if resource == "replicasets" || resource == "statefulsets" || resource == "replicationcontrollers" {
-		// Only their selectors count.
+		// Decisions read only the selectors of these objects.
 		unstructured.RemoveNestedField(object, "spec", "template")
 		unstructured.RemoveNestedField(object, "spec", "volumeClaimTemplates")
 	}
@@ -49,7 +50,8 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 	return encoded(object)
 }
 
-// onlyItems leaves some fields of those items of a list that have one of them, and no list where there is none.
+// onlyItems keeps the items of a list that have a given field, and only some fields of each item.
+// It removes a list that becomes empty.
 func onlyItems(object map[string]any, list, having string, fields ...string) {
 	items, ok := object[list].([]any)
 	if !ok {
@@ -69,7 +71,8 @@ func onlyItems(object map[string]any, list, having string, fields ...string) {
 	}
 }
 
-// onlyDeadline is a Job with its names and owners, until when it runs, and whether it is about to create pods: nothing else of it counts.
+// onlyDeadline returns a Job with the fields that decisions read. These are its names and owners,
+// its deadline, and whether it is about to create pods.
 func onlyDeadline(job map[string]any) map[string]any {
 	out := map[string]any{"apiVersion": job["apiVersion"], "kind": job["kind"]}
 	for _, path := range [][]string{
@@ -77,7 +80,7 @@ func onlyDeadline(job map[string]any) map[string]any {
 		{"spec", "activeDeadlineSeconds"}, {"spec", "suspend"}, {"status", "startTime"}, {"status", "active"}, {"status", "failed"},
 	} {
 		if value, found, _ := unstructured.NestedFieldNoCopy(job, path...); found {
-			// The maps on the way are made here, so nothing can be in the way.
+			// This function creates the maps on the path, so the call cannot fail.
 			_ = unstructured.SetNestedField(out, value, path...)
 		}
 	}
@@ -94,7 +97,8 @@ func onlyDeadline(job map[string]any) map[string]any {
 	return out
 }
 
-// encoded is an object with its names. Maps are encoded with their keys in order, so the same object makes the same bytes.
+// encoded makes an Object of a decoded object. JSON encoding sorts the keys of maps, so the same
+// object always produces the same bytes.
 func encoded(object map[string]any) (Object, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -103,7 +107,7 @@ func encoded(object map[string]any) (Object, error) {
 	return named(raw)
 }
 
-// named reads the names of an object.
+// named makes an Object of its JSON by reading its names.
 func named(raw json.RawMessage) (Object, error) {
 	var of struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
@@ -126,7 +130,7 @@ func eachContainer(pod map[string]any, visit func(container map[string]any)) {
 	}
 }
 
-// keepOnly drops the annotations that no decision depends on. Those in kept stay as well.
+// keepOnly drops the annotations that no decision depends on, except those in kept.
 func keepOnly(annotations map[string]any, kept []string) {
 	prefixes := []string{
 		"preemption-toleration.scheduling.x-k8s.io/", "reprieve.dev/",
@@ -138,9 +142,10 @@ func keepOnly(annotations map[string]any, kept []string) {
 	})
 }
 
-// Redact leaves out what may tell of the people who use a cluster and is not needed to decide: annotations other than those
-// that decisions depend on, images, addresses, messages of conditions. Names, labels and amounts stay, since decisions
-// depend on them. So do the annotations that are named: those by which pods name what they belong to in the words of other schedulers.
+// Redact drops data about the users of a cluster that decisions do not need: other annotations,
+// images, addresses and messages of conditions. Names, labels and amounts stay, because decisions
+// depend on them. The given annotations stay too. In the formats of other schedulers, they assign
+// pods to groups.
 func Redact(in *Inventory, annotations ...string) (*Inventory, error) {
 	out := in.clone()
 	out.Redacted = true
@@ -208,7 +213,7 @@ func redact(resource string, object map[string]any, kept []string) {
 	}
 }
 
-// redactVolumes drops the volumes of a pod that no filter looks at: secrets and the like.
+// redactVolumes drops the volumes of a pod that no filter reads, such as secrets.
 func redactVolumes(pod map[string]any) {
 	list, _, _ := unstructured.NestedFieldNoCopy(pod, "spec", "volumes")
 	volumes, ok := list.([]any)

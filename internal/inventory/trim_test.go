@@ -14,7 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestTrimKeepsAmounts: while a pod is resized in place, what its containers have been given counts, and not only what they ask for.
+// TestTrimKeepsAmounts checks that the resources allocated to containers still count during an
+// in-place resize, and not only the requested ones.
 func TestTrimKeepsAmounts(t *testing.T) {
 	t.Parallel()
 	cpus := func(n string) corev1.ResourceList {
@@ -83,8 +84,8 @@ func TestTrimKeepsAmounts(t *testing.T) {
 	}
 }
 
-// TestTrimKeepsTheProfile: the profile of a pod that runs has the min-runtimes that protect the
-// pod, so a replay needs it.
+// TestTrimKeepsTheProfile checks that a running pod keeps its scheduler name. The pod's profile has
+// the min-runtimes that protect the pod, so a replay needs it.
 func TestTrimKeepsTheProfile(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{
@@ -114,8 +115,8 @@ func TestTrimKeepsTheProfile(t *testing.T) {
 	}
 }
 
-// TestRedactKeepsWhatFiltersRead: by which annotation a claim is known that was made for an extended resource, and the volumes that count
-// against what may be attached to a node.
+// TestRedactKeepsWhatFiltersRead checks that redaction keeps the annotation of claims for extended
+// resources. It also keeps the inline volumes that count against a node's attach limits.
 func TestRedactKeepsWhatFiltersRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ resource, object, want string }{
