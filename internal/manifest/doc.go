@@ -1,7 +1,8 @@
-// Package manifest makes of what people submit (Pods, Jobs, JobSets, Deployments, PodGroups and the like) the objects that a
-// scheduler would come to see: the pods that controllers would make of it, with what the API server fills in. The priorities
-// come from the code that fills in those of PodGroups, in internal/controller.
+// Package manifest converts submitted objects (Pods, Jobs, JobSets, Deployments, PodGroups and the
+// like) to the objects that a scheduler would see. These include the pods that controllers would
+// create, with the defaults of the API server. Code in internal/controller sets the priorities, as
+// it does for PodGroups.
 //
-// What admission plugins of a cluster may change on the way is not known here: defaults of a LimitRange, the overhead of a
-// RuntimeClass, webhooks.
+// The package does not apply the changes of a cluster's admission plugins: defaults of a
+// LimitRange, the overhead of a RuntimeClass, webhooks.
 package manifest

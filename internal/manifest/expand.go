@@ -14,10 +14,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// mostPods bounds how many pods one object makes here.
+// mostPods is the maximum number of pods made from one template.
 const mostPods = 10000
 
-// setReplicas has a document make as many pods as asked for, in place of what it says; nil leaves it as it is.
+// setReplicas overrides the number of replicas in a document; nil leaves the document unchanged.
 func setReplicas(d *Document, replicas *int32) error {
 	if replicas == nil {
 		return nil
@@ -51,7 +51,7 @@ func setReplicas(d *Document, replicas *int32) error {
 	return nil
 }
 
-// setJobSetReplicas has each role of a JobSet have as many Jobs.
+// setJobSetReplicas sets the number of Jobs in each role of a JobSet.
 func setJobSetReplicas(d *Document, set *unstructured.Unstructured, replicas int64) error {
 	jobs, _, err := unstructured.NestedSlice(set.Object, "spec", "replicatedJobs")
 	for _, job := range jobs {
@@ -68,8 +68,9 @@ func setJobSetReplicas(d *Document, set *unstructured.Unstructured, replicas int
 	return nil
 }
 
-// podsOf are the pods that a document is or that controllers would make of it, before anything is filled in; owner is the UID of what
-// it is. Made is false for what makes no pods.
+// podsOf returns the pods of a document before defaults are set. A Pod document is its only pod.
+// For other kinds these are the pods that controllers would create. The owner is the document's
+// UID. Made is false for a kind that makes no pods, or whose pods are not known here.
 func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err error) {
 	name := d.Meta.GetName()
 	by := func(kind string) metav1.OwnerReference {
@@ -106,7 +107,8 @@ func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err er
 	return pods, true, err
 }
 
-// ofJob are the pods that a Job has at a time: parallelism, or fewer where it takes fewer completions.
+// ofJob returns the pods that a Job runs at a time: parallelism, or fewer if the Job needs fewer
+// completions. A suspended Job has none.
 func ofJob(d *Document, owner metav1.OwnerReference, spec *batchv1.JobSpec) ([]*corev1.Pod, error) {
 	if ptr.Deref(spec.Suspend, false) {
 		return nil, nil
@@ -126,7 +128,7 @@ func ofJob(d *Document, owner metav1.OwnerReference, spec *batchv1.JobSpec) ([]*
 	return pods, err
 }
 
-// jobSet is what is read of a JobSet (jobset.x-k8s.io).
+// jobSet holds the fields that this package reads of a JobSet (jobset.x-k8s.io).
 type jobSet struct {
 	Spec struct {
 		Suspend        bool `json:"suspend"`
@@ -138,7 +140,7 @@ type jobSet struct {
 	} `json:"spec"`
 }
 
-// readJobSet reads a JobSet that is not suspended; nil for one that is.
+// readJobSet reads a JobSet. It returns nil for a suspended one.
 func readJobSet(d *Document, object *unstructured.Unstructured) (*jobSet, error) {
 	set := &jobSet{}
 	if err := into(d, object, set); err != nil {
@@ -153,7 +155,8 @@ func readJobSet(d *Document, object *unstructured.Unstructured) (*jobSet, error)
 	return set, nil
 }
 
-// jobs names the Jobs of a JobSet, each with its spec.
+// jobs calls visit for each Job of a JobSet, with the Job's name, role, index in the role, and
+// spec.
 func (set *jobSet) jobs(name string, visit func(job, role string, index int32, spec *batchv1.JobSpec) error) error {
 	for i := range set.Spec.ReplicatedJobs {
 		replicated := &set.Spec.ReplicatedJobs[i]
@@ -167,7 +170,7 @@ func (set *jobSet) jobs(name string, visit func(job, role string, index int32, s
 	return nil
 }
 
-// ofJobSet are the pods of all Jobs of a JobSet.
+// ofJobSet returns the pods of all Jobs of a JobSet.
 func ofJobSet(d *Document, object *unstructured.Unstructured) ([]*corev1.Pod, error) {
 	set, err := readJobSet(d, object)
 	if set == nil || err != nil {
@@ -187,7 +190,8 @@ func ofJobSet(d *Document, object *unstructured.Unstructured) ([]*corev1.Pod, er
 	return out, err
 }
 
-// ofLeaderWorkerSet are the leaders and workers of all replicas of a LeaderWorkerSet (leaderworkerset.x-k8s.io).
+// ofLeaderWorkerSet returns the leaders and workers of all replicas of a LeaderWorkerSet
+// (leaderworkerset.x-k8s.io).
 func ofLeaderWorkerSet(d *Document, object *unstructured.Unstructured) ([]*corev1.Pod, error) {
 	var set struct {
 		Spec struct {
@@ -218,7 +222,7 @@ func ofLeaderWorkerSet(d *Document, object *unstructured.Unstructured) ([]*corev
 		}
 		for i, member := range append([]*corev1.Pod{pod}, workers...) {
 			if i > 0 {
-				// The leader is the first of the replica.
+				// Index 0 is the leader, so the workers' names start at 1.
 				member.Name = fmt.Sprintf("%s-%d", pod.Name, i)
 			}
 			setLabel(member, "leaderworkerset.sigs.k8s.io/name", object.GetName())
@@ -230,7 +234,7 @@ func ofLeaderWorkerSet(d *Document, object *unstructured.Unstructured) ([]*corev
 	return out, nil
 }
 
-// into reads an object as a value of a type.
+// into decodes an object into a value.
 func into(d *Document, object *unstructured.Unstructured, value any) error {
 	raw, err := object.MarshalJSON()
 	if err == nil {
@@ -242,7 +246,7 @@ func into(d *Document, object *unstructured.Unstructured, value any) error {
 	return nil
 }
 
-// stamp makes pods of a template.
+// stamp makes count pods of a template. It returns an error if count is negative or above mostPods.
 func stamp(d *Document, name string, owner metav1.OwnerReference, template *corev1.PodTemplateSpec, count int32) ([]*corev1.Pod, error) {
 	if count < 0 || count > mostPods {
 		return nil, d.fault("it makes %d pods; between 0 and %d are planned", count, mostPods)
@@ -258,7 +262,7 @@ func stamp(d *Document, name string, owner metav1.OwnerReference, template *core
 	return out, nil
 }
 
-// ownedBy refers to what makes pods.
+// ownedBy returns an owner reference to the controller of pods.
 func ownedBy(kind, name string, uid types.UID) metav1.OwnerReference {
 	version := appsv1.SchemeGroupVersion.String()
 	switch kind {

@@ -15,7 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The pods of the frameworks of Kubeflow and Ray, with the owners and labels that their operators give them.
+// This file makes the pods of the Kubeflow and Ray frameworks, with the owners and labels that
+// their operators set.
 
 const (
 	kubeflowGroup, rayGroup = "kubeflow.org", "ray.io"
@@ -24,7 +25,7 @@ const (
 	labelRayGroup, labelRayCluster = "ray.io/group", "ray.io/cluster"
 )
 
-// untold says of a kind that makes pods why they are not planned; "" for any other kind.
+// untold returns the reason why the pods of a kind cannot be planned; "" for any other kind.
 func untold(d *Document) string {
 	switch gvk := d.Object.GetObjectKind().GroupVersionKind(); {
 	case gvk.Group == "sparkoperator.k8s.io":
@@ -40,7 +41,8 @@ func untold(d *Document) string {
 	}
 }
 
-// setDefaults fills in what the API server does, and what groups are made by.
+// setDefaults sets the defaults of Ray's worker groups that the API server sets and that grouping
+// reads.
 func setDefaults(d *Document) error {
 	object, ok := d.Object.(*unstructured.Unstructured)
 	if !ok || object.GroupVersionKind().Group != rayGroup {
@@ -55,7 +57,7 @@ func setDefaults(d *Document) error {
 	})
 }
 
-// eachWorkerGroup changes the worker groups of a RayCluster, or of what makes one.
+// eachWorkerGroup changes the worker groups of a RayCluster, or of the cluster in a RayJob.
 func eachWorkerGroup(d *Document, object *unstructured.Unstructured, change func(group map[string]any)) error {
 	path := append(clusterPath(object), "workerGroupSpecs")
 	groups, found, err := unstructured.NestedSlice(object.Object, path...)
@@ -76,7 +78,7 @@ func eachWorkerGroup(d *Document, object *unstructured.Unstructured, change func
 	return nil
 }
 
-// clusterPath is where an object of Ray's describes its cluster.
+// clusterPath returns the path of the cluster's spec in a RayCluster or RayJob.
 func clusterPath(object *unstructured.Unstructured) []string {
 	if object.GetKind() == "RayJob" {
 		return []string{"spec", "rayClusterSpec"}
@@ -84,7 +86,8 @@ func clusterPath(object *unstructured.Unstructured) []string {
 	return []string{"spec"}
 }
 
-// setWorkers has an object of a framework's have as many workers as asked for, in each role of workers that it has.
+// setWorkers sets the number of workers in each worker role of a framework's object. For Ray it
+// also widens the bounds of the worker groups to include that number.
 func setWorkers(d *Document, object *unstructured.Unstructured, replicas int64) error {
 	switch object.GroupVersionKind().Group {
 	case rayGroup:
@@ -117,7 +120,7 @@ func setWorkers(d *Document, object *unstructured.Unstructured, replicas int64) 
 	return nil
 }
 
-// number is a number of an object that was read from YAML or JSON.
+// number returns an integer from a number that was read from YAML or JSON.
 func number(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -129,7 +132,7 @@ func number(v any) (int64, bool) {
 	}
 }
 
-// replicaField is the field of spec with the roles of a training job.
+// replicaField returns the field of spec that holds the roles of a training job.
 func replicaField(object *unstructured.Unstructured) string {
 	if object.GetKind() == "MPIJob" {
 		return "mpiReplicaSpecs"
@@ -137,7 +140,8 @@ func replicaField(object *unstructured.Unstructured) string {
 	return "pytorchReplicaSpecs"
 }
 
-// ofFramework are the pods of an object of a framework's; made is false for one whose pods are not known.
+// ofFramework returns the pods of a framework's object; made is false if the package does not know
+// the kind's pods.
 func ofFramework(d *Document, object *unstructured.Unstructured, owner types.UID) (pods []*corev1.Pod, made bool, err error) {
 	gvk := object.GroupVersionKind()
 	by := metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: gvk.Kind, Name: object.GetName(), UID: owner, Controller: ptr.To(true)}
@@ -156,7 +160,7 @@ func ofFramework(d *Document, object *unstructured.Unstructured, owner types.UID
 	return pods, true, err
 }
 
-// ofTraining are the pods of all roles of a training job, by the names of the roles.
+// ofTraining returns the pods of all roles of a training job, sorted by the names of the roles.
 func ofTraining(d *Document, object *unstructured.Unstructured, owner metav1.OwnerReference, roleLabel string) ([]*corev1.Pod, error) {
 	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "runPolicy", "suspend"); suspended {
 		return nil, nil
@@ -203,13 +207,13 @@ func ofTraining(d *Document, object *unstructured.Unstructured, owner metav1.Own
 	return out, nil
 }
 
-// launcherOf is the Job that an MPIJob makes its launcher by.
+// launcherOf returns an owner reference to the Job that creates the launcher of an MPIJob.
 func launcherOf(object *unstructured.Unstructured) metav1.OwnerReference {
 	name := object.GetName() + "-launcher"
 	return ownedBy("Job", name, uidOf("Job", object.GetNamespace(), name))
 }
 
-// rayClusterOf is the RayCluster that a RayJob makes.
+// rayClusterOf returns an owner reference to the RayCluster that a RayJob creates.
 func rayClusterOf(object *unstructured.Unstructured) metav1.OwnerReference {
 	name := object.GetName() + "-cluster"
 	return metav1.OwnerReference{
@@ -217,7 +221,7 @@ func rayClusterOf(object *unstructured.Unstructured) metav1.OwnerReference {
 	}
 }
 
-// rayCluster is what is read of a RayCluster's spec.
+// rayCluster holds the fields that this package reads of a RayCluster's spec.
 type rayCluster struct {
 	Suspend bool `json:"suspend"`
 	Head    struct {
@@ -234,7 +238,8 @@ type rayCluster struct {
 	} `json:"workerGroupSpecs"`
 }
 
-// ofRay are the head and the workers of a cluster. What submits a RayJob to it comes once it runs.
+// ofRay returns the head and the workers of a cluster. The pod that submits a RayJob is not
+// included, because it is created only once the cluster runs.
 func ofRay(d *Document, object *unstructured.Unstructured, cluster metav1.OwnerReference) ([]*corev1.Pod, error) {
 	fields, found, err := unstructured.NestedMap(object.Object, clusterPath(object)...)
 	if err != nil {
@@ -263,7 +268,7 @@ func ofRay(d *Document, object *unstructured.Unstructured, cluster metav1.OwnerR
 			continue
 		}
 		var pods []*corev1.Pod
-		// What is asked for is kept within the bounds.
+		// The operator keeps the number of replicas within the bounds.
 		count := min(max(w.Replicas, w.Least), ptr.Deref(w.Most, mostPods+1))
 		pods, err = stamp(d, fmt.Sprintf("%s-%s-worker", cluster.Name, w.Name), cluster, &w.Template, count*w.Hosts)
 		for _, pod := range pods {
@@ -277,7 +282,8 @@ func ofRay(d *Document, object *unstructured.Unstructured, cluster metav1.OwnerR
 	return out, err
 }
 
-// made are the objects that an operator makes between an object and its pods, with their owners.
+// made returns the objects that an operator creates between an object and its pods, with their
+// owners.
 func (s *submitting) made(d *Document, object *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	owner := s.ownerOf(object)
 	var out []*unstructured.Unstructured
@@ -315,7 +321,8 @@ func (s *submitting) made(d *Document, object *unstructured.Unstructured) ([]*un
 	return out, nil
 }
 
-// ownerOf is the reference of what an object makes to the object, which may have been there before.
+// ownerOf returns an owner reference to an object. It has the UID of the existing object of that
+// name, if there is one.
 func (s *submitting) ownerOf(object *unstructured.Unstructured) metav1.OwnerReference {
 	owner := metav1.OwnerReference{
 		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), Controller: ptr.To(true),

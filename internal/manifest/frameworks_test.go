@@ -29,8 +29,9 @@ profiles:
   - {name: Reprieve, args: {groups: {kinds: [Job, JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob, SparkApplication]}}}
 `
 
-// TestFrameworks: of each framework's kind, the pods are those that its operator makes, and they are the gang that the scheduler makes of
-// them; where they cannot be known, it is said why.
+// TestFrameworks checks that each framework's kind makes the pods that its operator creates. The
+// scheduler's configuration groups these pods into gangs. For kinds with unknown pods, the reason
+// is given.
 func TestFrameworks(t *testing.T) {
 	t.Parallel()
 	const gang = "annotations: {reprieve.dev/gang: 'true'}"
@@ -42,7 +43,8 @@ func TestFrameworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		vary manifest.Variation
-		// want is each workload: kind/name, how many pods, whether they are a gang, and the pods; wantNeeds is how many of them it needs.
+		// want lists the workloads: kind/name, number of pods, whether they are a gang, and the
+		// pods. wantNeeds is the gang's minCount.
 		want        string
 		wantNeeds   int32
 		wantUnknown string
@@ -97,7 +99,7 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// submitAll submits to a scheduler that makes groups for every kind that it knows.
+// submitAll submits a file to a scheduler that derives groups for every kind that it supports.
 func submitAll(t *testing.T, text string, vary manifest.Variation) *manifest.Submission {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")

@@ -16,14 +16,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// roots are the kinds of objects by which pods belong together, for a scheduler.
+// roots holds the kinds of objects that tell a scheduler which pods belong together.
 type roots struct {
 	kinds []inventory.Root
-	// existing are the objects of such kinds that were there before, by UID.
+	// existing holds the UIDs of submitted root objects that the inventory already had.
 	existing map[types.UID]bool
 }
 
-// read asks which kinds these are. For an inventory that has none of them, of an older snapshot, there are none.
+// read reads the root kinds from the configuration. There are none for an inventory of an older
+// snapshot, which has no roots.
 func (r *roots) read(in *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) error {
 	if _, asked := in.Roots(); !asked {
 		return nil
@@ -34,7 +35,7 @@ func (r *roots) read(in *inventory.Inventory, cfg *config.KubeSchedulerConfigura
 	return err
 }
 
-// of is the root that a kind is.
+// of returns the root of a kind.
 func (r *roots) of(apiVersion, kind string) (*inventory.Root, bool) {
 	at := slices.IndexFunc(r.kinds, func(root inventory.Root) bool { return root.APIVersion == apiVersion && root.Kind == kind })
 	if at < 0 {
@@ -43,13 +44,14 @@ func (r *roots) of(apiVersion, kind string) (*inventory.Root, bool) {
 	return &r.kinds[at], true
 }
 
-// has reports whether a document is of such a kind.
+// has reports whether a document's kind is a root.
 func (r *roots) has(d *Document) bool {
 	_, ok := r.of(d.Object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind())
 	return ok
 }
 
-// root takes a document in as what says which pods belong together, if it is of such a kind. It returns the UID that the document has.
+// root adds a document to the inventory if its kind is a root. It returns the document's UID: the
+// UID of an existing object of that name, or else a made-up one.
 func (s *submitting) root(d *Document) (types.UID, error) {
 	uid := uidOf(d.Kind, d.Meta.GetNamespace(), d.Meta.GetName())
 	kind, ok := s.roots.of(d.Object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind())
@@ -79,7 +81,8 @@ func (s *submitting) putRoot(d *Document, name string, u *unstructured.Unstructu
 	return nil
 }
 
-// between takes in what stands between an object and its pods: the Jobs of a JobSet, the cluster of a RayJob.
+// between adds the objects between an object and its pods to the inventory, such as the Jobs of a
+// JobSet or the cluster of a RayJob.
 func (s *submitting) between(d *Document) error {
 	object, ok := d.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -101,12 +104,14 @@ func (s *submitting) between(d *Document) error {
 	return nil
 }
 
-// find finds the object of a kind that has the name of a submitted one.
+// find returns the root object in the inventory with the name of a submitted object.
 func (s *submitting) find(kind *inventory.Root, object *unstructured.Unstructured) (inventory.Object, bool) {
 	return s.inventory.Find(inventory.RootName(kind.GroupVersionResource()), object.GetNamespace(), object.GetName())
 }
 
-// group finds out which pods belong together, and takes in the PodGroups that the scheduler makes for them.
+// group derives the groups of the pods, and adds the PodGroups that the scheduler would create to
+// the inventory. It returns an error if a pod's gang belongs to an object that exists already, or
+// if a PodGroup cannot be created.
 func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfiguration, made []podsMade) error {
 	var err error
 	if s.derived, err = derived.New(s.inventory, cfg); err != nil {
@@ -142,7 +147,7 @@ func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfigu
 	return nil
 }
 
-// asDocument is a PodGroup that is made for another document.
+// asDocument returns a document for a PodGroup that is derived from another document.
 func asDocument(of *Document, pg *v1alpha1.PodGroup) *Document {
 	return &Document{File: of.File, Line: of.Line, Object: pg, Meta: pg, Kind: "PodGroup"}
 }

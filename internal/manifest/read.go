@@ -24,30 +24,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Error is a mistake in what was submitted.
+// Error is a mistake in a submitted file.
 type Error struct {
-	// File and Line say where the document begins that has it.
+	// File and Line locate the beginning of the faulty document.
 	File string
 	Line int
-	// Reason says what is wrong.
+	// Reason describes the mistake.
 	Reason string
 }
 
-// Error says where the mistake is and what it is, in one line.
+// Error returns the place and the description of the mistake, in one line.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s, line %d: %s", e.File, e.Line, strings.Join(strings.Fields(e.Reason), " "))
 }
 
 // Document is one object of a file.
 type Document struct {
-	// File and Line say where it begins.
+	// File and Line locate the beginning of the document.
 	File string
 	Line int
-	// Object is typed where the type is known here, and unstructured otherwise.
+	// Object is typed if this package registers its type, and unstructured otherwise.
 	Object runtime.Object
-	// Meta is the object's.
+	// Meta is the object's metadata.
 	Meta metav1.Object
-	// Kind is what the object says it is.
+	// Kind is the object's kind.
 	Kind string
 }
 
@@ -55,8 +55,9 @@ func (d *Document) fault(format string, args ...any) error {
 	return &Error{File: d.File, Line: d.Line, Reason: fmt.Sprintf("%s %q: ", d.Kind, d.Meta.GetName()) + fmt.Sprintf(format, args...)}
 }
 
-// Read reads the documents of a file, YAML or JSON, in their order; a List counts as its items. It returns an [*Error] for what the
-// API server would refuse: fields that there are not, values of another type.
+// Read reads the documents of a YAML or JSON file, in their order. A List is replaced by its items.
+// It returns an [*Error] for a document that the API server would reject because of an unknown
+// field or a wrong type.
 func Read(name string, from io.Reader) ([]Document, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -78,7 +79,7 @@ func Read(name string, from io.Reader) ([]Document, error) {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		at := line + leading(text)
-		// The line of --- is not part of the document.
+		// The text of a document excludes the separator line.
 		line += bytes.Count(text, []byte("\n")) + 1
 		documents, err := decode(strict, text, name, at)
 		if err != nil {
@@ -92,7 +93,7 @@ func Read(name string, from io.Reader) ([]Document, error) {
 	return out, nil
 }
 
-// leading counts the lines before the first one that says something.
+// leading counts the lines before the first line with content; 0 if there is no content.
 func leading(text []byte) int {
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -104,7 +105,7 @@ func leading(text []byte) int {
 	return 0
 }
 
-// decode reads one document; none of an empty one.
+// decode reads one document. It returns no documents for empty text, and several for a List.
 func decode(strict runtime.Decoder, text []byte, name string, line int) ([]Document, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(text, &object); err != nil {

@@ -54,7 +54,8 @@ func submit(t *testing.T, text string, vary manifest.Variation) (*manifest.Submi
 	return manifest.Submit(t.Context(), stock(t), &config.KubeSchedulerConfiguration{}, documents, vary)
 }
 
-// summary says what was made: kind/name, whether it is a gang, how many pods, and the first pod's name and priority.
+// summary lists the workloads: kind/name, number of pods, whether they are a gang, and the first
+// pod's name and priority.
 func summary(s *manifest.Submission) string {
 	var out []string
 	for _, w := range s.Workloads {
@@ -121,7 +122,8 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// TestSubmitFillsInGroups: a PodGroup has the priority of its class, as the scheduler fills it in.
+// TestSubmitFillsInGroups checks that a PodGroup gets the priority of its class, as the scheduler
+// sets it.
 func TestSubmitFillsInGroups(t *testing.T) {
 	t.Parallel()
 	const text = "apiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: high}\n"
@@ -175,7 +177,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestDerivedGroups: what asks for a gang is planned as one, with the PodGroup that the scheduler will write for it.
+// TestDerivedGroups checks that an object that requests a gang is planned as a gang, with the
+// PodGroup that the scheduler would write for it.
 func TestDerivedGroups(t *testing.T) {
 	t.Parallel()
 	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
@@ -193,7 +196,8 @@ func TestDerivedGroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		vary manifest.Variation
-		// want is each workload: kind/name, part, how many pods, and whether they are a gang; wantGroups are the counts of the PodGroups.
+		// want lists the workloads: kind/name, part, number of pods, and whether they are a gang.
+		// wantGroups are the minCounts of the PodGroups.
 		want       []string
 		wantGroups []int32
 	}{

@@ -24,19 +24,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Workload is what a plan decides for in one go: the pods of a gang together, those of anything else one by one.
+// Workload is a set of pods that are planned under one name. The pods of a gang are planned
+// together, all others one by one.
 type Workload struct {
-	// Kind, Namespace and Name are those of what was submitted: of the PodGroup, where the pods name one.
+	// Kind, Namespace and Name identify the submitted object, or the PodGroup if the pods name one.
 	Kind, Namespace, Name string
-	// Part tells the gangs that are derived for one object apart: a replica, a role, or both; "" where there is one.
+	// Part distinguishes the gangs that are derived from one object: a replica, a role, or both; ""
+	// if there is only one.
 	Part string
-	// Gang is true where the pods are placed together.
+	// Gang is true if the pods are placed together.
 	Gang bool
-	// Pods are as the API server would have them.
+	// Pods have the defaults of the API server.
 	Pods []*corev1.Pod
 }
 
-// Turns is how many decisions it takes to place the pods.
+// Turns returns the number of decisions that place the pods.
 func (w *Workload) Turns() int {
 	if w.Gang && len(w.Pods) > 0 {
 		return 1
@@ -44,30 +46,33 @@ func (w *Workload) Turns() int {
 	return len(w.Pods)
 }
 
-// Variation is what to plan with in place of what was submitted; the zero value changes nothing.
+// Variation overrides parts of the submitted objects; the zero value changes nothing.
 type Variation struct {
-	// Namespace is that of objects that name none.
+	// Namespace is the namespace of objects that name none.
 	Namespace string
-	// Priority is a number, or the name of a PriorityClass; "" for what was submitted.
+	// Priority is a number or the name of a PriorityClass; "" leaves the objects unchanged.
 	Priority string
-	// Queue is the leaf queue; "" for what was submitted. QueueLabel is the label by which pods name theirs.
+	// Queue is the leaf queue; "" leaves the objects unchanged. QueueLabel is the label that names
+	// a pod's queue.
 	Queue, QueueLabel string
-	// Replicas is how many pods a controller makes; nil for what was submitted.
+	// Replicas is the number of replicas of each controller, or of each role that it has; nil
+	// leaves the objects unchanged.
 	Replicas *int32
 }
 
-// Submission is what was submitted, as the scheduler would see it.
+// Submission holds the submitted objects as the scheduler would see them.
 type Submission struct {
-	// Workloads are in the order in which they were submitted.
+	// Workloads are in the order of submission.
 	Workloads []Workload
-	// Objects is the inventory with all that was submitted but the pods.
+	// Objects is the inventory with all submitted objects except the pods.
 	Objects *inventory.Inventory
-	// Ignored names what no decision depends on, and Unknown what makes pods that are not known here, each with the reason.
+	// Ignored names objects that no decision depends on. Unknown names objects that make pods
+	// unknown to this package, each with the reason.
 	Ignored, Unknown []string
 }
 
-// Submit adds documents to an inventory, as the API server and the controllers would. The configuration is that of the scheduler, which may
-// derive groups.
+// Submit adds documents to an inventory, as the API server and the controllers would. The
+// configuration is the scheduler's, which may derive groups.
 func Submit(ctx context.Context, to *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, documents []Document, vary Variation) (*Submission, error) {
 	s := &submitting{inventory: to, vary: vary, roots: &roots{}}
 	if err := s.roots.read(to, cfg); err != nil {
@@ -110,13 +115,15 @@ func Submit(ctx context.Context, to *inventory.Inventory, cfg *config.KubeSchedu
 	return out, nil
 }
 
-// podsMade are those that are made of a document.
+// podsMade holds the pods that are made from a document.
 type podsMade struct {
 	of   *Document
 	pods []*corev1.Pod
 }
 
-// makePods makes the pods of documents, as the API server would have them, and takes in what says which of them belong together.
+// makePods makes the pods of documents with the defaults of the API server. It adds the root
+// objects, which group the pods, to the inventory. Documents without pods become Ignored or
+// Unknown.
 func (s *submitting) makePods(out *Submission, documents []Document) ([]podsMade, error) {
 	var all []podsMade
 	for i := range documents {
@@ -156,12 +163,12 @@ func isNamespaced(kind string) bool {
 	return !slices.Contains([]string{"PriorityClass", "Queue", "Namespace", "Node", "PersistentVolume", "StorageClass"}, kind)
 }
 
-// uidOf makes up the UID of an object that does not exist: the same for the same names.
+// uidOf makes up a UID for an object that does not exist. The same names always give the same UID.
 func uidOf(kind, namespace, name string) types.UID {
 	return types.UID("plan:" + strings.ToLower(kind) + ":" + namespace + "/" + name)
 }
 
-// submitting is a Submit under way.
+// submitting is the state of a call of Submit.
 type submitting struct {
 	inventory *inventory.Inventory
 	vary      Variation
@@ -170,12 +177,14 @@ type submitting struct {
 	groups []Document
 	// templates are the documents of Workloads.
 	templates []Document
-	// roots are the kinds by which pods belong together, and derived knows which do.
+	// roots are the kinds that group pods, and derived holds the groups of the pods.
 	roots   *roots
 	derived *derived.Groups
 }
 
-// keep puts what the scheduler reads as it is among the objects. It reports false for what pods are made of, or nothing.
+// keep stores objects that the scheduler reads without expanding them. PodGroups and Workloads wait
+// for fillIn. It returns false for objects that make pods and for objects that the scheduler does
+// not read.
 func (s *submitting) keep(d *Document) (bool, error) {
 	var resource string
 	switch object := d.Object.(type) {
@@ -196,7 +205,7 @@ func (s *submitting) keep(d *Document) (bool, error) {
 				resource = inventory.NameOf(kind.GroupVersionResource)
 			}
 		}
-		// What makes pods is more than an owner.
+		// These kinds make pods, so they are not stored as they are.
 		if resource == "" || slices.Contains([]string{"replicasets", "statefulsets", "replicationcontrollers", inventory.Jobs}, resource) {
 			return false, nil
 		}
@@ -204,7 +213,7 @@ func (s *submitting) keep(d *Document) (bool, error) {
 	return true, s.put(resource, d)
 }
 
-// put puts an object in the place of the one that has its name.
+// put adds an object to the inventory. It replaces an object of the same name, and keeps its UID.
 func (s *submitting) put(resource string, d *Document) error {
 	d.Meta.SetUID(uidOf(d.Kind, d.Meta.GetNamespace(), d.Meta.GetName()))
 	d.Meta.SetCreationTimestamp(metav1.NewTime(s.inventory.Taken))
@@ -220,7 +229,8 @@ func (s *submitting) put(resource string, d *Document) error {
 	return nil
 }
 
-// fillIn fills in templates and groups, once all classes are known.
+// fillIn sets the priorities of Workloads and PodGroups. All PriorityClasses are in the inventory
+// by then.
 func (s *submitting) fillIn(ctx context.Context) error {
 	filler, err := derived.NewFiller(func() *inventory.Inventory { return s.inventory })
 	if err != nil {
@@ -280,7 +290,7 @@ func (s *submitting) fillInGroup(ctx context.Context, d *Document) error {
 	return s.put(inventory.PodGroups, d)
 }
 
-// add files the pods of a document under what they are decided with: their gang, or the document.
+// add adds the pods of a document to their workloads: their gang, or the document.
 func (s *submitting) add(to *Submission, made *podsMade) error {
 	for _, pod := range made.pods {
 		w, err := s.workloadOf(made.of, pod)
@@ -302,7 +312,7 @@ func (s *submitting) add(to *Submission, made *podsMade) error {
 	return nil
 }
 
-// workloadOf is what a pod is decided with, without its pods.
+// workloadOf returns the workload that a pod belongs to, without its pods.
 func (s *submitting) workloadOf(d *Document, pod *corev1.Pod) (Workload, error) {
 	if key, ok := gang.GroupOf(pod); ok {
 		isGang, err := s.isGang(key)
@@ -320,8 +330,8 @@ func (s *submitting) workloadOf(d *Document, pod *corev1.Pod) (Workload, error) 
 	return w, nil
 }
 
-// isGang reports whether the members of a group are placed together. One that does not exist is decided on as one: its pods
-// wait for it.
+// isGang reports whether the members of a group are placed together. A group that does not exist
+// counts as a gang, because its pods wait for it.
 func (s *submitting) isGang(key types.NamespacedName) (bool, error) {
 	if object, ok := s.inventory.Find(inventory.PodGroups, key.Namespace, key.Name); ok {
 		var pg v1alpha1.PodGroup
@@ -336,7 +346,8 @@ func (s *submitting) isGang(key types.NamespacedName) (bool, error) {
 	return true, nil
 }
 
-// admit fills in what the API server fills in, and refuses what it refuses.
+// admit sets the fields that the API server sets. It returns an error for a pod without containers,
+// in an unknown namespace, of an unknown PriorityClass, or with the name of an existing pod.
 func (s *submitting) admit(d *Document, pod *corev1.Pod) error {
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	if pod.Namespace == "" {
