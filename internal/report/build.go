@@ -8,29 +8,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// name is what a workload is known by from one decision to the next.
+// name identifies a workload across decisions. The UID is not part of it, so a workload that is
+// created again under its name is the same one.
 type name struct {
 	group          bool
 	namespace, pod string
 }
 
-// builder puts a report together.
+// builder builds a report.
 type builder struct {
 	entries   []Entry
 	report    Report
 	workloads map[name]int
 	queues    map[string]int
-	// ends are how waits ended, by the decision that began them, and tells the processes that
-	// record this.
+	// ends are the ends of waits, by the decision that the wait followed. tells has the processes
+	// that record such ends.
 	ends  map[decided]decisionlog.WaitEnd
 	tells map[string]bool
-	// now are the workloads that wait, where the cluster tells.
+	// now are the workloads that wait now; nil if the cluster's state is not known.
 	now []Waiter
-	// stops are all stops, in the order of decisions.
+	// stops are all evictions of workloads, in the order of decisions.
 	stops []stopped
 }
 
-// stopped is one stop of one workload.
+// stopped is one eviction of one workload.
 type stopped struct {
 	decision, victim, preemptor int
 	at                          time.Time
@@ -53,14 +54,14 @@ func newBuilder(in Input) *builder {
 	return b
 }
 
-// decided names a decision by its process and its number there.
+// decided identifies a decision by its process and its number in that process.
 type decided struct {
 	process  string
 	sequence uint64
 }
 
-// plant makes the tree of queues, parents first and by name. Queues that decisions or samples name and the cluster does not have stand at
-// the top.
+// plant builds the tree of queues: parents first, siblings sorted by name. A queue that a decision,
+// a waiting workload or a sample names but the cluster lacks becomes a root.
 func (b *builder) plant(in Input) {
 	all := slices.Clone(in.Queues)
 	names := make(map[string]bool, len(all))
@@ -104,7 +105,7 @@ func (b *builder) plant(in Input) {
 		}
 	}
 	grow("", -1, 0)
-	// Queues that are their own ancestors hang below nothing.
+	// A queue that is its own ancestor becomes a root.
 	for _, q := range all {
 		if _, ok := b.queues[q.Name]; !ok {
 			b.queues[q.Name] = len(b.report.Queues)
@@ -113,7 +114,8 @@ func (b *builder) plant(in Input) {
 	}
 }
 
-// workload is the place of a workload in the list. Its priority and queue are those of the last decision that knows them.
+// workload returns the index of a workload in the list. The workload's priority and queue come from
+// the last decision that has them.
 func (b *builder) workload(p *Party) int {
 	key := name{p.Group, p.Namespace, p.Name}
 	at, ok := b.workloads[key]
@@ -158,7 +160,7 @@ func (b *builder) add(i int) {
 	}
 }
 
-// victim is the row of one victim, which is counted if it was stopped.
+// victim returns the row of one victim. It counts the victim if the decision happened.
 func (b *builder) victim(i, j, preemptor int) VictimRow {
 	e, s := &b.entries[i], &b.entries[i].Stops[j]
 	v := VictimRow{Workload: b.workload(&s.Party), Priority: s.Priority, Rule: s.Rule, Since: millis(s.Since), Pods: []PlacementRow{}}

@@ -12,8 +12,8 @@ import (
 
 const web = "../../web"
 
-// TestPageIsBuiltFromItsSources compares the hashes that make web has left beside its output with the files, so that a change to
-// web/ which is not built is noticed without npm.
+// TestPageIsBuiltFromItsSources compares the files with the hashes that make web stored beside its
+// output. So a change to web/ that is not built is found without npm.
 func TestPageIsBuiltFromItsSources(t *testing.T) {
 	t.Parallel()
 	for list, root := range map[string]string{"sources.sha256": web, "output.sha256": "page"} {
@@ -54,7 +54,8 @@ func TestPageIsBuiltFromItsSources(t *testing.T) {
 	}
 }
 
-// TestRulesAreSaidInTheSameWords: the page explains each rule as docs/troubleshooting.md does.
+// TestRulesAreSaidInTheSameWords checks that the page explains each rule as docs/troubleshooting.md
+// does.
 func TestRulesAreSaidInTheSameWords(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))

@@ -37,7 +37,7 @@ func (b *builder) course() {
 	}
 }
 
-// waitsNow adds a workload that waits as the cluster tells.
+// waitsNow adds a workload that waits according to the cluster's state.
 func (b *builder) waitsNow(w *Waiter) {
 	b.report.Totals.Waiting++
 	if w.Reserved {
@@ -48,14 +48,14 @@ func (b *builder) waitsNow(w *Waiter) {
 	})
 }
 
-// step is a decision, or the end of the wait that follows it.
+// step is a decision, or the end of the wait that follows a decision.
 type step struct {
 	at       int64
 	decision int
 	ends     bool
 }
 
-// inTurn lists the decisions and the ends of waits in the order of time.
+// inTurn lists the decisions and the ends of waits, sorted by time.
 func (b *builder) inTurn() []step {
 	out := make([]step, 0, len(b.entries)+len(b.ends))
 	for i := range b.report.Decisions {
@@ -69,7 +69,7 @@ func (b *builder) inTurn() []step {
 	return out
 }
 
-// course is how far the workloads are: the span that each is in, the last decision about it, and
+// course is the state of each workload: its current span, the last decision about it, and the time
 // since when it waits.
 type course struct {
 	*builder
@@ -78,11 +78,11 @@ type course struct {
 	since []int64
 }
 
-// waits reports whether a workload waits in a span, with room reserved for it or without.
+// waits reports whether a workload waits in a span, with or without a reservation.
 func (s *Span) waits() bool { return s.Kind == SpanWaits || s.Kind == SpanReserved }
 
-// begin has a workload be in a span from a time on, and none where the kind is empty. One that goes
-// on waiting has one span.
+// begin starts a span of a workload at a time, and ends its current span. With an empty kind it
+// only ends the current span. A workload that keeps waiting in the same way stays in its span.
 func (c *course) begin(w int, kind string, at int64) {
 	if c.at[w].Kind == kind && kind != SpanRuns {
 		return
@@ -98,7 +98,7 @@ func (c *course) begin(w int, kind string, at int64) {
 	}
 }
 
-// ended ends the wait of a workload, unless it was decided about again since.
+// ended ends the wait of a workload, unless there is a later decision about the workload.
 func (c *course) ended(i int) {
 	row := &c.report.Decisions[i]
 	w := row.Preemptor
@@ -112,13 +112,13 @@ func (c *course) ended(i int) {
 	c.begin(w, "", row.WaitEndAt)
 }
 
-// decided follows a decision for its preemptor and its victims.
+// decided applies a decision to its preemptor and its victims.
 func (c *course) decided(i int) {
 	e, row := &c.entries[i], &c.report.Decisions[i]
 	c.last[row.Preemptor] = i
 	switch happened := e.Happened(); {
 	case happened && !c.tells[e.Process]:
-		// Whether it has used the room yet is not recorded.
+		// The process does not record whether the preemptor has used the room yet.
 		c.begin(row.Preemptor, SpanRuns, row.At)
 	case happened, e.Outcome == core.Waits, e.Outcome == core.Fits:
 		c.begin(row.Preemptor, SpanReserved, row.At)
@@ -129,7 +129,7 @@ func (c *course) decided(i int) {
 		return
 	}
 	for _, v := range row.Victims {
-		// What is taken member by member goes on with the others.
+		// A workload that loses single members may still run, so it starts a span again.
 		if c.at[v.Workload].Kind != SpanRuns && v.Since > 0 {
 			c.begin(v.Workload, SpanRuns, v.Since)
 		}
@@ -141,16 +141,16 @@ func (c *course) decided(i int) {
 type WaitingRow struct {
 	Workload int   `json:"w"`
 	Since    int64 `json:"since"`
-	// Reserved is true where room is reserved for it, which it waits for.
+	// Reserved is true if the workload waits for room that is reserved for it.
 	Reserved bool `json:"reserved,omitempty"`
-	// Cause says what it waits for, and Reason in one word; Decision is the last one about it, or
-	// -1.
+	// Cause describes the reason for the wait in a sentence, and Reason in one word. Decision is
+	// the last decision about the workload, or -1.
 	Cause    string `json:"cause"`
 	Reason   string `json:"reason"`
 	Decision int    `json:"decision"`
 }
 
-// waits adds a workload that waits at the end, by the last decision about it.
+// waits adds a workload that waits at the end according to the last decision about it.
 func (b *builder) waits(w, decision int, reserved bool, since int64) {
 	b.report.Totals.Waiting++
 	row := WaitingRow{Workload: w, Since: since, Reserved: reserved, Decision: decision}

@@ -15,25 +15,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// outcome gives a decision another outcome.
+// outcome returns an entry with another outcome.
 func outcome(e report.Entry, o core.Outcome) report.Entry {
 	e.Outcome = o
 	return e
 }
 
-// end is the end of the wait after the decision that many minutes after noon.
+// end returns the end of a wait. The decision is identified by its minute after noon, and the wait
+// ends at the given minute after noon.
 func end(of, minute int, how decisionlog.End) decisionlog.WaitEnd {
 	return decisionlog.WaitEnd{Process: "p", Sequence: uint64(of), Time: noon.Add(time.Duration(minute) * time.Minute), End: how}
 }
 
-// TestWaiting: what waits at the end is what no end was recorded of since the last decision about
-// it.
+// TestWaiting checks that a workload waits at the end if no end was recorded since the last
+// decision about it.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entries []report.Entry
 		ends    []decisionlog.WaitEnd
-		// want are the workloads that wait, wantSpans the spans of a.
+		// want are the workloads that wait. wantSpans are the spans of the first decision's
+		// preemptor.
 		want, wantSpans []string
 	}{
 		"found no room": {entries: []report.Entry{at(1, "a")}, want: []string{"a since 1"}, wantSpans: []string{"waits 1-"}},
@@ -100,8 +102,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestNoNull: the page goes through lists, so none of them is null in its data. A priority or the
-// hours of a victim may be unknown.
+// TestNoNull checks that no list in the page's data is null, because the page iterates over lists.
+// Unknown priorities and hours of victims may be null.
 func TestNoNull(t *testing.T) {
 	t.Parallel()
 	bare := at(2, "a", report.Stop{Party: report.Party{Namespace: "ns", Name: "b"}})
@@ -122,8 +124,8 @@ func TestNoNull(t *testing.T) {
 	}
 }
 
-// TestMatrices: who took from whom, by the queues that they were in then, by namespace and by
-// priority.
+// TestMatrices checks the losses by preemptor and victim, for queues at the time of the decision,
+// namespaces and priorities.
 func TestMatrices(t *testing.T) {
 	t.Parallel()
 	r := report.Build(report.Input{Entries: []report.Entry{at(1, "a", stops("b", 2), stops("bb", 1)), at(2, "b", stops("a", 1)), at(3, "a", stops("b", 1))}})

@@ -1,10 +1,13 @@
-// Package report makes one page of a record of decisions: who stopped what, when and by which rule, what that lost, and where
-// it went round in circles.
+// Package report makes a page from records of decisions. The page shows which workloads were
+// evicted, with the time, the rule and the lost work. It also shows workloads that evicted each
+// other repeatedly.
 //
-// It works in three steps. [Read] reads files of decisionlog's lines, passing over those that are broken; what is known of
-// preemptions from elsewhere (statuses and events, say) comes as an [Entry] as well. [Build] makes a [Report] of them, which has
-// all sums and findings: it is a value with a JSON form, and the same entries make the same one. [Write] puts that into the page,
-// which is one HTML file that needs nothing else.
+// The package works in three steps. [Read] reads decision logs as values of [Entry] and skips
+// broken lines. Preemptions that are known from other sources, such as statuses and events, can be
+// added as entries. [Build] makes a [Report] from the entries, with all sums and findings. It is a
+// value with a JSON form, and the same entries always give the same report. [Write] writes a page
+// with the report: one HTML file without dependencies.
 //
-// The page only draws. Its sources are in web/, and make web builds them into page/, which is embedded here.
+// The page only draws the report. Its sources are in web/. The command make web builds them into
+// page/, which this package embeds.
 package report

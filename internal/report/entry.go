@@ -11,32 +11,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Party is a workload as one decision knows it: the preemptor or a victim.
+// Party is a workload as of one decision: the preemptor or a victim.
 type Party struct {
 	Namespace, Name, UID string
-	// Group tells a PodGroup from a pod.
+	// Group is true for a PodGroup and false for a pod.
 	Group bool
-	// Priority is nil where it is not known.
+	// Priority is nil if it is not known.
 	Priority *int32
-	// Queue is its leaf queue, "" for none, or where that is not known.
+	// Queue is the workload's leaf queue; "" if it has none or the queue is not known.
 	Queue string
 }
 
-// Stop is a victim, with what is lost with it.
+// Stop is a victim, with the work that its eviction loses.
 type Stop struct {
 	Party
 	Rule string
 	Pods []core.VictimPod
-	// Since is when it started; zero where that is not known.
+	// Since is when the victim started; zero if that is not known.
 	Since time.Time
-	// Measured is true where GPUHours and CPUHours are known.
+	// Measured is true if GPUHours and CPUHours are known.
 	Measured           bool
 	GPUHours, CPUHours float64
 }
 
-// Entry is one decision, as the report goes by it.
+// Entry is one decision, with the data that a report needs.
 type Entry struct {
-	// ID names the decision in links: it stays the same when there are more of them.
+	// ID identifies the decision in links. It stays the same when more decisions are added.
 	ID        string
 	Time      time.Time
 	Process   string
@@ -44,14 +44,15 @@ type Entry struct {
 	Preemptor Party
 	Outcome   core.Outcome
 	State     decisionlog.State
-	// Ended is when it was known what became of it; zero where there was nothing to carry out.
+	// Ended is when the result of the decision was known; zero if there was nothing to carry out.
 	Ended time.Time
 	Stops []Stop
-	// Begun is how many pods of the victims went although the decision was given up or failed.
+	// Begun is the number of pods that are evicted although the decision was given up or failed.
 	Begun int
-	// Error is what was in the way of carrying it out.
+	// Error is the reason why the decision was not carried out.
 	Error string
-	// Message says it in one sentence, and WaitsFor what it waits for.
+	// Message summarizes the decision in one sentence. WaitsFor describes the pods or the limit
+	// that the preemptor waits for.
 	Message, WaitsFor string
 	Repeated          bool
 	MinCount          int
@@ -65,7 +66,7 @@ type Entry struct {
 	RetryAt           int64
 }
 
-// FromRecord is the entry of one record.
+// FromRecord returns the entry of one record.
 func FromRecord(r *decisionlog.Record) Entry {
 	d := &r.Decision
 	e := Entry{
@@ -98,13 +99,14 @@ func FromRecord(r *decisionlog.Record) Entry {
 	return e
 }
 
-// hoursOf are the GPU-hours and CPU-hours of amounts by resource times seconds.
+// hoursOf returns the GPU-hours and CPU-hours in a map from resource to amount times seconds. CPU
+// amounts are in milli.
 func hoursOf(spent map[string]float64) (gpu, cpu float64) {
 	names := make([]string, 0, len(spent))
 	for resource := range spent {
 		names = append(names, resource)
 	}
-	// In one order, so that the same record makes the same sum.
+	// A fixed order gives the same sum for the same record.
 	slices.Sort(names)
 	for _, resource := range names {
 		switch {
@@ -117,12 +119,13 @@ func hoursOf(spent map[string]float64) (gpu, cpu float64) {
 	return gpu, cpu
 }
 
-// Happened reports whether the victims have been stopped, or are being stopped.
+// Happened reports whether the victims have been evicted, or are being evicted.
 func (e *Entry) Happened() bool {
 	return e.Outcome == core.Preempts && (e.State == decisionlog.CarriedOut || e.State == decisionlog.UnderWay)
 }
 
-// inOrder sorts entries by time, and leaves the one that knows most of what became of it where several tell of one decision.
+// inOrder sorts entries by time. Of several entries with one ID it keeps the one with the latest
+// Ended, which knows most about the result.
 func inOrder(entries []Entry) []Entry {
 	out := slices.Clone(entries)
 	slices.SortStableFunc(out, func(a, b Entry) int {

@@ -7,18 +7,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// Turns are two workloads that take from each other.
+// Turns are two workloads that preempt each other.
 type Turns struct {
-	// A was the first to take.
+	// A is the workload that preempted first.
 	A int `json:"a"`
 	B int `json:"b"`
-	// Turns is how often the one that is taken from takes next.
+	// Turns counts how often the direction of the preemption changes.
 	Turns     int   `json:"turns"`
 	Decisions []int `json:"decisions"`
 	Loss
 }
 
-// turns finds the pairs of workloads that have taken from each other, those with the most turns first.
+// turns finds the pairs of workloads that preempted each other, the most turns first.
 func (b *builder) turns() []Turns {
 	type pair struct{ low, high int }
 	of, lastTaker := make(map[pair]*Turns), make(map[pair]int)
@@ -50,16 +50,16 @@ func (b *builder) turns() []Turns {
 	return out
 }
 
-// Again is a workload that was stopped more than once.
+// Again is a workload that was evicted more than once.
 type Again struct {
 	Workload int `json:"w"`
-	// Shortest is the shortest time from one stop to the next, in milliseconds.
+	// Shortest is the shortest time between two evictions, in milliseconds.
 	Shortest  int64 `json:"shortest"`
 	Decisions []int `json:"decisions"`
 	Loss
 }
 
-// again finds the workloads that were stopped more than once, the most often first. What one decision stops is one stop.
+// again finds the workloads that were evicted more than once, the most often evicted first.
 func (b *builder) again() []Again {
 	of := make([]*Again, len(b.report.Workloads))
 	for _, s := range b.stops {
@@ -87,13 +87,13 @@ func (b *builder) again() []Again {
 	return out
 }
 
-// Why room was freed and not used.
+// Reasons why freed room was not used.
 const (
-	// UnusedFailed: pods had begun to go when the decision failed.
+	// UnusedFailed is for a decision that failed after the eviction of pods had begun.
 	UnusedFailed = "failed"
-	// UnusedGivenUp: pods had begun to go when the decision was given up.
+	// UnusedGivenUp is for a decision that was given up after the eviction of pods had begun.
 	UnusedGivenUp = "givenUp"
-	// UnusedElsewhere: a pod for which room was made had room made for it once more.
+	// UnusedElsewhere is for a decision whose preemptor preempted again for the same pod.
 	UnusedElsewhere = "again"
 )
 
@@ -101,14 +101,14 @@ const (
 type Unused struct {
 	Decision int    `json:"decision"`
 	Why      string `json:"why"`
-	// Pods is how many pods went for it.
+	// Pods is the number of pods that were evicted for the room.
 	Pods int `json:"pods"`
-	// Next is the decision that makes room once more, or -1.
+	// Next is the decision that preempts again for the same pod, or -1.
 	Next int `json:"next"`
 }
 
-// unused finds the room that was freed for nothing. A pod that is placed by a decision that preempts, and by another such one
-// later, cannot have used the room of the first.
+// unused finds the room that was freed but not used. If two preempting decisions place the same
+// pod, the pod cannot have used the room of the first one.
 func (b *builder) unused() []Unused {
 	out := []Unused{}
 	placed := make(map[string]int)

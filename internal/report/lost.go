@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// Loss is work that was stopped.
+// Loss sums up work that was evicted.
 type Loss struct {
-	// Stops counts the workloads, each as often as it was stopped, and Pods their pods.
+	// Stops counts evictions of workloads, and Pods the pods of these workloads.
 	Stops int `json:"stops"`
 	Pods  int `json:"pods"`
-	// GPUHours and CPUHours are what they had been given since they started.
+	// GPUHours and CPUHours are the hours that the pods had been given since they started.
 	GPUHours float64 `json:"gpuHours"`
 	CPUHours float64 `json:"cpuHours"`
-	// Unmeasured counts the stops of which that is not known.
+	// Unmeasured counts the stops with unknown hours.
 	Unmeasured int `json:"unmeasured,omitempty"`
 }
 
@@ -30,7 +30,7 @@ func (l *Loss) add(s *Stop) {
 	}
 }
 
-// Lost is the lost work by who lost it, and by who took it.
+// Lost is the lost work by the victim's queue and priority, and by preemptor.
 type Lost struct {
 	ByQueue     []LossRow `json:"byQueue"`
 	ByPriority  []LossRow `json:"byPriority"`
@@ -45,7 +45,7 @@ type LossRow struct {
 	Loss
 }
 
-// lost sums what was lost, the most first.
+// lost sums up the lost work, the largest loss first.
 func (b *builder) lost() Lost {
 	queues, priorities, preemptors := make(map[string]*LossRow), make(map[string]*LossRow), make(map[string]*LossRow)
 	count := func(rows map[string]*LossRow, key string, workload int, s *Stop) {
@@ -55,7 +55,7 @@ func (b *builder) lost() Lost {
 		rows[key].add(s)
 	}
 	for _, s := range b.stops {
-		// A queue that is not told is the empty name, and so is a priority.
+		// An unknown queue or priority has the empty name.
 		priority := ""
 		if s.stop.Priority != nil {
 			priority = strconv.Itoa(int(*s.stop.Priority))
@@ -83,7 +83,8 @@ func byLoss(rows map[string]*LossRow) []LossRow {
 	return out
 }
 
-// sumQueues tells each queue what it took and lost, with all below it.
+// sumQueues adds each stop to the queue of its preemptor, to the queue of its victim, and to all
+// ancestors of these queues.
 func (b *builder) sumQueues() {
 	rows := b.report.Queues
 	for _, s := range b.stops {
@@ -97,5 +98,5 @@ func (b *builder) sumQueues() {
 	}
 }
 
-// queueOf is the queue of a workload, or -1.
+// queueOf returns the queue of a workload, or -1.
 func (b *builder) queueOf(w int) int { return b.report.Workloads[w].Queue }

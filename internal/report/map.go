@@ -1,40 +1,40 @@
 package report
 
-// Map says which workload has which GPUs of which node, as it is and, where something is planned,
-// as that would leave it.
+// Map shows the GPUs of each node with the workloads that have them, and the changes that a plan
+// would make.
 type Map struct {
-	// Resource is the one that is counted, and At the moment that the map is of, in milliseconds
-	// since 1970.
+	// Resource is the counted resource. At is the moment of the map, in milliseconds since 1970.
 	Resource string    `json:"resource"`
 	At       int64     `json:"at"`
 	Nodes    []MapNode `json:"nodes"`
-	// Works are the workloads that pods are of, and those that are planned.
+	// Works are the workloads of the pods on the map, and the planned workloads.
 	Works []MapWork `json:"works"`
-	// Plans say what was planned, in its order; empty where nothing was.
+	// Plans are the planned workloads with their outcomes, in the order of the plan; empty without
+	// a plan.
 	Plans []MapPlan `json:"plans"`
 }
 
 // MapNode is a node that has the resource.
 type MapNode struct {
 	Name string `json:"name"`
-	// Total is how much it has of the resource, and Closed is true where it takes no new pods.
+	// Total is the node's amount of the resource. Closed is true if the node accepts no new pods.
 	Total  int64    `json:"total"`
 	Closed bool     `json:"closed,omitempty"`
 	Pods   []MapPod `json:"pods"`
 }
 
-// Changes of a pod by what is planned.
+// Changes of a pod on the map.
 const (
-	// MapGoes: it is evicted for what is planned, or has been told to go.
+	// MapGoes marks a pod that the plan evicts, or that already terminates.
 	MapGoes = "goes"
-	// MapComes: it is planned.
+	// MapComes marks a pod that the plan places.
 	MapComes = "comes"
 )
 
 // MapPod is a pod on a node.
 type MapPod struct {
 	Name string `json:"pod"`
-	// Work is its workload among the works, and Amount how much it has of the resource.
+	// Work is the index of the pod's workload in Works. Amount is the pod's amount of the resource.
 	Work   int    `json:"work"`
 	Amount int64  `json:"amount"`
 	Change string `json:"change,omitempty"`
@@ -49,11 +49,12 @@ type MapWork struct {
 	Queue     string `json:"queue,omitempty"`
 }
 
-// MapPlan is what would become of one workload that is planned.
+// MapPlan is the outcome of planning one workload.
 type MapPlan struct {
 	Name    string `json:"name"`
 	Outcome string `json:"outcome"`
-	// Placed of Pods would have a node, and Evicted would go for them.
+	// Pods counts the workload's pods, Placed the pods with a node, and Evicted the pods that would
+	// be evicted for them.
 	Pods    int    `json:"pods"`
 	Placed  int    `json:"placed"`
 	Evicted int    `json:"evicted"`

@@ -6,26 +6,27 @@ import (
 	"strconv"
 )
 
-// Matrix says who took from whom, by one property of workloads.
+// Matrix holds the losses for each pair of preemptor and victim, grouped by one property of
+// workloads.
 type Matrix struct {
 	// By is the property: queue, namespace or priority.
 	By string `json:"by"`
-	// Names are its values in the order of rows and columns; "" stands for workloads in no queue,
-	// or of a priority that is not recorded.
+	// Names are the values of the property, in the order of rows and columns; "" stands for no
+	// queue or an unknown priority.
 	Names []string `json:"names"`
-	// Cells are those in which anything was taken.
+	// Cells are the pairs with losses.
 	Cells []Cell `json:"cells"`
 }
 
-// Cell is the work that workloads of one name took from workloads of another, by their places in
-// the names.
+// Cell is the work that preemptors of one name took from victims of another. Taker and Loser are
+// indexes in Names.
 type Cell struct {
 	Taker int `json:"taker"`
 	Loser int `json:"loser"`
 	Loss
 }
 
-// matrices sums the stops by who took and who lost.
+// matrices sums up the stops by preemptor and victim.
 func (b *builder) matrices() []Matrix {
 	byName := cmp.Compare[string]
 	byNumber := func(x, y string) int {

@@ -14,18 +14,18 @@ import (
 //go:embed page
 var built embed.FS
 
-// Mode says where the page takes its decisions from.
+// Mode is where the page gets its decisions from.
 type Mode string
 
 const (
-	// Still: all that there is stands in the page.
+	// Still is for a page that contains all its data.
 	Still Mode = "still"
-	// Live: the page asks the server that it comes from for more.
+	// Live is for a page that requests more data from its server.
 	Live Mode = "live"
 )
 
-// Write writes the page with a report in it. It loads nothing: a policy in the page forbids it, but for a live page to ask its
-// server.
+// Write writes the page with a report in it. The page's content security policy forbids it to load
+// anything. Only a live page may connect to its server.
 func Write(to io.Writer, r *Report, mode Mode) error {
 	files := make(map[string]string, 3)
 	for _, file := range []string{"index.html", "app.js", "style.css"} {
@@ -35,7 +35,7 @@ func Write(to io.Writer, r *Report, mode Mode) error {
 		}
 		files[file] = string(text)
 	}
-	// The encoder writes <, > and & in a form that cannot end the element.
+	// The encoder escapes <, > and &, so the data cannot end the element.
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
@@ -66,7 +66,7 @@ func Write(to io.Writer, r *Report, mode Mode) error {
 	return nil
 }
 
-// hashed is a source of scripts and styles that allows just this one.
+// hashed returns a content security policy source that permits only this text.
 func hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

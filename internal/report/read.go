@@ -11,21 +11,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// Source is where decisions come from, and how much of it could be read.
+// Source is the origin of decisions, with the number of lines that were read.
 type Source struct {
 	Name string `json:"name"`
-	// Decisions counts the lines that are decisions, and Broken those that are not: cut off, or no JSON.
+	// Decisions counts the lines with decisions. Broken counts the lines that are cut off or are
+	// not JSON of a known schema.
 	Decisions int `json:"decisions"`
 	Broken    int `json:"broken"`
 }
 
-// EmptyError is the error of a file in which nothing is a decision.
+// EmptyError is the error of a file without decisions.
 type EmptyError struct {
-	// First is why the first line is none; nil for an empty file.
+	// First is the reason why the first line is not a decision. It is nil for an empty file, and
+	// for a file that has only ends of waits.
 	First error
 }
 
-// Error says what the file should be.
+// Error describes the expected file.
 func (e *EmptyError) Error() string {
 	if e.First == nil {
 		return "is empty; a file of the scheduler's --decision-log is needed"
@@ -33,18 +35,19 @@ func (e *EmptyError) Error() string {
 	return fmt.Sprintf("has no decision in it (the first line: %v); a file of the scheduler's --decision-log is needed", e.First)
 }
 
-// Unwrap is the error of the first line.
+// Unwrap returns the error of the first line.
 func (e *EmptyError) Unwrap() error { return e.First }
 
-// Beside is told of the lines of a decision log that are no decisions; a nil function of none.
+// Beside has callbacks for the lines of a decision log that are not decisions. A nil callback skips
+// its lines.
 type Beside struct {
-	// Inputs is told of those with what decisions went by, and WaitEnd of those with the end of a
-	// wait.
+	// Inputs receives the inputs of decisions, and WaitEnd the ends of waits.
 	Inputs  func(*decisionlog.Inputs)
 	WaitEnd func(*decisionlog.WaitEnd)
 }
 
-// Read reads the lines of a decision log as entries, as ReadRecords does.
+// Read reads the decisions of a decision log as entries. It skips lines and returns errors as
+// ReadRecords does.
 func Read(name string, from io.Reader, beside Beside) ([]Entry, Source, error) {
 	records, source, err := ReadRecords(name, from, beside)
 	entries := make([]Entry, 0, len(records))
@@ -54,8 +57,8 @@ func Read(name string, from io.Reader, beside Beside) ([]Entry, Source, error) {
 	return entries, source, err
 }
 
-// ReadRecords reads the lines of a decision log. Lines that are none are passed over and counted; where all are, the error is an
-// EmptyError.
+// ReadRecords reads the decisions of a decision log. It skips and counts broken lines. It returns
+// an [*EmptyError] if there is no decision.
 func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Record, Source, error) {
 	source := Source{Name: name}
 	var records []decisionlog.Record
@@ -91,7 +94,7 @@ func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Reco
 	return records, source, nil
 }
 
-// seeEnd hands a line with the end of a wait over, where that is asked for.
+// seeEnd passes a line with the end of a wait to the callback, if there is one.
 func (s *Source) seeEnd(line []byte, seen func(*decisionlog.WaitEnd)) {
 	if seen == nil {
 		return
@@ -103,7 +106,7 @@ func (s *Source) seeEnd(line []byte, seen func(*decisionlog.WaitEnd)) {
 	}
 }
 
-// see hands a line with what decisions went by over, where that is asked for.
+// see passes a line with the inputs of decisions to the callback, if there is one.
 func (s *Source) see(line []byte, inputs func(*decisionlog.Inputs)) {
 	if inputs == nil {
 		return

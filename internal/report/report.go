@@ -11,23 +11,25 @@ import (
 // Schema is the version of a Report's JSON.
 const Schema = "reprieve.dev/report/v1"
 
-// Input is what a report is made of.
+// Input is the data that a report is built from.
 type Input struct {
 	Entries []Entry
-	// Ends say how the waits of workloads ended, in any order, each once or more.
+	// Ends are the ends of waits, in any order. Duplicates are permitted.
 	Ends    []decisionlog.WaitEnd
 	Sources []Source
-	// Queues are the queues of the cluster, where they are known. Others that decisions name stand beside them.
+	// Queues are the queues of the cluster, if they are known. The report adds other queues that
+	// decisions name.
 	Queues []Queue
-	// Usage is how queues stood over time, and NoUsage why that is not known; empty where it is.
+	// Usage is the usage of queues over time. NoUsage is the reason why the usage is not known;
+	// empty if it is.
 	Usage   []Sample
 	NoUsage string
-	// Note says what the entries cannot tell; empty where they are whole records.
+	// Note describes the data that the entries lack; empty if they are complete records.
 	Note string
-	// Waiting are the workloads that wait, in the order of their turns, where the cluster tells;
-	// nil where the entries are to.
+	// Waiting are the workloads that wait now, in the order of their turns. If it is nil, the
+	// report derives them from the entries.
 	Waiting []Waiter
-	// Map says which workload has which GPUs; nil where that is not known.
+	// Map shows which workloads have GPUs; nil if that is not known.
 	Map *Map
 }
 
@@ -35,8 +37,8 @@ type Input struct {
 type Waiter struct {
 	Party
 	Since time.Time
-	// Reserved is true where room is reserved for it. Reason says in one word why it waits, and
-	// Cause in a sentence.
+	// Reserved is true if room is reserved for the workload. Reason is the reason for the wait in
+	// one word, and Cause in a sentence.
 	Reserved      bool
 	Reason, Cause string
 }
@@ -44,12 +46,12 @@ type Waiter struct {
 // Queue is one queue of the cluster.
 type Queue struct {
 	Name, Parent string
-	// Quota is its quota, as people write it, by resource.
+	// Quota is the queue's quota by resource, as formatted quantities.
 	Quota map[string]string
 }
 
-// Report is all that the page draws. Workloads, queues and decisions are referred to by their place in the lists; -1 is none. Times
-// are milliseconds since 1970.
+// Report is the data that the page draws. Workloads, queues and decisions are referred to by their
+// indexes in the lists; -1 means none. Times are in milliseconds since 1970.
 type Report struct {
 	Schema  string     `json:"schema"`
 	Sources []Source   `json:"sources"`
@@ -58,53 +60,56 @@ type Report struct {
 	To      int64      `json:"to"`
 	Totals  Totals     `json:"totals"`
 	Queues  []QueueRow `json:"queues"`
-	// Usage is what queues used over time, by resource; NoUsage is why that is not known.
+	// Usage is the usage of queues over time, by resource. NoUsage is the reason why it is not
+	// known.
 	Usage     []Usage       `json:"usage"`
 	NoUsage   string        `json:"noUsage,omitempty"`
 	Workloads []WorkloadRow `json:"workloads"`
 	Decisions []DecisionRow `json:"decisions"`
-	// Waiting are the workloads that wait at the end, the longest first.
+	// Waiting are the workloads that wait at the end. They are in the order of Input.Waiting, or
+	// sorted by waiting time, the longest first.
 	Waiting []WaitingRow `json:"waiting"`
-	// Map is who has the GPUs; nil where that is not known.
+	// Map shows which workloads have GPUs; nil if that is not known.
 	Map  *Map `json:"map,omitempty"`
 	Lost Lost `json:"lost"`
-	// Matrices say who took from whom, by queue, by namespace and by priority.
+	// Matrices hold the losses by preemptor and victim, for queues, namespaces and priorities.
 	Matrices []Matrix `json:"matrices"`
 	Turns    []Turns  `json:"turns"`
 	Again    []Again  `json:"again"`
 	Unused   []Unused `json:"unused"`
 }
 
-// Totals are the numbers of the whole report.
+// Totals are the sums of the whole report.
 type Totals struct {
 	Decisions   int `json:"decisions"`
 	Preemptions int `json:"preemptions"`
-	// Waiting counts the workloads that wait at the end, and Reserved those among them for which
-	// room is reserved.
+	// Waiting counts the workloads that wait at the end. Reserved counts the waiting workloads with
+	// reserved room.
 	Waiting  int `json:"waiting"`
 	Reserved int `json:"reserved"`
 	Loss
 }
 
-// QueueRow is one queue. They stand in the order of the tree, parents first.
+// QueueRow is one queue. The rows are in the order of the tree, parents first.
 type QueueRow struct {
 	Name   string            `json:"name"`
 	Parent int               `json:"parent"`
 	Depth  int               `json:"depth"`
 	Quota  map[string]string `json:"quota,omitempty"`
-	// Took and Lost are what its work has taken from others and what it has lost itself, with all below it.
+	// Took is the work that the queue's workloads evicted, and Lost the work that they lost. Both
+	// include the queues below it.
 	Took Loss `json:"took"`
 	Lost Loss `json:"lost"`
 }
 
-// WorkloadRow is one workload, by name: one that comes back under its name is the same.
+// WorkloadRow is one workload. A workload that is created again under its name has the same row.
 type WorkloadRow struct {
 	Namespace string `json:"ns"`
 	Name      string `json:"name"`
 	Group     bool   `json:"group,omitempty"`
 	Queue     int    `json:"queue"`
 	Priority  *int32 `json:"priority"`
-	// Stopped is how often it was stopped, and Took how many it has stopped.
+	// Stopped counts the evictions of the workload, and Took the workloads that it evicted.
 	Stopped int    `json:"stopped,omitempty"`
 	Took    int    `json:"took,omitempty"`
 	Spans   []Span `json:"spans,omitempty"`
@@ -112,19 +117,19 @@ type WorkloadRow struct {
 
 // Kinds of spans.
 const (
-	// SpanWaits: it waits for room.
+	// SpanWaits is for a workload that waits for room.
 	SpanWaits = "waits"
-	// SpanReserved: room is reserved for it, and it waits until that is free.
+	// SpanReserved is for a workload that waits until its reserved room is free.
 	SpanReserved = "reserved"
-	// SpanRuns: it has room.
+	// SpanRuns is for a workload that has room.
 	SpanRuns = "runs"
 )
 
-// Span is a time in which a workload waits or runs, as far as the decisions tell.
+// Span is a time while a workload waits or runs, as far as the decisions show.
 type Span struct {
 	Kind string `json:"kind"`
 	From int64  `json:"from"`
-	// To is 0 where the decisions do not tell when it ended.
+	// To is 0 if the decisions do not show when the span ended.
 	To int64 `json:"to,omitempty"`
 }
 
@@ -144,8 +149,8 @@ type DecisionRow struct {
 	Repeated  bool              `json:"repeated,omitempty"`
 	MinCount  int               `json:"minCount,omitempty"`
 	RetryAt   int64             `json:"retryAt,omitempty"`
-	// WaitEnd is how the wait of the preemptor ended after this decision, and WaitEndAt when; empty
-	// where the record does not tell.
+	// WaitEnd is how the preemptor's wait ended after this decision, and WaitEndAt is when. Both
+	// are zero if that was not recorded.
 	WaitEnd        decisionlog.End      `json:"waitEnd,omitempty"`
 	WaitEndAt      int64                `json:"waitEndAt,omitempty"`
 	Asks           []decisionlog.Ask    `json:"asks,omitempty"`
@@ -165,7 +170,7 @@ type VictimRow struct {
 	Rule     string         `json:"rule,omitempty"`
 	Since    int64          `json:"since,omitempty"`
 	Pods     []PlacementRow `json:"pods"`
-	// Hours is nil where it is not known what is lost.
+	// Hours is nil if the lost work is not known.
 	Hours *Hours `json:"hours"`
 }
 
@@ -181,7 +186,7 @@ type Hours struct {
 	CPU float64 `json:"cpu"`
 }
 
-// Build makes the report of some decisions.
+// Build builds a report.
 func Build(in Input) *Report {
 	b := newBuilder(in)
 	for i := range b.entries {
@@ -204,7 +209,7 @@ func Build(in Input) *Report {
 	return r
 }
 
-// millis is 0 for the zero time.
+// millis returns a time in milliseconds since 1970; 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -20,13 +20,15 @@ import (
 
 var noon = time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 
-// party is a workload of a queue that has its name's first letter.
+// party returns a workload. Its queue is the first letter of its name, and its priority is ten
+// times the name's length.
 func party(name string) report.Party {
 	priority := int32(len(name) * 10)
 	return report.Party{Namespace: "ns", Name: name, UID: "uid-" + name, Group: true, Priority: &priority, Queue: name[:1]}
 }
 
-// stops is a victim of two pods that loses some GPU-hours; below 0 it is not known.
+// stops returns a victim with two pods that loses some GPU-hours. A negative number means that the
+// hours are not known.
 func stops(name string, gpuHours float64) report.Stop {
 	return report.Stop{
 		Party: party(name), Rule: "LowerPriority", Pods: []core.VictimPod{{Name: name + "-0"}, {Name: name + "-1"}},
@@ -34,7 +36,7 @@ func stops(name string, gpuHours float64) report.Stop {
 	}
 }
 
-// at is a decision that many minutes after noon.
+// at returns a decision at a minute after noon.
 func at(minute int, preemptor string, victims ...report.Stop) report.Entry {
 	e := report.Entry{
 		ID: fmt.Sprintf("p/%d", minute), Time: noon.Add(time.Duration(minute) * time.Minute), Process: "p", Sequence: uint64(minute),
@@ -46,7 +48,7 @@ func at(minute int, preemptor string, victims ...report.Stop) report.Entry {
 	return e
 }
 
-// placing has a decision place pods.
+// placing adds placements of pods to a decision.
 func placing(e report.Entry, pods ...string) report.Entry {
 	for _, pod := range pods {
 		e.Placements = append(e.Placements, core.Placement{Member: pod, UID: pod, Node: "node"})
@@ -63,7 +65,8 @@ func TestFindings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entries []report.Entry
-		// wantTurns, wantAgain and wantUnused are the findings in short, wantLost the sums by queue.
+		// wantTurns, wantAgain and wantUnused are short forms of the findings. wantLost are the
+		// sums by queue.
 		wantTurns, wantAgain, wantUnused, wantLost []string
 		wantWaiting                                int
 	}{
@@ -218,7 +221,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestWrite: the page has the report in it, whatever the names are, and allows nothing else.
+// TestWrite checks that the page contains the report whatever the names are, and that its policy
+// permits nothing else.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	for mode, wantPolicy := range map[report.Mode]string{report.Still: "connect-src 'none'", report.Live: "connect-src 'self'"} {

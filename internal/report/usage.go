@@ -6,38 +6,39 @@ import (
 	"time"
 )
 
-// Sample is how queues stood at one moment.
+// Sample is the usage of queues at one moment.
 type Sample struct {
 	At time.Time
-	// Queues are those that there were, by name.
+	// Queues has the queues that existed at that moment, by name.
 	Queues map[string]Standing
 }
 
-// Standing is what one queue used, and what it could count on, by resource: cores, bytes and counts.
+// Standing is the usage, quota and fair share of one queue by resource, in cores, bytes and counts.
 type Standing struct {
 	Used, Quota, FairShare map[string]float64
 }
 
-// mostSamples bounds how many moments a page has: more could not be told apart.
+// mostSamples is the maximum number of moments in a page. A reader could not distinguish more.
 const mostSamples = 400
 
-// Usage is what queues used of one resource over time.
+// Usage is the usage of one resource by all queues over time.
 type Usage struct {
 	Resource string `json:"resource"`
-	// At are the moments; what a queue stood at holds until the next of them.
+	// At are the moments. The values of a moment hold until the next one.
 	At []int64 `json:"at"`
-	// Queues are in the order of the report's.
+	// Queues are in the order of the report's queues.
 	Queues []QueueUsage `json:"queues"`
 }
 
-// QueueUsage is what one queue had at each moment: -1 where it was not there.
+// QueueUsage has the values of one queue at each moment; -1 if the queue did not exist.
 type QueueUsage struct {
 	Used  []float64 `json:"used"`
 	Quota []float64 `json:"quota"`
 	Share []float64 `json:"share"`
 }
 
-// usage is that of each resource that queues have a quota of, or use, GPUs first.
+// usage returns the usage of each resource with a quota, GPUs first. If no queue has a quota, it
+// returns the usage of each resource in use.
 func (b *builder) usage(samples []Sample) []Usage {
 	samples = thinned(samples)
 	resources := make(map[string]bool)
@@ -52,7 +53,7 @@ func (b *builder) usage(samples []Sample) []Usage {
 			}
 		}
 	}
-	// Where queues have quotas, what they have none of is of no interest.
+	// If there are quotas, only resources with a quota matter.
 	if len(bounded) > 0 {
 		resources = bounded
 	}
@@ -83,7 +84,7 @@ func (b *builder) usageOf(resource string, samples []Sample) Usage {
 	return u
 }
 
-// byInterest is the order of resources: GPUs and the like, then CPUs, then the others.
+// byInterest orders resources: GPUs and other extended resources, then CPUs, then the rest.
 func byInterest(a, b string) int {
 	rank := func(resource string) int {
 		switch resource {
@@ -104,7 +105,8 @@ func byInterest(a, b string) int {
 	return 1
 }
 
-// thinned are samples in the order of time; of very many, the last of each stretch of time.
+// thinned sorts samples by time. If there are more than mostSamples, it divides the time into
+// intervals and keeps the last sample of each.
 func thinned(samples []Sample) []Sample {
 	samples = slices.Clone(samples)
 	slices.SortStableFunc(samples, func(a, b Sample) int { return a.At.Compare(b.At) })

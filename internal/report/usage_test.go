@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// TestUsage: what queues used is in the order of their tree, by resource, with -1 where a queue was not there; without any, it is said
-// why.
+// TestUsage checks that the usage by resource is in the order of the queues, with -1 for a queue
+// that did not exist. Without samples, the report gives the reason.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	stands := func(gpus, quota float64) report.Standing {

@@ -2,8 +2,8 @@ package report
 
 import "reflect"
 
-// withoutNil puts an empty list in place of each nil one in a value, whatever it is part of: the
-// JSON of a nil list is null, which the page cannot go through. Maps are the same.
+// withoutNil replaces each nil list and map in a value by an empty one, at any depth. The JSON of a
+// nil list is null, and the page cannot iterate over null.
 func withoutNil(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -28,6 +28,6 @@ func withoutNil(v reflect.Value) {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
 	default:
-		// All other kinds have a form of their own in JSON when they are zero.
+		// The zero values of all other kinds have their own JSON form.
 	}
 }
