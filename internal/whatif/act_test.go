@@ -36,16 +36,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// clusters is how many clusters TestPlanIsWhatIsDone generates.
+// clusters is the number of clusters that TestPlanIsWhatIsDone generates.
 const clusters = 300
 
-// TestPlanIsWhatIsDone holds plan = act: on generated clusters, a scheduler that runs takes the victims that the plan names, and puts
-// the pods on its nodes; where the plan says that there is no room, it takes none.
+// TestPlanIsWhatIsDone compares plans with the actions of a running scheduler, on generated
+// clusters. The scheduler must evict the planned victims and bind the pods to the planned nodes. If
+// the plan finds no room, the scheduler must evict nothing.
 func TestPlanIsWhatIsDone(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	outcomes := make(map[core.Outcome]int)
-	// When all clusters are through.
+	// The cleanup runs after the subtests of all clusters.
 	t.Cleanup(func() {
 		t.Logf("outcomes: %v", outcomes)
 		for _, o := range []core.Outcome{core.Fits, core.Preempts, core.Infeasible, whatif.Held} {
@@ -65,7 +66,7 @@ func TestPlanIsWhatIsDone(t *testing.T) {
 	}
 }
 
-// compare plans for the work of a generated cluster, has a scheduler act on it, and compares.
+// compare plans the work of a generated cluster, runs a scheduler on it, and compares the results.
 func compare(t *testing.T, seed uint64) core.Outcome {
 	t.Helper()
 	s, w := generated(seed, time.Now())
@@ -91,9 +92,10 @@ func compare(t *testing.T, seed uint64) core.Outcome {
 	if got := a.victims(); !slices.Equal(got, victims) {
 		t.Errorf("The scheduler takes %v; planned were %v (%s: %s)", got, victims, step.Outcome, step.Message)
 	}
-	// Where work goes for a limit's sake, there may be room elsewhere already, and once it has gone one node is as good as another.
+	// If work is evicted because of a limit, other nodes may have room already. After the eviction
+	// any node may be as good as the planned one.
 	anyNode := len(victims) > 0 && slices.ContainsFunc(s.queues, func(q *v1alpha1.Queue) bool { return len(q.Spec.Limit) > 0 })
-	// Members that are alike stand for each other: the one that leads goes first.
+	// Identical members are interchangeable: the leader is placed first.
 	var places []string
 	for _, place := range step.Placements {
 		places = append(places, place.Node)
@@ -101,7 +103,8 @@ func compare(t *testing.T, seed uint64) core.Outcome {
 	slices.Sort(places)
 	anyNode = anyNode || len(step.Pods) > 1 && slices.Equal(slices.Sorted(maps.Values(nodes)), places)
 	for pod, node := range nodes {
-		// Victims go one after the other: work starts as soon as what has gone leaves it enough room, which may be of a group's other pods.
+		// Victims are deleted one after the other. The pod may be bound as soon as the deleted pods
+		// leave enough room, including other pods of a group.
 		if !anyNode && !slices.Contains(planned[pod], node) && !slices.Contains(left, node) {
 			t.Errorf("The scheduler puts %s on %s; planned were %v (%s: %s)", pod, node, planned[pod], step.Outcome, step.Message)
 		}
@@ -112,7 +115,8 @@ func compare(t *testing.T, seed uint64) core.Outcome {
 	return step.Outcome
 }
 
-// generated makes up a cluster, nearly full of pods and gangs of several priorities, some of them in queues, and work to place in it.
+// generated returns a random cluster and work to place in it. The cluster is nearly full of pods
+// and gangs of several priorities, some of them in queues.
 func generated(seed uint64, now time.Time) (*scene, manifest.Workload) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newScene(now)
@@ -180,7 +184,7 @@ func generated(seed uint64, now time.Time) (*scene, manifest.Workload) {
 	return s, work(s, r, queue())
 }
 
-// work makes up what is to be placed.
+// work returns random work to place.
 func work(s *scene, r *rand.Rand, queue string) manifest.Workload {
 	priority, gpus := int32(100*r.IntN(5)), int64(1+r.IntN(4))
 	if r.IntN(2) == 0 {
@@ -191,12 +195,12 @@ func work(s *scene, r *rand.Rand, queue string) manifest.Workload {
 		return manifest.Workload{Kind: "Pod", Namespace: "ns", Name: "new", Pods: []*corev1.Pod{pod}}
 	}
 	count := 2 + r.IntN(4)
-	// Now and then it lacks a member.
+	// Sometimes the gang lacks a member.
 	s.group("new", int32(max(count-r.IntN(3)+r.IntN(2), 1)), priority, v1alpha1.DisruptionModePod, queue)
 	return manifest.Workload{Kind: "PodGroup", Namespace: "ns", Name: "new", Gang: true, Pods: members(s, "new", count, gpus, priority)}
 }
 
-// acting is a scheduler that runs, on a client without a server.
+// acting is a running scheduler whose client has no server.
 type acting struct {
 	t      *testing.T
 	client *fake.Clientset
@@ -212,7 +216,7 @@ func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
 	return actWith(t, s, pods, scheduler.Inputs{}, func(*scheduler.Hub, informers.SharedInformerFactory) {})
 }
 
-// actWith is act with some inputs of the plugins, and something to do before the scheduler runs.
+// actWith is act with inputs of the plugins, and with a function to call before the scheduler runs.
 func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, before func(*scheduler.Hub, informers.SharedInformerFactory)) *acting {
 	t.Helper()
 	a := &acting{t: t, client: fake.NewClientset(s.objects(pods...)...), pods: pods}
@@ -270,7 +274,7 @@ func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, be
 	return a
 }
 
-// Evict takes the victims at once.
+// Evict deletes the victims at once.
 func (a *acting) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
 	outcome := make(chan eviction.Outcome, 1)
 	go func() {
@@ -287,10 +291,10 @@ func (a *acting) Evict(_ context.Context, order eviction.Order, _ eviction.Sched
 	return outcome
 }
 
-// Nominate does nothing: the reservations of the scheduler that runs are enough.
+// Nominate does nothing. The reservations of the running scheduler suffice.
 func (*acting) Nominate(context.Context, []podstatus.Nomination) {}
 
-// bind does what the API server does when a pod is bound.
+// bind binds a pod as the API server does.
 func (a *acting) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok || action.GetSubresource() != "binding" {
@@ -314,7 +318,8 @@ func (a *acting) bind(action clienttesting.Action) (bool, runtime.Object, error)
 	return true, binding, pods.Update(gvr, pod, binding.Namespace)
 }
 
-// await returns the nodes of the pods once as many are bound as were planned, and the scheduler has said of all others why not.
+// await waits until the planned number of pods is bound, and returns their nodes. If no pod is
+// planned, it waits until the scheduler reports a pod as unschedulable or all pods are gated.
 func (a *acting) await(planned int) map[string]string {
 	a.t.Helper()
 	var bound map[string]string
@@ -336,7 +341,7 @@ func (a *acting) await(planned int) map[string]string {
 				refused++
 			}
 		}
-		// Members that are held back in PreEnqueue have nothing to say.
+		// Members that are gated in PreEnqueue have no condition.
 		return len(bound) == planned && (planned > 0 || refused > 0 || a.gated(ctx)), nil
 	})
 	if err != nil {
@@ -345,7 +350,7 @@ func (a *acting) await(planned int) map[string]string {
 	return bound
 }
 
-// gated reports whether nothing has happened for a while, of work that no cycle runs for.
+// gated waits for a short time, and reports whether nothing was evicted in that time.
 func (a *acting) gated(ctx context.Context) bool {
 	for range 20 {
 		select {

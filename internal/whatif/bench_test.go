@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// BenchmarkPlan plans for one pod in a full cluster of 1,200 nodes and 8,000 pods.
+// BenchmarkPlan plans one pod in a full cluster of 1,200 nodes and 8,000 pods.
 func BenchmarkPlan(b *testing.B) {
 	s := newScene(noon)
 	for i := range 1200 {

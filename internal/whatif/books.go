@@ -17,16 +17,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// Queue is a Queue with the status that follows from the objects, whatever the status says that was written last.
+// Queue is a Queue with a status that is computed from the objects. The status that was last
+// written is ignored.
 type Queue struct {
 	*v1alpha1.Queue
-	// Cut is the quota that counts in place of the spec's, in those resources in which the parent's that counts is less.
+	// Cut is the effective quota of those resources whose quota exceeds the parent's effective
+	// quota.
 	Cut corev1.ResourceList
-	// Gone is true for a Queue that does not exist any more and that pods on nodes name. It has only what these use.
+	// Gone is true for a Queue that does not exist but that pods on nodes still name. Its status
+	// has only the usage of these pods.
 	Gone bool
 }
 
-// Queues returns the Queues by name, and after them those that have been deleted and that pods on nodes name.
+// Queues returns the Queues by name. Deleted Queues that pods on nodes still name come last.
 func (c *Cluster) Queues() ([]Queue, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](c.objects, inventory.Queues)
 	if err != nil {
@@ -36,7 +39,7 @@ func (c *Cluster) Queues() ([]Queue, error) {
 	board := c.hub.Board()
 	standing := board.Standing(board.Resources())
 	if standing == nil {
-		// There are none.
+		// There are no queues.
 		return c.goneQueues(nil), nil
 	}
 	wholeGroups := board.WholeGroups(standing)
@@ -47,7 +50,7 @@ func (c *Cluster) Queues() ([]Queue, error) {
 	return append(out, c.goneQueues(queues)...), nil
 }
 
-// goneQueues returns the queues that pods on nodes name and that do not exist, by name.
+// goneQueues returns the queues that pods on nodes name but that do not exist, sorted by name.
 func (c *Cluster) goneQueues(there []*v1alpha1.Queue) []Queue {
 	used := make(map[string]corev1.ResourceList)
 	for _, pod := range c.pods {
@@ -73,7 +76,7 @@ func (c *Cluster) goneQueues(there []*v1alpha1.Queue) []Queue {
 	return out
 }
 
-// namedQueue returns the queue that a pod, or the gang that it belongs to, names, whether or not it exists.
+// namedQueue returns the queue that a pod or its gang names, whether or not the queue exists.
 func (c *Cluster) namedQueue(pod *corev1.Pod) string {
 	if key, ok := c.derived.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.Queue != "" {
@@ -86,7 +89,7 @@ func (c *Cluster) namedQueue(pod *corev1.Pod) string {
 	return c.hub.QueueNamedBy(pod)
 }
 
-// cut is what counts of a queue's quota in the resources in which it is above the parent's.
+// cut returns the effective quota of a queue, for the resources whose quota exceeds the parent's.
 func cut(standing *queue.Standing, name string) corev1.ResourceList {
 	out := make(corev1.ResourceList)
 	for _, f := range standing.Faults {
@@ -98,15 +101,17 @@ func cut(standing *queue.Standing, name string) corev1.ResourceList {
 	return out
 }
 
-// Guard is a protection of a unit that runs, against the preemptors of some profiles.
+// Guard is a protection of a running unit from the preemptors of some profiles.
 type Guard struct {
 	scheduler.Guard
-	// Profiles are those whose preemptors it holds against, by name; nil for all.
+	// Profiles are the names of the profiles whose preemptors the protection applies to; nil for
+	// all.
 	Profiles []string
 }
 
-// Guards are what keeps units that run from being taken, the first to end first and those without an end last. Preemptors of each profile
-// may come, and each goes by its own arguments: a protection that is not the same in all of them is listed for those in which it is.
+// Guards returns the protections of running units, sorted by their ends. Protections without an end
+// come last. Each profile has its own arguments, so a protection may apply to the preemptors of
+// some profiles only.
 func (c *Cluster) Guards() ([]Guard, error) {
 	type protection struct {
 		scheduler.Guard
@@ -135,7 +140,8 @@ func (c *Cluster) Guards() ([]Guard, error) {
 		}
 	}
 	for i := range out {
-		// Those without the plugin preempt as well, and by none of its rules.
+		// Preemptors of profiles without the plugin ignore its rules. So the protection applies to
+		// all only if every profile is listed.
 		if len(out[i].Profiles) == len(c.sched.Profiles) {
 			out[i].Profiles = nil
 		}

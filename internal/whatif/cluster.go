@@ -35,39 +35,41 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// NotOursError is the error of previews for pods that ask for another scheduler.
+// NotOursError is the error of previews for pods of another scheduler.
 type NotOursError struct {
-	// Pod and Scheduler are the names of the pod, and of the scheduler that it is for.
+	// Pod is the pod, and Scheduler the scheduler that its spec names.
 	Pod       types.NamespacedName
 	Scheduler string
-	// Profiles are the schedulers that the configuration has.
+	// Profiles are the scheduler names of the configuration.
 	Profiles []string
 }
 
-// Error says what to write in the pod.
+// Error names the field of the pod to change.
 func (e *NotOursError) Error() string {
 	return fmt.Sprintf("pod %s asks for the scheduler %q, and Reprieve's configuration has %q: write schedulerName: %s in its spec, or give the file of another configuration with --config",
 		e.Pod, e.Scheduler, e.Profiles, e.Profiles[0])
 }
 
-// Cluster is a scheduler on the objects of an inventory, in which no cycle runs. Only one goroutine may use it at a time; the caller that
-// makes one closes it.
+// Cluster is a scheduler on the objects of an inventory that runs no scheduling cycles. Only one
+// goroutine may use it at a time. The caller of [New] must close it.
 type Cluster struct {
 	objects *inventory.Inventory
 	sched   *kubescheduler.Scheduler
 	hub     *scheduler.Hub
-	// plugins are Reprieve's, by profile.
+	// plugins are Reprieve's plugins, by profile.
 	plugins map[string]*scheduler.Plugin
 	groups  gang.Source
 	derived *derived.Groups
-	// pods are those that have not finished, by name. They belong to the informer.
+	// pods are the pods of the inventory, sorted by namespace and name. They belong to the informer
+	// and must not be changed.
 	pods []*corev1.Pod
-	// members counts those of each group that can be tried or have a node; nil until a line is asked about.
+	// members counts the members of each group that have not finished, do not terminate and have no
+	// scheduling gate. It is nil until isComplete needs it.
 	members map[types.NamespacedName]int
 	close   func()
 }
 
-// New makes a Cluster of objects, with the profiles and extenders of a scheduler's configuration.
+// New returns a Cluster of objects, with the profiles and extenders of a scheduler's configuration.
 func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Cluster, error) {
 	own, theirs, keys, err := groupsOf(objects)
 	if err != nil {
@@ -81,7 +83,7 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	// What runs for this Cluster ends with it.
+	// The context ends all goroutines of this Cluster.
 	running, cancel := context.WithCancel(ctx)
 	c := &Cluster{objects: objects, groups: gang.Merge(own, theirs), derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
 	// Its informer of pods leaves finished pods out.
@@ -102,10 +104,11 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	return c, nil
 }
 
-// Close ends all that runs for the Cluster.
+// Close ends all goroutines of the Cluster.
 func (c *Cluster) Close() { c.close() }
 
-// newScheduler makes a kube-scheduler with Reprieve's plugins, and takes note of those.
+// newScheduler returns a kube-scheduler with Reprieve's plugins, and stores these plugins in the
+// Cluster.
 func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*kubescheduler.Scheduler, error) {
 	inputs := scheduler.Inputs{
 		Groups: c.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: idle{},
@@ -146,7 +149,7 @@ func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface,
 	return sched, nil
 }
 
-// fill has the scheduler know all objects, in the order in which one that starts comes to know them.
+// fill passes all objects to the scheduler, in the same order as when a scheduler starts.
 func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFactory, groups []types.NamespacedName) error {
 	queues, err := inventory.Decode[*v1alpha1.Queue](c.objects, inventory.Queues)
 	if err != nil {
@@ -179,8 +182,8 @@ func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFact
 	return nil
 }
 
-// awaitHandlers waits until the scheduler has heard of all objects. It looks anew every few milliseconds: the library waits a tenth of a
-// second before it looks again, which is most of what a preview takes in a small cluster.
+// awaitHandlers waits until the scheduler has processed all objects. It polls every 2 milliseconds.
+// The library polls every 100 milliseconds, which is most of a preview's time in a small cluster.
 func (c *Cluster) awaitHandlers(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	for {
@@ -196,7 +199,7 @@ func (c *Cluster) awaitHandlers(ctx context.Context) error {
 	}
 }
 
-// groupsOf reads the PodGroups of both APIs, and names them all.
+// groupsOf reads the PodGroups of both APIs, and returns the keys of all.
 func groupsOf(objects *inventory.Inventory) (own, theirs *gang.Store, keys []types.NamespacedName, err error) {
 	own, theirs = &gang.Store{}, &gang.Store{}
 	ours, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
@@ -218,8 +221,8 @@ func groupsOf(objects *inventory.Inventory) (own, theirs *gang.Store, keys []typ
 	return own, theirs, keys, nil
 }
 
-// Preview is what the next cycle of a pending pod, or of its gang, would come to. It returns a [*NotOursError] for the pods of
-// other schedulers.
+// Preview returns the result of the next scheduling cycle of a pending pod, or of its gang. It
+// returns a [*NotOursError] for the pods of other schedulers.
 func (c *Cluster) Preview(ctx context.Context, key types.NamespacedName) (scheduler.Preview, error) {
 	pod, ok := c.Pod(key)
 	if !ok {
@@ -239,7 +242,8 @@ func (c *Cluster) Preview(ctx context.Context, key types.NamespacedName) (schedu
 	return preview, nil
 }
 
-// level brings the snapshot of a profile's framework level with the cache, as a cycle does at its start.
+// level updates the snapshot of a profile's framework from the cache, as a cycle does when it
+// starts.
 func (c *Cluster) level(profile string) error {
 	snapshot, ok := c.sched.Profiles[profile].SnapshotSharedLister().(*internalcache.Snapshot)
 	if !ok {
@@ -251,7 +255,7 @@ func (c *Cluster) level(profile string) error {
 	return nil
 }
 
-// Pod finds a pod that has not finished. It must not be changed.
+// Pod returns a pod by its name. The caller must not change the pod.
 func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
 	i, found := slices.BinarySearchFunc(c.pods, key, func(pod *corev1.Pod, key types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(pod.Namespace, key.Namespace), cmp.Compare(pod.Name, key.Name))
@@ -262,21 +266,22 @@ func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
 	return c.pods[i], true
 }
 
-// Hub is what Reprieve's plugins share: the books of queues, and what groups have.
+// Hub returns the state that Reprieve's plugins share, such as the quota ledger and the members of
+// groups.
 func (c *Cluster) Hub() *scheduler.Hub { return c.hub }
 
-// GroupOf names the PodGroup that a pod belongs to, as the scheduler does.
+// GroupOf returns the key of the PodGroup that a pod belongs to, as the scheduler determines it.
 func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return c.derived.GroupOf(pod)
 }
 
-// Groups finds PodGroups.
+// Groups returns the source of PodGroups.
 func (c *Cluster) Groups() gang.Source { return c.groups }
 
-// idle is the evictor of a scheduler in which nothing is carried out.
+// idle is the evictor of a scheduler that carries nothing out.
 type idle struct{}
 
-// Evict is never called: no PostFilter runs.
+// Evict returns an error. No caller exists, because no PostFilter runs.
 func (idle) Evict(context.Context, eviction.Order, eviction.Scheduler) <-chan eviction.Outcome {
 	refused := make(chan eviction.Outcome, 1)
 	refused <- eviction.Outcome{Err: errors.New("nothing is evicted in a preview")}
@@ -286,11 +291,11 @@ func (idle) Evict(context.Context, eviction.Order, eviction.Scheduler) <-chan ev
 // Nominate does nothing.
 func (idle) Nominate(context.Context, []podstatus.Nomination) {}
 
-// silent records no events.
+// silent is an event recorder that records nothing.
 type silent struct{}
 
 // Eventf does nothing.
 func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
-// WithLogger is part of events.EventRecorderLogger.
+// WithLogger returns the recorder itself.
 func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }

@@ -9,13 +9,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Cost is what it costs to stop pods.
+// Cost is the loss that the eviction of pods causes.
 type Cost struct {
-	// Pods counts them, and Groups the PodGroups that go whole.
+	// Pods counts the evicted pods. Groups counts the PodGroups that are evicted as a whole.
 	Pods   int `json:"pods"`
 	Groups int `json:"groups"`
-	// GPUHours and CPUHours are what they have been given since they started: what is lost of work that cannot go on where it
-	// was.
+	// GPUHours and CPUHours are the hours that the pods have been given since they started. Work
+	// that cannot resume loses them.
 	GPUHours float64 `json:"gpuHours"`
 	CPUHours float64 `json:"cpuHours"`
 }
@@ -28,7 +28,7 @@ func (c *Cost) Add(other Cost) {
 	c.CPUHours += other.CPUHours
 }
 
-// costOf is what it costs to stop a pod now.
+// costOf returns the cost of evicting a pod now.
 func costOf(pod *corev1.Pod, now time.Time) Cost {
 	cost := Cost{Pods: 1}
 	if pod.Status.StartTime == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// documentedConfiguration is the whole file that docs/configuration.md begins with.
+// documentedConfiguration returns the complete file at the beginning of docs/configuration.md.
 func documentedConfiguration(t *testing.T) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
@@ -30,7 +30,8 @@ func documentedConfiguration(t *testing.T) string {
 	return text
 }
 
-// TestGuardsOfAllProfiles: each protection says of which profiles its preemptors are, unless those of all are kept off by it.
+// TestGuardsOfAllProfiles checks that each protection lists the profiles whose preemptors it
+// applies to, unless it applies to all.
 func TestGuardsOfAllProfiles(t *testing.T) {
 	t.Parallel()
 	const (
@@ -41,9 +42,10 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 		plain    = "  - schedulerName: plain\n    plugins:\n      queueSort:\n        enabled: [{name: ReprievePrioritySort}]\n        disabled: [{name: PrioritySort}]\n"
 	)
 	for name, c := range map[string]struct {
-		// change changes the documented file.
+		// change edits the documented file.
 		change func(text string) string
-		// want are unit, rule, for how long, and profiles, the first to end first.
+		// want lists each protection's unit, rule, remaining time and profiles, sorted by the end
+		// of the protection.
 		want []string
 	}{
 		"the documented file": {
@@ -82,8 +84,8 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 			}
 			s := newScene(noon)
 			s.node("node-a", 8)
-			// Both run for five minutes; the first is work of the profile whose default is ten, the
-			// second of no profile.
+			// Both pods have run for five minutes. The first one belongs to the profile with a
+			// default of ten minutes, the second to no profile.
 			patient := s.running("patient", "", "node-a", 1, 100, 5*time.Minute)
 			patient.Spec.PriorityClassName, patient.Spec.SchedulerName = "tolerant", "reprieve-batch"
 			s.running("foreign", "", "node-a", 1, 100, 5*time.Minute).Spec.SchedulerName = "another"
@@ -108,7 +110,7 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 	}
 }
 
-// inWords is a protection in the words of the test.
+// inWords formats a protection as this test expects it.
 func inWords(g *whatif.Guard) string {
 	until, of := "no end", "all"
 	if !g.Until.IsZero() {

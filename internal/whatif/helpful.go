@@ -11,9 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// complete returns all units that the rule NotLowerPriority protects from a pod, if a decision
-// names only the first of them: it does not name more than a few. Lists with other rules are
-// returned as they are.
+// complete returns all units that the rule NotLowerPriority protects from a pod. A decision names
+// only the first few of them. Lists that are short or contain other rules are returned unchanged.
 func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []core.ProtectedUnit {
 	const mostNamed = 20
 	other := slices.ContainsFunc(units, func(u core.ProtectedUnit) bool { return u.Rule != core.RuleNotLowerPriority })
@@ -44,10 +43,9 @@ func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []cor
 	return out
 }
 
-// byHelp sorts protected units by how much room their nodes would have for pods like these without
-// them: units that would do alone come first, then those that hold the most room, then those whose
-// protection ends first. Units that hold none of the room come last, in the order of the decision,
-// which is by importance.
+// byHelp sorts protected units by the number of these pods that would fit on their nodes without
+// them. Units that would suffice alone come first. Equal units are sorted by the end of their
+// protection. Units without any gain come last, in the decision's order of importance.
 func (c *Cluster) byHelp(units []core.ProtectedUnit, pods []*corev1.Pod) error {
 	if len(units) < 2 || len(pods) == 0 {
 		return nil
@@ -81,7 +79,7 @@ func (c *Cluster) byHelp(units []core.ProtectedUnit, pods []*corev1.Pod) error {
 	return nil
 }
 
-// compareEnds compares ends of protections; 0 is none, and comes last.
+// compareEnds compares ends of protections. 0 means no end and comes last.
 func compareEnds(a, b int64) int {
 	if (a == 0) != (b == 0) {
 		if a == 0 {
@@ -92,7 +90,8 @@ func compareEnds(a, b int64) int {
 	return cmp.Compare(a, b)
 }
 
-// gain returns how many more pods with a request the nodes of a unit would have room for without it.
+// gain returns the number of additional pods with a request that would fit on a unit's nodes
+// without the unit.
 func (c *Cluster) gain(u *core.ProtectedUnit, rooms map[string]*room, request corev1.ResourceList) int64 {
 	key := types.NamespacedName{Namespace: u.Namespace, Name: u.Name}
 	var members []*corev1.Pod
@@ -119,10 +118,10 @@ func (c *Cluster) gain(u *core.ProtectedUnit, rooms map[string]*room, request co
 	return out
 }
 
-// room is what a node has free.
+// room is the free capacity of a node.
 type room struct{ free corev1.ResourceList }
 
-// take adds what a pod requests to the room, or with sign -1 takes it from there.
+// take adds the requests of a pod to the room, or subtracts them if sign is -1.
 func (r *room) take(pod *corev1.Pod, sign int) {
 	for name, quantity := range requestsOf(pod) {
 		left, ok := r.free[name]
@@ -138,7 +137,7 @@ func (r *room) take(pod *corev1.Pod, sign int) {
 	}
 }
 
-// holds returns how many pods with a request the room has space for.
+// holds returns how many pods with a request fit into the room.
 func (r *room) holds(request corev1.ResourceList) int64 {
 	most := int64(-1)
 	for name, asked := range request {

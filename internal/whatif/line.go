@@ -14,31 +14,34 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Line is where a pending workload stands among all that the scheduler can try, in the order of the scheduler's queue: work behind
-// scheduling gates, gangs with too few members and drivers that wait for others are not counted. Where there are Queues, work of the one furthest below its
-// share goes first, and this order counts within each.
+// Line is the position of a pending workload among the workloads that the scheduler can try, in the
+// order of the scheduler's queue. It excludes work with scheduling gates, gangs with too few
+// members, and drivers that wait for other pods. With Queues, the scheduler tries the queue
+// furthest below its share first. The order of a Line then applies within each queue.
 type Line struct {
-	// Place begins at 1; Of is how many workloads there are.
+	// Place starts at 1. Of is the number of workloads.
 	Place int `json:"place"`
 	Of    int `json:"of"`
-	// Queue is the leaf queue, where the workload has one, and PlaceInQueue and OfQueue say the same of the work in it.
+	// Queue is the workload's leaf queue; empty without one. PlaceInQueue and OfQueue are the
+	// position and the number of workloads within it.
 	Queue        string `json:"queue,omitempty"`
 	PlaceInQueue int    `json:"placeInQueue,omitempty"`
 	OfQueue      int    `json:"ofQueue,omitempty"`
-	// Before are the workloads right before it, the closest last, up to a few.
+	// Before are the names of the few workloads directly before this one, the closest last.
 	Before []string `json:"before,omitempty"`
 }
 
-// mostBefore is how many workloads a Line names.
+// mostBefore is the maximum number of workloads that a Line names.
 const mostBefore = 3
 
-// waiting is a pending workload in the line.
+// waiting is a pending workload that the scheduler can try.
 type waiting struct {
 	name, queue string
 	info        *framework.QueuedPodInfo
 }
 
-// LineOf says where the workload of a pending pod stands.
+// LineOf returns the position of a pending pod's workload. It is the zero Line if the scheduler
+// cannot try the workload.
 func (c *Cluster) LineOf(pod *corev1.Pod) (Line, error) {
 	profile, ok := c.sched.Profiles[pod.Spec.SchedulerName]
 	if !ok {
@@ -51,13 +54,14 @@ func (c *Cluster) LineOf(pod *corev1.Pod) (Line, error) {
 	return lineIn(all, c.workloadName(pod)), nil
 }
 
-// Waiting returns the workloads that the scheduler can try, each by its first pod, in the order of the scheduler's queue.
+// Waiting returns the oldest waiting pod of each workload that the scheduler can try, in the order
+// of the scheduler's queue.
 func (c *Cluster) Waiting() ([]*corev1.Pod, error) {
 	names := slices.Sorted(maps.Keys(c.plugins))
 	if len(names) == 0 {
 		return nil, nil
 	}
-	// One order serves all profiles.
+	// All profiles have the same order.
 	all, err := c.waiting(c.sched.Profiles[names[0]].QueueSortFunc())
 	if err != nil {
 		return nil, err
@@ -69,7 +73,7 @@ func (c *Cluster) Waiting() ([]*corev1.Pod, error) {
 	return out, nil
 }
 
-// waiting returns the pending workloads that can be tried, in order.
+// waiting returns the pending workloads that the scheduler can try, in order.
 func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 	var all []waiting
 	at := make(map[string]int)
@@ -106,7 +110,8 @@ func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 	return all, nil
 }
 
-// isComplete reports whether a pod's group exists and, if it is a gang, has as many members as it needs.
+// isComplete reports whether a pod's group exists and, if it is a gang, has at least minCount
+// members. It returns true for a pod without a group.
 func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	key, ok := c.derived.GroupOf(pod)
 	if !ok {
@@ -127,7 +132,7 @@ func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	return c.members[key] >= g.MinCount
 }
 
-// lineIn finds a workload among all that wait, in order.
+// lineIn returns the position of a workload in a sorted list.
 func lineIn(all []waiting, name string) Line {
 	i := slices.IndexFunc(all, func(w waiting) bool { return w.name == name })
 	if i < 0 {
@@ -148,7 +153,7 @@ func lineIn(all []waiting, name string) Line {
 	return out
 }
 
-// workloadName names the workload of a pod: its gang, or itself.
+// workloadName returns the name of a pod's workload: its gang, or the pod itself.
 func (c *Cluster) workloadName(pod *corev1.Pod) string {
 	if key, ok := c.derived.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
@@ -158,14 +163,14 @@ func (c *Cluster) workloadName(pod *corev1.Pod) string {
 	return "pod " + keyOf(pod).String()
 }
 
-// queueOf names the leaf queue of a pod, as the scheduler does.
+// queueOf returns the leaf queue of a pod, as the scheduler determines it.
 func (c *Cluster) queueOf(pod *corev1.Pod) string { return c.hub.QueueOf(pod) }
 
 func hasFinished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Members are the pods of a PodGroup, in whatever state.
+// Members returns the pods of a PodGroup, in any state.
 func (c *Cluster) Members(group types.NamespacedName) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range c.pods {

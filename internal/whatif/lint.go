@@ -18,26 +18,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Mistake is a likely mistake in an object: something that nothing reads, or a name that nothing has.
+// Mistake is a likely mistake in an object: a key that no component reads, or a name that does not
+// exist.
 type Mistake struct {
 	// Object is the object's kind and name, as in "pod default/train-0".
 	Object    string `json:"object"`
 	Namespace string `json:"namespace,omitempty"`
-	// Kind is UnknownLabel, UnknownAnnotation, UnknownQueue, UnknownPriorityClass, UnknownPodGroup or
-	// UnknownResource.
+	// Kind is UnknownLabel, UnknownAnnotation, UnknownQueue, UnknownPriorityClass, UnknownPodGroup
+	// or UnknownResource.
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
-// Linter finds likely mistakes in objects, by the names that a cluster has.
+// Linter finds likely mistakes in objects by comparing them with the names in a cluster.
 type Linter struct {
 	queues, classes, resources []string
 	groups                     map[string][]string
 	queueLabel                 string
 }
 
-// NewLinter returns a Linter that goes by the objects of an inventory. QueueLabel is the label by
-// which pods name their queue.
+// NewLinter returns a Linter for the objects of an inventory. QueueLabel is the label that names a
+// pod's queue.
 func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error) {
 	l := &Linter{queueLabel: queueLabel, groups: make(map[string][]string)}
 	for _, o := range objects.Objects(inventory.Queues) {
@@ -66,8 +67,8 @@ func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error)
 		return nil, err
 	}
 	for _, class := range classes {
-		// Devices stand for resources that nodes do not list: by a name of the class's own, or by the one
-		// that each class has.
+		// Devices provide resources that nodes do not list. Each class has a default resource name,
+		// and may have another one.
 		had[resourcev1.ResourceDeviceClassPrefix+class.Name] = true
 		if class.Spec.ExtendedResourceName != nil {
 			had[*class.Spec.ExtendedResourceName] = true
@@ -77,7 +78,7 @@ func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error)
 	return l, nil
 }
 
-// mistakes collects what is wrong with one object.
+// mistakes collects the mistakes in one object.
 type mistakes struct {
 	object, namespace string
 	found             []Mistake
@@ -87,7 +88,7 @@ func (m *mistakes) add(kind, format string, args ...any) {
 	m.found = append(m.found, Mistake{Object: m.object, Namespace: m.namespace, Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
-// instead proposes a name, if one is near.
+// instead returns a question that proposes the nearest candidate; "" if no candidate is near.
 func instead(word string, candidates []string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
@@ -127,7 +128,7 @@ func (l *Linter) class(m *mistakes, name string) {
 	}
 }
 
-// Pod returns the likely mistakes in a pod, or in the template of pods.
+// Pod returns the likely mistakes in a pod, or in a pod template.
 func (l *Linter) Pod(name string, pod *corev1.Pod) []Mistake {
 	m := &mistakes{object: name, namespace: pod.Namespace, found: l.meta(name, pod, l.queueLabel)}
 	if group := pod.Labels[v1alpha1.LabelPodGroup]; group != "" && !slices.Contains(l.groups[pod.Namespace], group) {
@@ -155,7 +156,7 @@ func (l *Linter) PodGroup(name string, pg *v1alpha1.PodGroup) []Mistake {
 }
 
 // Lint returns the likely mistakes in all objects of an inventory that Reprieve schedules or reads.
-// Of the pods of one owner that share a mistake, it names the first and counts the others.
+// If pods of one owner share a mistake, it names the first pod and counts the others.
 func Lint(objects *inventory.Inventory, queueLabel string, profiles []string) ([]Mistake, error) {
 	l, err := NewLinter(objects, queueLabel)
 	if err != nil {
@@ -195,7 +196,7 @@ func Lint(objects *inventory.Inventory, queueLabel string, profiles []string) ([
 	return out, err
 }
 
-// lintPods looks at the pods of some profiles that have not finished.
+// lintPods checks the pods of some profiles that have not finished.
 func (l *Linter) lintPods(objects *inventory.Inventory, profiles []string) ([]Mistake, error) {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
@@ -229,7 +230,7 @@ func (l *Linter) lintPods(objects *inventory.Inventory, profiles []string) ([]Mi
 	return out, nil
 }
 
-// lintClasses looks at the labels and annotations of PriorityClasses.
+// lintClasses checks the labels and annotations of PriorityClasses.
 func (l *Linter) lintClasses(objects *inventory.Inventory) ([]Mistake, error) {
 	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects, inventory.PriorityClasses)
 	if err != nil {

@@ -2,8 +2,9 @@ package whatif
 
 import "strings"
 
-// Nearest returns the candidate that a word is most likely a misspelling of, or "" if none is near:
-// one that differs by at most a third of its letters, and by three at most.
+// Nearest returns the candidate that a word most likely misspells; "" if no candidate is near. A
+// candidate is near if the distance is at most three and at most a third of its length. A distance
+// of one is always near.
 func Nearest(word string, candidates []string) string {
 	best, least := "", 4
 	for _, candidate := range candidates {
@@ -21,8 +22,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, leave out, change, or swap with their neighbor, to
-// make one word of another.
+// distance returns the number of edits that change one word into the other. An edit inserts,
+// deletes or replaces a letter, or swaps two neighbors.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// QueueOfPlaced names the leaf queue that a pod counts for once it has a node; "" for none. Of a victim it is the one that it counted
-// for, as far as objects tell now: what keeps it out while it waits again does not matter. Any pod will do, finished ones too.
+// QueueOfPlaced returns the leaf queue that a pod counts towards once it has a node; "" for none.
+// For a victim it is the queue that the pod counted towards before its eviction, according to the
+// current objects. Conditions that block the waiting pod are ignored. The pod may have finished.
 func (c *Cluster) QueueOfPlaced(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		placed := *pod
@@ -19,7 +20,8 @@ func (c *Cluster) QueueOfPlaced(pod *corev1.Pod) string {
 	return c.queueOf(pod)
 }
 
-// QueueOfPlacedGroup is QueueOfPlaced for a group and a member of it, nil for a group without.
+// QueueOfPlacedGroup is QueueOfPlaced for a group and one of its members. The member is nil if the
+// group has none.
 func (c *Cluster) QueueOfPlacedGroup(group types.NamespacedName, member *corev1.Pod) string {
 	if member == nil {
 		member = c.memberOf(group)
@@ -27,7 +29,8 @@ func (c *Cluster) QueueOfPlacedGroup(group types.NamespacedName, member *corev1.
 	return c.QueueOfPlaced(member)
 }
 
-// memberOf is like a pod of a group that has none. Which profile those were of is known where there is but one.
+// memberOf returns a pod that stands for a group without members. Its profile is set only if there
+// is a single profile.
 func (c *Cluster) memberOf(group types.NamespacedName) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace, Labels: map[string]string{v1alpha1.LabelPodGroup: group.Name}}}
 	if len(c.plugins) == 1 {

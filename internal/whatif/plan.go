@@ -18,57 +18,60 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// Held is the outcome of a workload that is not decided on, beside those of core.
+// Held is the outcome of a workload that is blocked before any decision. It complements the
+// outcomes of package core.
 const Held core.Outcome = "Held"
 
-// Result is what would become of one workload.
+// Result is the planned outcome of one workload.
 type Result struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Part tells the gangs of one object apart: a replica, a role, or both.
+	// Part distinguishes the gangs of one object: a replica, a role, or both.
 	Part string `json:"part,omitempty"`
-	// Pods is how many it has, and Placed how many of them would have a node.
+	// Pods is the number of the workload's pods. Placed is the number of pods that would have a
+	// node.
 	Pods   int `json:"pods"`
 	Placed int `json:"placed"`
-	// Steps are the decisions: one for a gang, one for each pod of anything else.
+	// Steps are the decisions: one for a gang, otherwise one for each pod.
 	Steps []Step `json:"steps"`
-	// Cost is that of all victims.
+	// Cost is the cost of all victims.
 	Cost Cost `json:"cost"`
 }
 
 // Step is one decision.
 type Step struct {
-	// Pods are the names of those that it is for.
+	// Pods are the names of the pods that the decision places.
 	Pods    []string     `json:"pods"`
 	Outcome core.Outcome `json:"outcome"`
-	// Reason is a word for why a workload is held.
+	// Reason is the cause in one word if the workload is blocked.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message"`
-	// Placements say where the pods go.
+	// Placements are the nodes of the pods.
 	Placements []Placement `json:"placements,omitempty"`
 	Victims    []Victim    `json:"victims,omitempty"`
 	Cost       Cost        `json:"cost"`
-	// RetryAt is when protections have ended that are in the way; absent where time is no help.
+	// RetryAt is when the protections in the way have ended; absent if time does not help.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
-	// Protected are units that stay although they would make room, with what protects them, and until when; NodesOut counts
-	// the nodes that are out whatever pods go.
+	// Protected are units that a rule protects although their eviction would help. Each has its
+	// rule and the end of its protection. NodesOut counts the nodes that are unsuitable regardless
+	// of evictions.
 	Protected []core.ProtectedUnit `json:"protected,omitempty"`
 	NodesOut  []core.ReasonCount   `json:"nodesOut,omitempty"`
 
-	// leaving are the pods on their way out that it counts on to go.
+	// leaving are the terminating pods whose room the decision uses.
 	leaving []*corev1.Pod
 }
 
-// Placement is where one pod goes.
+// Placement is the node of one pod.
 type Placement struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
-	// OrLike are the other nodes that the scheduler likes as well: it takes any of them.
+	// OrLike are other nodes with the same score. The scheduler may choose any of them.
 	OrLike []string `json:"orLike,omitempty"`
 }
 
-// Victim is a unit that would go.
+// Victim is a unit that would be evicted.
 type Victim struct {
 	core.Victim
 	Cost Cost `json:"cost"`
@@ -77,8 +80,9 @@ type Victim struct {
 // HasRoom reports whether all pods of the result would have a node.
 func (r *Result) HasRoom() bool { return r.Placed == r.Pods }
 
-// Plan says what would become of workloads, one after the other: each is decided on as the one before would leave the cluster, once
-// its victims have gone. Told is called before each decision with how many there have been; it may be nil.
+// Plan returns the outcomes of workloads, one after the other. Each decision sees the cluster as
+// the previous one leaves it, after its victims are gone. Plan calls told before each decision with
+// the number of earlier decisions; told may be nil.
 func Plan(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, workloads []manifest.Workload, told func(decided int)) ([]Result, error) {
 	p := &planning{objects: objects, cfg: cfg, told: told}
 	out := make([]Result, 0, len(workloads))
@@ -99,7 +103,7 @@ func Plan(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 	return out, nil
 }
 
-// turns are the pods of a workload that are decided on together.
+// turns divides the pods of a workload into sets. Each set has one decision.
 func turns(w *manifest.Workload) [][]*corev1.Pod {
 	if w.Gang {
 		return [][]*corev1.Pod{w.Pods}
@@ -107,7 +111,7 @@ func turns(w *manifest.Workload) [][]*corev1.Pod {
 	return slices.Collect(slices.Chunk(w.Pods, 1))
 }
 
-// planning is a Plan under way.
+// planning is the state of a call of Plan.
 type planning struct {
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
@@ -115,7 +119,7 @@ type planning struct {
 	decided int
 }
 
-// decide adds pods that are decided on together, and has the objects be as the decision would leave them.
+// decide decides on pods and updates the objects to the state after the decision.
 func (p *planning) decide(ctx context.Context, pods []*corev1.Pod, together bool) (Step, error) {
 	if p.told != nil {
 		p.told(p.decided)
@@ -142,7 +146,7 @@ func (p *planning) decide(ctx context.Context, pods []*corev1.Pod, together bool
 	return step, err
 }
 
-// Decide says what would become of a pending pod, or of its gang, as things are.
+// Decide returns the decision on a pending pod, or on its gang, in the current state.
 func (c *Cluster) Decide(ctx context.Context, key types.NamespacedName) (Step, error) {
 	preview, err := c.Preview(ctx, key)
 	var notOurs *NotOursError
@@ -171,7 +175,8 @@ func (c *Cluster) Decide(ctx context.Context, key types.NamespacedName) (Step, e
 	return step, nil
 }
 
-// ranked has a single pod that fits be where the scheduler likes best.
+// ranked replaces the node of a single pod that fits by the nodes that the scheduler scores
+// highest.
 func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Step) (Step, error) {
 	pod, _ := c.Pod(key)
 	best, refusedBy, err := c.bestNodes(ctx, pod)
@@ -179,7 +184,8 @@ func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Ste
 	case err != nil:
 		return Step{}, err
 	case refusedBy != "":
-		// A decision leaves to the cycle what may come to suit an extender. Such a cycle ends in vain, and takes nothing from others.
+		// A decision ignores nodes that an extender may accept later, because the cycle handles
+		// them. Such a cycle fails without an eviction.
 		step.Outcome, step.Placements = core.Infeasible, nil
 		step.Message = fmt.Sprintf("extender %s refuses every node that has room for it", refusedBy)
 	case len(best) > 0:
@@ -189,7 +195,7 @@ func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Ste
 	return step, nil
 }
 
-// timeOf is a moment of the core's; nil for none.
+// timeOf converts nanoseconds since 1970 to a time; nil for 0.
 func timeOf(nanoseconds int64) *time.Time {
 	if nanoseconds == 0 {
 		return nil
@@ -198,13 +204,13 @@ func timeOf(nanoseconds int64) *time.Time {
 	return &at
 }
 
-// describe copies what a decision says.
+// describe copies a decision into a step.
 func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	d := preview.Decision
 	step.Outcome, step.Message, step.Protected, step.NodesOut = d.Outcome, d.Message, d.ProtectedUnits, d.NodesOut
 	step.RetryAt, step.leaving = timeOf(d.RetryAt), preview.Leaving
 	if preview.Limited && d.Outcome == core.Fits {
-		// It fits, but for a limit that those use up who are on their way out.
+		// There is room on the nodes, but terminating pods still count towards the queue's limit.
 		step.Outcome = core.Waits
 	}
 	for _, place := range d.Placements {
@@ -229,8 +235,8 @@ func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	}
 }
 
-// after is the inventory once a decision has been carried out: its victims, and those on their way out that it counts on to go, have
-// gone, and its pods are on their nodes.
+// after returns the inventory after a decision is carried out. The victims and the terminating pods
+// that the decision counts on are gone, and the placed pods are on their nodes.
 func after(objects *inventory.Inventory, cluster *Cluster, step *Step, namespace string) (*inventory.Inventory, error) {
 	if len(step.Placements) == 0 {
 		return objects, nil
@@ -255,7 +261,7 @@ func after(objects *inventory.Inventory, cluster *Cluster, step *Step, namespace
 	return objects.Without(inventory.Pods, gone).With(podChanges(placed)...)
 }
 
-// onNode is a pod as the API server has it once it is bound.
+// onNode returns a copy of a pod with the fields that the API server has after the pod is bound.
 func onNode(pod *corev1.Pod, node string, now time.Time) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node

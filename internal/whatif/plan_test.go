@@ -21,7 +21,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// planned are two nodes of 4 GPUs, of which a gang of two has taken all but one for two hours.
+// planned returns a cluster of two nodes with 4 GPUs each. A gang of two pods has used all GPUs but
+// one for two hours.
 func planned() *scene {
 	s := newScene(noon)
 	s.node("node-a", 4)
@@ -217,7 +218,7 @@ func victimsOf(r *whatif.Result) string {
 	return strings.Join(out, ",")
 }
 
-// TestPlanIsTheSameEachTime: the same objects and the same manifests make the same bytes.
+// TestPlanIsTheSameEachTime checks that the same objects and manifests always give the same bytes.
 func TestPlanIsTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	var before []byte
@@ -240,7 +241,8 @@ func TestPlanIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestPlanCountsWhatIsLeaving: room that terminating pods leave costs nothing, unless they should have gone long ago.
+// TestPlanCountsWhatIsLeaving checks that the room of terminating pods costs nothing, unless the
+// pods are overdue.
 func TestPlanCountsWhatIsLeaving(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -293,7 +295,8 @@ func TestPlanLeavesOutFinishedPods(t *testing.T) {
 	}
 }
 
-// TestPlanBehindWhatLeavesALimit: pods that a limit waits for have gone for the workload that comes next, whichever node they were on.
+// TestPlanBehindWhatLeavesALimit checks that terminating pods that count towards a limit are gone
+// for the next workload, regardless of their nodes.
 func TestPlanBehindWhatLeavesALimit(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)
@@ -303,7 +306,7 @@ func TestPlanBehindWhatLeavesALimit(t *testing.T) {
 	q := s.queue("team", 8)
 	q.Spec.Limit = q.Spec.Quota
 	s.leaving("going", "node-a", 8, time.Minute).Labels[v1alpha1.LabelQueue] = "team"
-	// What leaves a node that nothing is put on, and no limit, is there still.
+	// A terminating pod stays if the plan uses neither its node nor its limit.
 	s.leaving("of-none", "node-c", 1, time.Minute)
 	pod := func(name, queue string, gpus int64) manifest.Workload {
 		p := s.pending(name, "", gpus, 0)

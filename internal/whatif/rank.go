@@ -11,9 +11,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// bestNodes are the nodes that a single pod may go to as things are: those that pass all filters and extenders, and that Score plugins
-// and extenders like best, by name. Of equals, the scheduler takes any. RefusedBy names the extender that leaves none; empty where it is
-// something else, or some are left.
+// bestNodes returns the best nodes for a single pod in the current state, sorted by name. They pass
+// all filters and extenders, and have the highest score of the Score plugins and extenders. The
+// scheduler may choose any of them. RefusedBy is the extender that rejects all remaining nodes;
+// empty if there are nodes, or none for another reason.
 func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) (best []string, refusedBy string, err error) {
 	profile, ok := c.sched.Profiles[pod.Spec.SchedulerName]
 	if !ok {
@@ -48,7 +49,7 @@ func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) (best []string
 	return best, "", nil
 }
 
-// feasibleNodes are the nodes that pass all filters.
+// feasibleNodes returns the nodes that pass all filters.
 func feasibleNodes(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) ([]fwk.NodeInfo, error) {
 	all, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -70,7 +71,8 @@ func feasibleNodes(ctx context.Context, profile framework.Framework, state fwk.C
 	return feasible, nil
 }
 
-// passExtenders are the nodes that the extenders leave to a pod, one after the other, or the name of the one that leaves none.
+// passExtenders returns the nodes that pass all extenders, which run one after the other. RefusedBy
+// is the extender that leaves no node.
 func passExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.NodeInfo) (passed []fwk.NodeInfo, refusedBy string, err error) {
 	for _, ext := range profile.Extenders() {
 		if !ext.IsFilter() || !ext.IsInterested(pod) {
@@ -90,7 +92,8 @@ func passExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.Nod
 	return nodes, "", nil
 }
 
-// scoresOfExtenders are what extenders add to the scores of nodes. Like the scheduler, it does without those that fail.
+// scoresOfExtenders returns the scores that extenders add to nodes. Like the scheduler, it ignores
+// extenders that fail.
 func scoresOfExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.NodeInfo) map[string]int64 {
 	sums := make(map[string]int64)
 	for _, ext := range profile.Extenders() {

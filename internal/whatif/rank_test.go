@@ -18,7 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// extender refuses some nodes, for now, and likes one.
+// extender returns an extender that rejects some nodes with a reason that may change, and prefers
+// one node.
 func extender(t *testing.T, refused []string, liked string) config.Extender {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,14 +55,15 @@ func extender(t *testing.T, refused []string, liked string) config.Extender {
 	return config.Extender{URLPrefix: server.URL, FilterVerb: "filter", PrioritizeVerb: "prioritize", Weight: 100, NodeCacheCapable: true}
 }
 
-// TestExtenders: a pod that fits is put where extenders let it go, and where they like best.
+// TestExtenders checks that a pod that fits is placed on the node that extenders accept and score
+// highest.
 func TestExtenders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		refused []string
 		liked   string
 		want    core.Outcome
-		// wantNode is where it goes, "" for nowhere.
+		// wantNode is the pod's node; "" for none.
 		wantNode, wantSays string
 	}{
 		"none is refused":       {want: core.Fits, wantNode: "node-a", wantSays: "pod fits on node-a"},
@@ -74,7 +76,7 @@ func TestExtenders(t *testing.T) {
 			s := newScene(noon)
 			s.node("node-a", 4)
 			s.node("node-b", 4)
-			// The more is left of a node, the better.
+			// A node with more free resources has a higher score.
 			s.running("old", "", "node-b", 0, 0, time.Hour)
 			cfg := configuration(t)
 			cfg.Extenders = []config.Extender{extender(t, c.refused, c.liked)}

@@ -26,11 +26,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// derivedReplays is how many clusters TestReplayOfDerivedGroups generates.
+// derivedReplays is the number of clusters that TestReplayOfDerivedGroups generates.
 const derivedReplays = 30
 
-// TestReplayOfDerivedGroups holds replay = log where no pod names a group: those that preempt, and those that are taken, are derived
-// from Jobs.
+// TestReplayOfDerivedGroups checks that replays repeat the logged decisions if no pod names a
+// group. The groups of preemptors and victims are derived from Jobs.
 func TestReplayOfDerivedGroups(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -66,14 +66,15 @@ func TestReplayOfDerivedGroups(t *testing.T) {
 	}
 }
 
-// jobs are Jobs whose pods are gangs, and the pods of those that have not started.
+// jobs has Jobs whose pods are gangs, and the pods that have not started.
 type jobs struct {
 	*scene
 	roots []*batchv1.Job
 	waits []*corev1.Pod
 }
 
-// gang adds a Job of so many pods of a class.
+// gang adds a Job with a number of pods of a priority class. It returns a function that assigns a
+// pod to the Job.
 func (s *jobs) gang(name, class string, count int, mode v1alpha1.DisruptionMode) func(*corev1.Pod) *corev1.Pod {
 	s.roots = append(s.roots, &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
@@ -88,7 +89,7 @@ func (s *jobs) gang(name, class string, count int, mode v1alpha1.DisruptionMode)
 	}
 }
 
-// jobsOf has nodes on which gangs and single pods run, and gangs that come.
+// jobsOf returns nodes with running gangs and single pods, and new gangs to place.
 func jobsOf(seed uint64) *jobs {
 	r := rand.New(rand.NewPCG(seed, 3))
 	s := &jobs{scene: newScene(time.Now())}
@@ -122,7 +123,7 @@ func jobsOf(seed uint64) *jobs {
 	return s
 }
 
-// derivedReplayOf has a scheduler that derives groups decide about Jobs, and decides again what its log holds.
+// derivedReplayOf runs a scheduler that derives groups on Jobs, and replays its log.
 func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 	t.Helper()
 	s, cfg, log := jobsOf(seed), configuration(t), newTestLog(t)
@@ -153,7 +154,7 @@ func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 	}
 	log.recorder.FollowRoots(kinds)
 	s.writeGroups(t)
-	// The pods of the first gang are there at the start, the others come later.
+	// The first two pods exist at the start. The others are added later.
 	first := 2
 	a := actWith(t, s.scene, s.waits[:first:first], scheduler.Inputs{Decisions: log.log, Witness: log.recorder, Derived: resolver},
 		func(hub *scheduler.Hub, factory informers.SharedInformerFactory) {
@@ -169,7 +170,7 @@ func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 	return log.replay(t)
 }
 
-// writeGroups adds the PodGroups that the scheduler writes for the Jobs.
+// writeGroups adds the PodGroups that the scheduler would write for the Jobs.
 func (s *jobs) writeGroups(t *testing.T) {
 	t.Helper()
 	cfg := configuration(t)
@@ -197,7 +198,7 @@ func (s *jobs) writeGroups(t *testing.T) {
 	}
 }
 
-// unplaced is for a Resolver before there is a scheduler.
+// unplaced serves a Resolver until a scheduler exists. It has no pods.
 type unplaced struct{}
 
 func (unplaced) Anchored(string) []*corev1.Pod { return nil }

@@ -24,11 +24,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// replayed is how many clusters TestReplayIsWhatWasDecided generates.
+// replayed is the number of clusters that TestReplayIsWhatWasDecided generates.
 const replayed = 60
 
-// TestReplayIsWhatWasDecided holds replay = log: on generated clusters with several workloads that come in waves, what a scheduler
-// has decided is decided again from its log, by the same version and configuration, to the same victims and nodes.
+// TestReplayIsWhatWasDecided checks that replays repeat the logged decisions, on generated clusters
+// with several workloads. The same version and configuration must select the same victims and
+// nodes.
 func TestReplayIsWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -56,7 +57,8 @@ func TestReplayIsWhatWasDecided(t *testing.T) {
 	}
 }
 
-// replayOf has a scheduler decide about waves of work in a generated cluster, and decides again what its log holds.
+// replayOf runs a scheduler on work that arrives in waves in a generated cluster, and replays its
+// log.
 func replayOf(t *testing.T, seed uint64) []replay.Answer {
 	t.Helper()
 	s, first := generated(seed, time.Now())
@@ -80,7 +82,7 @@ func replayOf(t *testing.T, seed uint64) []replay.Answer {
 		pods = append(pods, pod)
 	}
 	log := newTestLog(t)
-	// The first of them are there at the start, the others come later.
+	// The pods of the first workload exist at the start. The others are added later.
 	half := len(first.Pods)
 	a := actWith(t, s, pods[:half:half], scheduler.Inputs{Decisions: log.log, Witness: log.recorder}, func(hub *scheduler.Hub, factory informers.SharedInformerFactory) {
 		log.follow(t, s, hub, factory)
@@ -118,7 +120,7 @@ func newTestLog(t *testing.T) *testLog {
 	return l
 }
 
-// told is an informer that has told of all that there is when a handler is added.
+// told is an informer that passes all its objects to each new handler.
 type told []any
 
 // AddEventHandler is part of inputs.Informer.
@@ -129,7 +131,7 @@ func (all told) AddEventHandler(handler toolscache.ResourceEventHandler) (toolsc
 	return synced{}, nil
 }
 
-// synced is the registration of such a handler.
+// synced is the registration of a handler that has received all objects.
 type synced struct{}
 
 // HasSynced is part of toolscache.ResourceEventHandlerRegistration.
@@ -138,7 +140,7 @@ func (synced) HasSynced() bool { return true }
 // HasSyncedChecker is part of toolscache.ResourceEventHandlerRegistration.
 func (synced) HasSyncedChecker() toolscache.DoneChecker { return nil }
 
-// follow has the recorder hear of all objects, as the scheduler command does.
+// follow connects the recorder to the informers of all objects, as the scheduler command does.
 func (l *testLog) follow(t *testing.T, s *scene, hub *scheduler.Hub, factory informers.SharedInformerFactory) {
 	t.Helper()
 	var groups, queues told
@@ -170,7 +172,7 @@ func (l *testLog) follow(t *testing.T, s *scene, hub *scheduler.Hub, factory inf
 	l.recorder.Begin()
 }
 
-// settle returns when nothing has been decided for a while, and nothing is under way.
+// settle waits until no decision is under way and no new one was logged for a while.
 func (l *testLog) settle(t *testing.T) {
 	t.Helper()
 	const quiet = 8
@@ -192,7 +194,7 @@ func (l *testLog) settle(t *testing.T) {
 	}
 }
 
-// replay decides again what the log holds.
+// replay makes all decisions in the log again.
 func (l *testLog) replay(t *testing.T) []replay.Answer {
 	t.Helper()
 	l.end()

@@ -25,10 +25,10 @@ import (
 
 const gpu = corev1.ResourceName("nvidia.com/gpu")
 
-// scene is a cluster by its objects.
+// scene holds the objects of a cluster.
 type scene struct {
 	now time.Time
-	// namespace is the only one.
+	// namespace is the only namespace.
 	namespace *corev1.Namespace
 	nodes     []*corev1.Node
 	pods      []*corev1.Pod
@@ -59,7 +59,8 @@ func (s *scene) node(name string, gpus int64) *corev1.Node {
 	return n
 }
 
-// pending makes a pod that asks for GPUs, of a group unless that is "". It is not added.
+// pending returns a pod that requests GPUs, and that belongs to a group unless group is "". The pod
+// is not added to the scene.
 func (s *scene) pending(name, group string, gpus int64, priority int32) *corev1.Pod {
 	asks := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), gpu: *resource.NewQuantity(gpus, resource.DecimalSI)}
 	p := &corev1.Pod{
@@ -81,7 +82,7 @@ func (s *scene) pending(name, group string, gpus int64, priority int32) *corev1.
 	return p
 }
 
-// running adds a pod that has been running on a node for some time.
+// running adds a pod that has run on a node for a time.
 func (s *scene) running(name, group, node string, gpus int64, priority int32, since time.Duration) *corev1.Pod {
 	p := s.pending(name, group, gpus, priority)
 	p.Spec.NodeName = node
@@ -95,20 +96,20 @@ func (s *scene) running(name, group, node string, gpus int64, priority int32, si
 	return p
 }
 
-// leaving adds a pod whose grace period ends in some time.
+// leaving adds a terminating pod whose grace period ends after a time.
 func (s *scene) leaving(name, node string, gpus int64, in time.Duration) *corev1.Pod {
 	p := s.running(name, "", node, gpus, 1000, time.Hour)
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(s.now.Add(in))), ptr.To(int64(60))
 	return p
 }
 
-// ofJob has a pod belong to a Job, which is not added.
+// ofJob sets a Job as the owner of a pod. The Job is not added to the scene.
 func (s *scene) ofJob(p *corev1.Pod, name string) *corev1.Pod {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("uid-" + name), Controller: ptr.To(true)}}
 	return p
 }
 
-// job adds a Job that has run since some time, and may so for some seconds in all.
+// job adds a Job that started some time ago, with an optional deadline in seconds.
 func (s *scene) job(name string, since time.Duration, deadline *int64) {
 	start := metav1.NewTime(s.now.Add(-since))
 	s.jobs = append(s.jobs, &batchv1.Job{
@@ -118,7 +119,7 @@ func (s *scene) job(name string, since time.Duration, deadline *int64) {
 	})
 }
 
-// group adds a gang; one that goes as a whole if that is its mode.
+// group adds a gang with a disruption mode.
 func (s *scene) group(name string, minCount, priority int32, mode v1alpha1.DisruptionMode, queue string) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
@@ -145,7 +146,7 @@ func (s *scene) queue(name string, quota int64) *v1alpha1.Queue {
 	return q
 }
 
-// budget adds a PodDisruptionBudget of the pods with a label app.
+// budget adds a PodDisruptionBudget for the pods with an app label.
 func (s *scene) budget(app string, allowed int32) {
 	s.pdbs = append(s.pdbs, &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
@@ -157,7 +158,7 @@ func (s *scene) budget(app string, allowed int32) {
 	})
 }
 
-// inventory has the objects of the scene, and some pods beside them.
+// inventory returns the objects of the scene and some more pods.
 func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventory {
 	t.Helper()
 	changes := []inventory.Change{
@@ -193,7 +194,7 @@ func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventor
 	return out
 }
 
-// objects are those of the built-in APIs, for a client.
+// objects returns the scene's objects of the built-in APIs, for a client.
 func (s *scene) objects(more ...*corev1.Pod) []runtime.Object {
 	out := []runtime.Object{s.namespace.DeepCopy(), class("high", 1000), class("low", 10), tolerant()}
 	for _, o := range s.nodes {
@@ -217,8 +218,8 @@ func class(name string, value int32) *schedulingv1.PriorityClass {
 	}
 }
 
-// tolerant is a class of priority 100 whose pods tolerate preemptors below 300 for two hours. It is not for work that asks what would
-// help: no preemptor may have it.
+// tolerant returns a class of priority 100 whose pods tolerate preemptors below 300 for two hours.
+// Its pods preempt nothing, so Search does not propose this class.
 func tolerant() *schedulingv1.PriorityClass {
 	c := class("tolerant", 100)
 	c.PreemptionPolicy = ptr.To(corev1.PreemptNever)

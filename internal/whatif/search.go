@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// The kinds of remedies.
+// Kinds of remedies.
 const (
 	EndOfProtection = "Wait"
 	LowerMinCount   = "MinCount"
@@ -34,24 +34,25 @@ const (
 	RaisePriority   = "Priority"
 )
 
-// Remedy is one change by which a workload would find room that finds none, verified by a decision.
+// Remedy is one change that gives a blocked workload room. A decision has verified the change.
 type Remedy struct {
 	// Kind is the kind of change, such as [Uncordon].
 	Kind string `json:"kind"`
-	// Change says what to change.
+	// Change describes the change.
 	Change string `json:"change"`
 	// ByAdministrators is true for changes of nodes and Queues, which belong to no namespace.
 	ByAdministrators bool `json:"byAdministrators,omitempty"`
-	// Outcome, Message and Cost are those of the decision that would follow.
+	// Outcome, Message and Cost come from the decision after the change.
 	Outcome core.Outcome `json:"outcome"`
 	Message string       `json:"message"`
 	Cost    Cost         `json:"cost"`
 }
 
-// Search looks for single changes by which a pending workload would find room, the smallest of each kind, and verifies each by a
-// decision on the objects with just that changed. Pods are those of the workload that are pending, and group is the PodGroup that they
-// are of, or nil; what one of scheduling.k8s.io says by itself cannot be changed, and is left as it is. Told is called before each
-// decision with how many there have been; it may be nil.
+// Search looks for single changes that give a pending workload room, and returns the smallest
+// change of each kind. It verifies each by a decision on the changed objects. Pods are the pending
+// pods of the workload. Group is the PodGroup of the pods, or nil. A PodGroup of scheduling.k8s.io
+// cannot be changed, so Search leaves it as it is. Search calls told before each decision with the
+// number of earlier decisions; told may be nil.
 func Search(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, pods []*corev1.Pod, group *v1alpha1.PodGroup, told func(decided int)) ([]Remedy, error) {
 	s := &search{objects: objects, cfg: cfg, pods: pods, group: group, told: told}
 	var out []Remedy
@@ -67,18 +68,18 @@ func Search(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeS
 	return out, nil
 }
 
-// search is a Search under way.
+// search is the state of a call of Search.
 type search struct {
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
 	pods    []*corev1.Pod
-	// group is the PodGroup that the pods are of, of either API, or nil.
+	// group is the PodGroup of the pods, from either API, or nil.
 	group   *v1alpha1.PodGroup
 	told    func(int)
 	decided int
 }
 
-// try decides with some objects changed. It returns nil where there is no room all the same.
+// try decides on the workload with changed objects. It returns nil if there is still no room.
 func (s *search) try(ctx context.Context, kind, change string, objects *inventory.Inventory) (*Remedy, error) {
 	if s.told != nil {
 		s.told(s.decided)
@@ -100,7 +101,8 @@ func (s *search) try(ctx context.Context, kind, change string, objects *inventor
 	return &Remedy{Kind: kind, Change: change, ByAdministrators: byAdministrators, Outcome: step.Outcome, Message: step.Message, Cost: step.Cost}, nil
 }
 
-// smallest finds the least of 1 to most that helps, where more never helps less; nil where most does not.
+// smallest returns the remedy for the smallest n from 1 to most that helps. It assumes that a
+// larger n helps whenever a smaller one does. It returns nil if most does not help.
 func (s *search) smallest(most int, attempt func(n int) (*Remedy, error)) (*Remedy, error) {
 	if most < 1 {
 		return nil, nil //nolint:nilnil // As in try.
@@ -130,7 +132,7 @@ func listOf(r *Remedy, err error) ([]Remedy, error) {
 	return []Remedy{*r}, nil
 }
 
-// wait is to let protections end, where the decision says when they have.
+// wait tries to wait until protections end, if the decision has a time for that.
 func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 	cluster, err := New(ctx, s.objects, s.cfg)
 	if err != nil {
@@ -145,7 +147,7 @@ func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 	return listOf(s.try(ctx, EndOfProtection, change, s.objects.At(step.RetryAt.Add(time.Nanosecond))))
 }
 
-// minCount is to have fewer members that have to run together.
+// minCount tries to lower the minCount of the gang.
 func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
 	if s.group == nil || native.IsNative(s.group) || s.group.Spec.SchedulingPolicy == nil || s.group.Spec.SchedulingPolicy.Gang == nil {
 		return nil, nil
@@ -162,7 +164,7 @@ func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
 	}))
 }
 
-// taints is to tolerate one taint, on whichever nodes have it.
+// taints tries to tolerate one taint, on all nodes that have it.
 func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {
@@ -174,7 +176,7 @@ func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 		for _, taint := range node.Spec.Taints {
 			taint.TimeAdded = nil
 			tolerated := corev1helpers.TolerationsTolerateTaint(klog.Background(), s.pods[0].Spec.Tolerations, &taint, true)
-			// That of a cordoned node has its own remedy.
+			// Cordoned nodes have their own remedy.
 			if taint.Effect == corev1.TaintEffectPreferNoSchedule || tolerated || taint.Key == corev1.TaintNodeUnschedulable {
 				continue
 			}
@@ -206,7 +208,8 @@ func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 	return out, nil
 }
 
-// bounds is to raise one limit or one quota of the workload's queue, or of one above it, by as little as helps.
+// bounds tries to raise one limit or one quota, of the workload's queue or of a queue above it, by
+// the smallest amount that helps.
 func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 	path, err := s.path(ctx)
 	if err != nil {
@@ -243,7 +246,8 @@ func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 	return out, nil
 }
 
-// raise tries one resource of one bound, in as many steps as the workload's request has units: of cpu and memory, sixteenths.
+// raise tries to raise one resource of one limit or quota by at most the workload's request. A step
+// is one unit of the resource, or a 64th of the request if that is more.
 func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of func(*v1alpha1.Queue) corev1.ResourceList, name corev1.ResourceName, request resource.Quantity) (*Remedy, error) {
 	total := request.Value()
 	if total <= 0 {
@@ -270,7 +274,7 @@ func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of f
 	})
 }
 
-// path are the queues from the workload's leaf to the top.
+// path returns the queues from the workload's leaf queue up to the root.
 func (s *search) path(ctx context.Context) ([]*v1alpha1.Queue, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](s.objects, inventory.Queues)
 	if err != nil || len(queues) == 0 {
@@ -297,7 +301,7 @@ func (s *search) path(ctx context.Context) ([]*v1alpha1.Queue, error) {
 	return out, nil
 }
 
-// priorities is to have the lowest priority that helps, of those that PriorityClasses give.
+// priorities tries to raise the priority to the lowest value of a PriorityClass that helps.
 func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 	classes, err := inventory.Decode[*schedulingv1.PriorityClass](s.objects, inventory.PriorityClasses)
 	if err != nil {
@@ -309,14 +313,14 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 	case isTheirs && s.group.Spec.Priority != nil:
 		return nil, nil
 	case isTheirs:
-		// The lowest of them counts.
+		// The lowest priority of the pods counts.
 		for _, pod := range s.pods {
 			now = min(now, corev1helpers.PodPriority(pod))
 		}
 	case s.group != nil:
 		now = ptr.Deref(s.group.Spec.Priority, now)
 	}
-	// Those of the system are not for users.
+	// Higher values are reserved for the system.
 	const highestUser = 1_000_000_000
 	classes = slices.DeleteFunc(classes, func(c *schedulingv1.PriorityClass) bool {
 		return c.Value <= now || c.Value > highestUser || ptr.Deref(c.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
@@ -344,7 +348,7 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 	}))
 }
 
-// changedPods are the pending pods with something changed in each.
+// changedPods returns copies of the pending pods, each with a change.
 func (s *search) changedPods(change func(*corev1.Pod)) []inventory.Change {
 	pods := make([]*corev1.Pod, len(s.pods))
 	for i, pod := range s.pods {

@@ -18,10 +18,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// mostCordons bounds the decisions about which of the cordoned nodes matter. Past it, more are named than have to be.
+// mostCordons limits the decisions that find out which cordoned nodes matter. Past the limit, a
+// remedy may name unnecessary nodes.
 const mostCordons = 64
 
-// cordons is to uncordon nodes of which none can be left out.
+// cordons tries to uncordon nodes, and leaves out the nodes that are not needed.
 func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {
@@ -36,7 +37,8 @@ func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	last := s.decided + mostCordons
 	var needed []*corev1.Node
 	for best != nil && err == nil && len(rest) > 0 && s.decided < last {
-		// More never help less, so of the fewest that help beside those needed, in this order, the last is needed as well.
+		// More nodes never help less. Take the shortest prefix of the rest that helps together with
+		// the needed nodes. Its last node is needed as well.
 		n := sort.Search(len(rest), func(n int) bool {
 			if err != nil || s.decided >= last || n+len(needed) == 0 {
 				return false
@@ -58,7 +60,7 @@ func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	return listOf(best, err)
 }
 
-// uncordon tries some nodes without their cordons.
+// uncordon tries to uncordon some nodes.
 func (s *search) uncordon(ctx context.Context, nodes []*corev1.Node) (*Remedy, error) {
 	changes, names := make([]inventory.Change, len(nodes)), make([]string, len(nodes))
 	for i, node := range nodes {
@@ -75,7 +77,8 @@ func (s *search) uncordon(ctx context.Context, nodes []*corev1.Node) (*Remedy, e
 	return s.try(ctx, Uncordon, fmt.Sprintf("uncordon %v", names), objects)
 }
 
-// nodes is to add as few nodes as help, like one that there is: of each kind there is.
+// nodes tries to add copies of an existing node. It returns the kind of node that needs the fewest
+// copies.
 func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
 	if err != nil {
@@ -88,7 +91,7 @@ func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	if suitable := s.suitableFirst(nodes); suitable > 0 {
 		nodes = nodes[:suitable]
 	}
-	// The smallest first; many kinds of nodes would take long.
+	// The smallest kinds come first. The limit exists because many kinds of nodes would take long.
 	const mostKinds = 5
 	var kinds []*corev1.Node
 	for _, node := range nodes {
@@ -120,8 +123,9 @@ func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	return listOf(best, nil)
 }
 
-// suitableFirst brings the nodes to the front that could have one of the pods if they were empty, and returns how many these are. The
-// others stay: what a profile's plugins are told to ignore, such as a resource that is an extender's, is not known here.
+// suitableFirst moves the nodes to the front that could run one of the pods if they were empty, and
+// returns their number. The others stay in the list, because a profile's plugins may ignore some
+// constraints, such as a resource of an extender.
 func (s *search) suitableFirst(nodes []*corev1.Node) int {
 	var pods []*corev1.Pod
 	for _, pod := range s.pods {
@@ -141,14 +145,16 @@ func (s *search) suitableFirst(nodes []*corev1.Node) int {
 	return len(suitable)
 }
 
-// asksTheSame reports whether two pods ask for the same of a node by itself.
+// asksTheSame reports whether two pods have the same requests, tolerations, node selector and
+// affinity.
 func asksTheSame(a, b *corev1.Pod) bool {
 	same := equality.Semantic.DeepEqual
 	return same(requestsOf(a), requestsOf(b)) && same(a.Spec.Tolerations, b.Spec.Tolerations) &&
 		same(a.Spec.NodeSelector, b.Spec.NodeSelector) && same(a.Spec.Affinity, b.Spec.Affinity)
 }
 
-// suits reports whether a node, without its pods and its cordon, could have a pod: by its size, its labels and its taints.
+// suits reports whether a node could run a pod, according to its allocatable resources, labels and
+// taints. Pods on the node and a cordon are ignored.
 func suits(node *corev1.Node, pod *corev1.Pod) bool {
 	for name, asked := range requestsOf(pod) {
 		if has := node.Status.Allocatable[name]; asked.Cmp(has) > 0 {
@@ -168,7 +174,8 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// sameKind reports whether nodes differ in nothing but their names, as far as pods that come can tell.
+// sameKind reports whether two nodes have the same allocatable resources, taints and labels, except
+// the hostname label.
 func sameKind(a, b *corev1.Node) bool {
 	if len(a.Status.Allocatable) != len(b.Status.Allocatable) || len(a.Spec.Taints) != len(b.Spec.Taints) {
 		return false
@@ -186,7 +193,7 @@ func sameKind(a, b *corev1.Node) bool {
 	return hasLabels(a, b) && hasLabels(b, a)
 }
 
-// hasLabels reports whether a node has the labels of another, but for its name.
+// hasLabels reports whether a node has all labels of another node, except the hostname label.
 func hasLabels(node, of *corev1.Node) bool {
 	for name, value := range of.Labels {
 		if has, ok := node.Labels[name]; name != corev1.LabelHostname && (!ok || has != value) {
@@ -196,7 +203,7 @@ func hasLabels(node, of *corev1.Node) bool {
 	return true
 }
 
-// copies are empty nodes like one.
+// copies returns n empty copies of a node.
 func copies(like *corev1.Node, n int) []inventory.Change {
 	out := make([]inventory.Change, n)
 	for i := range out {

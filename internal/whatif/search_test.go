@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// TestSearch: each remedy that is named helps by itself, and is the smallest of its kind.
+// TestSearch checks that each remedy helps by itself and is the smallest of its kind.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	gangOf := func(s *scene, count int, gpus int64, priority int32, queue string) ([]*corev1.Pod, *v1alpha1.PodGroup) {
@@ -30,9 +30,9 @@ func TestSearch(t *testing.T) {
 		return members(s, "train", count, gpus, priority), pg
 	}
 	for name, c := range map[string]struct {
-		// build adds a cluster to a scene, and returns what is pending in it.
+		// build adds a cluster to a scene, and returns the pending pods and their PodGroup.
 		build func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup)
-		// want are beginnings of the changes, in their order.
+		// want are the beginnings of the changes, in order.
 		want []string
 	}{
 		"a gang with one node too few": {
@@ -213,7 +213,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchForNative: what a PodGroup of scheduling.k8s.io says stays as it is, and its pods have the priorities that count.
+// TestSearchForNative checks that Search leaves a PodGroup of scheduling.k8s.io unchanged, and
+// changes the priorities of its pods.
 func TestSearchForNative(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)
@@ -245,7 +246,8 @@ func TestSearchForNative(t *testing.T) {
 	}
 }
 
-// atLimit fills a queue up to its limit with a pod that is protected for another 50 minutes, and returns one of a higher priority that waits.
+// atLimit fills a queue up to its limit with a pod that is protected for another 50 minutes. It
+// returns a pending pod of a higher priority.
 func atLimit(s *scene) *corev1.Pod {
 	q := s.queue("team", 4)
 	q.Spec.Limit, q.Spec.PreemptMinRuntime = q.Spec.Quota, &metav1.Duration{Duration: time.Hour}
@@ -254,7 +256,7 @@ func atLimit(s *scene) *corev1.Pod {
 	return pod
 }
 
-// TestLine: work stands by priority, then age, and a gang once.
+// TestLine checks that the order is by priority, then age, and that a gang counts once.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)
@@ -290,9 +292,9 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestWhen: bounds follow from what is declared, and from nothing else.
-// together is work that needs two pods of another queue to go, which would leave that below its quota; each by itself would not. They may
-// have a deadline.
+// together returns a function that builds work of one queue that must evict two pods of another
+// queue. The eviction of both would leave the other queue below its quota; the eviction of one
+// would not. The pods may have a deadline.
 func together(deadline *int64) func(s *scene) *corev1.Pod {
 	return func(s *scene) *corev1.Pod {
 		s.node("node-b", 16)
@@ -308,6 +310,7 @@ func together(deadline *int64) func(s *scene) *corev1.Pod {
 	}
 }
 
+// TestWhen checks that bounds follow from declared times only.
 func TestWhen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -316,7 +319,7 @@ func TestWhen(t *testing.T) {
 		// notBefore and latest are moments after noon; 0 for none.
 		notBefore, latest time.Duration
 		now               bool
-		// because is said of the earliest moment, then of the latest.
+		// because is a part of the reason for the earliest moment, and then for the latest.
 		because, then string
 	}{
 		"there is room": {
@@ -485,7 +488,7 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// TestWhenNothingTells: of work that waits, and nothing tells for what, no moment is known.
+// TestWhenNothingTells checks that there is no bound for work that waits for an unknown reason.
 func TestWhenNothingTells(t *testing.T) {
 	t.Parallel()
 	s := newScene(noon)

@@ -19,13 +19,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// server is the API server of a Cluster, as the transport of its clients: lists are the objects of an inventory, watches stay
-// silent, since nothing changes, and all else is refused.
+// server is the API server of a Cluster, as the transport of its clients. It lists the objects of
+// an inventory. Watches return no events, because nothing changes. Other requests are rejected.
 type server struct{ objects *inventory.Inventory }
 
 var _ http.RoundTripper = server{}
 
-// RoundTrip answers one call.
+// RoundTrip answers one request.
 func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 	query := r.URL.Query()
 	resource, ok := resourceOf(r.URL.Path)
@@ -46,7 +46,7 @@ func (s server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, http.StatusOK, io.NopCloser(body)), nil
 }
 
-// resourceOf finds the resource of a path that lists it in all namespaces.
+// resourceOf returns the resource of a path that lists the resource in all namespaces.
 func resourceOf(path string) (schema.GroupVersionResource, bool) {
 	switch parts := strings.Split(strings.Trim(path, "/"), "/"); {
 	case len(parts) == 3 && parts[0] == "api":
@@ -83,7 +83,8 @@ func (s server) list(resource schema.GroupVersionResource, query url.Values) (io
 	return &out, nil
 }
 
-// selector understands what the informers of a scheduler select by: labels, and the phase of pods.
+// selector parses the selectors that a scheduler's informers use: labels of any object, and the
+// phase and node of pods.
 func selector(resource string, query url.Values) (func(*inventory.Object) (bool, error), error) {
 	byLabel, err := labels.Parse(query.Get("labelSelector"))
 	if err != nil {
@@ -138,7 +139,7 @@ func answer(r *http.Request, code int, body io.ReadCloser) *http.Response {
 	}
 }
 
-// silence is the body of a watch on which nothing ever comes.
+// silence is the body of a watch without events.
 type silence struct{ done <-chan struct{} }
 
 // Read blocks until the watch ends.

@@ -7,17 +7,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// protectedJSON is a protected unit in answers: like all moments there, its end is RFC 3339 in UTC.
+// protectedJSON is the JSON form of a protected unit. Like all times in this output, the end is in
+// RFC 3339 and UTC.
 type protectedJSON struct {
 	core.UnitRef
 	Rule core.Rule `json:"rule"`
-	// Until is the last moment of the protection, and Endless is true for one that is only lifted.
+	// Until is the last moment of the protection. Endless is true if the protection has no end in
+	// time.
 	Until   *time.Time `json:"until,omitempty"`
 	Endless bool       `json:"endless,omitempty"`
 	Queue   string     `json:"queue,omitempty"`
 }
 
-// MarshalJSON writes the step with the ends of protections as moments.
+// MarshalJSON encodes the step with the ends of protections as times.
 func (s Step) MarshalJSON() ([]byte, error) {
 	type plain Step
 	out := struct {

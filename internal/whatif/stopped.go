@@ -6,36 +6,36 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// stopped is a clock that stands still at the moment of an inventory: what is decided does not depend on how long deciding takes, and
-// nothing that waits for a moment wakes.
+// stopped is a clock that always shows the moment of an inventory. So decisions do not depend on
+// the time that they take, and timers never fire.
 type stopped struct{ at time.Time }
 
 var _ clock.WithTicker = stopped{}
 
-// Now is the moment.
+// Now returns the moment of the inventory.
 func (c stopped) Now() time.Time { return c.at }
 
-// Since is how long ago something was at the moment.
+// Since returns the time from t to the moment of the inventory.
 func (c stopped) Since(t time.Time) time.Duration { return c.at.Sub(t) }
 
-// NewTimer makes a timer that never fires.
+// NewTimer returns a timer that never fires.
 func (stopped) NewTimer(time.Duration) clock.Timer { return never{} }
 
-// NewTicker makes a ticker that never ticks.
+// NewTicker returns a ticker that never ticks.
 func (stopped) NewTicker(time.Duration) clock.Ticker { return neverTicks{} }
 
 // Sleep returns at once.
 func (stopped) Sleep(time.Duration) {}
 
-// After never comes.
+// After returns a nil channel, which never has a value.
 func (stopped) After(time.Duration) <-chan time.Time { return nil }
 
-// Tick never comes.
+// Tick returns a nil channel, which never has a value.
 func (stopped) Tick(time.Duration) <-chan time.Time { return nil }
 
 type never struct{}
 
-// C never has a value.
+// C returns a nil channel, which never has a value.
 func (never) C() <-chan time.Time { return nil }
 
 // Stop reports that the timer had not fired.
@@ -46,7 +46,7 @@ func (never) Reset(time.Duration) bool { return true }
 
 type neverTicks struct{}
 
-// C never has a value.
+// C returns a nil channel, which never has a value.
 func (neverTicks) C() <-chan time.Time { return nil }
 
 // Stop does nothing.

@@ -19,21 +19,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// Bounds say when a pending workload starts, as far as anything is known: nothing in them is a guess.
+// Bounds limit the time when a pending workload starts. They contain only known facts and no
+// estimates.
 type Bounds struct {
-	// NotBefore is the earliest moment, with BecauseOf; nil where it may be at any time.
+	// NotBefore is the earliest start, with the reason in BecauseOf; nil if there is no such bound.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 	BecauseOf string     `json:"becauseOf,omitempty"`
-	// AtTheLatest is when it starts if nothing else comes, with Then; nil where nothing says so.
+	// AtTheLatest is the latest start if no other work arrives, with the reason in Then; nil if
+	// there is no such bound.
 	AtTheLatest *time.Time `json:"atTheLatest,omitempty"`
 	Then        string     `json:"then,omitempty"`
-	// Endless counts the pods that run and declare no end, where nothing is known of the latest moment.
+	// Endless counts the running pods that declare no end. It is 0 if the latest start is known.
 	Endless int `json:"endless,omitempty"`
-	// Unread counts those of which it is not known, because their Jobs are not among the objects.
+	// Unread counts the running pods that belong to Jobs outside the inventory, so their ends are
+	// unknown.
 	Unread int `json:"unread,omitempty"`
 }
 
-// When bounds the moment at which the workload of some pending pods starts.
+// When returns bounds for the start of a pending workload, from the decision in step. It may make
+// more decisions at later moments. It calls told before each decision about declared ends, with the
+// number of earlier ones; told may be nil.
 func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, step *Step, told func(int)) (*Bounds, error) {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
@@ -54,7 +59,8 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 		if err != nil {
 			return nil, err
 		}
-		// Each of those that are protected may go by then. All that it needs together may still be too many.
+		// By then each protected unit can be evicted, but the evictions that the workload needs may
+		// still not be permitted together.
 		if isPlaced(&then) {
 			out.AtTheLatest, out.Then = step.RetryAt, "protections have ended by then, and it may preempt; its victims take their grace periods on top"
 			return out, nil
@@ -64,14 +70,15 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 		err = onceStale(ctx, objects, cfg, key, out)
 	}
 	if err == nil && out.NotBefore != nil && out.AtTheLatest != nil && out.AtTheLatest.Before(*out.NotBefore) {
-		// Others end before the protections do.
+		// Other pods end before the protections do.
 		out.NotBefore, out.BecauseOf = nil, ""
 	}
 	return out, err
 }
 
-// onceGone is when those have gone that a placement waits for: at the end of their grace periods, if their nodes answer. Nothing is
-// known of it where it waits for none.
+// onceGone returns the time when the victims and terminating pods of a placement are gone. This is
+// the end of the last grace period, if the nodes respond. The bounds are empty if the placement
+// waits for no pods.
 func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 	victims := make(map[string]bool)
 	for _, v := range step.Victims {
@@ -94,7 +101,7 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 		if pod.DeletionTimestamp != nil {
 			goes(pod, pod.DeletionTimestamp.Time)
 		} else {
-			// It is about to be told.
+			// The pod is about to be deleted.
 			goes(pod, now.Add(graceOf(pod)))
 		}
 	}
@@ -109,10 +116,10 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 	return &Bounds{AtTheLatest: &at, Then: fmt.Sprintf("pods in the way are at the end of their grace periods, pod %s the last of them, if their nodes answer", keyOf(last.pod))}
 }
 
-// lastProtection names the protection with the end of which there is room. A step names a few of those in the way, which may have ends
-// before and after.
+// lastProtection describes the protection whose end gives the workload room. A step names only a
+// few of the protections in the way, so this one may be missing.
 func lastProtection(step *Step) string {
-	// The core's moment is the first after the end.
+	// RetryAt is the first nanosecond after the protection.
 	i := slices.IndexFunc(step.Protected, func(p core.ProtectedUnit) bool { return p.Until == step.RetryAt.UnixNano()-1 })
 	if i < 0 {
 		return "protections are in the way until then"
@@ -125,16 +132,16 @@ func lastProtection(step *Step) string {
 	return fmt.Sprintf("%s protects %s/%s", by, last.Namespace, last.Name)
 }
 
-// end is when a pod that runs is gone at the latest, by what it or its Job declares.
+// end is the latest time when a running pod is gone, as declared by the pod or its Job.
 type end struct {
 	at  time.Time
 	pod *corev1.Pod
-	// job is the one whose deadline it is; empty where it is the pod's own.
+	// job is the Job that declares the deadline; empty if the pod declares it.
 	job string
 }
 
-// declared are the ends of the pods that declare any. Those that do not are counted in the bounds, and so are those of which it is
-// not known whether their Job does.
+// declared returns the ends of the pods that declare one. It adds the other pods to Endless, or to
+// Unread if their Job is unknown.
 func declared(objects *inventory.Inventory, pods []*corev1.Pod, out *Bounds) ([]end, error) {
 	var ends []end
 	for _, pod := range pods {
@@ -159,7 +166,7 @@ func declared(objects *inventory.Inventory, pods []*corev1.Pod, out *Bounds) ([]
 	return ends, nil
 }
 
-// endOf is a pod's own deadline.
+// endOf returns the end that a pod's own deadline sets.
 func endOf(pod *corev1.Pod) (end, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
 		return end{}, false
@@ -167,19 +174,20 @@ func endOf(pod *corev1.Pod) (end, bool) {
 	return end{at: pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), pod: pod}, true
 }
 
-// jobState says what is known of the Job that a pod is of.
+// jobState is the state of the information about a pod's Job.
 type jobState int
 
 const (
-	// jobSilent: there is none, or it declares no deadline.
+	// jobSilent means that there is no Job, or that the Job declares no deadline.
 	jobSilent jobState = iota
-	// jobDeclares: it declares a deadline.
+	// jobDeclares means that the Job declares a deadline.
 	jobDeclares
-	// jobUnknown: it is not among the objects.
+	// jobUnknown means that the Job is not among the objects.
 	jobUnknown
 )
 
-// endByJob is when a pod has gone whose Job is at its deadline: the pod is deleted then, and has its grace period.
+// endByJob returns the time when a pod is gone after its Job's deadline. The pod is deleted at the
+// deadline, and its grace period follows.
 func endByJob(objects *inventory.Inventory, pod *corev1.Pod) (end, jobState, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
@@ -204,7 +212,7 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
 }
 
-// because says whose deadline it is.
+// because describes the deadline.
 func (e *end) because() string {
 	if e.job == "" {
 		return fmt.Sprintf("activeDeadlineSeconds of pod %s ends it, if nothing else comes", keyOf(e.pod))
@@ -212,7 +220,7 @@ func (e *end) because() string {
 	return fmt.Sprintf("activeDeadlineSeconds of Job %s ends pod %s, whose grace period is over by then, if nothing else comes", e.job, keyOf(e.pod))
 }
 
-// decideAt decides for the workload of a pending pod among these objects.
+// decideAt decides on the workload of a pending pod with the given objects.
 func decideAt(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName) (Step, error) {
 	cluster, err := New(ctx, objects, cfg)
 	if err != nil {
@@ -222,10 +230,12 @@ func decideAt(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 	return cluster.Decide(ctx, key)
 }
 
-// isPlaced reports whether work has a place by a decision, at once or once others have gone.
+// isPlaced reports whether a decision gives the workload a place, at once or after other pods are
+// gone.
 func isPlaced(step *Step) bool { return step.Outcome != core.Infeasible && step.Outcome != Held }
 
-// latest looks for the first declared end of pods that run after which there would be room, if nothing else came.
+// latest finds the first declared end of running pods that gives the workload room, if no other
+// work arrives.
 func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, pods []*corev1.Pod, out *Bounds, told func(int)) (*Bounds, error) {
 	ends, err := declared(objects, pods, out)
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// mostStale bounds the moments that are decided at.
+// mostStale is the maximum number of moments to decide at.
 const mostStale = 8
 
-// staleGang is a gang that lacks members, and when it becomes stale.
+// staleGang is a gang that lacks members, with the time when it becomes stale.
 type staleGang struct {
 	key types.NamespacedName
 	at  time.Time
 }
 
-// onceStale adds the first moment when a gang becomes stale and the workload has a place. An
-// earlier declared end stays.
+// onceStale sets the first time when a gang becomes stale and the workload has a place. An earlier
+// declared end stays.
 func onceStale(
 	ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, out *Bounds,
 ) error {
@@ -50,7 +50,8 @@ func onceStale(
 	return nil
 }
 
-// staleGangs lists the gangs that lack members and are not stale yet, by the time of that.
+// staleGangs lists the gangs that lack members and are not stale yet, sorted by the time when they
+// become stale.
 func staleGangs(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) ([]staleGang, error) {
 	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
 	if err != nil {

@@ -2,22 +2,23 @@ package whatif
 
 import corev1 "k8s.io/api/core/v1"
 
-// Workload is a pod, or all pods of a gang, as the scheduler counts it.
+// Workload is a single pod, or all pods of a gang.
 type Workload struct {
 	Namespace, Name string
-	// Gang tells a gang from a pod; MinCount of its pods have to run together, and Whole is true where they are preempted as one.
+	// Gang is true for a gang. MinCount members must run together. Whole is true if the gang is
+	// preempted as one unit.
 	Gang, Whole bool
 	MinCount    int
 	Priority    int32
-	// Never is true for one that preempts nothing.
+	// Never is true if the workload never preempts.
 	Never bool
-	// Queue is its leaf queue; "" for none.
+	// Queue is the workload's leaf queue; "" for none.
 	Queue string
-	// Pods are those that have not finished, by name. They must not be changed.
+	// Pods are the workload's pods, sorted by name. The caller must not change them.
 	Pods []*corev1.Pod
 }
 
-// Workloads are all that have pods which have not finished, by the first of these.
+// Workloads returns the workloads of all pods, in the order of their first pods.
 func (c *Cluster) Workloads() []Workload {
 	var out []Workload
 	at := make(map[string]int)
