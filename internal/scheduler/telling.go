@@ -129,7 +129,7 @@ func (t *telling) verdict(key types.NamespacedName) gang.Verdict {
 	return n.verdict
 }
 
-// tell picks the members that get a report now, at most most of them. pending are all pending
+// tell picks the members that get a report now, no more than most of them. pending are all pending
 // members, and wrong are the pending members with an outdated condition. tell schedules a later
 // check for the other wrong members, and forgets members that are not pending any more.
 func (t *telling) tell(key types.NamespacedName, pending, wrong []types.UID, most int, now time.Time) (told []types.UID) {

@@ -248,7 +248,7 @@ type keptOffWord struct {
 	again bool
 }
 
-// untold returns at most most pods with an unreported verdict, and marks them as reported.
+// untold returns pods with an unreported verdict, no more than most, and marks them as reported.
 func (k *keptOff) untold(most int) []keptOffWord {
 	k.mu.Lock()
 	defer k.mu.Unlock()
