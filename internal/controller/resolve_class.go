@@ -114,8 +114,8 @@ func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 }
 
 // withoutName removes the name of a class that fill has set, and reports whether it did. The
-// CustomResourceDefinitions of v0.1 accept the priority of the global default class only without
-// the name.
+// CustomResourceDefinitions of builds before v0.1.0 accept the priority of the global default class
+// only without the name.
 func withoutName(before, after *v1alpha1.PodGroupPolicy) bool {
 	if before.PriorityClassName != nil || after.PriorityClassName == nil {
 		return false
