@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
@@ -116,20 +118,35 @@ func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, policy := range policies {
-		f.opts.Progress = func(passed time.Duration) {
-			shown.say("simulating %s: %s of %s", policy.Name, passed.Truncate(time.Hour), f.opts.Lasts)
-		}
-		result, err := simulation.Run(ctx, in, policy, f.opts)
-		if err != nil {
-			return err
-		}
-		answer.Results = append(answer.Results, result)
+	if answer.Results, err = f.playAll(ctx, in, policies, shown); err != nil {
+		return err
 	}
 	if err := f.drawPlot(answer.Results); err != nil {
 		return err
 	}
 	return a.write(answer, func(to io.Writer, _ bool) error { return showSimulation(to, answer) })
+}
+
+// playAll plays an input under each policy, as many at once as there are processors. The results
+// have the order of the policies.
+func (f *simulateFlags) playAll(ctx context.Context, in *simulation.Input, policies []simulation.Policy, shown *progress) ([]*simulation.Result, error) {
+	results := make([]*simulation.Result, len(policies))
+	plays, ctx := errgroup.WithContext(ctx)
+	plays.SetLimit(goruntime.GOMAXPROCS(0))
+	for i, policy := range policies {
+		opts := f.opts
+		opts.Progress = func(passed time.Duration) {
+			shown.say("simulating %s: %s of %s", policy.Name, passed.Truncate(time.Hour), opts.Lasts)
+		}
+		plays.Go(func() (err error) {
+			results[i], err = simulation.Run(ctx, in, policy, opts)
+			return err
+		})
+	}
+	if err := plays.Wait(); err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
 // drawPlot writes the plot, if one is asked for.
