@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -161,6 +162,18 @@ type randomShape struct {
 	flat bool
 	// roles gives the classes two roles.
 	roles bool
+	// lost counts lost work.
+	lost bool
+}
+
+// both returns a shape and the same shape with lost work, by name.
+func both[T any](shapes map[string]T, shapeOf func(*T) *randomShape) map[string]T {
+	out := maps.Clone(shapes)
+	for name, shape := range shapes {
+		shapeOf(&shape).lost = true
+		out[name+", lost work"] = shape
+	}
+	return out
 }
 
 // randomCase makes a small cluster and a preemptor.
@@ -204,7 +217,7 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	if !sh.gang {
 		p := podOf(int32(lowest+pick(6)), size(6)...)
 		p.Now = someNow
-		return b.snapshot(), p
+		return sh.countLost(b.snapshot(), p)
 	}
 	var classes []Class
 	total := 0
@@ -220,7 +233,18 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 			p.Classes[c].Role = "other"
 		}
 	}
-	return b.snapshot(), p
+	return sh.countLost(b.snapshot(), p)
+}
+
+// countLost makes a case count lost work, if the shape does. Its starts become seconds.
+func (sh *randomShape) countLost(s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
+	if sh.lost {
+		p.Order, p.Now = OrderLostWork, 20e9
+		for u := range s.Units {
+			s.Units[u].Start *= 1e9
+		}
+	}
+	return s, p
 }
 
 // someNow is the time of random decisions.

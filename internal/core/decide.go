@@ -97,7 +97,7 @@ func (sr *search) pick() (found, bool) {
 	if !ok {
 		return found{}, false
 	}
-	f := sr.fewerGangs(first)
+	f := sr.cheaperBesideGangs(first)
 	if !sr.p.Gang {
 		return f, true
 	}

@@ -25,6 +25,7 @@ func (sr *search) wholeCluster() (found, bool) {
 	}
 	sortByImportance(sr.s, g.best.victims)
 	g.improve()
+	g.best.proven = g.optimal
 	return g.best, true
 }
 

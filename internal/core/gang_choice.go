@@ -39,6 +39,7 @@ type choice struct {
 	spare []nodeOption
 	slab  slab[int32]
 	room  []int64
+	lost  []int64
 }
 
 // choiceNode is a node that can hold more members.
@@ -60,38 +61,46 @@ type nodeOption struct {
 }
 
 // price is a cost without its start: the part that can be added and multiplied.
-type price struct{ sum, pods, surplus int64 }
+type price struct{ lost, sum, pods, surplus int64 }
 
 func (p price) compare(o price) int {
-	return cmp.Or(cmp.Compare(p.sum, o.sum), cmp.Compare(p.pods, o.pods), cmp.Compare(o.surplus, p.surplus))
+	return cmp.Or(
+		cmp.Compare(p.lost, o.lost), cmp.Compare(p.sum, o.sum), cmp.Compare(p.pods, o.pods), cmp.Compare(o.surplus, p.surplus),
+	)
 }
 
 func (p price) times(n int) price {
-	return price{p.sum * int64(n), p.pods * int64(n), p.surplus * int64(n)}
+	return price{p.lost * int64(n), p.sum * int64(n), p.pods * int64(n), p.surplus * int64(n)}
 }
 
 func (p price) minus(o price) price {
-	return price{p.sum - o.sum, p.pods - o.pods, p.surplus - o.surplus}
+	return price{p.lost - o.lost, p.sum - o.sum, p.pods - o.pods, p.surplus - o.surplus}
 }
 
 func (p price) plus(o price) price {
-	return price{p.sum + o.sum, p.pods + o.pods, p.surplus + o.surplus}
+	return price{p.lost + o.lost, p.sum + o.sum, p.pods + o.pods, p.surplus + o.surplus}
 }
 
-func (a setCost) price() price { return price{a.sum, int64(a.pods), int64(a.surplus)} }
+// leading returns the first component that counts: lost work if it does, or the priorities.
+func (p price) leading(s *Snapshot) int64 {
+	if s.losses != nil {
+		return p.lost
+	}
+	return p.sum
+}
 
 // increment is the step from one option of a node to the next one worth taking. With to 0, it
 // stands for a node whose options are not worked out, and is no more expensive than its first step.
 type increment struct {
 	index, to, gain int32
-	// perMember is the sum of priorities for each member, rounded to a float64.
+	// perMember is the leading component of the cost for each member, rounded to a float64.
 	perMember float64
 	cost      price
 	start     int64
 }
 
-func newIncrement(index int32, to, gain int, cost price, start int64) increment {
-	return increment{index, int32(to), int32(gain), float64(cost.sum) / float64(gain), cost, start}
+func (ch *choice) increment(index int32, to, gain int, cost price, start int64) increment {
+	return increment{index, int32(to), int32(gain), float64(cost.leading(ch.s)) / float64(gain), cost, start}
 }
 
 // compare compares increments by their cost for each member.
@@ -121,7 +130,7 @@ func (a *increment) before(b *increment) bool {
 func newChoice(t *simulation, w want, level int32) *choice {
 	ch := &choice{
 		counter: newCounter(t, w), x: newNodeVictims(t.view, t.newBudgetDraw()), level: int64(level),
-		after: math.MinInt64, limit: price{sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
+		after: math.MinInt64, limit: price{lost: math.MaxInt64, sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
 		room: make([]int64, t.dims),
 	}
 	ch.missing = ch.need - ch.total
@@ -207,7 +216,7 @@ func (ch *choice) cheapest() (price, bool) {
 	total := price{}
 	for i := range ch.nodes {
 		if n := &ch.nodes[i]; n.taken > 0 {
-			total = total.plus(n.options[n.taken].cost.price())
+			total = total.plus(n.options[n.taken].cost.price)
 		}
 	}
 	return total, true
@@ -221,7 +230,7 @@ func (ch *choice) relax() (last increment, left int, ok bool) {
 	for left = ch.missing; len(ch.increments.Items) > 0; {
 		s := ch.increments.Items[0]
 		// No later increment is cheaper for each member than this one.
-		if s.perMember*float64(left) > float64(ch.limit.sum-spent.sum)*(1+1e-9) {
+		if s.perMember*float64(left) > float64(ch.limit.leading(ch.s)-spent.leading(ch.s))*(1+1e-9) {
 			return increment{}, 0, false
 		}
 		switch {
@@ -275,7 +284,7 @@ func (ch *choice) next(i int32) (best increment, ok bool) {
 		if o.cost.start <= ch.after {
 			continue
 		}
-		s := newIncrement(i, to, o.gain-from.gain, o.cost.price().minus(from.cost.price()), o.cost.start)
+		s := ch.increment(i, to, o.gain-from.gain, o.cost.price.minus(from.cost.price), o.cost.start)
 		if !ok || s.compare(&best) <= 0 {
 			best, ok = s, true
 		}
@@ -288,7 +297,7 @@ func (ch *choice) next(i int32) (best increment, ok bool) {
 func (ch *choice) bound(i int32) increment {
 	var best increment
 	ch.bounds(&ch.nodes[i], func(gain int, least price) {
-		if b := newIncrement(i, 0, gain, least, math.MaxInt64); best.gain == 0 || b.compare(&best) < 0 {
+		if b := ch.increment(i, 0, gain, least, math.MaxInt64); best.gain == 0 || b.compare(&best) < 0 {
 			best = b
 		}
 	})
@@ -296,11 +305,16 @@ func (ch *choice) bound(i int32) increment {
 }
 
 // bounds calls tell with a lower bound of a node's cost for each number of members. The bound is
-// the fewest units to evict if each frees as much as the largest, at the lowest priorities.
+// the fewest units to evict if each frees as much as the largest, at the lowest priorities and with
+// the least lost work.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int64(ch.surplusUpTo(col, ch.level))
 	widest := ch.c.widest[int(n.node)*ch.dims:][:ch.dims]
+	lost, most := ch.leastLost(col), int64(len(col.priorities))
+	if lost != nil {
+		most = int64(len(lost))
+	}
 	var least price
 	for k := n.now + 1; k <= n.most; k++ {
 		units := int64(0)
@@ -309,12 +323,29 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 				units = max(units, (short-1)/widest[r]+1)
 			}
 		}
-		for ; least.pods < min(units, int64(len(col.priorities))); least.pods++ {
+		for ; least.pods < min(units, most); least.pods++ {
 			least.sum += weightOf(col.priorities[least.pods], 1)
+			if lost != nil {
+				least.lost += lost[least.pods]
+			}
 		}
 		least.surplus = min(least.pods, surplus)
 		tell(k-n.now, least)
 	}
+}
+
+// leastLost returns the lost work of the units of a column up to the ceiling, the least first; nil
+// if lost work does not count. The result is scratch space.
+func (ch *choice) leastLost(col *nodeColumn) []int64 {
+	if ch.s.losses == nil {
+		return nil
+	}
+	ch.lost = ch.lost[:0]
+	for _, u := range col.units[:col.count(min(ch.level+1, ch.victims.below))] {
+		ch.lost = append(ch.lost, ch.s.losses.charge(u))
+	}
+	slices.Sort(ch.lost)
+	return ch.lost
 }
 
 // workOut computes the options of a node.

@@ -77,7 +77,7 @@ func (ch *choice) deviations(last increment, limit price) []deviation {
 				continue
 			}
 			d := deviation{index: int32(i), to: to, members: o.gain - base.gain}
-			d.extra = o.cost.price().minus(base.cost.price()).times(int(last.gain)).minus(last.cost.times(d.members))
+			d.extra = o.cost.price.minus(base.cost.price).times(int(last.gain)).minus(last.cost.times(d.members))
 			if d.extra.compare(limit) < 0 {
 				devs = append(devs, d)
 				most = max(most, d.members, -d.members)
@@ -105,7 +105,7 @@ type exchangeTable struct {
 	// rows are the deviations, one row per node.
 	rows [][]deviation
 	low  int
-	// least is the least extra so far, with a negative sum for none. next is scratch space.
+	// least is the least extra so far, with negative lost work for none. next is scratch space.
 	least, next []price
 	// steps are the deviations that led to each entry of least, counted from 1, row by row.
 	steps [][]int16
@@ -138,7 +138,7 @@ func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
 	members := -1
 	for m, p := range x.least {
 		over := m + x.low - x.left
-		if p.sum < 0 || over < 0 {
+		if p.lost < 0 || over < 0 {
 			continue
 		}
 		if total := p.plus(x.last.cost.times(over)); total.compare(x.limit) < 0 {
@@ -170,7 +170,7 @@ func (x *exchangeTable) open() bool {
 	}
 	up, down = min(up, 3*widest*widest), min(down, 3*widest*widest)
 	x.low = -min(down, exchangeMembers)
-	x.least = slices.Repeat([]price{{sum: -1}}, min(up, exchangeMembers)-x.low+1)
+	x.least = slices.Repeat([]price{{lost: -1}}, min(up, exchangeMembers)-x.low+1)
 	x.least[-x.low] = price{}
 	return up <= exchangeMembers && down <= exchangeMembers
 }
@@ -180,7 +180,7 @@ func (x *exchangeTable) add(row []deviation) {
 	x.next = append(x.next[:0], x.least...)
 	steps := make([]int16, len(x.least))
 	for m, p := range x.least {
-		if p.sum < 0 {
+		if p.lost < 0 {
 			continue
 		}
 		for i, d := range row {
@@ -189,7 +189,7 @@ func (x *exchangeTable) add(row []deviation) {
 				continue
 			}
 			extra := p.plus(d.extra)
-			if extra.compare(x.limit) < 0 && (x.next[to].sum < 0 || extra.compare(x.next[to]) < 0) {
+			if extra.compare(x.limit) < 0 && (x.next[to].lost < 0 || extra.compare(x.next[to]) < 0) {
 				x.next[to], steps[to] = extra, int16(i+1)
 			}
 		}

@@ -11,7 +11,10 @@ import (
 // optionsOf returns a choice among random options of some nodes, without a cluster.
 func optionsOf(pick chooser, nodes, most int) *choice {
 	ch := &choice{
-		counter: &counter{}, after: math.MinInt64, limit: price{sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
+		counter: &counter{simulation: &simulation{view: &view{s: &Snapshot{}}}}, after: math.MinInt64, limit: price{lost: math.MaxInt64, sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
+	}
+	if pick(2) == 0 {
+		ch.s.losses = &losses{}
 	}
 	ch.increments.Before = (*increment).before
 	room := 0
@@ -21,7 +24,11 @@ func optionsOf(pick chooser, nodes, most int) *choice {
 		for gain := range pick(most + 1) {
 			// Some of the pods are surplus. Evicting more than needed must never pay off.
 			pods := pick(2)
-			cost = cost.plus(setCost{int64(pick(7)), pods, pods * pick(2), int64(1 + pick(9))})
+			more := refCost{sum: int64(pick(7)), pods: int64(pods), surplus: int64(pods * pick(2)), start: int64(1 + pick(9))}
+			if ch.s.losses != nil {
+				more.lost = int64(pick(5))
+			}
+			cost = cost.plus(more.setCost())
 			if pick(4) > 0 {
 				node.options = append(node.options, nodeOption{gain: gain + 1, cost: cost})
 			}
@@ -43,7 +50,7 @@ func (ch *choice) best() (refCost, bool) {
 		for m, old := range best {
 			for _, o := range n.options {
 				to := min(m+o.gain, ch.missing)
-				sum := old.plus(refCost(o.cost))
+				sum := old.plus(refCostOf(o.cost))
 				if old != none && (next[to] == none || sum.compare(next[to]) < 0) {
 					next[to] = sum
 				}
@@ -60,7 +67,7 @@ func (ch *choice) result() (cost refCost, gain int) {
 	for _, n := range ch.nodes {
 		o := n.options[n.taken]
 		gain += o.gain
-		cost = cost.plus(refCost(o.cost))
+		cost = cost.plus(refCostOf(o.cost))
 	}
 	return cost, gain
 }
@@ -114,7 +121,7 @@ func TestCountedGangsAreOptimal(t *testing.T) {
 	preempts := 0
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
-		s, p := randomCase(pick, randomShape{nodes: 6, units: 24, full: true, members: 10, classes: 1, gang: true, leaving: true})
+		s, p := randomCase(pick, randomShape{nodes: 6, units: 24, full: true, members: 10, classes: 1, gang: true, leaving: true, lost: pick(2) == 0})
 		step := []int32{1, 1000, 200_000_000}[pick(3)]
 		for u := range s.Units {
 			s.Units[u].Priority *= step

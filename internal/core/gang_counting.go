@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // counter counts how many members of one class fit while units are removed and restored. For a gang
 // of one class that depends only on room, that number is enough: no member is placed before the
@@ -147,7 +150,7 @@ func (g *gang) choose(v *view, level int32) {
 	}
 	f := g.outcome(units, nil)
 	g.consider(f, true)
-	g.optimal = ch.proven && !v.c.spanning && f.score.BrokenBudgets == 0 && g.allowed(units)
+	g.optimal = ch.proven && !v.c.spanning && f.score.BrokenBudgets == 0 && g.addsUp() && g.allowed(units)
 }
 
 // cheapestPlacement frees the nodes where it costs least and reprieves units that are not needed.
@@ -223,14 +226,9 @@ func (c *counter) apart(units []int32) (chosen, open []int32) {
 func dearestFirst(s *Snapshot, units []int32) []int32 {
 	breaking, others := splitByBudgets(s, units)
 	byWeight := func(a, b int32) int {
-		switch wa, wb := unitWeight(s, a), unitWeight(s, b); {
-		case wa > wb:
-			return -1
-		case wa < wb:
-			return 1
-		default:
-			return compareUnits(s, a, b)
-		}
+		return cmp.Or(
+			cmp.Compare(s.losses.charge(b), s.losses.charge(a)), cmp.Compare(unitWeight(s, b), unitWeight(s, a)), compareUnits(s, a, b),
+		)
 	}
 	others = slices.Clone(others)
 	slices.SortFunc(others, byWeight)

@@ -24,13 +24,7 @@ func (sr *search) fewerGangs(f found) found {
 	if f.score.BrokenGangs == 0 {
 		return f
 	}
-	s := &gangSearch{search: sr, first: f, best: f}
-	s.list()
-	looks := s.units + len(sr.v.c.byName)
-	if sr.v.anyStateful {
-		looks *= statefulEffort
-	}
-	s.tries = max(min(gangTries, gangEffort/looks), leastGangTries)
+	s := sr.newGangSearch(f)
 	if _, ok := s.breaking(nil); ok {
 		return s.best
 	}
@@ -39,6 +33,17 @@ func (sr *search) fewerGangs(f found) found {
 		s.plainly()
 	}
 	return s.best
+}
+
+func (sr *search) newGangSearch(f found) *gangSearch {
+	s := &gangSearch{search: sr, first: f, best: f}
+	s.list()
+	looks := s.units + len(sr.v.c.byName)
+	if sr.v.anyStateful {
+		looks *= statefulEffort
+	}
+	s.tries = max(min(gangTries, gangEffort/looks), leastGangTries)
+	return s
 }
 
 // gangSearch goes through sets of gangs that may be broken.
@@ -158,8 +163,14 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	}
 	sub := *s.search
 	sub.v, sub.refused = s.v.protecting(left), nil
+	sub.payFor(may)
 	f, ok := sub.bestDomain()
-	if !ok || costMore(f.score, s.best.score) > 0 {
+	if !ok {
+		return found{}, false
+	}
+	// The gangs that may be broken were free in that search.
+	f.score.LostWork = s.s.losses.together(f.victims)
+	if costMore(f.score, s.best.score) > 0 {
 		return found{}, false
 	}
 	if better(f.score, s.best.score) < 0 {

@@ -12,6 +12,8 @@ type gangIndex map[string]*wholeGang
 // wholeGang is a gang with at least minCount members, and as many of each role as it needs.
 type wholeGang struct {
 	minCount int
+	// units are all of its members.
+	units []int32
 	// counted are the members that keep the gang whole: the running ones if they are enough,
 	// otherwise all members with a node.
 	counted Headcount
@@ -22,7 +24,7 @@ type wholeGang struct {
 // counts reports whether a member is counted.
 func (g *wholeGang) counts(u *Unit) bool { return u.Running || !g.onlyRunning }
 
-// set updates the entry of a gang, given all of its members.
+// set updates the entry of a gang, given all of its members. It keeps the slice.
 func (x gangIndex) set(s *Snapshot, uid string, members []int32) {
 	delete(x, uid)
 	if len(members) == 0 || !elastic(&s.Units[members[0]]) {
@@ -40,9 +42,9 @@ func (x gangIndex) set(s *Snapshot, uid string, members []int32) {
 	}
 	switch {
 	case running.IsWhole(minCount):
-		x[uid] = &wholeGang{minCount: minCount, counted: running, onlyRunning: true}
+		x[uid] = &wholeGang{minCount: minCount, units: members, counted: running, onlyRunning: true}
 	case all.IsWhole(minCount):
-		x[uid] = &wholeGang{minCount: minCount, counted: all}
+		x[uid] = &wholeGang{minCount: minCount, units: members, counted: all}
 	}
 }
 

@@ -163,7 +163,7 @@ func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 // leastDisturbed sorts the ready nodes by the cost of the units in the way, per member that fits
 // there. Room is no longer a criterion.
 func (c *cheapLanes) leastDisturbed(l *cheapLane) {
-	type disturbance struct{ broken, weight float64 }
+	type disturbance struct{ broken, lost, weight float64 }
 	by := make(map[int32]disturbance, len(l.ready))
 	for _, n := range l.ready {
 		var units []int32
@@ -174,12 +174,12 @@ func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 		}
 		if len(units) > 0 {
 			score, room := scoreOf(c.t.s, units), float64(min(int(l.costs.caps[n])-c.on[n], l.costs.need-l.placed))
-			by[n] = disturbance{broken: float64(score.BrokenBudgets) / room, weight: float64(score.PrioritySum) / room}
+			by[n] = disturbance{float64(score.BrokenBudgets) / room, float64(score.LostWork) / room, float64(score.PrioritySum) / room}
 		}
 	}
 	slices.SortStableFunc(l.ready, func(a, b int32) int {
 		x, y := by[a], by[b]
-		return cmp.Or(cmp.Compare(x.broken, y.broken), cmp.Compare(x.weight, y.weight))
+		return cmp.Or(cmp.Compare(x.broken, y.broken), cmp.Compare(x.lost, y.lost), cmp.Compare(x.weight, y.weight))
 	})
 }
 

@@ -36,9 +36,10 @@ type option struct {
 	seen  int32
 	gain  int
 	score Score
-	// broken and cost are the broken budgets and the priorities per member gained.
-	broken, cost float64
-	units        []int32
+	// broken, lost and cost are the broken budgets, the lost work and the priorities per member
+	// gained.
+	broken, lost, cost float64
+	units              []int32
 }
 
 func newNodeCosts(t *simulation, w want, level int32, draw *budgetDraw) *nodeCosts {
@@ -247,7 +248,8 @@ func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	if o.gain <= 0 {
 		return option{}, false
 	}
-	o.broken, o.cost = float64(score.BrokenBudgets)/float64(o.gain), float64(score.PrioritySum)/float64(o.gain)
+	gain := float64(o.gain)
+	o.broken, o.lost, o.cost = float64(score.BrokenBudgets)/gain, float64(score.LostWork)/gain, float64(score.PrioritySum)/gain
 	return o, true
 }
 
@@ -298,6 +300,7 @@ func (m *nodeCosts) gain(units []int32) int {
 func dearer(a, b *option) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken),
+		cmp.Compare(a.lost, b.lost),
 		cmp.Compare(a.cost, b.cost),
 		cmp.Compare(b.score.Surplus*a.gain, a.score.Surplus*b.gain),
 		cmp.Compare(a.score.HighestPriority, b.score.HighestPriority),

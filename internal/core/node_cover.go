@@ -11,9 +11,7 @@ import (
 // cheaper if the same units are added to both. So the cheapest whole can be built from the cheapest
 // parts.
 type setCost struct {
-	sum     int64
-	pods    int
-	surplus int
+	price
 	// start is the earliest start among the victims of the ceiling's priority; MaxInt64 for none.
 	start int64
 }
@@ -22,12 +20,12 @@ type setCost struct {
 func noCost() setCost { return setCost{start: math.MaxInt64} }
 
 func (a setCost) plus(b setCost) setCost {
-	return setCost{a.sum + b.sum, a.pods + b.pods, a.surplus + b.surplus, min(a.start, b.start)}
+	return setCost{a.price.plus(b.price), min(a.start, b.start)}
 }
 
 // compare compares costs in the order of better.
 func (a setCost) compare(b setCost) int {
-	return cmp.Or(a.price().compare(b.price()), cmp.Compare(b.start, a.start))
+	return cmp.Or(a.price.compare(b.price), cmp.Compare(b.start, a.start))
 }
 
 const (
@@ -54,12 +52,13 @@ type cover struct {
 	all      []int64
 	wanted   []int64
 	ranked   bool
-	// surplus is true if some unit is surplus.
+	// surplus is true if some unit is surplus. s is the snapshot of the units.
 	surplus bool
-	// byFree lists the units by the room that they free of each resource, most first; bySum lists
-	// them by cost.
-	byFree [][]int32
-	bySum  []int32
+	s       *Snapshot
+	// byFree lists the units by the room that they free of each resource, most first. bySum lists
+	// them by the sum of priorities, and byLost by lost work if it counts.
+	byFree        [][]int32
+	bySum, byLost []int32
 
 	// left is the room still missing beyond the units in taken. ruled are the units ruled out.
 	left  []int64
@@ -98,11 +97,13 @@ func (c *cover) of(i int32) []int64 { return c.frees[int(i)*c.dims:][:c.dims] }
 // load loads the units at some positions of a column. wanted is the request of one member, and top
 // the ceiling.
 func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted []int64, top int64) {
-	c.units, c.frees, c.ranked, c.wanted, c.surplus = c.units[:0], c.frees[:0], false, wanted, col.surplus > 0
+	c.units, c.frees, c.ranked, c.wanted, c.surplus, c.s = c.units[:0], c.frees[:0], false, wanted, col.surplus > 0, x.s
 	clear(c.all)
 	for _, pos := range positions {
 		pods := x.podsAt(col, pos)
-		u := coverUnit{pos: pos, cost: setCost{weightOf(col.priorities[pos], pods), pods, x.surplusAt(col, pos), math.MaxInt64}}
+		u := coverUnit{pos: pos, cost: setCost{price{
+			x.s.losses.charge(col.units[pos]), weightOf(col.priorities[pos], pods), int64(pods), int64(x.surplusAt(col, pos)),
+		}, math.MaxInt64}}
 		if int64(col.priorities[pos]) == top {
 			u.cost.start = col.starts[pos]
 		}
@@ -127,7 +128,7 @@ func (c *cover) rank() {
 				u.use += float64(c.of(int32(i))[r]) / float64(w)
 			}
 		}
-		u.use /= float64(u.cost.sum)
+		u.use /= float64(max(u.cost.leading(c.s), 1))
 	}
 	slices.SortFunc(c.units, func(a, b coverUnit) int {
 		return cmp.Or(cmp.Compare(b.use, a.use), a.cost.compare(b.cost), cmp.Compare(a.pos, b.pos))
@@ -149,6 +150,12 @@ func (c *cover) rank() {
 	slices.SortFunc(c.bySum, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(c.units[a].cost.sum, c.units[b].cost.sum), cmp.Compare(a, b))
 	})
+	if c.byLost = c.byLost[:0]; c.s.losses != nil {
+		c.byLost = append(c.byLost, c.bySum...)
+		slices.SortFunc(c.byLost, func(a, b int32) int {
+			return cmp.Or(cmp.Compare(c.units[a].cost.lost, c.units[b].cost.lost), cmp.Compare(a, b))
+		})
+	}
 }
 
 // solve finds the cheapest units that free the missing room. It returns their positions, most
@@ -277,31 +284,32 @@ func (c *cover) freesNoMore(j, i int32) bool {
 
 // promising reports whether open units may complete a set that is cheaper than the best one so far.
 func (c *cover) promising(cost setCost) bool {
-	sum, count, ok := c.atLeast(math.MinInt64)
+	more, ok := c.atLeast(math.MinInt64)
 	if !ok {
 		return false
 	}
 	if !c.found {
 		return true
 	}
-	least := price{cost.sum + sum, int64(cost.pods + count), int64(cost.surplus + c.surplusOpen(count))}
-	if d := least.compare(c.best.price()); d != 0 {
+	more.surplus = c.surplusOpen(more.pods)
+	if d := cost.price.plus(more).compare(c.best.price); d != 0 {
 		return d < 0
 	}
 	if cost.start <= c.best.start {
 		return false
 	}
 	// Only a later start would make the set cheaper.
-	sum, count, ok = c.atLeast(c.best.start)
-	return ok && cmp.Or(cmp.Compare(cost.sum+sum, c.best.sum), cmp.Compare(cost.pods+count, c.best.pods)) <= 0
+	more, ok = c.atLeast(c.best.start)
+	more.surplus = c.best.surplus - cost.surplus
+	return ok && cost.price.plus(more).compare(c.best.price) <= 0
 }
 
 // surplusOpen bounds the number of surplus pods among count open units.
-func (c *cover) surplusOpen(count int) int {
+func (c *cover) surplusOpen(count int64) int64 {
 	if !c.surplus {
 		return 0
 	}
-	open := 0
+	open := int64(0)
 	for i := range c.units {
 		if c.state[i] == coverOpen && c.units[i].cost.surplus > 0 && c.helps(int32(i)) {
 			open += c.units[i].cost.surplus
@@ -312,7 +320,7 @@ func (c *cover) surplusOpen(count int) int {
 
 // atLeast returns a lower bound of the cost of open units still to be added, among units that start
 // after a time. Per resource, it counts the fewest units that free enough, each at the lowest cost.
-func (c *cover) atLeast(after int64) (sum int64, count int, ok bool) {
+func (c *cover) atLeast(after int64) (least price, ok bool) {
 	for r, left := range c.left {
 		if left <= 0 {
 			continue
@@ -328,20 +336,27 @@ func (c *cover) atLeast(after int64) (sum int64, count int, ok bool) {
 			}
 		}
 		if left > 0 {
-			return 0, 0, false
+			return price{}, false
 		}
-		count = max(count, units)
-		price := int64(0)
-		for _, i := range c.bySum {
-			if units == 0 {
-				break
-			}
-			if c.state[i] == coverOpen && c.units[i].cost.start > after && c.of(i)[r] > 0 {
-				units--
-				price += c.units[i].cost.sum
-			}
-		}
-		sum = max(sum, price)
+		least.pods = max(least.pods, int64(units))
+		sum, lost := int64(0), int64(0)
+		c.cheapest(c.bySum, r, units, after, func(cost *setCost) { sum += cost.sum })
+		c.cheapest(c.byLost, r, units, after, func(cost *setCost) { lost += cost.lost })
+		least.sum, least.lost = max(least.sum, sum), max(least.lost, lost)
 	}
-	return sum, count, true
+	return least, true
+}
+
+// cheapest calls tell for a number of open units that free some of a resource and start after a
+// time, in a given order.
+func (c *cover) cheapest(order []int32, r, count int, after int64, tell func(*setCost)) {
+	for _, i := range order {
+		if count == 0 {
+			return
+		}
+		if c.state[i] == coverOpen && c.units[i].cost.start > after && c.of(i)[r] > 0 {
+			count--
+			tell(&c.units[i].cost)
+		}
+	}
 }

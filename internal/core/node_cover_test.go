@@ -41,7 +41,7 @@ func newCoverCase(pick chooser, most int) *coverCase {
 		c.short[r] = int64(pick(int(v)+2)) - 1
 	}
 	for _, u := range c.col.units {
-		cost := refCost{sum: unitWeight(s, u), pods: 1, surplus: s.Units[u].surplusPods(), start: math.MaxInt64}
+		cost := refCost{lost: refLoss(s, c.view.p, int(u)), sum: unitWeight(s, u), pods: 1, surplus: int64(s.Units[u].surplusPods()), start: math.MaxInt64}
 		if s.Units[u].Priority == c.top() {
 			cost.start = startOrLast(s.Units[u].Start)
 		}
@@ -94,7 +94,7 @@ func TestCover(t *testing.T) {
 		if ok != want || !proven {
 			t.Fatalf("found %t, proven %t, want found %t and proven", ok, proven, want)
 		}
-		if got := refCost(cost); ok && got.compare(best) != 0 {
+		if got := refCostOf(cost); ok && got.compare(best) != 0 {
 			t.Fatalf("%v at %+v, want %+v", set, got, best)
 		}
 		c.holds(t, set, cost, ok)
@@ -148,7 +148,7 @@ func (c *coverCase) holds(t interface{ Errorf(string, ...any) }, set []int32, co
 			t.Errorf("positions %v, want them most important first", set)
 		}
 		u := &c.units[pos]
-		sum = sum.plus(setCost(u.cost))
+		sum = sum.plus(u.cost.setCost())
 		for r, v := range u.frees {
 			left[r] -= v
 		}

@@ -61,7 +61,7 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 // reachesFloor reports whether a score is the best possible. Among equal sums, the order of the
 // document yields the latest start, but not the most surplus.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
-	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && sc.PrioritySum == x.floor.sum &&
+	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && sc.LostWork == x.floor.lost && sc.PrioritySum == x.floor.sum &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 
@@ -308,11 +308,14 @@ func (x *nodeVictims) score(set []int32) Score {
 	for _, pos := range set {
 		sc = sc.plus(x.col.priorities[pos], x.pods(pos), x.surplusAt(x.col, pos), x.col.starts[pos])
 	}
-	if x.seesGangs {
+	if x.seesGangs || x.s.losses != nil {
 		x.units = x.units[:0]
 		for _, pos := range set {
 			x.units = append(x.units, x.col.units[pos])
 		}
+		sc.LostWork = x.s.losses.together(x.units)
+	}
+	if x.seesGangs {
 		sc.BrokenGangs = len(brokenGangs(x.s, x.units))
 	}
 	if x.draw != nil {
@@ -381,8 +384,16 @@ func (x *nodeVictims) useOf(potential []int32) {
 				use += float64(min(after[r]-before[r], short)) / float64(short)
 			}
 		}
-		x.use[pos], x.perCost[pos] = use, use/float64(weightOf(x.col.priorities[pos], x.pods(pos)))
+		x.use[pos], x.perCost[pos] = use, use/x.weightAt(pos)
 	}
+}
+
+// weightAt returns the leading component of the price of a unit; at least 1.
+func (x *nodeVictims) weightAt(pos int32) float64 {
+	if x.s.losses != nil {
+		return float64(max(x.s.losses.charge(x.col.units[pos]), 1))
+	}
+	return float64(weightOf(x.col.priorities[pos], x.pods(pos)))
 }
 
 // byUse sorts potential victims so that the least useful ones come back first. use is x.use or

@@ -11,11 +11,12 @@ var optimalityCases = flag.Int("core.cases", 400, "random cases per row of the o
 // TestOptimality compares decisions with an exhaustive search over all sets of victims and with the
 // plain algorithm. It prints how often the optimum was reached.
 func TestOptimality(t *testing.T) {
-	tests := map[string]struct {
+	type row struct {
 		shape       randomShape
 		wantOptimal float64
 		wantExcess  float64
-	}{
+	}
+	tests := map[string]row{
 		"pod":                   {randomShape{nodes: 4, units: 10, groups: true}, 0.95, 0.03},
 		"pod, budgets":          {randomShape{nodes: 4, units: 10, groups: true, budgets: true}, 0.95, 0.03},
 		"gang, pods":            {randomShape{nodes: 4, units: 10, members: 4, classes: 1, gang: true}, 0.95, 0.03},
@@ -36,7 +37,11 @@ func TestOptimality(t *testing.T) {
 		"gang, two classes":     {randomShape{nodes: 3, units: 9, members: 3, classes: 2, gang: true, groups: true, budgets: true}, 0.95, 0.03},
 		"gang, two roles":       {randomShape{nodes: 3, units: 9, members: 3, classes: 3, gang: true, groups: true, roles: true}, 0.95, 0.03},
 	}
-	for name, tt := range tests {
+	for name, tt := range both(tests, func(r *row) *randomShape { return &r.shape }) {
+		if tt.shape.lost {
+			// What is lost beside gangs is no sum, so no search is exact.
+			tt.wantOptimal, tt.wantExcess = min(tt.wantOptimal, 0.99), 0.03
+		}
 		t.Run(name, func(t *testing.T) {
 			var tally optimalityTally
 			for seed := uint64(0); tally.cases < *optimalityCases && seed < uint64(20**optimalityCases); seed++ {
@@ -153,7 +158,7 @@ func TestNeverWorseThanPlain(t *testing.T) {
 		"gang, beside equals":   {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, gangs: true, flat: true},
 		"gang, several classes": {nodes: 12, units: 60, full: true, members: 6, classes: 3, gang: true, groups: true, budgets: true},
 	}
-	for name, sh := range shapes {
+	for name, sh := range both(shapes, func(sh *randomShape) *randomShape { return sh }) {
 		t.Run(name, func(t *testing.T) {
 			worse, preempts := 0, 0
 			for seed := range uint64(*optimalityCases) {

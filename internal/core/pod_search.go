@@ -26,6 +26,8 @@ type found struct {
 	victims    []int32
 	ceiling    int32
 	score      Score
+	// proven is true if the victims are known to be the cheapest.
+	proven bool
 }
 
 // onlyClass returns the class of a single pod.
@@ -38,6 +40,7 @@ func (sr *search) onlyClass() int {
 type prospect struct {
 	node    int32
 	ceiling int32
+	lost    int64
 	sum     int64
 	least   int
 }
@@ -154,7 +157,31 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		pr.sum += int64(priority) + priorityOffset
 	}
 	pr.sum += int64(pr.ceiling) + priorityOffset
+	pr.lost = n.leastLost(col, pr)
 	return pr, true
+}
+
+// leastLost returns a lower bound of the work that is lost on a node, if lost work counts: that of
+// the fewest units with the least.
+func (n *nodeSearch) leastLost(col *nodeColumn, pr prospect) (lost int64) {
+	losses := n.v.s.losses
+	if losses == nil {
+		return 0
+	}
+	// By room alone, no unit above the ceiling is needed. With the oracle, all may be.
+	count := col.count(int64(pr.ceiling) + 1)
+	if n.v.stateful[n.class] {
+		count = col.count(n.v.victims.below)
+	}
+	n.starts = n.starts[:0]
+	for _, u := range col.units[:count] {
+		n.starts = append(n.starts, losses.of(u))
+	}
+	slices.Sort(n.starts)
+	for _, least := range n.starts[:min(pr.least, len(n.starts))] {
+		lost += least
+	}
+	return lost
 }
 
 // tryAll works out the prospects, those with the lowest bounds first.
@@ -162,6 +189,7 @@ func (n *nodeSearch) tryAll() {
 	slices.SortFunc(n.prospects, func(a, b prospect) int {
 		return cmp.Or(
 			cmp.Compare(a.ceiling, b.ceiling),
+			cmp.Compare(a.lost, b.lost),
 			cmp.Compare(a.sum, b.sum),
 			cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node]),
 		)
@@ -170,6 +198,7 @@ func (n *nodeSearch) tryAll() {
 		if n.any && n.best.score.BrokenBudgets == 0 {
 			c := cmp.Or(
 				cmp.Compare(pr.ceiling, n.best.score.HighestPriority),
+				cmp.Compare(pr.lost, n.best.score.LostWork),
 				cmp.Compare(pr.sum, n.best.score.PrioritySum),
 			)
 			if c > 0 {

@@ -159,7 +159,7 @@ func refFeasible(s *Snapshot, p *Preemptor, gone map[int]bool, nodes, counts []i
 }
 
 // refScore returns the score of a set, by the definition of the criteria.
-func refScore(s *Snapshot, set []int) Score {
+func refScore(s *Snapshot, p *Preemptor, set []int) Score {
 	order := slices.Clone(set)
 	slices.SortFunc(order, func(a, b int) int { return moreImportant(&s.Units[a], &s.Units[b]) })
 	units := make([]int32, len(order))
@@ -167,8 +167,28 @@ func refScore(s *Snapshot, set []int) Score {
 		units[i] = int32(u)
 	}
 	sc := scoreOf(s, units)
-	sc.BrokenGangs = len(refBroken(s, set))
+	broken := refBroken(s, set)
+	sc.BrokenGangs = len(broken)
+	for u := range s.Units {
+		unit := &s.Units[u]
+		stops := !unit.Group && slices.Contains(broken, unit.PodGroup)
+		if stops || slices.Contains(set, u) {
+			sc.LostWork += refLoss(s, p, u)
+		}
+	}
 	return sc
+}
+
+// refLoss returns the lost work of a unit in milli-device-seconds, if the order counts it.
+func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
+	unit := &s.Units[u]
+	if p.Order != OrderLostWork || unit.Start == 0 {
+		return 0
+	}
+	for i := range unit.Pods {
+		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")]
+	}
+	return lost * max((p.Now-unit.Start)/1e9, 0)
 }
 
 // refGangs lists the members of the gangs that are preempted one by one, by UID.
@@ -268,7 +288,7 @@ func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 					set = append(set, u)
 				}
 			}
-			sc := refScore(s, set)
+			sc := refScore(s, p, set)
 			if ok && better(sc, best) >= 0 {
 				continue
 			}
@@ -420,7 +440,7 @@ func plainAlgorithm(s *Snapshot, p *Preemptor, counts []int) (best Score, ok boo
 		}
 		r := &plainReference{s: s, p: p, nodes: nodes, counts: counts}
 		if victims, fits := r.run(potential); fits {
-			if sc := refScore(s, victims); !ok || better(sc, best) < 0 {
+			if sc := refScore(s, p, victims); !ok || better(sc, best) < 0 {
 				best, ok = sc, true
 			}
 		}

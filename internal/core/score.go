@@ -13,6 +13,9 @@ type Score struct {
 	BrokenBudgets int `json:"brokenBudgets"`
 	// HighestPriority is the highest priority of a victim; MinInt32 without victims.
 	HighestPriority int32 `json:"highestPriority"`
+	// LostWork is the work that is lost, in milli-device-seconds, if the order of the decision
+	// counts it; 0 otherwise.
+	LostWork int64 `json:"lostWork,omitempty"`
 	// PrioritySum adds up the victims' priorities pod by pod, each shifted to be positive.
 	PrioritySum int64 `json:"prioritySum"`
 	// Pods counts the victims' pods.
@@ -52,11 +55,12 @@ func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	return sc
 }
 
-// costMore compares two scores by the document's criteria alone, without the start.
+// costMore compares two scores by the document's criteria and lost work, without the start.
 func costMore(a, b Score) int {
 	return cmp.Or(
 		cmp.Compare(a.BrokenBudgets, b.BrokenBudgets),
 		cmp.Compare(a.HighestPriority, b.HighestPriority),
+		cmp.Compare(a.LostWork, b.LostWork),
 		cmp.Compare(a.PrioritySum, b.PrioritySum),
 		cmp.Compare(a.Pods, b.Pods),
 	)
@@ -81,6 +85,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 		sc = sc.plus(s.priority(u), len(unit.Pods), unit.surplusPods(), startOrLast(unit.Start))
 	}
 	sc.BrokenGangs = len(brokenGangs(s, victims))
+	sc.LostWork = s.losses.together(victims)
 	if len(s.Budgets) > 0 && slices.ContainsFunc(victims, func(u int32) bool { return draws(&s.Units[u]) }) {
 		draw := newBudgetDraw(s)
 		for _, u := range victims {
@@ -96,6 +101,11 @@ func (u *Unit) surplusPods() int {
 		return len(u.Pods)
 	}
 	return 0
+}
+
+// unitPrice returns the price of a unit that is evicted alone.
+func unitPrice(s *Snapshot, u int32) price {
+	return price{lost: s.losses.charge(u), sum: unitWeight(s, u), pods: int64(len(s.Units[u].Pods)), surplus: int64(s.Units[u].surplusPods())}
 }
 
 // unitWeight returns a unit's part of PrioritySum.

@@ -29,6 +29,8 @@ type Snapshot struct {
 	// gangs are the whole gangs whose members are preempted one by one; nil where they have not
 	// been indexed.
 	gangs gangIndex
+	// losses has the lost work of units; nil where it does not count.
+	losses *losses
 	// columns belong to the Cluster that made the snapshot; nil for a snapshot made by hand.
 	columns *columns
 }
@@ -218,6 +220,8 @@ type Preemptor struct {
 	// where they still fit, so that the eviction of earlier victims is not wasted. Members and
 	// nodes that no longer exist are skipped.
 	Nominated []Placement `json:"-"`
+	// Order is the order of the criteria that victims are compared by.
+	Order Order `json:"order,omitempty"`
 	// Limits bound the search; nil for DefaultLimits.
 	Limits *Limits `json:"-"`
 }

@@ -12,18 +12,23 @@ import (
 
 // refCost is the cost of some units of one ceiling. The start only counts units at the ceiling.
 type refCost struct {
-	sum           int64
-	pods, surplus int
-	start         int64
+	lost, sum, pods, surplus int64
+	start                    int64
+}
+
+func refCostOf(c setCost) refCost { return refCost{c.lost, c.sum, c.pods, c.surplus, c.start} }
+
+func (c refCost) setCost() setCost {
+	return setCost{price{c.lost, c.sum, c.pods, c.surplus}, c.start}
 }
 
 func (c refCost) plus(o refCost) refCost {
-	return refCost{c.sum + o.sum, c.pods + o.pods, c.surplus + o.surplus, min(c.start, o.start)}
+	return refCost{c.lost + o.lost, c.sum + o.sum, c.pods + o.pods, c.surplus + o.surplus, min(c.start, o.start)}
 }
 
 func (c refCost) compare(o refCost) int {
 	return cmp.Or(
-		cmp.Compare(c.sum, o.sum), cmp.Compare(c.pods, o.pods), cmp.Compare(o.surplus, c.surplus), cmp.Compare(o.start, c.start),
+		cmp.Compare(c.lost, o.lost), cmp.Compare(c.sum, o.sum), cmp.Compare(c.pods, o.pods), cmp.Compare(o.surplus, c.surplus), cmp.Compare(o.start, c.start),
 	)
 }
 
@@ -59,7 +64,7 @@ func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 				continue
 			}
 			all[u] = true
-			c := refCost{sum: unitWeight(s, int32(u)), pods: 1, surplus: unit.surplusPods(), start: math.MaxInt64}
+			c := refCost{lost: refLoss(s, p, u), sum: unitWeight(s, int32(u)), pods: 1, surplus: int64(unit.surplusPods()), start: math.MaxInt64}
 			if unit.Priority == level {
 				c.start = startOrLast(unit.Start)
 			}
@@ -71,7 +76,9 @@ func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 		}
 		if room >= p.MinCount {
 			best, ok := refChoice(s, wanted, p.MinCount, units)
-			return Score{HighestPriority: level, PrioritySum: best.sum, Pods: best.pods, Surplus: best.surplus, EarliestStart: best.start}, ok
+			return Score{
+				HighestPriority: level, LostWork: best.lost, PrioritySum: best.sum, Pods: int(best.pods), Surplus: int(best.surplus), EarliestStart: best.start,
+			}, ok
 		}
 	}
 	return Score{}, false

@@ -51,6 +51,11 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 		indexed.gangs = newGangIndex(s)
 		s = &indexed
 	}
+	if p.Order == OrderLostWork {
+		counting := *s
+		counting.losses = newLosses(&counting, p.Now)
+		s = &counting
+	}
 	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now, meter: &meter{}}
 	if p.Limits != nil {
 		v.limits = *p.Limits
