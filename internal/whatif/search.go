@@ -246,10 +246,18 @@ func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 	return out, nil
 }
 
-// raise tries to raise one resource of one limit or quota by at most the workload's request. A step
-// is one unit of the resource, or a 64th of the request if that is more.
+// raise tries to raise one resource of one limit or quota by at most the workload's request. The
+// quota stays within the limit of its queue, because raising both would take two changes. A step is
+// one unit of the resource, or a 64th of the largest amount if that is more.
 func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of func(*v1alpha1.Queue) corev1.ResourceList, name corev1.ResourceName, request resource.Quantity) (*Remedy, error) {
-	total := request.Value()
+	largest := *resource.NewQuantity(request.Value(), request.Format)
+	if limit, ok := q.Spec.Limit[name]; kind == RaiseQuota && ok {
+		left := limit.DeepCopy()
+		if left.Sub(of(q)[name]); left.Cmp(largest) < 0 {
+			largest = left
+		}
+	}
+	total := largest.Value()
 	if total <= 0 {
 		return nil, nil //nolint:nilnil // As in try.
 	}
@@ -257,14 +265,14 @@ func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of f
 	unit := max((total+most-1)/most, 1)
 	return s.smallest(int((total+unit-1)/unit), func(n int) (*Remedy, error) {
 		changed := q.DeepCopy()
-		more := resource.NewQuantity(min(int64(n)*unit, total), request.Format)
+		more := resource.NewQuantity(int64(n)*unit, request.Format)
+		if more.Cmp(largest) > 0 {
+			more = &largest
+		}
 		before := of(changed)[name]
 		after := before.DeepCopy()
 		after.Add(*more)
 		of(changed)[name] = after
-		if limit, ok := changed.Spec.Limit[name]; kind == RaiseQuota && ok && limit.Cmp(after) < 0 {
-			return nil, nil //nolint:nilnil // That would take two changes.
-		}
 		objects, err := s.objects.With(inventory.Change{Resource: inventory.Queues, Object: changed})
 		if err != nil {
 			return nil, err

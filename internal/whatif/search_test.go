@@ -164,6 +164,16 @@ func TestSearch(t *testing.T) {
 			},
 			want: []string{"add 1 node like node-a"},
 		},
+		"a quota whose limit is close": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) { return belowLimit(s, gpu, "2", "4", "6") },
+			want:  []string{"add 1 node like node-a", "raise the quota of queue poor by 2 nvidia.com/gpu, to 6"},
+		},
+		"a quota less than one unit below its limit": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+				return belowLimit(s, corev1.ResourceCPU, "16", "4", "4500m")
+			},
+			want: []string{"add 1 node like node-a", "raise the quota of queue poor by 500m cpu, to 4500m"},
+		},
 		"a protection that ends": {
 			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
 				s.node("node-a", 4)
@@ -244,6 +254,31 @@ func TestSearchForNative(t *testing.T) {
 	if want := []string{"add 1 node like node-a", "submit it with the PriorityClass low (10 in place of 0)"}; !slices.Equal(got, want) {
 		t.Errorf("It finds %q, want %q", got, want)
 	}
+}
+
+// belowLimit fills a node with four pods of the queue rich, which is above its quota of a resource.
+// It returns a pending pod that requests as much as the limit of its queue, poor, and more than the
+// quota of that queue. Neither queue has an over-quota weight.
+func belowLimit(s *scene, name corev1.ResourceName, rich, quota, limit string) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+	all := s.node("node-a", 8).Status.Allocatable[name]
+	quarter := *resource.NewQuantity(all.Value()/4, resource.DecimalSI)
+	for i := range 4 {
+		old := s.running(fmt.Sprintf("old-%d", i), "", "node-a", 0, 10, time.Hour)
+		old.Labels[v1alpha1.LabelQueue] = "rich"
+		old.Spec.Containers[0].Resources.Requests[name] = quarter
+	}
+	pod := s.pending("new", "", 0, 10)
+	pod.Labels[v1alpha1.LabelQueue] = "poor"
+	pod.Spec.Containers[0].Resources.Requests[name] = resource.MustParse(limit)
+	for queue, quantity := range map[string]string{"rich": rich, "poor": quota} {
+		q := s.queue(queue, 0)
+		q.Spec.Quota = corev1.ResourceList{name: resource.MustParse(quantity)}
+		q.Spec.OverQuotaWeight = ptr.To(int32(0))
+		if queue == "poor" {
+			q.Spec.Limit = corev1.ResourceList{name: resource.MustParse(limit)}
+		}
+	}
+	return []*corev1.Pod{pod}, nil
 }
 
 // atLimit fills a queue up to its limit with a pod that is protected for another 50 minutes. It
