@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// mostPods is the maximum number of pods made from one template.
+// mostPods is the maximum number of pods, and of Jobs, made from one template.
 const mostPods = 10000
 
 // setReplicas overrides the number of replicas in a document; nil leaves the document unchanged.
@@ -82,16 +82,16 @@ func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err er
 	case *batchv1.Job:
 		pods, err = ofJob(d, ownedBy("Job", name, owner), &object.Spec)
 	case *appsv1.Deployment:
-		pods, err = stamp(d, name, by("ReplicaSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
+		pods, err = stamp(d, name, by("ReplicaSet"), &object.Spec.Template, int64(ptr.Deref(object.Spec.Replicas, 1)))
 	case *appsv1.ReplicaSet:
-		pods, err = stamp(d, name, by("ReplicaSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
+		pods, err = stamp(d, name, by("ReplicaSet"), &object.Spec.Template, int64(ptr.Deref(object.Spec.Replicas, 1)))
 	case *appsv1.StatefulSet:
-		pods, err = stamp(d, name, by("StatefulSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
+		pods, err = stamp(d, name, by("StatefulSet"), &object.Spec.Template, int64(ptr.Deref(object.Spec.Replicas, 1)))
 	case *corev1.ReplicationController:
 		if object.Spec.Template == nil {
 			return nil, true, d.fault("spec.template is missing")
 		}
-		pods, err = stamp(d, name, by("ReplicationController"), object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
+		pods, err = stamp(d, name, by("ReplicationController"), object.Spec.Template, int64(ptr.Deref(object.Spec.Replicas, 1)))
 	case *unstructured.Unstructured:
 		switch object.GetKind() {
 		case "JobSet":
@@ -107,17 +107,22 @@ func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err er
 	return pods, true, err
 }
 
-// ofJob returns the pods that a Job runs at a time: parallelism, or fewer if the Job needs fewer
-// completions. A suspended Job has none.
-func ofJob(d *Document, owner metav1.OwnerReference, spec *batchv1.JobSpec) ([]*corev1.Pod, error) {
+// podsAtATime returns how many pods a Job runs at a time: parallelism, or fewer if the Job needs
+// fewer completions. A suspended Job has none.
+func podsAtATime(spec *batchv1.JobSpec) int64 {
 	if ptr.Deref(spec.Suspend, false) {
-		return nil, nil
+		return 0
 	}
 	count := ptr.Deref(spec.Parallelism, 1)
 	if spec.Completions != nil {
 		count = min(count, *spec.Completions)
 	}
-	pods, err := stamp(d, owner.Name, owner, &spec.Template, count)
+	return int64(count)
+}
+
+// ofJob returns the pods that a Job runs at a time.
+func ofJob(d *Document, owner metav1.OwnerReference, spec *batchv1.JobSpec) ([]*corev1.Pod, error) {
+	pods, err := stamp(d, owner.Name, owner, &spec.Template, podsAtATime(spec))
 	for i, pod := range pods {
 		setLabel(pod, "job-name", owner.Name)
 		setLabel(pod, batchv1.JobNameLabel, owner.Name)
@@ -140,7 +145,8 @@ type jobSet struct {
 	} `json:"spec"`
 }
 
-// readJobSet reads a JobSet. It returns nil for a suspended one.
+// readJobSet reads a JobSet. It returns nil for a suspended one, and an error if a role has too
+// many Jobs or pods.
 func readJobSet(d *Document, object *unstructured.Unstructured) (*jobSet, error) {
 	set := &jobSet{}
 	if err := into(d, object, set); err != nil {
@@ -151,6 +157,16 @@ func readJobSet(d *Document, object *unstructured.Unstructured) (*jobSet, error)
 	}
 	if set.Spec.Suspend {
 		return nil, nil //nolint:nilnil // It makes nothing, which is no error.
+	}
+	for i := range set.Spec.ReplicatedJobs {
+		role := &set.Spec.ReplicatedJobs[i]
+		jobs := int64(ptr.Deref(role.Replicas, 1))
+		if err := checkCount(d, jobs, "Jobs"); err != nil {
+			return nil, err
+		}
+		if err := checkCount(d, jobs*podsAtATime(&role.Template.Spec), "pods"); err != nil {
+			return nil, err
+		}
 	}
 	return set, nil
 }
@@ -206,17 +222,21 @@ func ofLeaderWorkerSet(d *Document, object *unstructured.Unstructured) ([]*corev
 	if err := into(d, object, &set); err != nil {
 		return nil, err
 	}
+	replicas, size := int64(ptr.Deref(set.Spec.Replicas, 1)), int64(ptr.Deref(set.Spec.Template.Size, 1))
 	namespace, leader := object.GetNamespace(), set.Spec.Template.Leader
 	if leader == nil {
 		leader = &set.Spec.Template.Worker
 	}
-	leaders, err := stamp(d, object.GetName(), ownedBy("StatefulSet", object.GetName(), uidOf("StatefulSet", namespace, object.GetName())), leader, ptr.Deref(set.Spec.Replicas, 1))
+	leaders, err := stamp(d, object.GetName(), ownedBy("StatefulSet", object.GetName(), uidOf("StatefulSet", namespace, object.GetName())), leader, replicas)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkCount(d, replicas*(size-1), "pods"); err != nil {
 		return nil, err
 	}
 	var out []*corev1.Pod
 	for group, pod := range leaders {
-		workers, err := stamp(d, pod.Name, ownedBy("StatefulSet", pod.Name, uidOf("StatefulSet", namespace, pod.Name)), &set.Spec.Template.Worker, ptr.Deref(set.Spec.Template.Size, 1)-1)
+		workers, err := stamp(d, pod.Name, ownedBy("StatefulSet", pod.Name, uidOf("StatefulSet", namespace, pod.Name)), &set.Spec.Template.Worker, size-1)
 		if err != nil {
 			return nil, err
 		}
@@ -246,10 +266,18 @@ func into(d *Document, object *unstructured.Unstructured, value any) error {
 	return nil
 }
 
-// stamp makes count pods of a template. It returns an error if count is negative or above mostPods.
-func stamp(d *Document, name string, owner metav1.OwnerReference, template *corev1.PodTemplateSpec, count int32) ([]*corev1.Pod, error) {
+// checkCount returns an error if an object makes fewer than 0 or more than mostPods pods or Jobs.
+func checkCount(d *Document, count int64, noun string) error {
 	if count < 0 || count > mostPods {
-		return nil, d.fault("it makes %d pods; between 0 and %d are planned", count, mostPods)
+		return d.fault("it makes %d %s; between 0 and %d are planned", count, noun, mostPods)
+	}
+	return nil
+}
+
+// stamp makes count pods of a template. It returns an error if count is negative or above mostPods.
+func stamp(d *Document, name string, owner metav1.OwnerReference, template *corev1.PodTemplateSpec, count int64) ([]*corev1.Pod, error) {
+	if err := checkCount(d, count, "pods"); err != nil {
+		return nil, err
 	}
 	out := make([]*corev1.Pod, count)
 	for i := range out {

@@ -193,7 +193,7 @@ func ofTraining(d *Document, object *unstructured.Unstructured, owner metav1.Own
 		if object.GetKind() == "MPIJob" && part == "launcher" {
 			by = launcherOf(object)
 		}
-		pods, err := stamp(d, object.GetName()+"-"+part, by, &role.Template, ptr.Deref(role.Replicas, 1))
+		pods, err := stamp(d, object.GetName()+"-"+part, by, &role.Template, int64(ptr.Deref(role.Replicas, 1)))
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +270,10 @@ func ofRay(d *Document, object *unstructured.Unstructured, cluster metav1.OwnerR
 		var pods []*corev1.Pod
 		// The operator keeps the number of replicas within the bounds.
 		count := min(max(w.Replicas, w.Least), ptr.Deref(w.Most, mostPods+1))
-		pods, err = stamp(d, fmt.Sprintf("%s-%s-worker", cluster.Name, w.Name), cluster, &w.Template, count*w.Hosts)
+		if count < 0 || w.Hosts < 0 {
+			return nil, d.fault("worker group %q has %d replicas of %d hosts; neither may be negative", w.Name, count, w.Hosts)
+		}
+		pods, err = stamp(d, fmt.Sprintf("%s-%s-worker", cluster.Name, w.Name), cluster, &w.Template, int64(count)*int64(w.Hosts))
 		for _, pod := range pods {
 			setLabel(pod, labelRayGroup, w.Name)
 		}

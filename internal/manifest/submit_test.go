@@ -146,6 +146,15 @@ func TestMistakes(t *testing.T) {
 	pod := func(rest string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: " + rest + "\n"
 	}
+	ray := func(workers string) string {
+		return "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: x}\nspec: {headGroupSpec: {template: " + template + "}, workerGroupSpecs: [{groupName: gpu, " + workers + ", template: " + template + "}]}\n"
+	}
+	jobSet := func(replicas, job string) string {
+		return "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: s}\nspec: {replicatedJobs: [{name: w, " + replicas + ", template: {spec: {" + job + "template: " + template + "}}}]}\n"
+	}
+	leaderWorkers := func(replicas, size string) string {
+		return "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: serve}\nspec: {" + replicas + ", leaderWorkerTemplate: {" + size + ", workerTemplate: " + template + "}}\n"
+	}
 	for name, c := range map[string]struct {
 		text string
 		vary manifest.Variation
@@ -164,6 +173,13 @@ func TestMistakes(t *testing.T) {
 		"a pod that is there":          {text: "apiVersion: v1\nkind: Pod\nmetadata: {name: there}\nspec: {containers: [{name: c}]}\n", want: "pod team/there exists already"},
 		"a mistake in the second":      {text: pod("{containers: [{name: c}]}") + "---\n\n" + pod("{}"), want: "file.yaml, line 7"},
 		"replicas of nothing":          {text: pod("{containers: [{name: c}]}"), vary: manifest.Variation{Replicas: ptr.To(int32(2))}, want: "--replicas is for what makes pods"},
+		"hosts that overflow":          {text: ray("replicas: 65536, maxReplicas: 65536, numOfHosts: 65536"), want: "it makes 4294967296 pods; between 0 and 10000 are planned"},
+		"replicas and hosts below 0":   {text: ray("replicas: -2, minReplicas: -2, numOfHosts: -3"), want: "worker group \"gpu\" has -2 replicas of -3 hosts; neither may be negative"},
+		"too many Jobs":                {text: jobSet("replicas: 2000000000", "parallelism: 0, "), want: "it makes 2000000000 Jobs; between 0 and 10000 are planned"},
+		"too many pods of Jobs":        {text: jobSet("replicas: 1000", "parallelism: 11, "), want: "it makes 11000 pods; between 0 and 10000 are planned"},
+		"Jobs below 0":                 {text: jobSet("replicas: -1", ""), want: "it makes -1 Jobs; between 0 and 10000 are planned"},
+		"too many workers":             {text: leaderWorkers("replicas: 5000", "size: 4"), want: "it makes 15000 pods; between 0 and 10000 are planned"},
+		"a size below 0":               {text: leaderWorkers("replicas: 1", "size: -2147483648"), want: "it makes -2147483649 pods"},
 		"the same pod twice":           {text: pod("{containers: [{name: c}]}") + "---\n" + pod("{containers: [{name: c}]}"), want: "is there twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
