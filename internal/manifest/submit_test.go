@@ -141,6 +141,40 @@ func TestSubmitFillsInGroups(t *testing.T) {
 	}
 }
 
+// TestPreemptionPolicies checks that a pod and a PodGroup get the same preemption policy. The policy
+// comes from the class, and work with a number as its priority may preempt.
+func TestPreemptionPolicies(t *testing.T) {
+	t.Parallel()
+	const text = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: quiet}\nvalue: 1\nglobalDefault: true\npreemptionPolicy: Never\n" +
+		"---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n" +
+		"---\napiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n"
+	for name, c := range map[string]struct {
+		priority string
+		want     corev1.PreemptionPolicy
+	}{
+		"the default class": {want: corev1.PreemptNever},
+		"a class":           {priority: "quiet", want: corev1.PreemptNever},
+		"another class":     {priority: "high", want: corev1.PreemptLowerPriority},
+		"a number":          {priority: "42", want: corev1.PreemptLowerPriority},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := submit(t, text, manifest.Variation{Priority: c.priority})
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups, err := inventory.Decode[*v1alpha1.PodGroup](s.Objects, inventory.PodGroups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod, group := ptr.Deref(s.Workloads[0].Pods[0].Spec.PreemptionPolicy, ""), ptr.Deref(groups[0].Spec.PreemptionPolicy, "")
+			if pod != c.want || group != c.want {
+				t.Errorf("The policy of the pod is %q and of the PodGroup %q, want %q", pod, group, c.want)
+			}
+		})
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	pod := func(rest string) string {

@@ -371,6 +371,8 @@ func (s *submitting) admit(d *Document, pod *corev1.Pod) error {
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy, pod.Spec.PriorityClassName = nil, nil, s.vary.Priority
 		if value, err := strconv.ParseInt(s.vary.Priority, 10, 32); err == nil {
 			pod.Spec.Priority, pod.Spec.PriorityClassName = ptr.To(int32(value)), ""
+			// No class gives the policy, not even the global default. A PodGroup gets the same one.
+			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		}
 	}
 	coredefaults.SetObjectDefaults_Pod(pod)
