@@ -22,20 +22,27 @@ type Source struct {
 
 // EmptyError is the error of a file without decisions.
 type EmptyError struct {
-	// First is the reason why the first line is not a decision. It is nil for an empty file, and
-	// for a file that has only ends of waits.
+	// First is the problem with the first line that is not a line of a decision log; nil if there
+	// is no such line.
 	First error
+	// Beside counts the lines with inputs of decisions or the end of a wait.
+	Beside int
 }
 
 // Error describes the expected file.
 func (e *EmptyError) Error() string {
-	if e.First == nil {
-		return "is empty; a file of the scheduler's --decision-log is needed"
+	const remedy = "; a file of the scheduler's --decision-log is needed"
+	switch {
+	case e.First != nil:
+		return fmt.Sprintf("has no decision in it (the first line: %v)", e.First) + remedy
+	case e.Beside > 0:
+		return "has no decision in it, only inputs of decisions or ends of waits" + remedy
+	default:
+		return "is empty" + remedy
 	}
-	return fmt.Sprintf("has no decision in it (the first line: %v); a file of the scheduler's --decision-log is needed", e.First)
 }
 
-// Unwrap returns the error of the first line.
+// Unwrap returns First.
 func (e *EmptyError) Unwrap() error { return e.First }
 
 // Beside has callbacks for the lines of a decision log that are not decisions. A nil callback skips
@@ -62,7 +69,7 @@ func Read(name string, from io.Reader, beside Beside) ([]Entry, Source, error) {
 func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Record, Source, error) {
 	source := Source{Name: name}
 	var records []decisionlog.Record
-	var first error
+	var empty EmptyError
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -74,12 +81,13 @@ func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Reco
 			source.Decisions++
 		case errors.Is(bad, decisionlog.ErrInputs):
 			source.see(line, beside.Inputs)
-			first = cmp.Or(first, bad)
+			empty.Beside++
 		case errors.Is(bad, decisionlog.ErrWaitEnd):
 			source.seeEnd(line, beside.WaitEnd)
+			empty.Beside++
 		default:
 			source.Broken++
-			first = cmp.Or(first, bad)
+			empty.First = cmp.Or(empty.First, bad)
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -89,7 +97,7 @@ func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Reco
 		}
 	}
 	if len(records) == 0 {
-		return nil, source, &EmptyError{First: first}
+		return nil, source, &empty
 	}
 	return records, source, nil
 }

@@ -187,25 +187,38 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var beside [2]string
+	for i, name := range []string{"wait-end.jsonl", "inputs-whole.jsonl"} {
+		text, err := os.ReadFile(filepath.Join("..", "decisionlog", "testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside[i] = string(text)
+	}
 	whole := string(line)
 	for name, c := range map[string]struct {
 		text        string
 		want        report.Source
 		wantMessage string
+		// wantFirst is whether the error names the first line that is no line of a decision log.
+		wantFirst bool
 	}{
 		"a line":                       {text: whole, want: report.Source{Name: "log", Decisions: 1}},
 		"broken lines among others":    {text: "{\n" + whole + "\n\n" + whole[:50], want: report.Source{Name: "log", Decisions: 1, Broken: 2}},
 		"a line without its end":       {text: strings.TrimSpace(whole), want: report.Source{Name: "log", Decisions: 1}},
 		"nothing":                      {wantMessage: "is empty; a file of the scheduler's --decision-log is needed"},
-		"something else":               {text: "kind: Pod\n", want: report.Source{Name: "log", Broken: 1}, wantMessage: "has no decision in it"},
-		"decisions of another version": {text: `{"schema":"reprieve.dev/decision/v9"}`, wantMessage: `"reprieve.dev/decision/v9"`},
+		"something else":               {text: "kind: Pod\n", want: report.Source{Name: "log", Broken: 1}, wantMessage: "has no decision in it (the first line: ", wantFirst: true},
+		"decisions of another version": {text: `{"schema":"reprieve.dev/decision/v9"}`, wantMessage: `"reprieve.dev/decision/v9"`, wantFirst: true},
+		"only the end of a wait":       {text: beside[0], wantMessage: "has no decision in it, only inputs of decisions or ends of waits; a file"},
+		"only inputs":                  {text: beside[1], wantMessage: "has no decision in it, only inputs of decisions or ends of waits; a file"},
+		"an end, and something else":   {text: beside[0] + "kind: Pod\n", wantMessage: "has no decision in it (the first line: ", wantFirst: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			entries, source, err := report.Read("log", strings.NewReader(c.text), report.Beside{})
 			var empty *report.EmptyError
 			if c.wantMessage != "" {
-				if !errors.As(err, &empty) || !strings.Contains(err.Error(), c.wantMessage) {
+				if !errors.As(err, &empty) || !strings.Contains(err.Error(), c.wantMessage) || empty.First != nil != c.wantFirst {
 					t.Errorf("The error is %v, want one that says %s", err, c.wantMessage)
 				}
 				return

@@ -91,8 +91,8 @@ func ofLog(name string, err error) error {
 	return err
 }
 
-// isEmpty reports whether a decision log has no line. The log of a standby is empty, and the log of
-// a scheduler that has decided nothing yet.
+// isEmpty reports whether a file may be a decision log, although it has no decision. The log of a
+// standby is empty, and so is the log of a scheduler that has decided nothing yet.
 func isEmpty(err error) bool {
 	var empty *report.EmptyError
 	return errors.As(err, &empty) && empty.First == nil
