@@ -37,8 +37,8 @@ type QueueUsage struct {
 	Share []float64 `json:"share"`
 }
 
-// usage returns the usage of each resource with a quota, GPUs first. If no queue has a quota, it
-// returns the usage of each resource in use.
+// usage returns the usage of each resource with a quota, GPUs first. If no queue has a quota above
+// 0, it returns the usage of each resource in use.
 func (b *builder) usage(samples []Sample) []Usage {
 	samples = thinned(samples)
 	resources := make(map[string]bool)
@@ -49,7 +49,9 @@ func (b *builder) usage(samples []Sample) []Usage {
 				resources[resource] = resources[resource] || v > 0
 			}
 			for resource, v := range s.Quota {
-				bounded[resource] = bounded[resource] || v > 0
+				if v > 0 {
+					bounded[resource] = true
+				}
 			}
 		}
 	}

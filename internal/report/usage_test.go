@@ -42,3 +42,19 @@ func TestUsage(t *testing.T) {
 		t.Errorf("without samples there is %+v, %q", none.Usage, none.NoUsage)
 	}
 }
+
+// TestUsageWithoutQuota checks that the report has each resource in use if all quotas are 0.
+func TestUsageWithoutQuota(t *testing.T) {
+	t.Parallel()
+	used := map[string]float64{"nvidia.com/gpu": 1, "cpu": 2, "memory": 0}
+	for name, quota := range map[string]map[string]float64{"no quotas": nil, "a quota of 0": {"nvidia.com/gpu": 0, "memory": 0}} {
+		made := report.Build(report.Input{Usage: []report.Sample{{At: noon, Queues: map[string]report.Standing{"team": {Used: used, Quota: quota}}}}})
+		var got []string
+		for _, u := range made.Usage {
+			got = append(got, u.Resource)
+		}
+		if diff := cmp.Diff([]string{"nvidia.com/gpu", "cpu"}, got); diff != "" {
+			t.Errorf("%s: resources (-want +got):\n%s", name, diff)
+		}
+	}
+}
