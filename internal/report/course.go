@@ -18,7 +18,7 @@ func (b *builder) course() {
 	}
 	for _, s := range b.inTurn() {
 		if s.ends {
-			c.ended(s.decision)
+			c.ended(s.decision, s.at)
 			continue
 		}
 		c.decided(s.decision)
@@ -82,11 +82,14 @@ type course struct {
 func (s *Span) waits() bool { return s.Kind == SpanWaits || s.Kind == SpanReserved }
 
 // begin starts a span of a workload at a time, and ends its current span. With an empty kind it
-// only ends the current span. A workload that keeps waiting in the same way stays in its span.
+// only ends the current span. A workload that keeps waiting in the same way stays in its span. A
+// span starts no earlier than the one before it: a victim may have started before it waited, and
+// clocks may differ.
 func (c *course) begin(w int, kind string, at int64) {
 	if c.at[w].Kind == kind && kind != SpanRuns {
 		return
 	}
+	at = max(at, c.at[w].From)
 	if c.at[w].Kind != "" {
 		c.at[w].To = at
 		c.report.Workloads[w].Spans = append(c.report.Workloads[w].Spans, c.at[w])
@@ -98,18 +101,18 @@ func (c *course) begin(w int, kind string, at int64) {
 	}
 }
 
-// ended ends the wait of a workload, unless there is a later decision about the workload.
-func (c *course) ended(i int) {
+// ended ends the wait of a workload at a time, unless there is a later decision about the workload.
+func (c *course) ended(i int, at int64) {
 	row := &c.report.Decisions[i]
 	w := row.Preemptor
 	if c.last[w] != i {
 		return
 	}
 	if row.WaitEnd == decisionlog.Bound {
-		c.begin(w, SpanRuns, row.WaitEndAt)
+		c.begin(w, SpanRuns, at)
 		return
 	}
-	c.begin(w, "", row.WaitEndAt)
+	c.begin(w, "", at)
 }
 
 // decided applies a decision to its preemptor and its victims.
@@ -131,7 +134,7 @@ func (c *course) decided(i int) {
 	for _, v := range row.Victims {
 		// A workload that loses single members may still run, so it starts a span again.
 		if c.at[v.Workload].Kind != SpanRuns && v.Since > 0 {
-			c.begin(v.Workload, SpanRuns, v.Since)
+			c.begin(v.Workload, SpanRuns, min(v.Since, row.At))
 		}
 		c.begin(v.Workload, "", row.At)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,12 @@ func end(of, minute int, how decisionlog.End) decisionlog.WaitEnd {
 	return decisionlog.WaitEnd{Process: "p", Sequence: uint64(of), Time: noon.Add(time.Duration(minute) * time.Minute), End: how}
 }
 
+// since returns a victim that started at a minute after noon.
+func since(s report.Stop, minute int) report.Stop {
+	s.Since = noon.Add(time.Duration(minute) * time.Minute)
+	return s
+}
+
 // TestWaiting checks that a workload waits at the end if no end was recorded since the last
 // decision about it.
 func TestWaiting(t *testing.T) {
@@ -34,8 +41,7 @@ func TestWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		entries []report.Entry
 		ends    []decisionlog.WaitEnd
-		// want are the workloads that wait. wantSpans are the spans of the first decision's
-		// preemptor.
+		// want are the workloads that wait. wantSpans are the spans of the workload a.
 		want, wantSpans []string
 	}{
 		"found no room": {entries: []report.Entry{at(1, "a")}, want: []string{"a since 1"}, wantSpans: []string{"waits 1-"}},
@@ -68,6 +74,25 @@ func TestWaiting(t *testing.T) {
 			entries: []report.Entry{at(1, "a"), at(5, "b", stops("a", 1)), at(6, "a")}, ends: []decisionlog.WaitEnd{end(1, 2, decisionlog.Bound), end(5, 6, decisionlog.Bound)},
 			want: []string{"a since 6"}, wantSpans: []string{"waits 1-2", "runs 2-5", "waits 6-"},
 		},
+		"bound before the decision, by a clock that was set back": {
+			entries: []report.Entry{at(1, "a"), at(5, "a")}, ends: []decisionlog.WaitEnd{end(5, 3, decisionlog.Bound)}, wantSpans: []string{"waits 1-5", "runs 5-"},
+		},
+		"deleted before the decision, by a clock that was set back": {
+			entries: []report.Entry{at(5, "a")}, ends: []decisionlog.WaitEnd{end(5, 3, decisionlog.Gone)}, wantSpans: []string{"waits 5-5"},
+		},
+		"stopped, and started before it waited": {
+			entries: []report.Entry{at(1, "a"), at(5, "b", since(stops("a", 1), 0))}, ends: []decisionlog.WaitEnd{end(5, 6, decisionlog.Bound)},
+			wantSpans: []string{"waits 1-1", "runs 1-5"},
+		},
+		"stopped, and started later than that": {
+			entries: []report.Entry{at(1, "a"), at(5, "b", since(stops("a", 1), 7))}, ends: []decisionlog.WaitEnd{end(5, 6, decisionlog.Bound)},
+			wantSpans: []string{"waits 1-5", "runs 5-5"},
+		},
+		"stopped twice, in part": {
+			entries:   []report.Entry{at(5, "b", since(stops("a", 1), 0)), at(9, "b", since(stops("a", 1), 0)), at(10, "a")},
+			ends:      []decisionlog.WaitEnd{end(9, 10, decisionlog.Bound), end(10, 11, decisionlog.Gone)},
+			wantSpans: []string{"runs 0-5", "runs 5-9", "waits 10-11"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +111,8 @@ func TestWaiting(t *testing.T) {
 				}
 				got = append(got, line)
 			}
-			for _, s := range r.Workloads[r.Decisions[0].Preemptor].Spans {
+			w := slices.IndexFunc(r.Workloads, func(w report.WorkloadRow) bool { return w.Name == "a" })
+			for _, s := range r.Workloads[w].Spans {
 				spans = append(spans, s.Kind+" "+minute(s.From)+"-"+minute(s.To))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
