@@ -106,6 +106,7 @@ func (b *Board) Claim(w Work) Claim {
 		bar := w.unqueued()
 		return Claim{Bar: bar, Confined: bar != (gang.Verdict{})}
 	}
+	b.misnamed.Delete(w.Pod)
 	c := Claim{Queue: b.nameFor(w)}
 	if c.Queue == "" {
 		if _, known := b.namespaces[w.Namespace]; !known && w.Ours && !w.Placed {
@@ -120,7 +121,6 @@ func (b *Board) Claim(w Work) Claim {
 		}
 		return c
 	}
-	b.misnamed.Delete(w.Pod)
 	if c.Bar = b.check(c.Queue); c.Bar != (gang.Verdict{}) {
 		if before, ok := b.pods[w.Pod]; ok && w.Placed && b.check(before.queue) == (gang.Verdict{}) {
 			// The pod now names a queue that cannot hold work.

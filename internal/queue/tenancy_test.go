@@ -155,6 +155,37 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	}
 }
 
+// TestMisnamed checks that a change of any queue makes callers charge pods again while a running pod
+// names a queue that cannot hold work, and not after the pod names another queue or none.
+func TestMisnamed(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]Work{
+		"a queue that it may use": {Named: "open"},
+		"a queue for others":      {Named: "blue"},
+		"none":                    {},
+		"none, and it needs one":  {Required: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := tenants()
+			runs := pod("a", 1, "n")
+			claim := func(w Work) {
+				w.Namespace, w.Ours, w.Placed, w.Pod = "r", true, true, runs.UID
+				b.Charge(runs, b.Claim(w).Queue)
+			}
+			claim(Work{Named: "red"})
+			claim(Work{Named: "nosuch"})
+			if _, confining := b.SetQueue(queueUnder("open", "", quota(3))); !confining {
+				t.Error("It names a queue that does not exist, and a change of queues does not concern it")
+			}
+			claim(after)
+			if _, confining := b.SetQueue(queueUnder("open", "", quota(4))); confining {
+				t.Error("It names no such queue any more, and each change of queues concerns it")
+			}
+		})
+	}
+}
+
 // TestAccessFollows checks that each relevant change is reported, and shows in the status of the
 // queue.
 func TestAccessFollows(t *testing.T) {
