@@ -183,7 +183,10 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		return reconcile.Result{}, nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
-	case r.verdict(pod) == (gang.Verdict{}):
+	}
+	// Ask once: the block may end at any time, and then a second verdict has no reason to report.
+	v := r.verdict(pod)
+	if v == (gang.Verdict{}) {
 		delete(r.since, req.NamespacedName)
 		r.count(req.NamespacedName, "")
 		takeBackHeld(r.say, pod, r.reasonsOf(pod)...)
@@ -197,7 +200,6 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 	if left := heldTime - r.clock.Now().Sub(since); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	v := r.verdict(pod)
 	r.count(req.NamespacedName, v.Reason)
 	sayHeld(r.say, pod, v)
 	about := string(pod.UID)

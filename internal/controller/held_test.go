@@ -31,6 +31,8 @@ type holding struct {
 	verdict gang.Verdict
 	// group is the group of all pods; the zero name for none.
 	group types.NamespacedName
+	// once is true if the block ends after the next call of Hold.
+	once bool
 }
 
 func (h *holding) GroupOf(*corev1.Pod) (types.NamespacedName, bool) {
@@ -38,7 +40,13 @@ func (h *holding) GroupOf(*corev1.Pod) (types.NamespacedName, bool) {
 }
 func (h *holding) IsBounded(types.NamespacedName) bool { return true }
 
-func (h *holding) Hold(*corev1.Pod) gang.Verdict { return h.verdict }
+func (h *holding) Hold(*corev1.Pod) gang.Verdict {
+	v := h.verdict
+	if h.once {
+		h.verdict = gang.Verdict{}
+	}
+	return v
+}
 
 // TestHeld checks that a pod reports once why it is blocked, after some time, and removes the
 // reason when it is no longer blocked.
@@ -82,6 +90,35 @@ func TestHeld(t *testing.T) {
 	}
 	if strings.Join(said, " ") != grouping.ReasonOwnerUnknown+" "+v1alpha1.ReasonPending {
 		t.Errorf("once it is known, it says %q", said)
+	}
+}
+
+// TestHeldNoLonger checks that a block that ends during a reconciliation is reported with its reason
+// or not at all.
+func TestHeldNoLonger(t *testing.T) {
+	t.Parallel()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	if err := indexer.Add(named("p", 1)[0]); err != nil {
+		t.Fatal(err)
+	}
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	derived := &holding{verdict: gang.Verdict{Reason: grouping.ReasonOwnerUnknown, Message: "the pod belongs to Job x"}}
+	recorder := events.NewFakeRecorder(10)
+	var said []string
+	held := NewHeld(corelisters.NewPodLister(indexer), derived, &gang.Store{}, recorder,
+		func(_ *corev1.Pod, c corev1.PodCondition) { said = append(said, c.Reason+": "+c.Message) }, func(string, int) {}, clk)
+	for range 2 {
+		if _, err := held.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "p-0"}}); err != nil {
+			t.Fatal(err)
+		}
+		clk.SetTime(clk.Now().Add(heldTime))
+		derived.once = true
+	}
+	if len(said) != 1 || said[0] != grouping.ReasonOwnerUnknown+": the pod belongs to Job x" {
+		t.Errorf("The condition is %q", said)
+	}
+	if event := <-recorder.Events; !strings.Contains(event, "the pod waits: the pod belongs to Job x") {
+		t.Errorf("The event is %q", event)
 	}
 }
 
