@@ -141,6 +141,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			s.countPending()
 			return reconcile.Result{}, nil
 		}
+		s.endPending(req.NamespacedName)
 		// If the PodGroup is yet to be created, the registry may know a better reason.
 		return s.tell(req.NamespacedName, &m, cmp.Or(s.registry.Unresolved(req.NamespacedName), gang.Gate(req.NamespacedName, nil, &m))), nil
 	}
@@ -148,6 +149,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", req, err)
 	}
 	if native.IsNative(&pg) && !s.isOurs(&pg, &m) {
+		s.endPending(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	g := s.groupOf(&pg)

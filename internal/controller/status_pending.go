@@ -38,6 +38,15 @@ func (s *Status) notePending(key types.NamespacedName, pg *v1alpha1.PodGroup, g 
 	}
 }
 
+// endPending records that a group does not wait for nodes, because its PodGroup does not exist or
+// belongs to another scheduler.
+func (s *Status) endPending(key types.NamespacedName) {
+	if t, ok := s.told[key]; ok && !t.pendingSince.IsZero() {
+		t.pendingSince = time.Time{}
+		s.countPending()
+	}
+}
+
 // countPending reports when the oldest gang began to wait.
 func (s *Status) countPending() {
 	if s.oldest == nil {

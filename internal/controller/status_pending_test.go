@@ -59,3 +59,52 @@ func TestPendingGangOfAnEarlierProcess(t *testing.T) {
 		t.Errorf("since %v, want 400", oldest.Unix())
 	}
 }
+
+// TestPendingGangEndsWithItsGroup checks that a gang does not count as waiting once its PodGroup is
+// deleted or belongs to another scheduler, although its members wait. The time starts again once
+// the PodGroup is back.
+func TestPendingGangEndsWithItsGroup(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		b            *bench
+		lose, regain func(b *bench) error
+	}{
+		"deleted": {
+			b:      newBench(t, gangGroup(2)),
+			lose:   func(b *bench) error { return b.client.Delete(b.t.Context(), b.group()) },
+			regain: func(b *bench) error { return b.client.Create(b.t.Context(), gangGroup(2)) },
+		},
+		"of another scheduler": {
+			b:      nativeBench(t),
+			lose:   func(b *bench) error { b.pods = named("p", 2, elsewhere); return nil },
+			regain: func(b *bench) error { b.pods = named("p", 2); return nil },
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var oldest time.Time
+			c.b.status.OldestTo(func(since time.Time) { oldest = since })
+			c.b.pods = named("p", 1)
+			c.b.reconcile()
+			c.b.pods = named("p", 2)
+			for i, step := range []struct {
+				change func(*bench) error
+				want   time.Time
+			}{
+				{change: func(*bench) error { return nil }, want: time.Unix(1000, 0)},
+				{change: c.lose},
+				{change: c.regain, want: time.Unix(1020, 0)},
+			} {
+				if err := step.change(c.b); err != nil {
+					t.Fatal(err)
+				}
+				c.b.reconcile()
+				if !oldest.Equal(step.want) {
+					t.Errorf("step %d: since %v, want %v", i, oldest.Unix(), step.want.Unix())
+				}
+				c.b.step(10 * time.Second)
+			}
+		})
+	}
+}
