@@ -146,7 +146,7 @@ func (r *Registry) Leader(key types.NamespacedName) (leader types.UID) {
 
 // Yield lets the next member that arrives replace the given one, if that is the leader.
 func (r *Registry) Yield(key types.NamespacedName, member types.UID) {
-	r.update(key, func(s *standing) { s.takeover = s.leader == member })
+	r.update(key, func(s *standing) { s.takeover = s.takeover || s.leader == member })
 }
 
 // PassOn removes a leader that was rejected before it could plan. It returns a function that

@@ -180,6 +180,11 @@ func TestYieldLetsTheNextOneLead(t *testing.T) {
 	if got := r.Admit(key, "a", anybody); got != HoldForLeader {
 		t.Errorf("a is %s", got)
 	}
+	r.Yield(key, "b")
+	r.Yield(key, "a")
+	if got := r.Admit(key, "a", anybody); got != AdmitLeader || r.Leader(key) != "a" {
+		t.Errorf("a is %s after b gave up the lead and a had none to give up, and %s leads", got, r.Leader(key))
+	}
 }
 
 func TestEveryMemberGetsItsTurnToLead(t *testing.T) {
