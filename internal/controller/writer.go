@@ -57,7 +57,7 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 	case anew && w.isBeingPlaced(key, members):
 		return false, classDelay
 	case anew:
-		klog.FromContext(ctx).V(2).Info("Making a PodGroup anew, whose settings have changed and cannot be", "podGroup", key)
+		klog.FromContext(ctx).V(2).Info("Recreating a PodGroup because its settings are outdated and cannot be changed", "podGroup", key)
 		return true, 0
 	default:
 		return false, 0

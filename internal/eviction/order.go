@@ -83,7 +83,7 @@ type Outcome struct {
 var ErrOutdated = errors.New("the decision is out of date")
 
 // errAnew is the ErrOutdated of a victim whose group has started a new run.
-var errAnew = fmt.Errorf("%w: a victim's group runs anew since then", ErrOutdated)
+var errAnew = fmt.Errorf("%w: a victim's group has started a new run since then", ErrOutdated)
 
 // errShort is the ErrOutdated of a victim that is not surplus any more.
 var errShort = fmt.Errorf("%w: a victim's group has lost members since then, and needs all that are left", ErrOutdated)

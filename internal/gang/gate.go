@@ -107,7 +107,7 @@ func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	}
 	return Verdict{
 		Reason: v1alpha1.ReasonPriorityAbovePods,
-		Message: fmt.Sprintf("PodGroup %s was made for pods of a higher class than that of pod %s; it is made anew once none of its members has a node",
+		Message: fmt.Sprintf("PodGroup %s was made for pods of a higher class than that of pod %s; the scheduler recreates it once no member has a node",
 			key, pod.Name),
 	}
 }

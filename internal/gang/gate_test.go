@@ -222,6 +222,10 @@ func TestOutranked(t *testing.T) {
 			if c.want != (v.Reason == v1alpha1.ReasonPriorityAbovePods) || !c.want && v != (Verdict{}) {
 				t.Errorf("it says %+v, want that it waits: %t", v, c.want)
 			}
+			const message = "PodGroup ns/g was made for pods of a higher class than that of pod p-0; the scheduler recreates it once no member has a node"
+			if c.want && v.Message != message {
+				t.Errorf("it says %q, want %q", v.Message, message)
+			}
 			pod.Namespace = ""
 			if v := Outranked(c.bounds, &groups, pod); v != (Verdict{}) {
 				t.Errorf("a pod of no group hears %+v", v)
