@@ -7,8 +7,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -34,25 +37,102 @@ func playOut(t *testing.T, in *Input, rule Rule, o Options) *Result {
 	return r
 }
 
-// TestSameEachTime checks that the same input, policy and seed give the same bytes.
+// TestSameEachTime checks that the same input, policy and seed give the same course and the same
+// bytes, and leave the input unchanged. Another seed gives another course.
 func TestSameEachTime(t *testing.T) {
 	t.Parallel()
 	for _, rule := range Rules() {
 		t.Run(string(rule), func(t *testing.T) {
 			t.Parallel()
-			results := make(map[string]int)
-			for range 3 {
-				text, err := json.Marshal(playOut(t, crowd(3), rule, Options{Seed: 5, Lasts: 24 * time.Hour, Grace: time.Minute}))
-				if err != nil {
-					t.Fatal(err)
+			in := crowd(3)
+			first := courseOf(t, in, rule, 5)
+			for range 2 {
+				again := courseOf(t, in, rule, 5)
+				if at := first.parts(again); at >= 0 {
+					t.Fatalf("step %d is\n%s\nand then\n%s", at, first.step(at), again.step(at))
 				}
-				results[string(text)]++
 			}
-			if len(results) != 1 {
-				t.Errorf("there are %d results of the same", len(results))
+			if first.parts(courseOf(t, in, rule, 6)) < 0 {
+				t.Errorf("another seed gives the same %d steps", len(first.steps))
+			}
+			if diff := cmp.Diff(crowd(3), in, cmp.AllowUnexported(Work{})); diff != "" {
+				t.Errorf("the input has changed (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// course is an observer that records each decision, and the pods on all nodes after each event. Its
+// last step is the Result.
+type course struct {
+	watch
+	steps []string
+	nodes string
+}
+
+// courseOf returns the course of a simulation with failing calls and delayed deletions.
+func courseOf(t *testing.T, in *Input, rule Rule, seed uint64) *course {
+	t.Helper()
+	c := &course{}
+	s := newSimulation(in, Policy{Name: string(rule), Rule: rule}, Options{Seed: seed, Lasts: 24 * time.Hour, Grace: time.Minute, faulty: 15, longestLag: longestLag}, c)
+	s.load(in)
+	if err := s.run(t.Context(), in.Start.Add(24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(s.result(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.steps = append(c.steps, string(text))
+	return c
+}
+
+func (c *course) add(s *simulation, format string, args ...any) {
+	c.steps = append(c.steps, s.now.Format(time.RFC3339Nano)+" "+fmt.Sprintf(format, args...))
+}
+
+func (c *course) decided(s *simulation, j *job, _ *core.Preemptor, d *core.Decision) {
+	text, err := json.Marshal(d)
+	c.add(s, "%s: %s %v", j.key, text, err)
+}
+
+func (c *course) toldTheSame(s *simulation, j *job, _ *core.Preemptor, _ []core.Hold) {
+	c.add(s, "%s is refused without a decision", j.key)
+}
+
+func (c *course) overLimit(s *simulation, j *job) { c.add(s, "%s is over a limit", j.key) }
+
+func (c *course) settled(s *simulation) {
+	var on strings.Builder
+	for _, n := range s.nodes {
+		on.WriteString(n.name + ":")
+		for _, p := range n.pods {
+			fmt.Fprintf(&on, " %s %t", p.uid, p.terminating)
+		}
+		on.WriteString("; ")
+	}
+	if on.String() != c.nodes {
+		c.nodes = on.String()
+		c.add(s, "%s", c.nodes)
+	}
+}
+
+// parts returns the first step that is different in another course, or -1.
+func (c *course) parts(other *course) int {
+	for i := range max(len(c.steps), len(other.steps)) {
+		if c.step(i) != other.step(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// step returns a step, or "" after the last one.
+func (c *course) step(i int) string {
+	if i >= len(c.steps) {
+		return ""
+	}
+	return c.steps[i]
 }
 
 // TestHoursAddUp checks that the GPU time of all pods is used, lost or idle, and that all pods are
