@@ -208,7 +208,7 @@ TRACE ?= ../shared/traces/openb
 SIMULATE ?= --nodes 300 --load 1 --seed 1
 
 .PHONY: simulation
-simulation: ## Play the trace openb of TRACE with four policies, and write docs/simulation.md and its plot (a minute or two).
+simulation: ## Play the trace openb of TRACE with five policies, and write docs/simulation.md and its plot (a minute or two).
 	@$(STATIC) go run ./hack/simulation -trace "$(TRACE)" -doc docs/simulation.md -args "$(SIMULATE)"
 
 .PHONY: simulation-check

@@ -85,6 +85,9 @@ type Victim struct {
 	Rule Rule `json:"rule"`
 	// Queue is the unit's leaf queue.
 	Queue string `json:"queue,omitempty"`
+	// LostWork is the work that the unit itself loses, in milli-device-seconds, if the order of the
+	// decision counts it; 0 otherwise. The Score adds the work of the gangs that stop.
+	LostWork int64 `json:"lostWork,omitempty"`
 	// Pods are all pods evicted with the unit.
 	Pods []VictimPod `json:"pods"`
 }
@@ -175,7 +178,8 @@ func (sr *search) victimsOf(units []int32) []Victim {
 		}
 		v := Victim{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
-			Priority: u.OwnPriority(), Rule: verdict.Rule, Queue: u.queue(), Pods: pods[from:len(pods):len(pods)],
+			Priority: u.OwnPriority(), Rule: verdict.Rule, Queue: u.queue(), LostWork: sr.whole.s.losses.of(i),
+			Pods: pods[from:len(pods):len(pods)],
 		}
 		slices.SortFunc(v.Pods, func(a, b VictimPod) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

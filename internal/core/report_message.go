@@ -101,6 +101,9 @@ func sentence(d *Decision) string {
 		if len(d.BrokenGangs) > 0 {
 			msg += "; " + brokenPhrase(d.BrokenGangs)
 		}
+		if d.Score != nil && d.Score.LostWork > 0 {
+			msg += fmt.Sprintf("; %.1f device-hours of work are lost", float64(d.Score.LostWork)/milliDevices/3600)
+		}
 		return msg
 	}
 }

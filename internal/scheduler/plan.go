@@ -217,6 +217,9 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 		},
 		Classes: v.Describe(classes, p.resources),
 	}
+	if p.args.CountsLostWork() {
+		input.Order = core.OrderLostWork
+	}
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
 	}

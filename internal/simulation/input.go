@@ -69,6 +69,8 @@ type Rule string
 const (
 	// ByPriority is Reprieve without queues. It places whole workloads, by priority.
 	ByPriority Rule = "priority"
+	// ByLostWork is ByPriority with victims that lose little work.
+	ByLostWork Rule = "lost-work"
 	// ByQueues is Reprieve with queues: turns, limits, reclaim and min-runtimes.
 	ByQueues Rule = "queues"
 	// KubeScheduler is kube-scheduler's rule. It schedules each pod alone, with the default
@@ -79,7 +81,7 @@ const (
 )
 
 // Rules returns all rules.
-func Rules() []Rule { return []Rule{ByPriority, ByQueues, KubeScheduler, NoPreemption} }
+func Rules() []Rule { return []Rule{ByPriority, ByLostWork, ByQueues, KubeScheduler, NoPreemption} }
 
 // Policy is a rule with its part of a scheduler's configuration.
 type Policy struct {
@@ -92,6 +94,8 @@ type Policy struct {
 	IgnoresTolerations bool
 	// Limits bound the search; nil for core.DefaultLimits.
 	Limits *core.Limits
+	// Order is the order of the criteria that victims are compared by.
+	Order core.Order
 }
 
 // Options are the settings that all policies of a comparison share.

@@ -207,6 +207,8 @@ func TestRun(t *testing.T) {
 	gpus := func(each int64, members int) []core.Amounts { return slices.Repeat([]core.Amounts{{each}}, members) }
 	low := Work{Requests: gpus(4, 1), Runs: 3 * time.Hour}
 	high := Work{Requests: gpus(4, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute}
+	old, young := Work{Requests: gpus(2, 1), Runs: 3 * time.Hour}, Work{Requests: gpus(1, 1), Runs: time.Hour, Submitted: time.Hour}
+	oldAndYoung := one(old, young, young, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute})
 	for name, c := range map[string]struct {
 		in         *Input
 		rule       Rule
@@ -217,6 +219,8 @@ func TestRun(t *testing.T) {
 		wantUsed   float64
 	}{
 		"an eviction loses what has been done":      {in: one(low, high), rule: ByPriority, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
+		"one pod stops instead of two":              {in: oldAndYoung, rule: ByPriority, wantDone: 4, wantPods: 1, wantLost: 3, wantUsed: 10},
+		"two young pods stop instead of an old one": {in: oldAndYoung, rule: ByLostWork, wantDone: 4, wantPods: 2, wantLost: 1, wantUsed: 10},
 		"what was saved is kept":                    {in: one(low, high), rule: ByPriority, checkpoint: time.Hour, wantDone: 2, wantPods: 1, wantLost: 2, wantUsed: 16},
 		"kube-scheduler does so too":                {in: one(low, high), rule: KubeScheduler, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"without preemption it waits":               {in: one(low, high), rule: NoPreemption, wantDone: 2, wantUsed: 16},

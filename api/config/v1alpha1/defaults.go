@@ -17,6 +17,9 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.PreemptMinRuntime, metav1.Duration{})
 	fill(&args.ReclaimMinRuntime, metav1.Duration{})
 	fill(&args.ReclaimResolveMethod, ResolveLCA)
+	if len(args.VictimOrder) == 0 {
+		args.VictimOrder = VictimOrders()[0]
+	}
 	fill(&args.TerminationTimeout, metav1.Duration{Duration: 5 * time.Minute})
 	fill(&args.Gang.PermitTimeout, metav1.Duration{Duration: time.Minute})
 	fill(&args.Gang.SettleTime, metav1.Duration{Duration: 100 * time.Millisecond})

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -82,6 +84,17 @@ type ReprieveArgs struct {
 	// Example: Queue
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
+	// victimOrder lists the criteria that sets of victims are compared by, the most important first.
+	// It does not change who may be evicted. Two lists are supported: the default, which is the
+	// order of kube-scheduler and of KEP-5710, and the same list with LostWork after
+	// HighestPriority. With LostWork, the scheduler evicts the work that loses the fewest
+	// device-hours, among sets with the same highest priority.
+	//
+	// Default: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
+	//
+	// Example: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]
+	VictimOrder []VictimCriterion `json:"victimOrder,omitempty"`
+
 	// terminationTimeout is the time that a pod may exist after the end of its grace period. Until
 	// then its room counts as free in the future: a preemptor that fits there waits and evicts
 	// nothing. After that, mostly on a node that does not answer, the pod counts as staying.
@@ -122,6 +135,38 @@ const (
 	// ResolveQueue starts at the victim's leaf Queue.
 	ResolveQueue ResolveMethod = "Queue"
 )
+
+// VictimCriterion is a criterion that sets of victims are compared by.
+type VictimCriterion string
+
+const (
+	// BrokenBudgets prefers fewer evictions that a disruption budget does not allow.
+	BrokenBudgets VictimCriterion = "BrokenBudgets"
+	// HighestPriority prefers a lower highest priority among the victims.
+	HighestPriority VictimCriterion = "HighestPriority"
+	// LostWork prefers less lost work: device-hours since the victims started. A gang that falls
+	// below minCount loses the work of all its members.
+	LostWork VictimCriterion = "LostWork"
+	// PrioritySum prefers a lower sum of the priorities of all pods.
+	PrioritySum VictimCriterion = "PrioritySum"
+	// Pods prefers fewer pods, then fewer gangs that fall below minCount.
+	Pods VictimCriterion = "Pods"
+	// Surplus prefers more members past the minCount of their gangs.
+	Surplus VictimCriterion = "Surplus"
+	// StartTime prefers a later start among the most important victims.
+	StartTime VictimCriterion = "StartTime"
+)
+
+// VictimOrders returns the lists that victimOrder may have, the default first.
+func VictimOrders() [][]VictimCriterion {
+	return [][]VictimCriterion{
+		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
+		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime},
+	}
+}
+
+// CountsLostWork reports whether the arguments' order of victims includes lost work.
+func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
 
 // QueueArgs configure the use of Queues.
 type QueueArgs struct {

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	if m := *args.ReclaimResolveMethod; m != ResolveLCA && m != ResolveQueue {
 		errs = append(errs, field.NotSupported(field.NewPath("reclaimResolveMethod"), m, []ResolveMethod{ResolveLCA, ResolveQueue}))
 	}
+	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder)...)
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
 	gang := field.NewPath("gang")
 	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, longestPermit)...)
@@ -62,6 +64,21 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	errs = append(errs, number(search.Child("packingNodes"), args.Search.PackingNodes, 1024)...)
 	errs = append(errs, number(search.Child("packingSteps"), args.Search.PackingSteps, 1_000_000)...)
 	return errs
+}
+
+// victimOrder returns an error if a list of criteria is not supported.
+func victimOrder(path *field.Path, order []VictimCriterion) field.ErrorList {
+	orders := VictimOrders()
+	known := orders[len(orders)-1]
+	for i, criterion := range order {
+		if !slices.Contains(known, criterion) {
+			return field.ErrorList{field.NotSupported(path.Index(i), criterion, known)}
+		}
+	}
+	if slices.ContainsFunc(orders, func(one []VictimCriterion) bool { return slices.Equal(one, order) }) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, order, fmt.Sprintf("must be %v or %v", orders[0], orders[1]))}
 }
 
 func duration(path *field.Path, d *metav1.Duration, least, most time.Duration) field.ErrorList {

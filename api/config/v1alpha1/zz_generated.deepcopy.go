@@ -205,6 +205,11 @@ func (in *ReprieveArgs) DeepCopyInto(out *ReprieveArgs) {
 		*out = new(ResolveMethod)
 		**out = **in
 	}
+	if in.VictimOrder != nil {
+		in, out := &in.VictimOrder, &out.VictimOrder
+		*out = make([]VictimCriterion, len(*in))
+		copy(*out, *in)
+	}
 	if in.TerminationTimeout != nil {
 		in, out := &in.TerminationTimeout, &out.TerminationTimeout
 		*out = new(v1.Duration)

@@ -39,7 +39,7 @@ func TestSimulate(t *testing.T) {
 		"no trace":                  {want: 2, wantErr: "simulate what?"},
 		"a trace that is not":       {args: []string{"--trace", "testdata/none"}, want: 2, wantErr: "openb_node_list_gpu_node.csv"},
 		"a list that is none":       {args: []string{"--trace", "testdata/trace/openb_node_list_gpu_node.csv"}, want: 2, wantErr: "no column"},
-		"a policy that is not":      {args: []string{"--trace", "testdata/trace", "--policy", "random"}, want: 2, wantErr: "it is one of priority, queues, kube-scheduler, none"},
+		"a policy that is not":      {args: []string{"--trace", "testdata/trace", "--policy", "random"}, want: 2, wantErr: "it is one of priority, lost-work, queues, kube-scheduler, none"},
 		"policies and files":        {args: []string{"--trace", "testdata/trace", "--policy", "none", "--config", "quiet.yaml"}, wantOut: []string{"QUIET", "NONE"}, wantNot: []string{"kube-scheduler"}},
 		"a file that is none":       {args: []string{"--trace", "testdata/trace", "--config", "bad.yaml"}, want: 2, wantErr: "bad.yaml"},
 		"a profile pod by pod":      {args: []string{"--trace", "testdata/trace", "--config", "single.yaml"}, want: 2, wantErr: "workloadAware: false"},
