@@ -94,8 +94,8 @@ func (w *writer) fields(typeName string, path []string) error {
 		if doc.standard == "" || doc.example == "" {
 			return fmt.Errorf("field %s: its comment needs a line \"Default: …\" and a line \"Example: …\"", strings.Join(at, "."))
 		}
-		fmt.Fprintf(w.out, "\n### %s\n\n%s\n\nA %s; by default %s.\n\n```yaml\n%s```\n",
-			strings.Join(at, "."), wrap(doc.text, ""), kind, doc.standard, nest(at, doc.example))
+		fmt.Fprintf(w.out, "\n### %s\n\n%s\n\n%s\n\n```yaml\n%s```\n", strings.Join(at, "."), wrap(doc.text, ""),
+			wrap(fmt.Sprintf("A %s; by default %s.", kind, doc.standard), ""), nest(at, doc.example))
 		if err := w.elements(field.Type, strings.Join(at, ".")); err != nil {
 			return err
 		}

@@ -284,7 +284,7 @@ func (ch *choice) next(i int32) (best increment, ok bool) {
 		if o.cost.start <= ch.after {
 			continue
 		}
-		s := ch.increment(i, to, o.gain-from.gain, o.cost.price.minus(from.cost.price), o.cost.start)
+		s := ch.increment(i, to, o.gain-from.gain, o.cost.minus(from.cost.price), o.cost.start)
 		if !ok || s.compare(&best) <= 0 {
 			best, ok = s, true
 		}

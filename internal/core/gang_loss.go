@@ -8,7 +8,7 @@ import (
 
 // addsUp reports whether the cost of a set of victims is the sum of its units' costs. Lost work is
 // not if some gang may fall below minCount: the gang stops, whichever member is evicted first.
-// With budgets, the cheapest units may be the ones that break a budget.
+// With budgets, the cheapest units may break a budget.
 func (sr *search) addsUp() bool {
 	return sr.s.losses == nil || len(sr.s.gangs) == 0 && !sr.v.c.budgeted
 }
@@ -74,7 +74,7 @@ func (sr *search) orByPriority(f found) found {
 // lossOf returns the loss of a gang that stops.
 func (s *gangSearch) lossOf(g *gangAtRisk) int64 { return s.s.losses.gang(g.uid) }
 
-// cheapestFirst sorts the gangs by their loss, and drops those that cost more than the best
+// cheapestFirst sorts the gangs by their loss, and drops each gang that costs more than the best
 // outcome.
 func (s *gangSearch) cheapestFirst() {
 	if s.best.score.BrokenBudgets == 0 {

@@ -38,7 +38,7 @@ const (
 type losses struct {
 	s   *Snapshot
 	now int64
-	// devices are the dimensions of devices, and basics those of CPUs and memory.
+	// devices are the dimensions of devices, and basics are CPUs and memory.
 	devices, basics []int
 	// gangs has the loss of whole gangs that are preempted member by member, by UID.
 	gangs map[string]int64
@@ -154,7 +154,7 @@ func (l *losses) together(victims []int32) int64 {
 	return total
 }
 
-// paying returns losses in which some further gangs stop anyway.
+// paying returns losses with some gangs that stop anyway.
 func (l *losses) paying(gangs map[string]bool) *losses {
 	if l == nil {
 		return nil

@@ -161,8 +161,8 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	return pr, true
 }
 
-// leastLost returns a lower bound of the work that is lost on a node, if lost work counts: that of
-// the fewest units with the least.
+// leastLost returns a lower bound of the work that is lost on a node, if lost work counts. The
+// bound is the sum over the fewest units, each with the least lost work.
 func (n *nodeSearch) leastLost(col *nodeColumn, pr prospect) (lost int64) {
 	losses := n.v.s.losses
 	if losses == nil {

@@ -103,11 +103,6 @@ func (u *Unit) surplusPods() int {
 	return 0
 }
 
-// unitPrice returns the price of a unit that is evicted alone.
-func unitPrice(s *Snapshot, u int32) price {
-	return price{lost: s.losses.charge(u), sum: unitWeight(s, u), pods: int64(len(s.Units[u].Pods)), surplus: int64(s.Units[u].surplusPods())}
-}
-
 // unitWeight returns a unit's part of PrioritySum.
 func unitWeight(s *Snapshot, u int32) int64 { return weightOf(s.priority(u), len(s.Units[u].Pods)) }
 

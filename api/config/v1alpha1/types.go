@@ -84,7 +84,7 @@ type ReprieveArgs struct {
 	// Example: Queue
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
-	// victimOrder lists the criteria that sets of victims are compared by, the most important first.
+	// victimOrder lists the criteria that sets of victims are compared by, most important first.
 	// It does not change who may be evicted. Two lists are supported: the default, which is the
 	// order of kube-scheduler and of KEP-5710, and the same list with LostWork after
 	// HighestPriority. With LostWork, the scheduler evicts the work that loses the fewest
@@ -92,7 +92,8 @@ type ReprieveArgs struct {
 	//
 	// Default: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
 	//
-	// Example: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]
+	// Example: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods,
+	// Surplus, StartTime]
 	VictimOrder []VictimCriterion `json:"victimOrder,omitempty"`
 
 	// terminationTimeout is the time that a pod may exist after the end of its grace period. Until
