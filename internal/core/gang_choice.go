@@ -61,7 +61,10 @@ type nodeOption struct {
 }
 
 // price is a cost without its start: the part that can be added and multiplied.
-type price struct{ lost, sum, pods, surplus int64 }
+type price struct {
+	lost, sum     int64
+	pods, surplus int32
+}
 
 func (p price) compare(o price) int {
 	return cmp.Or(
@@ -70,7 +73,7 @@ func (p price) compare(o price) int {
 }
 
 func (p price) times(n int) price {
-	return price{p.lost * int64(n), p.sum * int64(n), p.pods * int64(n), p.surplus * int64(n)}
+	return price{p.lost * int64(n), p.sum * int64(n), p.pods * int32(n), p.surplus * int32(n)}
 }
 
 func (p price) minus(o price) price {
@@ -309,11 +312,11 @@ func (ch *choice) bound(i int32) increment {
 // the least lost work.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
-	surplus := int64(ch.surplusUpTo(col, ch.level))
+	surplus := int32(ch.surplusUpTo(col, ch.level))
 	widest := ch.c.widest[int(n.node)*ch.dims:][:ch.dims]
-	lost, most := ch.leastLost(col), int64(len(col.priorities))
+	lost, most := ch.leastLost(col), int32(len(col.priorities))
 	if lost != nil {
-		most = int64(len(lost))
+		most = int32(len(lost))
 	}
 	var least price
 	for k := n.now + 1; k <= n.most; k++ {
@@ -323,7 +326,7 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 				units = max(units, (short-1)/widest[r]+1)
 			}
 		}
-		for ; least.pods < min(units, most); least.pods++ {
+		for ; least.pods < min(int32(units), most); least.pods++ {
 			least.sum += weightOf(col.priorities[least.pods], 1)
 			if lost != nil {
 				least.lost += lost[least.pods]

@@ -102,7 +102,7 @@ func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted 
 	for _, pos := range positions {
 		pods := x.podsAt(col, pos)
 		u := coverUnit{pos: pos, cost: setCost{price{
-			x.s.losses.charge(col.units[pos]), weightOf(col.priorities[pos], pods), int64(pods), int64(x.surplusAt(col, pos)),
+			x.s.losses.charge(col.units[pos]), weightOf(col.priorities[pos], pods), int32(pods), int32(x.surplusAt(col, pos)),
 		}, math.MaxInt64}}
 		if int64(col.priorities[pos]) == top {
 			u.cost.start = col.starts[pos]
@@ -305,11 +305,11 @@ func (c *cover) promising(cost setCost) bool {
 }
 
 // surplusOpen bounds the number of surplus pods among count open units.
-func (c *cover) surplusOpen(count int64) int64 {
+func (c *cover) surplusOpen(count int32) int32 {
 	if !c.surplus {
 		return 0
 	}
-	open := int64(0)
+	open := int32(0)
 	for i := range c.units {
 		if c.state[i] == coverOpen && c.units[i].cost.surplus > 0 && c.helps(int32(i)) {
 			open += c.units[i].cost.surplus
@@ -338,7 +338,7 @@ func (c *cover) atLeast(after int64) (least price, ok bool) {
 		if left > 0 {
 			return price{}, false
 		}
-		least.pods = max(least.pods, int64(units))
+		least.pods = max(least.pods, int32(units))
 		sum, lost := int64(0), int64(0)
 		c.cheapest(c.bySum, r, units, after, func(cost *setCost) { sum += cost.sum })
 		c.cheapest(c.byLost, r, units, after, func(cost *setCost) { lost += cost.lost })

@@ -59,9 +59,9 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 }
 
 // reachesFloor reports whether a score is the best possible. Among equal sums, the order of the
-// document yields the latest start, but not the most surplus.
+// document yields the latest start, but not the most surplus. If lost work counts, it is not known.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
-	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && sc.LostWork == x.floor.lost && sc.PrioritySum == x.floor.sum &&
+	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 

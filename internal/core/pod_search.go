@@ -13,7 +13,9 @@ func (sr *search) bestDomain() (found, bool) {
 	if sr.p.Gang {
 		return sr.wholeCluster()
 	}
-	n := &nodeSearch{search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v, sr.v.newBudgetDraw()), roomy: sr.roomy}
+	n := &nodeSearch{
+		search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v, sr.v.newBudgetDraw()), roomy: sr.roomy, losses: sr.s.losses,
+	}
 	n.x.seesGangs = sr.thorough
 	return n.run()
 }
@@ -40,8 +42,9 @@ func (sr *search) onlyClass() int {
 type prospect struct {
 	node    int32
 	ceiling int32
-	lost    int64
-	sum     int64
+	// leading bounds the leading component of the price: lost work if it counts, or else the sum of
+	// priorities.
+	leading int64
 	least   int
 }
 
@@ -55,6 +58,8 @@ type nodeSearch struct {
 	roomy bool
 	best  found
 	any   bool
+	// losses has the lost work of units; nil where it does not count.
+	losses *losses
 	// prospects are the nodes to try next.
 	prospects []prospect
 	// starts and units are scratch space.
@@ -154,20 +159,18 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		}
 	}
 	for _, priority := range col.priorities[:pr.least-1] {
-		pr.sum += int64(priority) + priorityOffset
+		pr.leading += int64(priority) + priorityOffset
 	}
-	pr.sum += int64(pr.ceiling) + priorityOffset
-	pr.lost = n.leastLost(col, pr)
+	pr.leading += int64(pr.ceiling) + priorityOffset
+	if n.losses != nil {
+		pr.leading = n.leastLost(col, pr)
+	}
 	return pr, true
 }
 
-// leastLost returns a lower bound of the work that is lost on a node, if lost work counts. The
-// bound is the sum over the fewest units, each with the least lost work.
+// leastLost returns a lower bound of the work that is lost on a node. The bound is the sum over the
+// fewest units, each with the least lost work.
 func (n *nodeSearch) leastLost(col *nodeColumn, pr prospect) (lost int64) {
-	losses := n.v.s.losses
-	if losses == nil {
-		return 0
-	}
 	// By room alone, no unit above the ceiling is needed. With the oracle, all may be.
 	count := col.count(int64(pr.ceiling) + 1)
 	if n.v.stateful[n.class] {
@@ -175,7 +178,7 @@ func (n *nodeSearch) leastLost(col *nodeColumn, pr prospect) (lost int64) {
 	}
 	n.starts = n.starts[:0]
 	for _, u := range col.units[:count] {
-		n.starts = append(n.starts, losses.of(u))
+		n.starts = append(n.starts, n.losses.of(u))
 	}
 	slices.Sort(n.starts)
 	for _, least := range n.starts[:min(pr.least, len(n.starts))] {
@@ -189,8 +192,7 @@ func (n *nodeSearch) tryAll() {
 	slices.SortFunc(n.prospects, func(a, b prospect) int {
 		return cmp.Or(
 			cmp.Compare(a.ceiling, b.ceiling),
-			cmp.Compare(a.lost, b.lost),
-			cmp.Compare(a.sum, b.sum),
+			cmp.Compare(a.leading, b.leading),
 			cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node]),
 		)
 	})
@@ -198,8 +200,7 @@ func (n *nodeSearch) tryAll() {
 		if n.any && n.best.score.BrokenBudgets == 0 {
 			c := cmp.Or(
 				cmp.Compare(pr.ceiling, n.best.score.HighestPriority),
-				cmp.Compare(pr.lost, n.best.score.LostWork),
-				cmp.Compare(pr.sum, n.best.score.PrioritySum),
+				cmp.Compare(pr.leading, n.best.score.leading(n.v.s)),
 			)
 			if c > 0 {
 				return
@@ -218,7 +219,7 @@ func (n *nodeSearch) tryAll() {
 // better. Among equals, the first by name is chosen.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	best := &n.best.score
-	if best.BrokenGangs > 0 && n.thorough {
+	if best.BrokenGangs > 0 && n.thorough || n.losses != nil {
 		return true
 	}
 	if surplus := min(best.Pods, n.v.surplusUpTo(n.v.column(pr.node), int64(pr.ceiling))); surplus != best.Surplus {

@@ -16,10 +16,12 @@ type refCost struct {
 	start                    int64
 }
 
-func refCostOf(c setCost) refCost { return refCost{c.lost, c.sum, c.pods, c.surplus, c.start} }
+func refCostOf(c setCost) refCost {
+	return refCost{c.lost, c.sum, int64(c.pods), int64(c.surplus), c.start}
+}
 
 func (c refCost) setCost() setCost {
-	return setCost{price{c.lost, c.sum, c.pods, c.surplus}, c.start}
+	return setCost{price{c.lost, c.sum, int32(c.pods), int32(c.surplus)}, c.start}
 }
 
 func (c refCost) plus(o refCost) refCost {
