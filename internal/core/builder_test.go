@@ -239,7 +239,7 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 // countLost makes a case count lost work, if the shape does. Its starts become seconds.
 func (sh *randomShape) countLost(s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
 	if sh.lost {
-		p.Order, p.Now = OrderLostWork, 20e9
+		p.Order, p.Now, p.Devices = OrderLostWork, 20e9, Amounts{1000, 0}[:len(s.Resources)]
 		for u := range s.Units {
 			s.Units[u].Start *= 1e9
 		}

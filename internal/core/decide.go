@@ -94,6 +94,10 @@ func (sr *search) allowed(victims []int32) bool {
 // pick returns the cheapest victims with the final placements of the preemptor.
 func (sr *search) pick() (found, bool) {
 	first, ok := sr.bestDomain()
+	if !ok && sr.s.losses != nil {
+		// The bounds of queues refuse the sets that lose the least work.
+		first, ok = sr.byPriority()
+	}
 	if !ok {
 		return found{}, false
 	}

@@ -163,12 +163,12 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	}
 	sub := *s.search
 	sub.v, sub.refused = s.v.protecting(left), nil
-	sub.payFor(may)
+	sub.withLosses(s.s.losses.paying(may))
 	f, ok := sub.bestDomain()
 	if !ok {
 		return found{}, false
 	}
-	// The gangs that may be broken were free in that search.
+	// In that search, the loss of the gangs that may be broken did not count.
 	f.score.LostWork = s.s.losses.together(f.victims)
 	if costMore(f.score, s.best.score) > 0 {
 		return found{}, false

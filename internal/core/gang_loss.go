@@ -6,31 +6,27 @@ import (
 	"strings"
 )
 
-// addsUp reports whether the cost of a set of victims is the sum of its units' costs. Lost work is
-// not if some gang may fall below minCount: the gang stops, whichever member is evicted first.
-// With budgets, the cheapest units may break a budget.
+// addsUp reports whether the cost of a set of victims is the sum of its units' costs. Lost work
+// does not add up beside gangs that may fall below minCount: the gang stops, whichever member is
+// evicted first. With budgets, the cheapest units may break a budget.
 func (sr *search) addsUp() bool {
 	return sr.s.losses == nil || len(sr.s.gangs) == 0 && !sr.v.c.budgeted
 }
 
-// payFor makes the loss of some gangs not count, because they stop anyway.
-func (sr *search) payFor(gangs map[string]bool) {
-	if sr.s.losses == nil {
-		return
-	}
+// withLosses makes the search count lost work in another way; nil for not at all.
+func (sr *search) withLosses(l *losses) {
 	s, v := *sr.s, *sr.v
-	s.losses = s.losses.paying(gangs)
-	v.s = &s
-	sr.s, sr.v = &s, &v
+	s.losses, v.s = l, &s
+	sr.s, sr.v, sr.refused = &s, &v, nil
 }
 
 // cheaperBesideGangs looks for a cheaper outcome where costs do not add up because of gangs. If
 // lost work does not count, that is an outcome with fewer gangs below minCount.
 //
 // The searches charge the loss of a whole gang for each of its needed members. So they prefer other
-// victims to a second member of a gang that stops anyway. This search runs them again, each time
-// with some gangs that stop and cost nothing, and all other gangs protected. It compares the
-// outcomes by their true cost. The search by priorities competes too.
+// victims to a second member of a gang that stops anyway. This function runs the searches again,
+// each time with some gangs whose loss does not count. It protects the other gangs, except gangs
+// that cost more than the whole outcome so far. It compares the outcomes by their true cost.
 func (sr *search) cheaperBesideGangs(f found) found {
 	if sr.s.losses == nil {
 		return sr.fewerGangs(f)
@@ -39,7 +35,9 @@ func (sr *search) cheaperBesideGangs(f found) found {
 		return sr.orByPriority(f)
 	}
 	s := sr.newGangSearch(f)
-	s.cheapestFirst()
+	if s.cheapestFirst(); len(s.gangs) == 0 && f.score.BrokenGangs == 0 {
+		return sr.orByPriority(f)
+	}
 	s.breaking(nil)
 	if !s.fewByLoss() {
 		s.grow()
@@ -48,27 +46,31 @@ func (sr *search) cheaperBesideGangs(f found) found {
 	return sr.orByPriority(s.best)
 }
 
-// orByPriority lets the search by priorities compete, unless the outcome is known to be the
-// cheapest. So counting lost work never makes an outcome worse.
+// orByPriority returns the outcome of the search by priorities if that is cheaper. It does not
+// search if the outcome is known to be the cheapest. That is so if the search was exact, costs add
+// up, and any potential victims may be evicted together.
 func (sr *search) orByPriority(f found) found {
-	isExact := !sr.p.Gang && !sr.v.anyStateful || f.proven
+	isExact := f.proven && !sr.v.anyStateful && !sr.policy.bounded()
 	if isExact && sr.addsUp() {
 		return f
 	}
-	sub, s, v := *sr, *sr.s, *sr.v
-	s.losses = nil
-	v.s = &s
-	sub.s, sub.v, sub.refused = &s, &v, nil
-	g, ok := sub.bestDomain()
-	if !ok {
-		return f
-	}
-	g = sub.fewerGangs(g)
-	g.score.LostWork = sr.s.losses.together(g.victims)
-	if better(g.score, f.score) < 0 {
+	if g, ok := sr.byPriority(); ok && better(g.score, f.score) < 0 {
 		return g
 	}
 	return f
+}
+
+// byPriority returns the outcome of the search by priorities, with its lost work.
+func (sr *search) byPriority() (found, bool) {
+	sub := *sr
+	sub.withLosses(nil)
+	f, ok := sub.bestDomain()
+	if !ok {
+		return found{}, false
+	}
+	f = sub.fewerGangs(f)
+	f.score.LostWork = sr.s.losses.together(f.victims)
+	return f, true
 }
 
 // lossOf returns the loss of a gang that stops.

@@ -15,46 +15,47 @@ const (
 	// pods, start. It is the zero value.
 	OrderPriority Order = ""
 	// OrderLostWork compares lost work after the highest priority, and then by the other criteria.
-	// So it never evicts a higher priority than OrderPriority does.
+	// Where the search is not exact, the search with OrderPriority competes. So the highest
+	// priority of the victims is no higher than with OrderPriority. Between queues, priorities are
+	// ranks: see victimOrder.
 	OrderLostWork Order = "LostWork"
 )
 
 const (
 	// milliDevices is how many milli-devices one device counts as.
 	milliDevices = 1000
-	// maxLoss bounds the lost work of one unit, so that sums and multiples of losses stay in range.
-	// It is about 9,000 device-years.
-	maxLoss = int64(1) << 48
+	// maxLoss bounds the lost work of one unit or gang, so that sums and multiples of losses stay
+	// in range. It is about 550 device-years.
+	maxLoss = int64(1) << 44
 )
 
 // losses has the work that units would lose if they were evicted at the time of a decision, in
 // milli-device-seconds. A nil losses counts none.
 //
 // Eviction discards the work of a unit since its clock began: since its gang was whole, or its pod
-// was placed. The amount is that time, multiplied by the unit's devices. A unit without devices
-// counts as the largest part of its node that it requests, so it is never free.
+// was placed. The amount is that time, multiplied by the unit's devices. A pod without devices
+// counts as a part of one: the largest part of its node that it requests. It counts as a
+// milli-device at least, so that no pod is free.
 //
 // A gang that falls below minCount stops, and loses the work of all its members.
 type losses struct {
 	s   *Snapshot
 	now int64
-	// devices are the dimensions of devices, and basics are CPUs and memory.
-	devices, basics []int
+	// devices is how many milli-devices one unit of each resource is. basics are the dimensions of
+	// CPUs and memory.
+	devices Amounts
+	basics  []int
 	// gangs has the loss of whole gangs that are preempted member by member, by UID.
 	gangs map[string]int64
 	// paid are the gangs whose loss does not count because they stop anyway.
 	paid map[string]bool
 }
 
-func newLosses(s *Snapshot, now int64) *losses {
-	l := &losses{s: s, now: now, gangs: make(map[string]int64)}
+func newLosses(s *Snapshot, p *Preemptor) *losses {
+	l := &losses{s: s, now: p.Now, devices: p.Devices, gangs: make(map[string]int64)}
 	for r, name := range s.Resources {
-		switch fairshare.KindOf(name) {
-		case fairshare.Device:
-			l.devices = append(l.devices, r)
-		case fairshare.Basic:
+		if name == "cpu" || name == "memory" {
 			l.basics = append(l.basics, r)
-		case fairshare.Bound, fairshare.Absent:
 		}
 	}
 	return l
@@ -86,20 +87,22 @@ func (l *losses) of(u int32) int64 {
 
 // rate returns the milli-devices of a pod.
 func (l *losses) rate(p *Pod) int64 {
-	devices := int64(0)
-	for _, r := range l.devices {
-		devices = fairshare.Add(devices, min(max(p.Request[r], 0), math.MaxInt64/milliDevices)*milliDevices)
+	rate := int64(0)
+	for r, each := range l.devices {
+		if v := max(p.Request[r], 0); each > 0 {
+			rate = fairshare.Add(rate, min(v, math.MaxInt64/each)*each)
+		}
 	}
-	if devices > 0 || p.Node < 0 {
-		return devices
+	if rate > 0 || p.Node < 0 {
+		return max(rate, 1)
 	}
 	for _, r := range l.basics {
 		if all := l.s.Nodes[p.Node].Allocatable[r]; all > 0 {
 			part := float64(max(p.Request[r], 0)) / float64(all)
-			devices = max(devices, int64(min(part, 1)*milliDevices))
+			rate = max(rate, int64(min(part, 1)*milliDevices))
 		}
 	}
-	return devices
+	return max(rate, 1)
 }
 
 // charge returns the work that is lost if a unit is evicted alone: for a member that its gang
@@ -114,7 +117,15 @@ func (l *losses) charge(u int32) int64 {
 	return l.of(u)
 }
 
-// gang returns the loss of a whole gang; 0 for a gang that is paid for.
+// least returns a lower bound of the work that a unit adds to the lost work of a set.
+func (l *losses) least(u int32) int64 {
+	if unit := &l.s.Units[u]; l.paid[unit.PodGroup] && l.s.gangs.isNeeded(unit) {
+		return 0
+	}
+	return l.of(u)
+}
+
+// gang returns the loss of a whole gang; 0 for a gang that stops anyway.
 func (l *losses) gang(uid string) int64 {
 	if l.paid[uid] {
 		return 0

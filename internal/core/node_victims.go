@@ -32,6 +32,8 @@ type nodeVictims struct {
 	best      []int32
 	bestScore Score
 	found     bool
+	// unproven is true once a search for the cheapest set has reached its bound.
+	unproven bool
 }
 
 // nodeCheck is the class and the node to ask the oracle about.
@@ -59,7 +61,8 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 }
 
 // reachesFloor reports whether a score is the best possible. Among equal sums, the order of the
-// document yields the latest start, but not the most surplus. If lost work counts, it is not known.
+// document yields the latest start, but not the most surplus. If lost work counts, the least sum of
+// priorities is not known.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
 	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
@@ -132,7 +135,8 @@ func (x *nodeVictims) cheapest(potential []int32) {
 		return
 	}
 	x.cover.load(x, x.col, pool, x.wanted, int64(x.col.priorities[pool[len(pool)-1]]))
-	if set, _, _, ok := x.cover.solve(x.short()); ok {
+	set, _, proven, ok := x.cover.solve(x.short())
+	if x.unproven = x.unproven || !proven; ok {
 		x.consider(set)
 	}
 }

@@ -81,6 +81,7 @@ func (n *nodeSearch) run() (found, bool) {
 		ceiling, left = n.lowestCeiling(left)
 		n.tryAll()
 		if n.any && n.best.score.BrokenBudgets == 0 && n.best.score.HighestPriority <= ceiling {
+			n.best.proven = !n.x.unproven
 			return n.best, true
 		}
 	}
@@ -91,6 +92,7 @@ func (n *nodeSearch) run() (found, bool) {
 		}
 	}
 	n.tryAll()
+	n.best.proven = !n.x.unproven
 	return n.best, n.any
 }
 
@@ -178,7 +180,7 @@ func (n *nodeSearch) leastLost(col *nodeColumn, pr prospect) (lost int64) {
 	}
 	n.starts = n.starts[:0]
 	for _, u := range col.units[:count] {
-		n.starts = append(n.starts, n.losses.of(u))
+		n.starts = append(n.starts, n.losses.least(u))
 	}
 	slices.Sort(n.starts)
 	for _, least := range n.starts[:min(pr.least, len(n.starts))] {

@@ -102,10 +102,19 @@ func sentence(d *Decision) string {
 			msg += "; " + brokenPhrase(d.BrokenGangs)
 		}
 		if d.Score != nil && d.Score.LostWork > 0 {
-			msg += fmt.Sprintf("; %.1f device-hours of work are lost", float64(d.Score.LostWork)/milliDevices/3600)
+			msg += "; " + lostPhrase(d.Score.LostWork)
 		}
 		return msg
 	}
+}
+
+// lostPhrase returns the words for lost work, in milli-device-seconds.
+func lostPhrase(lost int64) string {
+	hours := float64(lost) / milliDevices / 3600
+	if hours < 0.1 {
+		return "less than 0.1 device-hours of work are lost"
+	}
+	return fmt.Sprintf("%.1f device-hours of work are lost", hours)
 }
 
 // namedGangs is how many gangs a message names.

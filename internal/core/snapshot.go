@@ -222,6 +222,9 @@ type Preemptor struct {
 	Nominated []Placement `json:"-"`
 	// Order is the order of the criteria that victims are compared by.
 	Order Order `json:"order,omitempty"`
+	// Devices is how many milli-devices one unit of each resource is, for lost work. It has an
+	// amount for each of Snapshot.Resources, or none: then nothing is a device.
+	Devices Amounts `json:"-"`
 	// Limits bound the search; nil for DefaultLimits.
 	Limits *Limits `json:"-"`
 }

@@ -74,6 +74,12 @@ func validateBudgets(pod *Pod, budgets int) error {
 }
 
 func validatePreemptor(p *Preemptor, dims int) error {
+	if p.Order != OrderPriority && p.Order != OrderLostWork {
+		return fmt.Errorf("%w: %s has the order %q; supported are %q and %q", ErrBadInput, p.Key(), p.Order, OrderPriority, OrderLostWork)
+	}
+	if len(p.Devices) != 0 && len(p.Devices) != dims {
+		return fmt.Errorf("%w: %s has %d amounts of devices for %d resources", ErrBadInput, p.Key(), len(p.Devices), dims)
+	}
 	members := 0
 	for c := range p.Classes {
 		if len(p.Classes[c].Request) != dims {

@@ -218,7 +218,7 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 		Classes: v.Describe(classes, p.resources),
 	}
 	if p.args.CountsLostWork() {
-		input.Order = core.OrderLostWork
+		input.Order, input.Devices = core.OrderLostWork, devicesAmong(v.Cluster.Resources)
 	}
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
@@ -227,6 +227,18 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})
 	}
 	return input
+}
+
+// devicesAmong returns how many milli-devices one unit of each resource is. GPUs and parts of GPUs
+// are devices.
+func devicesAmong(resources []string) core.Amounts {
+	out := make(core.Amounts, len(resources))
+	for r, name := range resources {
+		if workload.IsGPU(name) {
+			out[r] = 1000
+		}
+	}
+	return out
 }
 
 // reserve reserves room for every pod in a plan, and releases all other reservations of the

@@ -22,6 +22,10 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 	if j.gang {
 		p.PodGroup = j.uid()
 	}
+	if gpu := s.books.gpus; gpu.resource >= 0 && gpu.per > 0 {
+		p.Devices = make(core.Amounts, len(s.books.resources))
+		p.Devices[gpu.resource] = max(1000/gpu.per, 1)
+	}
 	for i, pod := range pods {
 		at := slices.IndexFunc(p.Classes, func(c core.Class) bool { return slices.Equal(c.Request, pod.request) })
 		if at < 0 {

@@ -85,10 +85,11 @@ type ReprieveArgs struct {
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
 	// victimOrder lists the criteria that sets of victims are compared by, most important first.
-	// It does not change who may be evicted. Two lists are supported: the default, which is the
-	// order of kube-scheduler and of KEP-5710, and the same list with LostWork after
-	// HighestPriority. With LostWork, the scheduler evicts the work that loses the fewest
-	// device-hours, among sets with the same highest priority.
+	// It does not change who may be evicted. The list of the preemptor's profile applies. Two lists
+	// are supported: the default, which is the order of kube-scheduler and of KEP-5710, and the
+	// same list with LostWork after HighestPriority. With LostWork, the scheduler evicts the work
+	// that loses the fewest device-hours, among sets with the same highest priority. docs/cost.md
+	// explains the criteria.
 	//
 	// Default: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
 	//
