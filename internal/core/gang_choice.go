@@ -314,10 +314,7 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int32(ch.surplusUpTo(col, ch.level))
 	widest := ch.c.widest[int(n.node)*ch.dims:][:ch.dims]
-	lost, most := ch.leastLost(col), int32(len(col.priorities))
-	if lost != nil {
-		most = int32(len(lost))
-	}
+	lost, most := ch.leastLost(col), int32(col.count(min(ch.level+1, ch.victims.below)))
 	var least price
 	for k := n.now + 1; k <= n.most; k++ {
 		units := int64(0)

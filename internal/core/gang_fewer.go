@@ -35,6 +35,7 @@ func (sr *search) fewerGangs(f found) found {
 	return s.best
 }
 
+// newGangSearch returns a search that starts with an outcome.
 func (sr *search) newGangSearch(f found) *gangSearch {
 	s := &gangSearch{search: sr, first: f, best: f}
 	s.list()
@@ -99,9 +100,12 @@ func (s *gangSearch) list() {
 		}
 		g.units = append(g.units, int32(u))
 	}
-	slices.SortFunc(s.gangs, func(a, b *gangAtRisk) int {
-		return cmp.Or(cmp.Compare(len(b.units), len(a.units)), strings.Compare(a.uid, b.uid))
-	})
+	s.sort(func(a, b *gangAtRisk) int { return cmp.Compare(len(b.units), len(a.units)) })
+}
+
+// sort sorts the gangs by an order, then by UID.
+func (s *gangSearch) sort(order func(a, b *gangAtRisk) int) {
+	slices.SortFunc(s.gangs, func(a, b *gangAtRisk) int { return cmp.Or(order(a, b), strings.Compare(a.uid, b.uid)) })
 	for i, g := range s.gangs {
 		for _, u := range g.units {
 			s.at[u] = int32(i)

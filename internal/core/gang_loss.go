@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // addsUp reports whether the cost of a set of victims is the sum of its units' costs. Lost work
@@ -90,14 +89,7 @@ func (s *gangSearch) cheapestFirst() {
 			return true
 		})
 	}
-	slices.SortFunc(s.gangs, func(a, b *gangAtRisk) int {
-		return cmp.Or(cmp.Compare(s.lossOf(a), s.lossOf(b)), strings.Compare(a.uid, b.uid))
-	})
-	for i, g := range s.gangs {
-		for _, u := range g.units {
-			s.at[u] = int32(i)
-		}
-	}
+	s.sort(func(a, b *gangAtRisk) int { return cmp.Compare(s.lossOf(a), s.lossOf(b)) })
 }
 
 // fewByLoss tries all sets of gangs that may be part of a cheaper outcome, as long as the remaining

@@ -16,18 +16,18 @@ const (
 	OrderPriority Order = ""
 	// OrderLostWork compares lost work after the highest priority, and then by the other criteria.
 	// Where the search is not exact, the search with OrderPriority competes. So the highest
-	// priority of the victims is no higher than with OrderPriority. Between queues, priorities are
-	// ranks: see victimOrder.
+	// priority of the victims is no higher than with OrderPriority, without queues. Under queues,
+	// priorities are ranks (see victimOrder), and bounds hold for whole sets, so that this does not
+	// follow.
 	OrderLostWork Order = "LostWork"
 )
 
-const (
-	// milliDevices is how many milli-devices one device counts as.
-	milliDevices = 1000
-	// maxLoss bounds the lost work of one unit or gang, so that sums and multiples of losses stay
-	// in range. It is about 550 device-years.
-	maxLoss = int64(1) << 44
-)
+// MilliDevices is how many milli-devices one device is; see [Preemptor.Devices].
+const MilliDevices = 1000
+
+// maxLoss bounds the lost work of one unit or gang, so that sums and multiples of losses stay
+// in range. It is about 550 device-years.
+const maxLoss = int64(1) << 44
 
 // losses has the work that units would lose if they were evicted at the time of a decision, in
 // milli-device-seconds. A nil losses counts none.
@@ -99,7 +99,7 @@ func (l *losses) rate(p *Pod) int64 {
 	for _, r := range l.basics {
 		if all := l.s.Nodes[p.Node].Allocatable[r]; all > 0 {
 			part := float64(max(p.Request[r], 0)) / float64(all)
-			rate = max(rate, int64(min(part, 1)*milliDevices))
+			rate = max(rate, int64(min(part, 1)*MilliDevices))
 		}
 	}
 	return max(rate, 1)

@@ -235,7 +235,7 @@ func devicesAmong(resources []string) core.Amounts {
 	out := make(core.Amounts, len(resources))
 	for r, name := range resources {
 		if workload.IsGPU(name) {
-			out[r] = 1000
+			out[r] = core.MilliDevices
 		}
 	}
 	return out

@@ -34,7 +34,7 @@ type Inputs struct {
 	Witness Witness
 	// Refused lists the pods that the API server refuses to delete; nil for an empty list.
 	Refused *eviction.Refusals
-	// Metrics measures preemptions; nil for metrics that nobody reads.
+	// Metrics measures preemptions. If it is nil, the plugins keep metrics without a reader.
 	Metrics *metrics.Metrics
 	// Clock is nil for the real clock.
 	Clock clock.WithTicker

@@ -99,9 +99,6 @@ func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	if p.Rule != ByQueues {
 		queues = nil
 	}
-	if p.Rule == ByLostWork {
-		p.Order = core.OrderLostWork
-	}
 	tree, _ := fairshare.NewTree(len(in.Resources), queues)
 	s := &simulation{
 		policy: p, opts: o, random: rand.New(rand.NewPCG(o.Seed, 1)), begins: in.Start, now: in.Start, agenda: newAgenda(), seen: seen,

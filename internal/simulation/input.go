@@ -69,8 +69,6 @@ type Rule string
 const (
 	// ByPriority is Reprieve without queues. It places whole workloads, by priority.
 	ByPriority Rule = "priority"
-	// ByLostWork is ByPriority with victims that lose little work.
-	ByLostWork Rule = "lost-work"
 	// ByQueues is Reprieve with queues: turns, limits, reclaim and min-runtimes.
 	ByQueues Rule = "queues"
 	// KubeScheduler is kube-scheduler's rule. It schedules each pod alone, with the default
@@ -79,9 +77,6 @@ const (
 	// NoPreemption places whole workloads by priority and evicts nothing.
 	NoPreemption Rule = "none"
 )
-
-// Rules returns all rules.
-func Rules() []Rule { return []Rule{ByPriority, ByLostWork, ByQueues, KubeScheduler, NoPreemption} }
 
 // Policy is a rule with its part of a scheduler's configuration.
 type Policy struct {
@@ -96,6 +91,17 @@ type Policy struct {
 	Limits *core.Limits
 	// Order is the order of the criteria that victims are compared by.
 	Order core.Order
+}
+
+// Policies returns the policies of a comparison, one for each rule, and one that counts lost work.
+func Policies() []Policy {
+	return []Policy{
+		{Name: string(ByPriority), Rule: ByPriority},
+		{Name: "lost-work", Rule: ByPriority, Order: core.OrderLostWork},
+		{Name: string(ByQueues), Rule: ByQueues},
+		{Name: string(KubeScheduler), Rule: KubeScheduler},
+		{Name: string(NoPreemption), Rule: NoPreemption},
+	}
 }
 
 // Options are the settings that all policies of a comparison share.

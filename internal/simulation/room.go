@@ -24,7 +24,7 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 	}
 	if gpu := s.books.gpus; gpu.resource >= 0 && gpu.per > 0 {
 		p.Devices = make(core.Amounts, len(s.books.resources))
-		p.Devices[gpu.resource] = max(1000/gpu.per, 1)
+		p.Devices[gpu.resource] = max(core.MilliDevices/gpu.per, 1)
 	}
 	for i, pod := range pods {
 		at := slices.IndexFunc(p.Classes, func(c core.Class) bool { return slices.Equal(c.Request, pod.request) })

@@ -28,9 +28,9 @@ func crowd(seed uint64) *Input {
 	return in
 }
 
-func playOut(t *testing.T, in *Input, rule Rule, o Options) *Result {
+func playOut(t *testing.T, in *Input, p Policy, o Options) *Result {
 	t.Helper()
-	r, err := Run(t.Context(), in, Policy{Name: string(rule), Rule: rule}, o)
+	r, err := Run(t.Context(), in, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,18 +41,18 @@ func playOut(t *testing.T, in *Input, rule Rule, o Options) *Result {
 // bytes, and leave the input unchanged. Another seed gives another course.
 func TestSameEachTime(t *testing.T) {
 	t.Parallel()
-	for _, rule := range Rules() {
-		t.Run(string(rule), func(t *testing.T) {
+	for _, policy := range Policies() {
+		t.Run(policy.Name, func(t *testing.T) {
 			t.Parallel()
 			in := crowd(3)
-			first := courseOf(t, in, rule, 5)
+			first := courseOf(t, in, policy, 5)
 			for range 2 {
-				again := courseOf(t, in, rule, 5)
+				again := courseOf(t, in, policy, 5)
 				if at := first.parts(again); at >= 0 {
 					t.Fatalf("step %d is\n%s\nand then\n%s", at, first.step(at), again.step(at))
 				}
 			}
-			if first.parts(courseOf(t, in, rule, 6)) < 0 {
+			if first.parts(courseOf(t, in, policy, 6)) < 0 {
 				t.Errorf("another seed gives the same %d steps", len(first.steps))
 			}
 			if diff := cmp.Diff(crowd(3), in, cmp.AllowUnexported(Work{})); diff != "" {
@@ -71,10 +71,10 @@ type course struct {
 }
 
 // courseOf returns the course of a simulation with failing calls and delayed deletions.
-func courseOf(t *testing.T, in *Input, rule Rule, seed uint64) *course {
+func courseOf(t *testing.T, in *Input, p Policy, seed uint64) *course {
 	t.Helper()
 	c := &course{}
-	s := newSimulation(in, Policy{Name: string(rule), Rule: rule}, Options{Seed: seed, Lasts: 24 * time.Hour, Grace: time.Minute, faulty: 15, longestLag: longestLag}, c)
+	s := newSimulation(in, p, Options{Seed: seed, Lasts: 24 * time.Hour, Grace: time.Minute, faulty: 15, longestLag: longestLag}, c)
 	s.load(in)
 	if err := s.run(t.Context(), in.Start.Add(24*time.Hour)); err != nil {
 		t.Fatal(err)
@@ -139,8 +139,8 @@ func (c *course) step(i int) string {
 // counted.
 func TestHoursAddUp(t *testing.T) {
 	t.Parallel()
-	for _, rule := range Rules() {
-		t.Run(string(rule), func(t *testing.T) {
+	for _, policy := range Policies() {
+		t.Run(policy.Name, func(t *testing.T) {
 			t.Parallel()
 			in := crowd(4)
 			// Surplus members are left out, because a gang runs without them.
@@ -148,7 +148,7 @@ func TestHoursAddUp(t *testing.T) {
 				in.Work[i].Requests = in.Work[i].Requests[:in.Work[i].MinCount]
 			}
 			meter := &meter{}
-			s := newSimulation(in, Policy{Name: string(rule), Rule: rule}, Options{Seed: 1, Lasts: 24 * time.Hour, Grace: time.Minute}, meter)
+			s := newSimulation(in, policy, Options{Seed: 1, Lasts: 24 * time.Hour, Grace: time.Minute}, meter)
 			s.load(in)
 			if err := s.run(t.Context(), in.Start.Add(24*time.Hour)); err != nil {
 				t.Fatal(err)
@@ -170,7 +170,7 @@ func TestHoursAddUp(t *testing.T) {
 			if r.Work.Submitted != len(in.Work) || r.Pods.Submitted != pods {
 				t.Errorf("%d workloads of %d pods were submitted, want %d of %d", r.Work.Submitted, r.Pods.Submitted, len(in.Work), pods)
 			}
-			if took := r.EvictedPods > 0 && r.GPUHours.Lost > 0; took != (rule != NoPreemption) {
+			if took := r.EvictedPods > 0 && r.GPUHours.Lost > 0; took != (policy.Rule != NoPreemption) {
 				t.Errorf("%d pods were evicted, and %.1f GPU-hours lost", r.EvictedPods, r.GPUHours.Lost)
 			}
 		})
@@ -212,6 +212,7 @@ func TestRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		in         *Input
 		rule       Rule
+		order      core.Order
 		checkpoint time.Duration
 		wantDone   int
 		wantPods   int
@@ -220,7 +221,7 @@ func TestRun(t *testing.T) {
 	}{
 		"an eviction loses what has been done":      {in: one(low, high), rule: ByPriority, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"one pod stops instead of two":              {in: oldAndYoung, rule: ByPriority, wantDone: 4, wantPods: 1, wantLost: 3, wantUsed: 10},
-		"two young pods stop instead of an old one": {in: oldAndYoung, rule: ByLostWork, wantDone: 4, wantPods: 2, wantLost: 1, wantUsed: 10},
+		"two young pods stop instead of an old one": {in: oldAndYoung, rule: ByPriority, order: core.OrderLostWork, wantDone: 4, wantPods: 2, wantLost: 1, wantUsed: 10},
 		"what was saved is kept":                    {in: one(low, high), rule: ByPriority, checkpoint: time.Hour, wantDone: 2, wantPods: 1, wantLost: 2, wantUsed: 16},
 		"kube-scheduler does so too":                {in: one(low, high), rule: KubeScheduler, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"without preemption it waits":               {in: one(low, high), rule: NoPreemption, wantDone: 2, wantUsed: 16},
@@ -233,7 +234,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := playOut(t, c.in, c.rule, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
+			r := playOut(t, c.in, Policy{Rule: c.rule, Order: c.order}, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
 			// The tolerance covers the time of cycles and grace periods.
 			if r.Work.Done != c.wantDone || r.EvictedPods != c.wantPods || math.Abs(r.GPUHours.Lost-c.wantLost) > 0.01 || math.Abs(r.GPUHours.Used-c.wantUsed) > 0.01 {
 				t.Errorf("%d done, %d pods evicted, %+v; want %d, %d, %g lost, %g used", r.Work.Done, r.EvictedPods, r.GPUHours, c.wantDone, c.wantPods, c.wantLost, c.wantUsed)
@@ -246,7 +247,7 @@ func TestRun(t *testing.T) {
 func TestIdleGang(t *testing.T) {
 	t.Parallel()
 	in := one(Work{Requests: []core.Amounts{{2}}, Runs: time.Hour}, Work{Gang: true, MinCount: 2, Requests: []core.Amounts{{2}, {2}}, Runs: time.Hour})
-	r := playOut(t, in, KubeScheduler, Options{Seed: 1, Lasts: 24 * time.Hour})
+	r := playOut(t, in, Policy{Rule: KubeScheduler}, Options{Seed: 1, Lasts: 24 * time.Hour})
 	if math.Abs(r.GPUHours.Idle-2) > 0.01 || r.Wait.P99 < 3500 {
 		t.Errorf("%+v, p99 %g; want 2 GPU-hours idle, and a wait of an hour", r.GPUHours, r.Wait.P99)
 	}

@@ -300,17 +300,20 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 		}
 		out = append(out, p)
 	}
-	rules := simulation.Rules()
+	known := simulation.Policies()
 	for _, name := range f.policies {
-		if !slices.Contains(rules, simulation.Rule(name)) {
-			return nil, usage(fmt.Errorf("--policy %q: it is one of %s", name, strings.Join(strings.Fields(strings.Trim(fmt.Sprint(rules), "[]")), ", ")))
+		at := slices.IndexFunc(known, func(p simulation.Policy) bool { return p.Name == name })
+		if at < 0 {
+			var names []string
+			for _, p := range known {
+				names = append(names, p.Name)
+			}
+			return nil, usage(fmt.Errorf("--policy %q: it is one of %s", name, strings.Join(names, ", ")))
 		}
-		out = append(out, simulation.Policy{Name: name, Rule: simulation.Rule(name)})
+		out = append(out, known[at])
 	}
-	for _, rule := range rules {
-		if len(f.policies)+len(f.configs) == 0 {
-			out = append(out, simulation.Policy{Name: string(rule), Rule: rule})
-		}
+	if len(out) == 0 {
+		return known, nil
 	}
 	return out, nil
 }
