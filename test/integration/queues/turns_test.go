@@ -1,0 +1,51 @@
+package queues
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestTurnForAnotherDevice checks that a queue which borrows one device gets its quota of another.
+// Two free GPUs go to that queue, and not to a queue that would borrow one of them and lose it at
+// once.
+func TestTurnForAnotherDevice(t *testing.T) {
+	t.Parallel()
+	const nic corev1.ResourceName = "example.com/nic"
+	c := clusterOn(t, stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{{Count: 1, Resources: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"),
+		gpu: resource.MustParse("3"), nic: resource.MustParse("4"),
+	}}}}))
+	nics := func(prefix, queue string) {
+		for i := range 4 {
+			c.pod(fmt.Sprintf("%s-%d", prefix, i), 0, "", map[string]string{v1alpha1.LabelQueue: queue}, asking(nic, 1))
+		}
+	}
+	// The queue is over its share of nics, which the other queue cannot reclaim for an hour.
+	c.queue("entitled", "quota: {nvidia.com/gpu: 2}", "reclaimMinRuntime: 1h")
+	c.queue("nics")
+	c.queue("borrower", "quota: {nvidia.com/gpu: 1}")
+	c.known("entitled", "nics", "borrower")
+	nics("nic", "entitled")
+	c.pods("has", "borrower", 1, 1, "")
+	c.Runs("nic", 4)
+	c.Runs("has", 1)
+	nics("waits", "nics")
+	c.WaitsSaying("waits-3")
+	// Both arrive while no scheduler runs, so they are in line together when the next one starts.
+	c.restart(func() {
+		c.pods("borrow", "borrower", 1, 1, "")
+		c.pods("claim", "entitled", 1, 2, "")
+	})
+	c.Runs("claim", 1)
+	c.WaitsSaying("borrow-0")
+	if n := len(c.EventsOf(c.Context(), "Pod/borrow-0", "Preempted")); n > 0 {
+		t.Error("the borrower got a GPU first and was preempted")
+	}
+}
