@@ -17,6 +17,20 @@ const (
 	LabelLedBy = "reprieve.dev/led-by"
 )
 
+// Annotations of a Pod or a PodGroup about the work that its eviction loses. Profiles that name
+// LostWork in their victimOrder read them.
+const (
+	// AnnotationLastCheckpoint is when the work was last saved (RFC 3339). Of a PodGroup and its
+	// members, the latest time counts for all.
+	AnnotationLastCheckpoint = "reprieve.dev/last-checkpoint"
+	// AnnotationCheckpointInterval is how often the work saves itself from its start on, such as
+	// "30m". It counts where no last checkpoint is known.
+	AnnotationCheckpointInterval = "reprieve.dev/checkpoint-interval"
+	// AnnotationRestartCost is how much run time a restart loses beside the work, in seconds or as
+	// a duration such as "10m".
+	AnnotationRestartCost = "reprieve.dev/restart-cost"
+)
+
 // Annotations of an object whose pods form a gang, such as a Job, or of its namespace. An
 // annotation of the namespace applies to all objects without one.
 const (

@@ -30,8 +30,8 @@ import (
 const mostMislabeled = 10000
 
 // Labels reports pods with labels or annotations of reprieve.dev that no code reads, such as
-// reprieve.dev/podgroup. It reports the pods of one owner once. The pods are scheduled as if they
-// had no such key.
+// reprieve.dev/podgroup, or with invalid values. It reports the pods of one owner once. The pods
+// are scheduled as if they had no such key.
 type Labels struct {
 	pods       corelisters.PodLister
 	profiles   sets.Set[string]
@@ -70,7 +70,8 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		about = owner.UID
 	}
-	if len(unread)+len(annotations) == 0 || r.told.Has(about) {
+	invalid := InvalidAnnotations(pod.Annotations)
+	if len(unread)+len(annotations)+len(invalid) == 0 || r.told.Has(about) {
 		return reconcile.Result{}, nil
 	}
 	if len(r.told) >= mostMislabeled {
@@ -80,6 +81,9 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 	if len(annotations) > 0 {
 		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "UnknownAnnotation", "Reading", "nothing reads the annotation %s; the annotations are %s",
 			strings.Join(annotations, ", "), strings.Join(KnownKeys(true, queue), ", "))
+	}
+	if len(invalid) > 0 {
+		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Reading", "%s; it has no effect", strings.Join(invalid, "; "))
 	}
 	if len(unread) == 0 {
 		return reconcile.Result{}, nil
@@ -97,8 +101,9 @@ func KnownKeys(annotations bool, queueLabel string) []string {
 		return []string{v1alpha1.LabelLedBy, v1alpha1.LabelPodGroup, queueLabel}
 	}
 	return []string{
-		v1alpha1.AnnotationClassOf, v1alpha1.AnnotationDisruptionMode, v1alpha1.AnnotationGang, v1alpha1.AnnotationGangPer,
-		v1alpha1.AnnotationLeads, v1alpha1.AnnotationPriorityClass, v1alpha1.AnnotationQueue, v1alpha1.AnnotationQueueOf,
+		v1alpha1.AnnotationCheckpointInterval, v1alpha1.AnnotationClassOf, v1alpha1.AnnotationDisruptionMode, v1alpha1.AnnotationGang,
+		v1alpha1.AnnotationGangPer, v1alpha1.AnnotationLastCheckpoint, v1alpha1.AnnotationLeads, v1alpha1.AnnotationPriorityClass,
+		v1alpha1.AnnotationQueue, v1alpha1.AnnotationQueueOf, v1alpha1.AnnotationRestartCost,
 	}
 }
 
@@ -123,15 +128,29 @@ func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []str
 	return out
 }
 
+// InvalidAnnotations says what is wrong with the values of annotations about lost work.
+func InvalidAnnotations(annotations map[string]string) []string {
+	_, err := gang.ProgressOf(annotations)
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
 func newLabelController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	labeled := func(_ context.Context, obj client.Object) []reconcile.Request {
 		// The filter knows no queue label, because a profile may rename it. Reconcile decides about
 		// queue labels.
-		if pod, ok := obj.(*corev1.Pod); ok && len(UnreadKeys(pod.Labels, false, v1alpha1.LabelPodGroup))+len(UnreadKeys(pod.Annotations, true, "")) > 0 {
-			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(pod)}}
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return nil
 		}
-		return nil
+		unread := len(UnreadKeys(pod.Labels, false, v1alpha1.LabelPodGroup)) + len(UnreadKeys(pod.Annotations, true, ""))
+		if unread+len(InvalidAnnotations(pod.Annotations)) == 0 {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(pod)}}
 	}
 	return newResolveController("pod-labels",
 		NewLabels(pods.Lister(), in.Profiles, in.Queues.QueueLabel, in.Recorder, in.Clock.Now()),

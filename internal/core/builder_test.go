@@ -217,7 +217,7 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	if !sh.gang {
 		p := podOf(int32(lowest+pick(6)), size(6)...)
 		p.Now = someNow
-		return sh.countLost(b.snapshot(), p)
+		return sh.countLost(pick, b.snapshot(), p)
 	}
 	var classes []Class
 	total := 0
@@ -233,15 +233,26 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 			p.Classes[c].Role = "other"
 		}
 	}
-	return sh.countLost(b.snapshot(), p)
+	return sh.countLost(pick, b.snapshot(), p)
 }
 
-// countLost makes a case count lost work, if the shape does. Its starts become seconds.
-func (sh *randomShape) countLost(s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
+// countLost makes a case count lost work, if the shape does. Its starts become seconds, and some
+// pods have checkpoints, a few of them in the future, or restarts that cost time.
+func (sh *randomShape) countLost(pick chooser, s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
 	if sh.lost {
 		p.Order, p.Now, p.Devices = OrderLostWork, 20e9, Amounts{1000, 0}[:len(s.Resources)]
 		for u := range s.Units {
 			s.Units[u].Start *= 1e9
+			for i := range s.Units[u].Pods {
+				switch pods := s.Units[u].Pods; pick(6) {
+				case 0:
+					pods[i].Progress.Saved = int64(pick(23)) * 1e9
+				case 1:
+					pods[i].Progress.Interval = int64(1+pick(8)) * 1e9
+				case 2:
+					pods[i].Progress.Restart = int64(pick(8)) * 1e9
+				}
+			}
 		}
 	}
 	return s, p

@@ -29,13 +29,27 @@ const MilliDevices = 1000
 // in range. It is about 550 device-years.
 const maxLoss = int64(1) << 44
 
+// Progress is what a pod says about the work that its eviction would lose. Nothing is known by the
+// zero Progress.
+type Progress struct {
+	// Saved is when the work was last saved, in nanoseconds since 1970; 0 if that is not known. A
+	// time after the decision is ignored. Of the pods of a whole gang, the latest counts for all.
+	Saved int64
+	// Interval is how often the work saves itself from its start on, in nanoseconds; 0 for never.
+	// It counts where Saved does not.
+	Interval int64
+	// Restart is the run time that a restart loses beside the work, in nanoseconds.
+	Restart int64
+}
+
 // losses has the work that units would lose if they were evicted at the time of a decision, in
 // milli-device-seconds. A nil losses counts none.
 //
-// Eviction discards the work of a unit since its clock began: since its gang was whole, or its pod
-// was placed. The amount is that time, multiplied by the unit's devices. A pod without devices
-// counts as a part of one: the largest part of its node that it requests. It counts as a
-// milli-device at least, so that no pod is free.
+// Eviction discards the work of a pod since its last checkpoint, and a restart costs a further
+// time. Without checkpoints, the clock began when its gang was whole, or the pod was placed. The
+// amount is that time, multiplied by the pod's devices. A pod without devices counts as a part of
+// one: the largest part of its node that it requests. It counts as a milli-device at least, so that
+// no pod is free.
 //
 // A gang that falls below minCount stops, and loses the work of all its members.
 type losses struct {
@@ -49,10 +63,12 @@ type losses struct {
 	gangs map[string]int64
 	// paid are the gangs whose loss does not count because they stop anyway.
 	paid map[string]bool
+	// saved has the latest checkpoint of any member, by the UID of the gang.
+	saved map[string]int64
 }
 
 func newLosses(s *Snapshot, p *Preemptor) *losses {
-	l := &losses{s: s, now: p.Now, devices: p.Devices, gangs: make(map[string]int64)}
+	l := &losses{s: s, now: p.Now, devices: p.Devices, gangs: make(map[string]int64), saved: make(map[string]int64)}
 	for r, name := range s.Resources {
 		if name == "cpu" || name == "memory" {
 			l.basics = append(l.basics, r)
@@ -70,19 +86,52 @@ func (l *losses) of(u int32) int64 {
 	if unit.Start == 0 {
 		return 0
 	}
-	seconds := (l.now - max(unit.Start, unit.Since)) / 1e9
-	if seconds <= 0 {
-		return 0
-	}
-	rate := int64(0)
+	from, saved, total := max(unit.Start, unit.Since), l.savedAt(unit), int64(0)
 	for i := range unit.Pods {
-		rate = fairshare.Add(rate, l.rate(&unit.Pods[i]))
+		pod := &unit.Pods[i]
+		hi, lo := bits.Mul64(uint64(l.rate(pod)), uint64(l.unsaved(&pod.Progress, from, saved)/1e9))
+		if hi > 0 || lo > uint64(maxLoss) {
+			return maxLoss
+		}
+		total = min(total+int64(lo), maxLoss)
 	}
-	hi, lo := bits.Mul64(uint64(rate), uint64(seconds))
-	if hi > 0 || lo > uint64(maxLoss) {
-		return maxLoss
+	return total
+}
+
+// unsaved returns the run time whose work a pod loses, and the cost of its restart, in nanoseconds.
+// Its unit has worked from a time on; saved is its last checkpoint, 0 for none.
+func (l *losses) unsaved(p *Progress, from, saved int64) int64 {
+	lost := max(l.now-max(from, saved), 0)
+	if saved == 0 && p.Interval > 0 {
+		lost %= p.Interval
 	}
-	return int64(lo)
+	return fairshare.Add(lost, p.Restart)
+}
+
+// savedAt returns when the work of a unit was last saved; 0 if that is not known.
+func (l *losses) savedAt(unit *Unit) int64 {
+	whole := l.s.gangs[unit.PodGroup]
+	if whole == nil || unit.Group {
+		return l.latestOf(unit.Pods, 0)
+	}
+	saved, known := l.saved[unit.PodGroup]
+	if !known {
+		for _, m := range whole.units {
+			saved = l.latestOf(l.s.Units[m].Pods, saved)
+		}
+		l.saved[unit.PodGroup] = saved
+	}
+	return saved
+}
+
+// latestOf returns the latest checkpoint of some pods that is not in the future, or a later one.
+func (l *losses) latestOf(pods []Pod, latest int64) int64 {
+	for i := range pods {
+		if saved := pods[i].Progress.Saved; saved <= l.now {
+			latest = max(latest, saved)
+		}
+	}
+	return latest
 }
 
 // rate returns the milli-devices of a pod.

@@ -112,6 +112,30 @@ func TestLostWorkOfAStoppedGang(t *testing.T) {
 	}
 }
 
+// TestLossOfSavedGang checks that a checkpoint of one member counts for its whole gang, and not for
+// another.
+func TestLossOfSavedGang(t *testing.T) {
+	t.Parallel()
+	const second = int64(time.Second)
+	now := 1000 * second
+	ofGang := func(name string, saved int64) unitOption {
+		return func(u *Unit) {
+			u.PodGroup, u.GroupName, u.Running = name, name, true
+			u.Membership, u.Pods[0].Progress.Saved = &QueueMembership{MinCount: 2}, saved
+		}
+	}
+	s := clusterOf("gpu").node("n", 5).
+		pod("a1", "n", 0, 1, startedAt(now-100*second), ofGang("a", now-5*second)).pod("a2", "n", 0, 1, startedAt(now-100*second), ofGang("a", now-50*second)).
+		pod("b1", "n", 0, 1, startedAt(now-100*second), ofGang("b", 0)).pod("b2", "n", 0, 1, startedAt(now-100*second), ofGang("b", 0)).snapshot()
+	s.gangs = newGangIndex(s)
+	l := newLosses(s, &Preemptor{Now: now, Devices: Amounts{1000}})
+	for u, want := range []int64{10_000, 10_000, 200_000, 200_000} {
+		if got := l.charge(int32(u)); got != want {
+			t.Errorf("%s: %d, want %d", s.Units[u].Name, got, want)
+		}
+	}
+}
+
 // TestLoss checks the lost work of single pods, in milli-device-seconds.
 func TestLoss(t *testing.T) {
 	t.Parallel()
@@ -126,18 +150,26 @@ func TestLoss(t *testing.T) {
 		request      Amounts
 		start, since int64
 		want         int64
+		progress     Progress
 	}{
-		"two GPUs for ten seconds":           {Amounts{2, 60, 90, 9}, now - 10*second, 0, 20_000},
-		"since the gang was whole":           {Amounts{2, 0, 0, 0}, now - 10*second, now - 4*second, 8_000},
-		"a quarter of the CPUs":              {Amounts{0, 16, 10, 0}, now - 10*second, 0, 2_500},
-		"half of the memory":                 {Amounts{0, 16, 50, 9}, now - 10*second, 0, 5_000},
-		"next to nothing":                    {Amounts{0, 0, 0, 0}, now - 10*second, 0, 10},
-		"not started":                        {Amounts{2, 0, 0, 0}, 0, now - 4*second, 0},
-		"started in the future":              {Amounts{2, 0, 0, 0}, now + second, 0, 0},
-		"more than can be counted":           {Amounts{math.MaxInt64, 0, 0, 0}, 1, 0, maxLoss},
-		"a request below 0, as bad input is": {Amounts{-5, 16, 0, 0}, now - 10*second, 0, 2_500},
+		"two GPUs for ten seconds":           {request: Amounts{2, 60, 90, 9}, start: now - 10*second, want: 20_000},
+		"since the gang was whole":           {request: Amounts{2, 0, 0, 0}, start: now - 10*second, since: now - 4*second, want: 8_000},
+		"a quarter of the CPUs":              {request: Amounts{0, 16, 10, 0}, start: now - 10*second, want: 2_500},
+		"half of the memory":                 {request: Amounts{0, 16, 50, 9}, start: now - 10*second, want: 5_000},
+		"next to nothing":                    {request: Amounts{0, 0, 0, 0}, start: now - 10*second, want: 10},
+		"not started":                        {request: Amounts{2, 0, 0, 0}, since: now - 4*second},
+		"started in the future":              {request: Amounts{2, 0, 0, 0}, start: now + second},
+		"more than can be counted":           {request: Amounts{math.MaxInt64, 0, 0, 0}, start: 1, want: maxLoss},
+		"a request below 0, as bad input is": {request: Amounts{-5, 16, 0, 0}, start: now - 10*second, want: 2_500},
+		"a checkpoint":                       {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Saved: now - 3*second, Interval: second}, want: 6_000},
+		"a checkpoint of an earlier run":     {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Saved: now - 30*second}, want: 20_000},
+		"a checkpoint in the future":         {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Saved: now + 1}, want: 20_000},
+		"a checkpoint every four seconds":    {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Interval: 4 * second}, want: 4_000},
+		"a restart":                          {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Interval: 4 * second, Restart: 5 * second}, want: 14_000},
+		"a restart of work not started":      {request: Amounts{2, 0, 0, 0}, progress: Progress{Restart: 5 * second}},
+		"a restart of eternal length":        {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Restart: math.MaxInt64}, want: min(maxLoss, 2000*(math.MaxInt64/second))},
 	} {
-		s.Units = []Unit{{Start: tt.start, Since: tt.since, Pods: []Pod{{Node: 0, Request: tt.request}}}}
+		s.Units = []Unit{{Start: tt.start, Since: tt.since, Pods: []Pod{{Node: 0, Request: tt.request, Progress: tt.progress}}}}
 		if got := newLosses(s, p).of(0); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}

@@ -185,10 +185,26 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 	if p.Order != OrderLostWork || unit.Start == 0 {
 		return 0
 	}
-	for i := range unit.Pods {
-		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")]
+	saved := int64(0)
+	for v := range s.Units {
+		of := &s.Units[v]
+		if _, whole := newGangIndex(s)[of.PodGroup]; v != u && (of.Group || unit.Group || !whole || of.PodGroup != unit.PodGroup) {
+			continue
+		}
+		for i := range of.Pods {
+			if at := of.Pods[i].Progress.Saved; at <= p.Now {
+				saved = max(saved, at)
+			}
+		}
 	}
-	return lost * max((p.Now-unit.Start)/1e9, 0)
+	for i := range unit.Pods {
+		progress, seconds := unit.Pods[i].Progress, max((p.Now-max(unit.Start, saved))/1e9, 0)
+		if saved == 0 && progress.Interval > 0 {
+			seconds %= progress.Interval / 1e9
+		}
+		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")] * (seconds + progress.Restart/1e9)
+	}
+	return lost
 }
 
 // refGangs lists the members of the gangs that are preempted one by one, by UID.

@@ -65,6 +65,8 @@ type Pod struct {
 	// RefusedUntil is the last moment when the pod is protected because its deletion was
 	// refused, in nanoseconds since 1970; 0 otherwise.
 	RefusedUntil int64
+	// Progress says how much of its work an eviction would lose.
+	Progress Progress
 	// Budgets are the indices of the disruption budgets that an eviction of this pod draws on.
 	Budgets []int
 	// Ref is the caller's handle on the pod, for its Oracle. The core never reads it.

@@ -61,6 +61,8 @@ type Group struct {
 	// ClassOfNamespace is true if Reprieve wrote the group with the class of its namespace. It may
 	// outrank its pods.
 	ClassOfNamespace bool
+	// Progress is what the PodGroup's annotations say about lost work. Invalid values are left out.
+	Progress Progress
 	// Disrupted are the members in the intent of a preemption of the whole group that has begun.
 	Disrupted []v1alpha1.DisruptedPod
 }
@@ -131,6 +133,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	if pg.Status.StartTime != nil {
 		g.StartTime = pg.Status.StartTime.Time
 	}
+	g.Progress, _ = ProgressOf(pg.Annotations)
 	g.Scheduled = meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
 	if c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && c.Status == metav1.ConditionTrue {
 		g.DegradedSince = c.LastTransitionTime.Time

@@ -40,7 +40,7 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 // decide updates the core's cluster and returns a decision for a job.
 func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.Decision, error) {
 	for _, n := range s.changed {
-		if err := s.cluster.SetNode(n.state()); err != nil {
+		if err := s.cluster.SetNode(n.state(s.opts.Checkpoint)); err != nil {
 			return core.Decision{}, err
 		}
 		n.changed = false
@@ -59,12 +59,13 @@ func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.D
 	return d, err
 }
 
-// state returns the node in the core's representation.
-func (n *node) state() *core.NodeState {
+// state returns the node in the core's representation. Its work saves itself at an interval; 0 for
+// never.
+func (n *node) state(interval time.Duration) *core.NodeState {
 	st := &core.NodeState{Node: core.Node{Name: n.name, Allocatable: n.allocatable, Free: n.free()}}
 	for _, p := range n.pods {
 		j := p.job
-		described := core.Pod{Namespace: j.namespace, Name: p.uid, UID: p.uid, Request: p.request, Start: j.began.UnixNano()}
+		described := core.Pod{Namespace: j.namespace, Name: p.uid, UID: p.uid, Request: p.request, Start: j.began.UnixNano(), Progress: core.Progress{Interval: int64(interval)}}
 		if p.leaving() {
 			st.Leaving = append(st.Leaving, described)
 			continue

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
@@ -387,6 +388,7 @@ func isStatic(pod *corev1.Pod) bool {
 // running returns a pod with the facts for its unit. key is its group, empty for none. A static pod
 // is a unit of its own, because evicting its group does not remove it.
 func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, groups map[types.NamespacedName]*core.Group) core.RunningPod {
+	cp.Progress = c.progress(pod, key)
 	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
 	if key.Name != "" && !rp.Static {
 		g, known := groups[key]
@@ -409,6 +411,17 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 		}
 	}
 	return rp
+}
+
+// progress returns what the annotations of a pod and of its group say about lost work.
+func (c *Cache) progress(pod *corev1.Pod, key types.NamespacedName) core.Progress {
+	p, _ := gang.ProgressOf(pod.Annotations)
+	if key.Name != "" {
+		if g, ok := c.sources.Groups.Group(key); ok {
+			p = p.Or(g.Progress)
+		}
+	}
+	return core.Progress{Saved: Nanos(p.Saved), Interval: int64(p.Interval), Restart: int64(p.Restart)}
 }
 
 // role returns the role of a member of a gang whose members are preempted one by one. Equal roles

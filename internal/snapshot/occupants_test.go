@@ -18,7 +18,7 @@ func TestFingerprintHasAll(t *testing.T) {
 		"Pod.Namespace": true, "Pod.Name": true, "Pod.UID": true, "Pod.Ref": true, "Pod.Node": true,
 		"Group.Namespace": true, "Group.Name": true,
 		// These order victims.
-		"Pod.Start": true, "Pod.Budgets": true, "Group.Start": true,
+		"Pod.Start": true, "Pod.Budgets": true, "Pod.Progress": true, "Group.Start": true,
 	}
 	o := newOccupants()
 	base := func() *core.RunningPod {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/ptr"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -86,10 +87,13 @@ func stateOf(t *testing.T) State {
 	guarded.Spec.SchedulerName = "patient"
 	mirror := on(pod("mirror", "", "100m", 0), "node-b")
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
+	s.facts.groups[key("whole")].Progress = gang.Progress{Saved: began.Add(time.Hour), Interval: time.Minute}
+	saved := on(pod("whole-1", "whole", "1", 0), "node-b")
+	saved.Annotations = map[string]string{v1alpha1.AnnotationLastCheckpoint: "2023-11-14T22:13:20Z", v1alpha1.AnnotationRestartCost: "90"}
 	worker := on(pod("elastic-0", "elastic", "100m", 0), "node-b")
 	worker.Labels["role"] = "worker"
 	s.addPods(
-		guarded, on(pod("whole-0", "whole", "1", 0), "node-a"), on(pod("whole-1", "whole", "1", 0), "node-b"),
+		guarded, on(pod("whole-0", "whole", "1", 0), "node-a"), saved,
 		worker, on(pod("elastic-1", "elastic", "100m", 0), "node-b"),
 		on(pod("leaving", "", "1", 0), "node-b"), on(pod("overdue", "", "1", 0), "node-b"), mirror,
 		on(pod("spared", "", "100m", 0), "node-b"), on(pod("undated", "", "100m", 0), "node-b"),

@@ -110,6 +110,9 @@ func (l *Linter) meta(name string, of metav1.Object, queueLabel string) []Mistak
 			m.add("Unknown"+strings.ToUpper(kind[:1])+kind[1:], "nothing reads the %s %s%s", kind, key, instead(key, controller.KnownKeys(kind == "annotation", queueLabel)))
 		}
 	}
+	for _, mistake := range controller.InvalidAnnotations(of.GetAnnotations()) {
+		m.add("InvalidAnnotation", "%s", mistake)
+	}
 	l.queue(m, cmp.Or(of.GetLabels()[queueLabel], of.GetAnnotations()[v1alpha1.AnnotationQueue]))
 	l.class(m, of.GetAnnotations()[v1alpha1.AnnotationPriorityClass])
 	sortMistakes(m.found)

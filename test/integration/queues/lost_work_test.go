@@ -3,43 +3,75 @@ package queues
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // TestVictimsByLostWork checks that a profile which counts lost work evicts two young pods instead
-// of an old one, which the default order would evict because it is one pod.
+// of an old one, which the default order would evict because it is one pod. A checkpoint of the old
+// pod makes it the cheaper victim again.
 func TestVictimsByLostWork(t *testing.T) {
 	t.Parallel()
 	const order = "victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]"
 	c := newCluster(t, 1,
 		stage.ProfileConfig("by-priority", "{name: Reprieve, args: {}}"), stage.ProfileConfig("by-lost-work", "{name: Reprieve, args: {"+order+"}}"))
 	c.classes()
-	play := func(profile, evicted string, want int) {
-		c.scene(profile, func(c *cluster) {
-			c.pod("old-0", 4, "low", nil, by(profile))
+	for _, play := range []struct {
+		profile string
+		saves   bool
+		evicted string
+	}{
+		{profile: "by-priority", evicted: "old"},
+		{profile: "by-lost-work", evicted: "young"},
+		{profile: "by-lost-work", saves: true, evicted: "old"},
+	} {
+		c.scene(fmt.Sprintf("%s, saves %v", play.profile, play.saves), func(c *cluster) {
+			c.pod("old-0", 4, "low", nil, by(play.profile))
 			c.Runs("old", 1)
-			c.Eventually("the old pod has run for a while", func(context.Context) string {
-				if ago := time.Since(scheduledAt(c.Pod("old-0"))); ago < 8*time.Second {
-					return fmt.Sprintf("for %v", ago)
-				}
-				return ""
-			})
+			c.ranFor("old-0", 8*time.Second)
 			for _, name := range []string{"young-0", "young-1"} {
-				c.pod(name, 2, "low", nil, by(profile))
+				c.pod(name, 2, "low", nil, by(play.profile))
 			}
 			c.Runs("young", 2)
-			c.pod("urgent-0", 4, "high", nil, by(profile))
+			if play.saves {
+				c.ranFor("young-1", 4*time.Second)
+				c.saves("old-0")
+			}
+			c.pod("urgent-0", 4, "high", nil, by(play.profile))
 			c.Runs("urgent", 1)
 			// Evicted pods are deleted, and nothing makes them again.
-			c.Runs(evicted, 0)
-			if n := len(c.Pods(c.Context(), "")); n != want {
-				c.Errorf("%d pods are left, want %d", n, want)
+			c.Runs(play.evicted, 0)
+			stay := slices.DeleteFunc([]string{"old", "young"}, func(prefix string) bool { return prefix == play.evicted })[0]
+			if n, want := len(c.Pods(c.Context(), stay)), map[string]int{"old": 1, "young": 2}[stay]; n != want {
+				c.Errorf("%d pods of %s are left, want %d", n, stay, want)
 			}
 		})
 	}
-	play("by-priority", "old", 3)
-	play("by-lost-work", "young", 2)
+}
+
+// ranFor waits until a pod has been on its node for some time.
+func (c *cluster) ranFor(name string, least time.Duration) {
+	c.Helper()
+	c.Eventually(name+" has run for a while", func(context.Context) string {
+		if ago := time.Since(scheduledAt(c.Pod(name))); ago < least {
+			return fmt.Sprintf("for %v", ago)
+		}
+		return ""
+	})
+}
+
+// saves says that a pod has saved its work now.
+func (c *cluster) saves(name string) {
+	c.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationLastCheckpoint, time.Now().UTC().Format(time.RFC3339))
+	if _, err := c.Kube.CoreV1().Pods("default").Patch(c.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		c.Fatal(err)
+	}
 }
