@@ -128,7 +128,7 @@ func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []str
 	return out
 }
 
-// InvalidAnnotations says what is wrong with the values of annotations about lost work.
+// InvalidAnnotations describes the invalid values of annotations about lost work.
 func InvalidAnnotations(annotations map[string]string) []string {
 	_, err := gang.ProgressOf(annotations)
 	if err == nil {

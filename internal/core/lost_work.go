@@ -29,8 +29,8 @@ const MilliDevices = 1000
 // in range. It is about 550 device-years.
 const maxLoss = int64(1) << 44
 
-// Progress is what a pod says about the work that its eviction would lose. Nothing is known by the
-// zero Progress.
+// Progress describes the work that the eviction of a pod would lose, as far as the pod tells. The
+// zero Progress tells nothing.
 type Progress struct {
 	// Saved is when the work was last saved, in nanoseconds since 1970; 0 if that is not known. A
 	// time after the decision is ignored. Of the pods of a whole gang, the latest counts for all.

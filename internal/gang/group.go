@@ -61,7 +61,7 @@ type Group struct {
 	// ClassOfNamespace is true if Reprieve wrote the group with the class of its namespace. It may
 	// outrank its pods.
 	ClassOfNamespace bool
-	// Progress is what the PodGroup's annotations say about lost work. Invalid values are left out.
+	// Progress has the PodGroup's annotations about lost work, without invalid values.
 	Progress Progress
 	// Disrupted are the members in the intent of a preemption of the whole group that has begun.
 	Disrupted []v1alpha1.DisruptedPod

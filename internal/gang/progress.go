@@ -10,7 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Progress is what a pod or a PodGroup says about the work that its eviction would lose.
+// Progress describes the work that the eviction of a pod or PodGroup would lose, as far as its
+// annotations tell.
 type Progress struct {
 	// Saved is when the work was last saved; zero if that is not known.
 	Saved time.Time

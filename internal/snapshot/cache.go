@@ -413,7 +413,7 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 	return rp
 }
 
-// progress returns what the annotations of a pod and of its group say about lost work.
+// progress returns the progress by the annotations of a pod and of its group.
 func (c *Cache) progress(pod *corev1.Pod, key types.NamespacedName) core.Progress {
 	p, _ := gang.ProgressOf(pod.Annotations)
 	if key.Name != "" {
