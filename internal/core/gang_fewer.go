@@ -151,6 +151,9 @@ func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 // far. It reports whether the outcome costs no more by the document's criteria. Without tries left
 // it returns false.
 func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
+	if s.losesMore(some) {
+		return found{}, false
+	}
 	may := make(map[string]bool, len(some))
 	for _, g := range some {
 		may[g.uid] = true

@@ -45,6 +45,19 @@ func (sr *search) cheaperBesideGangs(f found) found {
 	return sr.orByPriority(s.best)
 }
 
+// losesMore reports whether any outcome that breaks all of some gangs loses at least as much work
+// as the best outcome. An outcome that breaks fewer of them belongs to another set of gangs.
+func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
+	if s.s.losses == nil || s.best.score.BrokenBudgets > 0 {
+		return false
+	}
+	sum := int64(0)
+	for _, g := range some {
+		sum += s.lossOf(g)
+	}
+	return sum >= s.best.score.LostWork
+}
+
 // orByPriority returns the outcome of the search by priorities if that is cheaper. It does not
 // search if the outcome is known to be the cheapest. That is so if the search was exact, costs add
 // up, and any potential victims may be evicted together.

@@ -100,6 +100,7 @@ func (v *view) protecting(units []int32) *view {
 // thin builds columns without the protected units, for the nodes that run any.
 func (v *view) thin() {
 	v.thinned = nil
+	var mem thinMemory
 	for u := range v.victims.protected {
 		for i := range v.s.Units[u].Pods {
 			n := v.s.Units[u].Pods[i].Node
@@ -110,20 +111,31 @@ func (v *view) thin() {
 				v.thinned = make(map[int32]*nodeColumn)
 			}
 			if v.thinned[int32(n)] == nil {
-				v.thinned[int32(n)] = v.without(&v.c.nodes[n], v.victims.protected)
+				v.thinned[int32(n)] = v.without(&v.c.nodes[n], &mem)
 			}
 		}
 	}
 }
 
+// thinMemory is the memory of all columns without protected units.
+type thinMemory struct {
+	numbers slab[int32]
+	amounts slab[int64]
+}
+
 // without returns a copy of a column without the protected units.
-func (v *view) without(col *nodeColumn, protected map[int32]bool) *nodeColumn {
-	dims := v.dims
-	n := len(col.units)
-	thin := &nodeColumn{
-		units: make([]int32, 0, n), priorities: make([]int32, 0, n), starts: make([]int64, 0, n),
-		sums: make([]int64, dims, len(col.sums)), alone: col.alone,
+func (v *view) without(col *nodeColumn, mem *thinMemory) *nodeColumn {
+	dims, n, protected := v.dims, 0, v.victims.protected
+	for _, u := range col.units {
+		if !protected[u] {
+			n++
+		}
 	}
+	thin := &nodeColumn{
+		units: mem.numbers.take(n)[:0], priorities: mem.numbers.take(n)[:0], starts: mem.amounts.take(n)[:0],
+		sums: mem.amounts.take((n + 1) * dims)[:dims], alone: col.alone,
+	}
+	clear(thin.sums)
 	for i, u := range col.units {
 		if protected[u] {
 			continue
