@@ -215,6 +215,13 @@ simulation: ## Play the trace openb of TRACE with five policies, and write docs/
 simulation-check: ## Play it too, and fail if docs/simulation.md or its plot is not what the program prints.
 	@$(STATIC) go run ./hack/simulation -check -trace "$(TRACE)" -doc docs/simulation.md -args "$(SIMULATE)"
 
+# How many seeds simulation-lists plays for each list of pods in TRACE.
+SEEDS ?= 1
+
+.PHONY: simulation-lists
+simulation-lists: ## Play every list of pods in TRACE, and write the losses into docs/cost.md (23 lists take 15 minutes).
+	@$(STATIC) go run ./hack/simulation -lists $(SEEDS) -trace "$(TRACE)" -doc docs/cost.md -args "--nodes 300 --load 1"
+
 # The rows of bench-compare, as for go test -bench, and how often each side is timed.
 BENCH ?= .
 ROUNDS ?= 6

@@ -25,9 +25,14 @@ func main() {
 	args := flag.String("args", "", "more flags of simulate for the trace")
 	flag.StringVar(&r.day, "day", "hack/simulation/testdata/day", "directory of the small day")
 	flag.BoolVar(&r.check, "check", false, "write nothing, and fail if the page or the plot differs")
+	lists := flag.Int("lists", 0, "play every list of pods in the trace with this many seeds instead, and write the table of losses")
 	flag.Parse()
 	r.args = strings.Fields(*args)
-	if err := r.write(context.Background()); err != nil {
+	write := r.write
+	if *lists > 0 {
+		write = func(ctx context.Context) error { return r.writeLists(ctx, *lists) }
+	}
+	if err := write(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}

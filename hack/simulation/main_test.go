@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -94,6 +95,56 @@ func TestPage(t *testing.T) {
 	}
 	if err := r.write(t.Context()); !errors.Is(err, errDiffers) || !strings.Contains(err.Error(), "- 5 nodes") || !strings.Contains(err.Error(), "+ 4 nodes") {
 		t.Errorf("a changed number: %v", err)
+	}
+}
+
+// TestLists: the table has a row for each list of pods, with the command's own figures, and their
+// sum over the seeds.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for to, from := range map[string]string{
+		nodeList: nodeList, "openb_pod_list_one.csv": "openb_pod_list_default.csv", "openb_pod_list_two.csv": "openb_pod_list_default.csv",
+	} {
+		text, err := os.ReadFile(filepath.Join(trace, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, to), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doc := filepath.Join(dir, "page.md")
+	if err := os.WriteFile(doc, []byte("before\n"+listsBlock().begin+listsBlock().end+"after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := run{trace: dir, doc: doc, args: []string{"--load", "1.5"}}
+	if err := r.writeLists(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, pods := 0.0, 0
+	for _, seed := range []string{"1", "2"} {
+		for _, result := range resultsOf(t, trace, []string{"--load", "1.5", "--seed", seed, "--policy", yardstick}) {
+			want, pods = want+result.GPUHours.Lost, pods+result.EvictedPods
+		}
+	}
+	if want == 0 {
+		t.Fatal("nothing is lost: the trace proves nothing")
+	}
+	for _, words := range []string{
+		"before\n", "after\n", "2 lists, seeds 1 to 2, `simulate --load 1.5`", fmt.Sprintf("| one | %.1f |", want), fmt.Sprintf("| two | %.1f |", want),
+		fmt.Sprintf("| **sum** | %.1f |", 2*want), fmt.Sprintf("without checkpoints, %d by kube-scheduler", 2*pods),
+	} {
+		if !strings.Contains(string(page), words) {
+			t.Errorf("the page has no %q:\n%s", words, page)
+		}
+	}
+	if err := (&run{trace: t.TempDir(), doc: doc}).writeLists(t.Context(), 1); err == nil {
+		t.Error("a directory without lists is no error")
 	}
 }
 

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/simulation"
+)
+
+const (
+	// nodeList is the name of the list of nodes, and podLists matches the lists of pods beside it.
+	nodeList = "openb_node_list_gpu_node.csv"
+	podLists = "openb_pod_list_*.csv"
+	// yardstick is the policy that the others are compared with.
+	yardstick = "kube-scheduler"
+)
+
+// compared lists the policies of the table of lists, after the yardstick.
+func compared() []string { return []string{"priority", "lost-work"} }
+
+// checkpoints lists the intervals between checkpoints in the table of lists.
+func checkpoints() []string { return []string{"0", "30m"} }
+
+// listsBlock is the block with the table of lists.
+func listsBlock() block {
+	return block{"<!-- make simulation-lists writes from here -->\n", "<!-- the lists end here -->\n"}
+}
+
+// loss is the cost of evictions: GPU-hours of work, and pods.
+type loss struct {
+	hours float64
+	pods  int
+}
+
+func (l loss) plus(other loss) loss { return loss{l.hours + other.hours, l.pods + other.pods} }
+
+// writeLists plays every list of pods in the trace with every seed, and writes the table of losses.
+// A row is the sum over the seeds.
+func (r *run) writeLists(ctx context.Context, seeds int) error {
+	lists, err := filepath.Glob(filepath.Join(r.trace, podLists))
+	if err != nil {
+		return err
+	}
+	if len(lists) == 0 {
+		return errors.New("-lists needs a list of pods in -trace")
+	}
+	var rows []listLosses
+	for _, list := range lists {
+		row := listLosses{name: strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv"), of: make(map[string]loss)}
+		for seed := range seeds {
+			if err := r.playList(ctx, list, seed+1, row.of); err != nil {
+				return fmt.Errorf("%s, seed %d: %w", row.name, seed+1, err)
+			}
+		}
+		fmt.Fprintln(os.Stderr, row.line())
+		rows = append(rows, row)
+	}
+	old, err := os.ReadFile(r.doc)
+	if err != nil {
+		return err
+	}
+	page, err := listsBlock().put(string(old), listsText(r.args, seeds, rows))
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.doc, err)
+	}
+	return r.put(r.doc, []byte(page))
+}
+
+// playList plays one list of pods with a seed, and adds the losses by policy and interval.
+func (r *run) playList(ctx context.Context, list string, seed int, of map[string]loss) error {
+	dir, err := os.MkdirTemp("", "lists")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	// A trace is a directory with both lists.
+	for name, source := range map[string]string{nodeList: filepath.Join(r.trace, nodeList), "openb_pod_list_default.csv": list} {
+		path, err := filepath.Abs(source)
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	for _, interval := range checkpoints() {
+		args := append(slices.Clone(r.args), "--seed", strconv.Itoa(seed), "--checkpoint", interval, "-o", "json")
+		for _, policy := range append(compared(), yardstick) {
+			args = append(args, "--policy", policy)
+		}
+		text, err := ask(ctx, dir, args)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Results []*simulation.Result `json:"results"`
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			return err
+		}
+		for _, result := range answer.Results {
+			key := result.Policy + interval
+			of[key] = of[key].plus(loss{result.GPUHours.Lost, result.EvictedPods})
+		}
+	}
+	return nil
+}
+
+// listLosses is one row: the losses of a list by policy and interval.
+type listLosses struct {
+	name string
+	of   map[string]loss
+}
+
+// line returns the row of the table, with the ratios to the yardstick.
+func (l *listLosses) line() string {
+	cells := []string{l.name}
+	for _, interval := range checkpoints() {
+		base := l.of[yardstick+interval]
+		cells = append(cells, fmt.Sprintf("%.1f", base.hours))
+		for _, policy := range compared() {
+			cells = append(cells, fmt.Sprintf("%.1f (%s)", l.of[policy+interval].hours, ratio(l.of[policy+interval].hours, base.hours)))
+		}
+	}
+	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// ratio returns how many times as much one number is as another.
+func ratio(of, base float64) string {
+	if base == 0 {
+		return "no ratio"
+	}
+	return fmt.Sprintf("%.2f×", of/base)
+}
+
+// listsText is the text of the block: the command, the table, its sums and the pods evicted.
+func listsText(args []string, seeds int, rows []listLosses) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%d lists, seeds 1 to %d, `simulate %s`. GPU-hours lost, and the ratio to the model of kube-scheduler:\n\n", len(rows), seeds, strings.Join(args, " "))
+	b.WriteString("| list | kube-scheduler | priority | lost-work | kube-scheduler, checkpoints every 30m | priority | lost-work |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	sum := listLosses{name: "**sum**", of: make(map[string]loss)}
+	for i := range rows {
+		b.WriteString(rows[i].line() + "\n")
+		for key, l := range rows[i].of {
+			sum.of[key] = sum.of[key].plus(l)
+		}
+	}
+	b.WriteString(sum.line() + "\n\nPods evicted, in sum:")
+	for at, interval := range checkpoints() {
+		words := []string{"without checkpoints", "with checkpoints"}[at]
+		base := sum.of[yardstick+interval].pods
+		fmt.Fprintf(&b, " %s, %d by kube-scheduler", words, base)
+		for _, policy := range compared() {
+			pods := sum.of[policy+interval].pods
+			fmt.Fprintf(&b, ", %d by %s (%s)", pods, policy, ratio(float64(pods), float64(base)))
+		}
+		b.WriteString([]string{";", "."}[at])
+	}
+	b.WriteString("\n\n")
+	return b.String()
+}
