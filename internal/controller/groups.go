@@ -25,23 +25,30 @@ type Groups struct {
 
 var _ gang.Source = (*Groups)(nil)
 
-// NewGroups adds a handler to c, which must not be running yet. It calls changed with the name of
-// every PodGroup of reprieve.dev that is created or deleted, or whose change affects scheduling.
-// The calls are made in the informer's goroutine.
-func NewGroups(ctx context.Context, c cache.Cache, changed func(types.NamespacedName)) (*Groups, error) {
-	return newGroups(ctx, c, &v1alpha1.PodGroup{}, gang.FromPodGroup, changed)
+// GroupHandlers are called with the name of a PodGroup, in the informer's goroutine.
+type GroupHandlers struct {
+	// Changed is called for every PodGroup that is created or deleted, or whose change affects
+	// scheduling.
+	Changed func(types.NamespacedName)
+	// Saved is called if only the cost of evicting the PodGroup has changed; see [gang.Progress].
+	Saved func(types.NamespacedName)
+}
+
+// NewGroups adds a handler for PodGroups of reprieve.dev to c, which must not be running yet.
+func NewGroups(ctx context.Context, c cache.Cache, handlers GroupHandlers) (*Groups, error) {
+	return newGroups(ctx, c, &v1alpha1.PodGroup{}, gang.FromPodGroup, handlers)
 }
 
 // NewNativeGroups is NewGroups for the PodGroups of scheduling.k8s.io, of the kind that the cluster
 // serves.
-func NewNativeGroups(ctx context.Context, c cache.Cache, kind schema.GroupVersionKind, changed func(types.NamespacedName)) (*Groups, error) {
+func NewNativeGroups(ctx context.Context, c cache.Cache, kind schema.GroupVersionKind, handlers GroupHandlers) (*Groups, error) {
 	read := func(u *unstructured.Unstructured) *gang.Group { return gang.FromPodGroup(native.FromObject(u)) }
-	return newGroups(ctx, c, native.NewObject(kind), read, changed)
+	return newGroups(ctx, c, native.NewObject(kind), read, handlers)
 }
 
 // newGroups watches the PodGroups of one API. example has their kind, and read converts them to
 // groups.
-func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, read func(T) *gang.Group, changed func(types.NamespacedName)) (*Groups, error) {
+func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, read func(T) *gang.Group, handlers GroupHandlers) (*Groups, error) {
 	informer, err := c.GetInformer(ctx, example, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch PodGroups: %w", err)
@@ -53,7 +60,7 @@ func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, r
 			return nil, false
 		}
 		return read(pg), true
-	}, changed))
+	}, handlers))
 	if err != nil {
 		return nil, fmt.Errorf("watch PodGroups: %w", err)
 	}
@@ -64,17 +71,22 @@ func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, r
 // handler keeps the store equal to the informer's state, and reports the changes that affect
 // scheduling. The status changes with every member, and most of these changes do not affect
 // scheduling.
-func (g *Groups) handler(read func(any) (*gang.Group, bool), changed func(types.NamespacedName)) toolscache.ResourceEventHandler {
+func (g *Groups) handler(read func(any) (*gang.Group, bool), handlers GroupHandlers) toolscache.ResourceEventHandler {
 	set := func(obj any) {
 		after, ok := read(obj)
 		if !ok {
 			return
 		}
-		if before, ok := g.Group(after.Key); ok && reflect.DeepEqual(before, after) {
+		before, known := g.Group(after.Key)
+		if known && reflect.DeepEqual(before, after) {
 			return
 		}
 		g.Set(after)
-		changed(after.Key)
+		if known && sameButProgress(before, after) {
+			handlers.Saved(after.Key)
+			return
+		}
+		handlers.Changed(after.Key)
 	}
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    set,
@@ -85,13 +97,20 @@ func (g *Groups) handler(read func(any) (*gang.Group, bool), changed func(types.
 			}
 			if gone, ok := read(obj); ok {
 				g.Delete(gone.Key)
-				changed(gone.Key)
+				handlers.Changed(gone.Key)
 			}
 		},
 	}
 }
 
-// WaitForSync waits until changed has been called for every PodGroup that existed at the start. It
+// sameButProgress reports whether only the progress of a group has changed.
+func sameButProgress(before, after *gang.Group) bool {
+	then := *before
+	then.Progress = after.Progress
+	return reflect.DeepEqual(&then, after)
+}
+
+// WaitForSync waits until Changed has been called for every PodGroup that existed at the start. It
 // returns false if ctx is done first.
 func (g *Groups) WaitForSync(ctx context.Context) bool {
 	return toolscache.WaitForCacheSync(ctx.Done(), g.told)

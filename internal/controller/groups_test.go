@@ -36,18 +36,25 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 		"who goes": {func(pg *v1alpha1.PodGroup) {
 			pg.Status.Disruption = &v1alpha1.PodGroupDisruption{Pods: []v1alpha1.DisruptedPod{{Name: "p"}}}
 		}, true},
+		"a checkpoint": {func(pg *v1alpha1.PodGroup) {
+			pg.Annotations = map[string]string{v1alpha1.AnnotationLastCheckpoint: "2026-01-31T15:04:05Z"}
+		}, false},
 		"it is another one": {func(pg *v1alpha1.PodGroup) { pg.UID = "other" }, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var told []types.NamespacedName
+			saved := 0
 			groups := &Groups{}
-			h := groups.handler(readPodGroup, func(key types.NamespacedName) {
-				if g, ok := groups.Group(key); ok && len(told) == 0 && g.MinCount != 2 {
-					t.Errorf("Told of %+v", g)
-				}
-				told = append(told, key)
+			h := groups.handler(readPodGroup, GroupHandlers{
+				Changed: func(key types.NamespacedName) {
+					if g, ok := groups.Group(key); ok && len(told) == 0 && g.MinCount != 2 {
+						t.Errorf("Told of %+v", g)
+					}
+					told = append(told, key)
+				},
+				Saved: func(types.NamespacedName) { saved++ },
 			})
 			pg := gangGroup(2)
 			h.OnAdd(pg, true)
@@ -61,6 +68,9 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 			if !slices.Equal(told, want) {
 				t.Errorf("Told of %v, want %v", told, want)
 			}
+			if g, ok := groups.Group(groupKey); !ok || (saved == 1) != (name == "a checkpoint") || g.Progress.Saved.IsZero() != (saved == 0) {
+				t.Errorf("Told %d times of a checkpoint: %+v", saved, g)
+			}
 			h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: after})
 			if _, ok := groups.Group(groupKey); ok || len(told) != len(want)+1 {
 				t.Errorf("It is still there: %t; told of %v", ok, told)
@@ -69,13 +79,16 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 	}
 }
 
-// TestNativeGroupsHaveTheirLabels checks that groups have labels, because a label names the queue.
+// TestNativeGroupsHaveTheirLabels checks that groups have labels, because a label names the queue, and
+// the annotations about lost work.
 func TestNativeGroupsHaveTheirLabels(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha2", Kind: "PodGroup"}
 	var informers informertest.FakeInformers
 	var told []types.NamespacedName
-	groups, err := NewNativeGroups(t.Context(), &informers, kind, func(key types.NamespacedName) { told = append(told, key) })
+	groups, err := NewNativeGroups(t.Context(), &informers, kind, GroupHandlers{
+		Changed: func(key types.NamespacedName) { told = append(told, key) }, Saved: func(types.NamespacedName) {},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +102,9 @@ func TestNativeGroupsHaveTheirLabels(t *testing.T) {
 	informer.Add(before)
 	after := before.DeepCopy()
 	after.SetLabels(map[string]string{v1alpha1.LabelQueue: "research"})
+	after.SetAnnotations(map[string]string{v1alpha1.AnnotationRestartCost: "1m", "other": "x"})
 	informer.Update(before, after)
-	if g, ok := groups.Group(groupKey); !ok || g.Labels[v1alpha1.LabelQueue] != "research" || len(told) != 2 {
+	if g, ok := groups.Group(groupKey); !ok || g.Labels[v1alpha1.LabelQueue] != "research" || g.Progress.Restart != time.Minute || len(told) != 2 {
 		t.Errorf("Told %d times of %+v", len(told), g)
 	}
 }

@@ -25,8 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// mostMislabeled limits the number of reported owners in memory. At the limit, the memory is
-// cleared.
+// mostMislabeled limits the number of reports in memory. At the limit, the memory is cleared.
 const mostMislabeled = 10000
 
 // Labels reports pods with labels or annotations of reprieve.dev that no code reads, such as
@@ -37,11 +36,26 @@ type Labels struct {
 	profiles   sets.Set[string]
 	queueLabel func(*corev1.Pod) string
 	recorder   events.EventRecorder
-	// begun is when this process began to look. Pods that were created before and have a node are
-	// skipped, because an earlier process reported them, if one ran.
+	// begun is when this process began to look. Keys of pods that were created before and have a
+	// node are skipped, because an earlier process reported them, if one ran. Values may have
+	// changed since.
 	begun time.Time
-	told  sets.Set[types.UID]
+	told  sets.Set[mislabeled]
 }
+
+// mislabeled is a report about the pods of an owner, or about a pod without one.
+type mislabeled struct {
+	of    types.UID
+	about topic
+}
+
+// topic says whether a report is about keys or about values.
+type topic int
+
+const (
+	aboutKeys topic = iota
+	aboutValues
+)
 
 var _ reconcile.Reconciler = (*Labels)(nil)
 
@@ -49,7 +63,7 @@ var _ reconcile.Reconciler = (*Labels)(nil)
 // label that names a pod's queue. Run it with one worker, because it remembers its reports without
 // a lock.
 func NewLabels(pods corelisters.PodLister, profiles sets.Set[string], queueLabel func(*corev1.Pod) string, recorder events.EventRecorder, begun time.Time) *Labels {
-	return &Labels{pods: pods, profiles: profiles, queueLabel: queueLabel, recorder: recorder, begun: begun, told: sets.New[types.UID]()}
+	return &Labels{pods: pods, profiles: profiles, queueLabel: queueLabel, recorder: recorder, begun: begun, told: sets.New[mislabeled]()}
 }
 
 // Reconcile checks one pod.
@@ -61,37 +75,46 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
 	}
-	if !r.profiles.Has(pod.Spec.SchedulerName) || pod.Spec.NodeName != "" && pod.CreationTimestamp.Time.Before(r.begun) {
+	if !r.profiles.Has(pod.Spec.SchedulerName) {
+		return reconcile.Result{}, nil
+	}
+	if invalid := InvalidAnnotations(pod.Annotations); len(invalid) > 0 && r.isNew(pod, aboutValues) {
+		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Reading", "%s; it counts as if it was not there", strings.Join(invalid, "; "))
+	}
+	if pod.Spec.NodeName != "" && pod.CreationTimestamp.Time.Before(r.begun) {
 		return reconcile.Result{}, nil
 	}
 	queue := r.queueLabel(pod)
 	unread, annotations := UnreadKeys(pod.Labels, false, queue), UnreadKeys(pod.Annotations, true, queue)
-	about := pod.UID
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		about = owner.UID
-	}
-	invalid := InvalidAnnotations(pod.Annotations)
-	if len(unread)+len(annotations)+len(invalid) == 0 || r.told.Has(about) {
+	if len(unread)+len(annotations) == 0 || !r.isNew(pod, aboutKeys) {
 		return reconcile.Result{}, nil
 	}
-	if len(r.told) >= mostMislabeled {
-		r.told = sets.New[types.UID]()
-	}
-	r.told.Insert(about)
 	if len(annotations) > 0 {
 		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "UnknownAnnotation", "Reading", "nothing reads the annotation %s; the annotations are %s",
 			strings.Join(annotations, ", "), strings.Join(KnownKeys(true, queue), ", "))
 	}
-	if len(invalid) > 0 {
-		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Reading", "%s; it has no effect", strings.Join(invalid, "; "))
+	if len(unread) > 0 {
+		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "UnknownLabel", "Reading",
+			"nothing reads the label %s; a pod joins a PodGroup by %s, and one without a PodGroup names its queue by %s",
+			strings.Join(unread, ", "), v1alpha1.LabelPodGroup, queue)
 	}
-	if len(unread) == 0 {
-		return reconcile.Result{}, nil
-	}
-	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "UnknownLabel", "Reading",
-		"nothing reads the label %s; a pod joins a PodGroup by %s, and one without a PodGroup names its queue by %s",
-		strings.Join(unread, ", "), v1alpha1.LabelPodGroup, queue)
 	return reconcile.Result{}, nil
+}
+
+// isNew reports, once for the pods of one owner, that there is nothing like this report yet.
+func (r *Labels) isNew(pod *corev1.Pod, about topic) bool {
+	report := mislabeled{of: pod.UID, about: about}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		report.of = owner.UID
+	}
+	if r.told.Has(report) {
+		return false
+	}
+	if len(r.told) >= mostMislabeled {
+		r.told = sets.New[mislabeled]()
+	}
+	r.told.Insert(report)
+	return true
 }
 
 // KnownKeys returns the labels or annotations of reprieve.dev that are read, on any kind of object.

@@ -57,7 +57,19 @@ func TestLabels(t *testing.T) {
 			pods: []*corev1.Pod{labeled(nil, func(p *corev1.Pod) {
 				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": "yesterday", "reprieve.dev/restart-cost": "-1"}
 			})},
-			want: []string{`InvalidAnnotation annotation reprieve.dev/last-checkpoint: "yesterday" is no time`},
+			want: []string{`InvalidAnnotation annotation reprieve.dev/last-checkpoint: got "yesterday", want a time`},
+		},
+		"no time, placed long ago": {
+			pods: []*corev1.Pod{labeled(wrong, placed, older, func(p *corev1.Pod) {
+				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": "yesterday"}
+			})},
+			want: []string{"InvalidAnnotation"},
+		},
+		"an unread key, then no time": {
+			pods: []*corev1.Pod{labeled(wrong, of("job", "a")), labeled(nil, of("job", "b"), func(p *corev1.Pod) {
+				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": "yesterday"}
+			})},
+			want: []string{"podgroup", "InvalidAnnotation"},
 		},
 		"an annotation":         {pods: []*corev1.Pod{labeled(nil, func(p *corev1.Pod) { p.Annotations = map[string]string{"reprieve.dev/gang": "true"} })}},
 		"a queue elsewhere":     {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/queue": "q"})}, want: []string{"reprieve.dev/queue;"}},

@@ -244,9 +244,11 @@ func (sh *randomShape) countLost(pick chooser, s *Snapshot, p *Preemptor) (*Snap
 		for u := range s.Units {
 			s.Units[u].Start *= 1e9
 			for i := range s.Units[u].Pods {
-				switch pods := s.Units[u].Pods; pick(6) {
+				switch pods := s.Units[u].Pods; pick(7) {
 				case 0:
 					pods[i].Progress.Saved = int64(pick(23)) * 1e9
+				case 3:
+					pods[i].Progress = Progress{Saved: 1000e9, GroupSaved: int64(pick(23)) * 1e9, Interval: int64(1+pick(8)) * 1e9}
 				case 1:
 					pods[i].Progress.Interval = int64(1+pick(8)) * 1e9
 				case 2:

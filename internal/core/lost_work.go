@@ -3,6 +3,7 @@ package core
 import (
 	"math"
 	"math/bits"
+	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
@@ -32,15 +33,20 @@ const maxLoss = int64(1) << 44
 // Progress describes the work that the eviction of a pod would lose, as far as the pod tells. The
 // zero Progress tells nothing.
 type Progress struct {
-	// Saved is when the work was last saved, in nanoseconds since 1970; 0 if that is not known. A
-	// time after the decision is ignored. Of the pods of a whole gang, the latest counts for all.
-	Saved int64
+	// Saved is when the work was last saved, in nanoseconds since 1970; 0 if that is not known.
+	// GroupSaved is the same for its PodGroup. The later counts, but a time after the decision is
+	// ignored. Of the pods of a whole gang, the latest counts for all.
+	Saved, GroupSaved int64
 	// Interval is how often the work saves itself from its start on, in nanoseconds; 0 for never.
-	// It counts where Saved does not.
+	// It counts if no work was saved since the start.
 	Interval int64
-	// Restart is the run time that a restart loses beside the work, in nanoseconds.
+	// Restart is the run time that a restart loses in addition to the work, in nanoseconds.
 	Restart int64
 }
+
+// ahead is how far the clock of a pod may be ahead of the scheduler's, in nanoseconds. A checkpoint
+// in the near future counts as one of now.
+const ahead = int64(time.Minute)
 
 // losses has the work that units would lose if they were evicted at the time of a decision, in
 // milli-device-seconds. A nil losses counts none.
@@ -102,7 +108,7 @@ func (l *losses) of(u int32) int64 {
 // Its unit has worked from a time on; saved is its last checkpoint, 0 for none.
 func (l *losses) unsaved(p *Progress, from, saved int64) int64 {
 	lost := max(l.now-max(from, saved), 0)
-	if saved == 0 && p.Interval > 0 {
+	if saved <= from && p.Interval > 0 {
 		lost %= p.Interval
 	}
 	return fairshare.Add(lost, p.Restart)
@@ -124,11 +130,14 @@ func (l *losses) savedAt(unit *Unit) int64 {
 	return saved
 }
 
-// latestOf returns the latest checkpoint of some pods that is not in the future, or a later one.
+// latestOf returns the latest checkpoint of some pods that is not in the future. If the given one
+// is later, it returns that.
 func (l *losses) latestOf(pods []Pod, latest int64) int64 {
 	for i := range pods {
-		if saved := pods[i].Progress.Saved; saved <= l.now {
-			latest = max(latest, saved)
+		for _, saved := range [2]int64{pods[i].Progress.Saved, pods[i].Progress.GroupSaved} {
+			if saved <= fairshare.Add(l.now, ahead) {
+				latest = max(latest, min(saved, l.now))
+			}
 		}
 	}
 	return latest

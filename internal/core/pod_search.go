@@ -184,7 +184,8 @@ func (n *nodeSearch) leastLost(col *nodeColumn, pr prospect) (lost int64) {
 	}
 	slices.Sort(n.starts)
 	for _, least := range n.starts[:min(pr.least, len(n.starts))] {
-		lost += least
+		// The sum of a set is bounded in the same way.
+		lost = min(lost+least, maxLoss)
 	}
 	return lost
 }

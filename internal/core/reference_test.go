@@ -192,14 +192,16 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 			continue
 		}
 		for i := range of.Pods {
-			if at := of.Pods[i].Progress.Saved; at <= p.Now {
-				saved = max(saved, at)
+			for _, at := range []int64{of.Pods[i].Progress.Saved, of.Pods[i].Progress.GroupSaved} {
+				if at <= p.Now+60e9 {
+					saved = max(saved, min(at, p.Now))
+				}
 			}
 		}
 	}
 	for i := range unit.Pods {
 		progress, seconds := unit.Pods[i].Progress, max((p.Now-max(unit.Start, saved))/1e9, 0)
-		if saved == 0 && progress.Interval > 0 {
+		if saved <= unit.Start && progress.Interval > 0 {
 			seconds %= progress.Interval / 1e9
 		}
 		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")] * (seconds + progress.Restart/1e9)

@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,12 +16,18 @@ type Progress struct {
 	Saved time.Time
 	// Interval is how often the work saves itself; 0 for never.
 	Interval time.Duration
-	// Restart is the run time that a restart loses beside the work.
+	// Restart is the run time that a restart loses in addition to the work.
 	Restart time.Duration
 }
 
-// longestProgress bounds the durations of annotations about work. It is about ten years.
-const longestProgress = 10 * 366 * 24 * time.Hour
+// longestProgress bounds the durations of annotations about work. Nobody can claim more for a
+// restart.
+const longestProgress = 24 * time.Hour
+
+// ProgressKeys lists the annotations about lost work.
+func ProgressKeys() []string {
+	return []string{v1alpha1.AnnotationLastCheckpoint, v1alpha1.AnnotationCheckpointInterval, v1alpha1.AnnotationRestartCost}
+}
 
 // ProgressOf reads the annotations about lost work. It leaves out invalid values, and returns an
 // error that names them.
@@ -32,7 +37,7 @@ func ProgressOf(annotations map[string]string) (Progress, error) {
 	if v, ok := annotations[v1alpha1.AnnotationLastCheckpoint]; ok {
 		at, err := time.Parse(time.RFC3339, v)
 		if err != nil || at.Unix() <= 0 {
-			errs = append(errs, fmt.Errorf("annotation %s: %q is no time such as 2026-01-31T15:04:05Z", v1alpha1.AnnotationLastCheckpoint, v))
+			errs = append(errs, fmt.Errorf("annotation %s: got %q, want a time such as 2026-01-31T15:04:05Z", v1alpha1.AnnotationLastCheckpoint, v))
 		} else {
 			p.Saved = at
 		}
@@ -47,7 +52,7 @@ func ProgressOf(annotations map[string]string) (Progress, error) {
 		}
 		length, ok := durationOf(v)
 		if !ok {
-			errs = append(errs, fmt.Errorf("annotation %s: %q is no duration such as 30m, and no number of seconds, from 0 to ten years", d.key, v))
+			errs = append(errs, fmt.Errorf("annotation %s: got %q, want a duration such as 30m, or whole seconds, up to 24 hours", d.key, v))
 		}
 		*d.to = length
 	}
@@ -65,14 +70,4 @@ func durationOf(value string) (time.Duration, bool) {
 		return 0, false
 	}
 	return length, true
-}
-
-// Or returns the progress of a member of a group. The member's own values count first, but of the
-// last checkpoints the later one.
-func (p Progress) Or(group Progress) Progress {
-	if group.Saved.After(p.Saved) {
-		p.Saved = group.Saved
-	}
-	p.Interval, p.Restart = cmp.Or(p.Interval, group.Interval), cmp.Or(p.Restart, group.Restart)
-	return p
 }

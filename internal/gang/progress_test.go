@@ -29,6 +29,8 @@ func TestProgress(t *testing.T) {
 		"negative units":    {annotations: map[string]string{restart: "-1h"}, wrong: []string{`"-1h"`}},
 		"centuries":         {annotations: map[string]string{interval: "9223372036854775807"}, wrong: []string{interval}},
 		"centuries of time": {annotations: map[string]string{interval: "2000000h"}, wrong: []string{interval}},
+		"a day":             {annotations: map[string]string{restart: "24h"}, want: Progress{Restart: 24 * time.Hour}},
+		"more than a day":   {annotations: map[string]string{restart: "86401"}, wrong: []string{restart}},
 		"two mistakes":      {annotations: map[string]string{last: "", interval: "often"}, wrong: []string{last, interval, `"often"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,22 +48,5 @@ func TestProgress(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestProgressOfMember checks that a member has the values of its group that it lacks, and the
-// later of the last checkpoints.
-func TestProgressOfMember(t *testing.T) {
-	t.Parallel()
-	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
-	group := Progress{Saved: at(20), Interval: time.Minute, Restart: time.Second}
-	for name, c := range map[string]struct{ own, want Progress }{
-		"nothing": {Progress{}, group},
-		"earlier": {Progress{Saved: at(10), Restart: time.Hour}, Progress{at(20), time.Minute, time.Hour}},
-		"later":   {Progress{Saved: at(30), Interval: time.Hour}, Progress{at(30), time.Hour, time.Second}},
-	} {
-		if got := c.own.Or(group); got != c.want {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
-		}
 	}
 }

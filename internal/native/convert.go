@@ -34,8 +34,14 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	// version, and counts as absent.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
+	pg.Annotations = make(map[string]string)
 	if fields := unsupported(spec); fields != "" {
-		pg.Annotations = map[string]string{gang.AnnotationUnsupported: fields}
+		pg.Annotations[gang.AnnotationUnsupported] = fields
+	}
+	for _, key := range gang.ProgressKeys() {
+		if value, ok := u.GetAnnotations()[key]; ok {
+			pg.Annotations[key] = value
+		}
 	}
 	pg.Status.Conditions = ReadConditions(u)
 	takeOwn(&pg.Status)

@@ -19,6 +19,10 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
+// GroupSaved handles a PodGroup whose annotations about lost work have changed. Any goroutine may
+// call it once the scheduler runs.
+func (h *Hub) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
+
 // GroupChanged handles a new, changed or deleted PodGroup, and checks the members of the group
 // again. Any goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {

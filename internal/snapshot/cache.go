@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -415,13 +416,17 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 
 // progress returns the progress by the annotations of a pod and of its group.
 func (c *Cache) progress(pod *corev1.Pod, key types.NamespacedName) core.Progress {
-	p, _ := gang.ProgressOf(pod.Annotations)
+	own, _ := gang.ProgressOf(pod.Annotations)
+	var group gang.Progress
 	if key.Name != "" {
 		if g, ok := c.sources.Groups.Group(key); ok {
-			p = p.Or(g.Progress)
+			group = g.Progress
 		}
 	}
-	return core.Progress{Saved: Nanos(p.Saved), Interval: int64(p.Interval), Restart: int64(p.Restart)}
+	return core.Progress{
+		Saved: Nanos(own.Saved), GroupSaved: Nanos(group.Saved),
+		Interval: int64(cmp.Or(own.Interval, group.Interval)), Restart: int64(cmp.Or(own.Restart, group.Restart)),
+	}
 }
 
 // role returns the role of a member of a gang whose members are preempted one by one. Equal roles

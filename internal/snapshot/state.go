@@ -139,9 +139,11 @@ type StatePod struct {
 	Request   StateAmounts `json:"request"`
 	// Start is when the pod started; 0 if it has not.
 	Start int64 `json:"start,omitempty"`
-	// SavedAt is when its work was last saved, and CheckpointInterval how often it saves itself.
-	// RestartCost is the run time that a restart loses beside the work. They are 0 if not known.
+	// SavedAt is when its work was last saved by its own annotation, and GroupSavedAt by its
+	// PodGroup's. CheckpointInterval is how often the work saves itself. RestartCost is the run
+	// time that a restart loses in addition to the work. They are 0 if not known.
 	SavedAt            int64 `json:"savedAt,omitempty"`
+	GroupSavedAt       int64 `json:"groupSavedAt,omitempty"`
 	CheckpointInterval int64 `json:"checkpointInterval,omitempty"`
 	RestartCost        int64 `json:"restartCost,omitempty"`
 	// Budgets are the PodDisruptionBudgets that its eviction draws on, as namespace/name.
@@ -321,7 +323,7 @@ func (d *describer) units() []StateUnit {
 func (d *describer) pod(p *core.Pod) StatePod {
 	out := StatePod{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: d.s.Nodes[p.Node].Name, Request: d.amounts(p.Request), Start: p.Start,
-		SavedAt: p.Progress.Saved, CheckpointInterval: p.Progress.Interval, RestartCost: p.Progress.Restart,
+		SavedAt: p.Progress.Saved, GroupSavedAt: p.Progress.GroupSaved, CheckpointInterval: p.Progress.Interval, RestartCost: p.Progress.Restart,
 	}
 	for _, b := range p.Budgets {
 		out.Budgets = append(out.Budgets, d.s.Budgets[b].Key)

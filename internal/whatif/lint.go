@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
@@ -24,8 +25,8 @@ type Mistake struct {
 	// Object is the object's kind and name, as in "pod default/train-0".
 	Object    string `json:"object"`
 	Namespace string `json:"namespace,omitempty"`
-	// Kind is UnknownLabel, UnknownAnnotation, UnknownQueue, UnknownPriorityClass, UnknownPodGroup
-	// or UnknownResource.
+	// Kind is UnknownLabel, UnknownAnnotation, InvalidAnnotation, UnknownQueue,
+	// UnknownPriorityClass, UnknownPodGroup or UnknownResource.
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
@@ -96,8 +97,22 @@ func instead(word string, candidates []string) string {
 	return ""
 }
 
-// Object returns the likely mistakes in the labels and annotations of an object that is not a pod.
+// Object returns the likely mistakes in the labels and annotations of an object that is neither a
+// pod nor a PodGroup. Annotations about lost work have no effect on such an object.
 func (l *Linter) Object(name string, of metav1.Object) []Mistake {
+	m := &mistakes{object: name, namespace: of.GetNamespace(), found: l.NativePodGroup(name, of)}
+	for _, key := range gang.ProgressKeys() {
+		if _, ok := of.GetAnnotations()[key]; ok {
+			m.add("UnknownAnnotation", "nothing reads the annotation %s here; set it in the pod template, on a pod or on a PodGroup", key)
+		}
+	}
+	sortMistakes(m.found)
+	return m.found
+}
+
+// NativePodGroup returns the likely mistakes in the labels and annotations of a PodGroup of
+// scheduling.k8s.io.
+func (l *Linter) NativePodGroup(name string, of metav1.Object) []Mistake {
 	return l.meta(name, of, v1alpha1.LabelQueue)
 }
 
@@ -148,7 +163,7 @@ func (l *Linter) Pod(name string, pod *corev1.Pod) []Mistake {
 
 // PodGroup returns the likely mistakes in a PodGroup.
 func (l *Linter) PodGroup(name string, pg *v1alpha1.PodGroup) []Mistake {
-	m := &mistakes{object: name, namespace: pg.Namespace, found: l.Object(name, pg)}
+	m := &mistakes{object: name, namespace: pg.Namespace, found: l.NativePodGroup(name, pg)}
 	if pg.Spec.QueueName != nil {
 		l.queue(m, *pg.Spec.QueueName)
 	}
@@ -175,6 +190,13 @@ func Lint(objects *inventory.Inventory, queueLabel string, profiles []string) ([
 	}
 	for _, pg := range groups {
 		out = append(out, l.PodGroup("podgroup "+pg.Namespace+"/"+pg.Name, pg)...)
+	}
+	for _, o := range objects.Objects(inventory.NativePodGroups) {
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(o.Raw); err != nil {
+			return nil, fmt.Errorf("read %s/%s: %w", o.Namespace, o.Name, err)
+		}
+		out = append(out, l.NativePodGroup("podgroup "+o.Namespace+"/"+o.Name, u)...)
 	}
 	roots, _ := objects.Roots()
 	for i := range roots {

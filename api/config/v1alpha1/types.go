@@ -146,8 +146,8 @@ const (
 	BrokenBudgets VictimCriterion = "BrokenBudgets"
 	// HighestPriority prefers a lower highest priority among the victims.
 	HighestPriority VictimCriterion = "HighestPriority"
-	// LostWork prefers less lost work: device-hours since the victims started. A gang that falls
-	// below minCount loses the work of all its members.
+	// LostWork prefers less lost work: device-hours since the victims started or last saved their
+	// work. A gang that falls below minCount loses the work of all its members.
 	LostWork VictimCriterion = "LostWork"
 	// PrioritySum prefers a lower sum of the priorities of all pods.
 	PrioritySum VictimCriterion = "PrioritySum"

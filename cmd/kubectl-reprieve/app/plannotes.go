@@ -70,6 +70,10 @@ func notesOn(asked *question, submitted *manifest.Submission, documents []manife
 			found = nil
 		case *v1alpha1.PodGroup:
 			found = linter.PodGroup(name, object)
+		default:
+			if d.Kind == "PodGroup" {
+				found = linter.NativePodGroup(name, d.Meta)
+			}
 		}
 		for _, m := range found {
 			say(m.Object + ": " + m.Message)

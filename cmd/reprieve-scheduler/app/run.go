@@ -334,12 +334,15 @@ func (p *parts) recorderOf(profile string) events.EventRecorder {
 
 // followGroups makes the sources of groups.
 func (p *parts) followGroups(ctx context.Context) error {
-	changed := func(key types.NamespacedName) {
-		if hub := p.plugins.Hub(); hub != nil {
-			hub.GroupChanged(key)
+	toHub := func(handle func(*scheduler.Hub, types.NamespacedName)) func(types.NamespacedName) {
+		return func(key types.NamespacedName) {
+			if hub := p.plugins.Hub(); hub != nil {
+				handle(hub, key)
+			}
 		}
 	}
-	own, err := controller.NewGroups(ctx, p.cache, changed)
+	handlers := controller.GroupHandlers{Changed: toHub((*scheduler.Hub).GroupChanged), Saved: toHub((*scheduler.Hub).GroupSaved)}
+	own, err := controller.NewGroups(ctx, p.cache, handlers)
 	if err != nil {
 		return err
 	}
@@ -347,7 +350,7 @@ func (p *parts) followGroups(ctx context.Context) error {
 	if p.native == nil {
 		return nil
 	}
-	theirs, err := controller.NewNativeGroups(ctx, p.cache, *p.native, changed)
+	theirs, err := controller.NewNativeGroups(ctx, p.cache, *p.native, handlers)
 	if err != nil {
 		return err
 	}

@@ -113,10 +113,13 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	executor := eviction.New(ctx, kube, direct, statuses, recorder, clock.RealClock{},
 		eviction.WithMetrics(a.metrics), eviction.WithGroupDone(evicted.Request))
 	var plugins *scheduler.Plugins
-	groups, err := controller.NewGroups(ctx, objects, func(key types.NamespacedName) {
-		if hub := plugins.Hub(); hub != nil {
-			hub.GroupChanged(key)
-		}
+	groups, err := controller.NewGroups(ctx, objects, controller.GroupHandlers{
+		Changed: func(key types.NamespacedName) {
+			if hub := plugins.Hub(); hub != nil {
+				hub.GroupChanged(key)
+			}
+		},
+		Saved: func(types.NamespacedName) {},
 	})
 	if err != nil {
 		return err
