@@ -219,7 +219,7 @@ simulation-check: ## Play it too, and fail if docs/simulation.md or its plot is 
 SEEDS ?= 1
 
 .PHONY: simulation-lists
-simulation-lists: ## Play every list of pods in TRACE, and write the losses into docs/cost.md (23 lists take 15 minutes).
+simulation-lists: ## Play every list of pods in TRACE, and write the losses into docs/cost.md (a quarter of an hour).
 	@$(STATIC) go run ./hack/simulation -lists $(SEEDS) -trace "$(TRACE)" -doc docs/cost.md -args "--nodes 300 --load 1"
 
 # The rows of bench-compare, as for go test -bench, and how often each side is timed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,7 +53,14 @@ func (r *run) writeLists(ctx context.Context, seeds int) error {
 		return errors.New("-lists needs a list of pods in -trace")
 	}
 	var rows []listLosses
+	withoutQoS := 0
 	for _, list := range lists {
+		if hasQoS, err := hasColumn(list, "qos"); err != nil {
+			return err
+		} else if !hasQoS {
+			withoutQoS++
+			continue
+		}
 		row := listLosses{name: strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv"), of: make(map[string]loss)}
 		for seed := range seeds {
 			if err := r.playList(ctx, list, seed+1, row.of); err != nil {
@@ -66,7 +74,7 @@ func (r *run) writeLists(ctx context.Context, seeds int) error {
 	if err != nil {
 		return err
 	}
-	page, err := listsBlock().put(string(old), listsText(r.args, seeds, rows))
+	page, err := listsBlock().put(string(old), listsText(r.args, seeds, rows, withoutQoS))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.doc, err)
 	}
@@ -141,7 +149,7 @@ func ratio(of, base float64) string {
 }
 
 // listsText is the text of the block: the command, the table, its sums and the pods evicted.
-func listsText(args []string, seeds int, rows []listLosses) string {
+func listsText(args []string, seeds int, rows []listLosses, withoutQoS int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%d lists, seeds 1 to %d, `simulate %s`. GPU-hours lost, and the ratio to the model of kube-scheduler:\n\n", len(rows), seeds, strings.Join(args, " "))
 	b.WriteString("| list | kube-scheduler | priority | lost-work | kube-scheduler, checkpoints every 30m | priority | lost-work |\n| --- | --- | --- | --- | --- | --- | --- |\n")
@@ -164,5 +172,22 @@ func listsText(args []string, seeds int, rows []listLosses) string {
 		b.WriteString([]string{";", "."}[at])
 	}
 	b.WriteString("\n\n")
+	if withoutQoS > 0 {
+		fmt.Fprintf(&b, "Lists without QoS, and so without priorities: %d.\n\n", withoutQoS)
+	}
 	return b.String()
+}
+
+// hasColumn reports whether the first line of a list names a column.
+func hasColumn(list, column string) (bool, error) {
+	f, err := os.Open(list)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	columns, err := csv.NewReader(f).Read()
+	if err != nil {
+		return false, fmt.Errorf("read the first line of %s: %w", list, err)
+	}
+	return slices.Contains(columns, column), nil
 }
