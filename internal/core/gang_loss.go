@@ -45,8 +45,8 @@ func (sr *search) cheaperBesideGangs(f found) found {
 	return sr.orByPriority(s.best)
 }
 
-// losesMore reports whether any outcome that breaks all of some gangs loses at least as much work
-// as the best outcome. An outcome that breaks fewer of them belongs to another set of gangs.
+// losesMore reports whether any outcome that breaks all of some gangs loses more work than the best
+// outcome. An outcome that breaks fewer of them belongs to another set of gangs.
 func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	if s.s.losses == nil || s.best.score.BrokenBudgets > 0 {
 		return false
@@ -55,7 +55,7 @@ func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	for _, g := range some {
 		sum += s.lossOf(g)
 	}
-	return sum >= s.best.score.LostWork
+	return sum > s.best.score.LostWork
 }
 
 // orByPriority returns the outcome of the search by priorities if that is cheaper. It does not
@@ -93,7 +93,7 @@ func (s *gangSearch) lossOf(g *gangAtRisk) int64 { return s.s.losses.gang(g.uid)
 func (s *gangSearch) cheapestFirst() {
 	if s.best.score.BrokenBudgets == 0 {
 		s.gangs = slices.DeleteFunc(s.gangs, func(g *gangAtRisk) bool {
-			if s.lossOf(g) < s.best.score.LostWork {
+			if s.lossOf(g) <= s.best.score.LostWork {
 				return false
 			}
 			for _, u := range g.units {
@@ -110,7 +110,7 @@ func (s *gangSearch) cheapestFirst() {
 func (s *gangSearch) fewByLoss() bool {
 	least := int64(0)
 	for size := 1; size <= len(s.gangs); size++ {
-		if least += s.lossOf(s.gangs[size-1]); least >= s.best.score.LostWork {
+		if least += s.lossOf(s.gangs[size-1]); least > s.best.score.LostWork {
 			return true
 		}
 		if !areFew(len(s.gangs), size, s.tries) {
@@ -124,7 +124,7 @@ func (s *gangSearch) fewByLoss() bool {
 // grow adds further gangs to the gangs that the best outcome breaks, one at a time.
 func (s *gangSearch) grow() {
 	for _, g := range s.gangs {
-		if s.tries == 0 || s.lossOf(g) >= s.best.score.LostWork {
+		if s.tries == 0 || s.lossOf(g) > s.best.score.LostWork {
 			return
 		}
 		if some := s.broken(s.best); !slices.Contains(some, g) {

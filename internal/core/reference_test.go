@@ -186,9 +186,10 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 		return 0
 	}
 	saved := int64(0)
+	_, whole := newGangIndex(s)[unit.PodGroup]
 	for v := range s.Units {
 		of := &s.Units[v]
-		if _, whole := newGangIndex(s)[of.PodGroup]; v != u && (of.Group || unit.Group || !whole || of.PodGroup != unit.PodGroup) {
+		if v != u && (of.Group || unit.Group || !whole || of.PodGroup != unit.PodGroup) {
 			continue
 		}
 		for i := range of.Pods {
