@@ -151,7 +151,7 @@ func ratio(of, base float64) string {
 // listsText is the text of the block: the command, the table, its sums and the pods evicted.
 func listsText(args []string, seeds int, rows []listLosses, withoutQoS int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%d lists, seeds 1 to %d, `simulate %s`. GPU-hours lost, and the ratio to the model of kube-scheduler:\n\n", len(rows), seeds, strings.Join(args, " "))
+	fmt.Fprintf(&b, "\n%d lists, seeds 1 to %d, `simulate %s`.\nGPU-hours lost, and the ratio to the model of kube-scheduler:\n\n", len(rows), seeds, strings.Join(args, " "))
 	b.WriteString("| list | kube-scheduler | priority | lost-work | kube-scheduler, checkpoints every 30m | priority | lost-work |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	sum := listLosses{name: "**sum**", of: make(map[string]loss)}
 	for i := range rows {
@@ -160,18 +160,17 @@ func listsText(args []string, seeds int, rows []listLosses, withoutQoS int) stri
 			sum.of[key] = sum.of[key].plus(l)
 		}
 	}
-	b.WriteString(sum.line() + "\n\nPods evicted, in sum:")
+	b.WriteString(sum.line() + "\n\nPods evicted, in sum:\n\n")
 	for at, interval := range checkpoints() {
-		words := []string{"without checkpoints", "with checkpoints"}[at]
 		base := sum.of[yardstick+interval].pods
-		fmt.Fprintf(&b, " %s, %d by kube-scheduler", words, base)
+		fmt.Fprintf(&b, "- %s: %d by kube-scheduler", []string{"without checkpoints", "with checkpoints"}[at], base)
 		for _, policy := range compared() {
 			pods := sum.of[policy+interval].pods
-			fmt.Fprintf(&b, ", %d by %s (%s)", pods, policy, ratio(float64(pods), float64(base)))
+			fmt.Fprintf(&b, ",\n  %d by %s (%s)", pods, policy, ratio(float64(pods), float64(base)))
 		}
-		b.WriteString([]string{";", "."}[at])
+		b.WriteString("\n")
 	}
-	b.WriteString("\n\n")
+	b.WriteString("\n")
 	if withoutQoS > 0 {
 		fmt.Fprintf(&b, "Lists without QoS, and so without priorities: %d.\n\n", withoutQoS)
 	}

@@ -140,7 +140,7 @@ func TestLists(t *testing.T) {
 	}
 	for _, words := range []string{
 		"before\n", "after\n", "2 lists, seeds 1 to 2, `simulate --load 1.5`", fmt.Sprintf("| one | %.1f |", want), fmt.Sprintf("| two | %.1f |", want),
-		fmt.Sprintf("| **sum** | %.1f |", 2*want), fmt.Sprintf("without checkpoints, %d by kube-scheduler", 2*pods), "Lists without QoS, and so without priorities: 1.",
+		fmt.Sprintf("| **sum** | %.1f |", 2*want), fmt.Sprintf("without checkpoints: %d by kube-scheduler", 2*pods), "Lists without QoS, and so without priorities: 1.",
 	} {
 		if !strings.Contains(string(page), words) {
 			t.Errorf("the page has no %q:\n%s", words, page)
