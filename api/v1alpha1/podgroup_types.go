@@ -24,10 +24,10 @@ const (
 	// members, the latest time counts for all.
 	AnnotationLastCheckpoint = "reprieve.dev/last-checkpoint"
 	// AnnotationCheckpointInterval is how often the work saves itself from its start on, such as
-	// "30m". It counts where no last checkpoint is known.
+	// "30m". It counts if no work was saved since the start.
 	AnnotationCheckpointInterval = "reprieve.dev/checkpoint-interval"
-	// AnnotationRestartCost is how much run time a restart loses beside the work, in seconds or as
-	// a duration such as "10m".
+	// AnnotationRestartCost is the run time that a restart loses in addition to the work. It is a
+	// number of seconds or a duration such as "10m", at most 24 hours.
 	AnnotationRestartCost = "reprieve.dev/restart-cost"
 )
 

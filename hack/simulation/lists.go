@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,13 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
 const (
-	// nodeList is the name of the list of nodes, and podLists matches the lists of pods beside it.
-	nodeList = "openb_node_list_gpu_node.csv"
+	// podLists matches the lists of pods in a trace.
 	podLists = "openb_pod_list_*.csv"
 	// yardstick is the policy that the others are compared with.
 	yardstick = "kube-scheduler"
@@ -83,37 +79,16 @@ func (r *run) writeLists(ctx context.Context, seeds int) error {
 
 // playList plays one list of pods with a seed, and adds the losses by policy and interval.
 func (r *run) playList(ctx context.Context, list string, seed int, of map[string]loss) error {
-	dir, err := os.MkdirTemp("", "lists")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	// A trace is a directory with both lists.
-	for name, source := range map[string]string{nodeList: filepath.Join(r.trace, nodeList), "openb_pod_list_default.csv": list} {
-		path, err := filepath.Abs(source)
-		if err != nil {
-			return err
-		}
-		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
 	for _, interval := range checkpoints() {
-		args := append(slices.Clone(r.args), "--seed", strconv.Itoa(seed), "--checkpoint", interval, "-o", "json")
+		args := append(slices.Clone(r.args), "--seed", strconv.Itoa(seed), "--checkpoint", interval)
 		for _, policy := range append(compared(), yardstick) {
 			args = append(args, "--policy", policy)
 		}
-		text, err := ask(ctx, dir, args)
+		results, err := resultsOf(ctx, list, args)
 		if err != nil {
 			return err
 		}
-		var answer struct {
-			Results []*simulation.Result `json:"results"`
-		}
-		if err := json.Unmarshal([]byte(text), &answer); err != nil {
-			return err
-		}
-		for _, result := range answer.Results {
+		for _, result := range results {
 			key := result.Policy + interval
 			of[key] = of[key].plus(loss{result.GPUHours.Lost, result.EvictedPods})
 		}

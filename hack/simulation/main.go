@@ -6,16 +6,19 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
 func main() {
@@ -171,4 +174,19 @@ func ask(ctx context.Context, trace string, args []string) (string, error) {
 		return "", fmt.Errorf("simulate ends with %d: %s", code, strings.TrimSpace(errOut.String()))
 	}
 	return out.String(), nil
+}
+
+// resultsOf runs the command and returns its results.
+func resultsOf(ctx context.Context, trace string, args []string) ([]*simulation.Result, error) {
+	text, err := ask(ctx, trace, append(slices.Clone(args), "-o", "json"))
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Results []*simulation.Result `json:"results"`
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		return nil, fmt.Errorf("read the answer of simulate: %w", err)
+	}
+	return answer.Results, nil
 }

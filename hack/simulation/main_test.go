@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -30,20 +29,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// resultsOf plays a trace and returns the results.
-func resultsOf(t *testing.T, trace string, args []string) []*simulation.Result {
+// mustPlay plays a trace and returns the results.
+func mustPlay(t *testing.T, trace string, args []string) []*simulation.Result {
 	t.Helper()
-	text, err := ask(t.Context(), trace, append(args, "-o", "json"))
+	results, err := resultsOf(t.Context(), trace, args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var answer struct {
-		Results []*simulation.Result `json:"results"`
-	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer.Results
+	return results
 }
 
 // TestPage: the page gets the command's own answers, the plot its percentiles, and everything
@@ -83,7 +76,7 @@ func TestPage(t *testing.T) {
 			t.Fatalf("the plot is no XML: %v", err)
 		}
 	}
-	if string(picture) != plot.Draw(resultsOf(t, trace, r.args)) || !strings.Contains(string(picture), "prefers-color-scheme: dark") {
+	if string(picture) != plot.Draw(mustPlay(t, trace, r.args)) || !strings.Contains(string(picture), "prefers-color-scheme: dark") {
 		t.Error("the plot is not that of the answer")
 	}
 	r.check = true
@@ -104,7 +97,7 @@ func TestLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for to, from := range map[string]string{
-		nodeList: nodeList, "openb_pod_list_one.csv": "openb_pod_list_default.csv", "openb_pod_list_two.csv": "openb_pod_list_default.csv",
+		"openb_node_list_gpu_node.csv": "openb_node_list_gpu_node.csv", "openb_pod_list_one.csv": "openb_pod_list_default.csv", "openb_pod_list_two.csv": "openb_pod_list_default.csv",
 	} {
 		text, err := os.ReadFile(filepath.Join(trace, from))
 		if err != nil {
@@ -131,7 +124,7 @@ func TestLists(t *testing.T) {
 	}
 	want, pods := 0.0, 0
 	for _, seed := range []string{"1", "2"} {
-		for _, result := range resultsOf(t, trace, []string{"--load", "1.5", "--seed", seed, "--policy", yardstick}) {
+		for _, result := range mustPlay(t, trace, []string{"--load", "1.5", "--seed", seed, "--policy", yardstick}) {
 			want, pods = want+result.GPUHours.Lost, pods+result.EvictedPods
 		}
 	}
@@ -190,7 +183,7 @@ var mostSteps = map[string]int{"priority": 119_000, "queues": 2_550_000}
 func TestWork(t *testing.T) {
 	t.Parallel()
 	bounded := 0
-	for _, r := range resultsOf(t, day, dayArgs()) {
+	for _, r := range mustPlay(t, day, dayArgs()) {
 		most, isBounded := mostSteps[r.Policy]
 		if !isBounded {
 			continue

@@ -100,7 +100,7 @@ func (v *view) protecting(units []int32) *view {
 // thin builds columns without the protected units, for the nodes that run any.
 func (v *view) thin() {
 	v.thinned = nil
-	var mem thinMemory
+	var mem scratch
 	for u := range v.victims.protected {
 		for i := range v.s.Units[u].Pods {
 			n := v.s.Units[u].Pods[i].Node
@@ -117,14 +117,8 @@ func (v *view) thin() {
 	}
 }
 
-// thinMemory is the memory of all columns without protected units.
-type thinMemory struct {
-	numbers slab[int32]
-	amounts slab[int64]
-}
-
 // without returns a copy of a column without the protected units.
-func (v *view) without(col *nodeColumn, mem *thinMemory) *nodeColumn {
+func (v *view) without(col *nodeColumn, mem *scratch) *nodeColumn {
 	dims, n, protected := v.dims, 0, v.victims.protected
 	for _, u := range col.units {
 		if !protected[u] {

@@ -20,8 +20,8 @@ type Progress struct {
 	Restart time.Duration
 }
 
-// longestProgress bounds the durations of annotations about work. Nobody can claim more for a
-// restart.
+// longestProgress is the longest duration that an annotation about work may have. A pod with a high
+// restart cost is a less likely victim.
 const longestProgress = 24 * time.Hour
 
 // ProgressKeys lists the annotations about lost work.
