@@ -18,19 +18,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // bench is a status reconciler whose members, clock and client are controlled by the test.
 type bench struct {
-	t        *testing.T
-	client   client.Client
-	clock    *clocktesting.FakePassiveClock
-	events   *events.FakeRecorder
-	registry *gang.Registry
-	pods     []*corev1.Pod
-	known    gang.Store
-	status   *Status
+	t      *testing.T
+	client client.Client
+	clock  *clocktesting.FakePassiveClock
+	events *events.FakeRecorder
+	gangs  *engine.Gangs
+	pods   []*corev1.Pod
+	known  gang.Store
+	status *Status
 	// minRuntime and orphaned are the results of Queues. before is the argument that Orphaned
 	// received.
 	minRuntime time.Duration
@@ -80,11 +81,11 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, client: newClient(t, objects...), events: events.NewFakeRecorder(1000),
-		clock:    clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
-		registry: gang.NewRegistry(func(types.NamespacedName) {}),
+		clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
+		gangs: engine.NewGangs(nil),
 	}
-	runs := gang.NewRuns(b.Members, func() bool { return true }, func(types.NamespacedName) {})
-	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.registry, runs, b, b.events, b.clock)
+	runs := gang.NewRuns(b.gangs, b.Members, func() bool { return true }, func(types.NamespacedName) {})
+	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.gangs, runs, b, b.events, b.clock)
 	return b
 }
 

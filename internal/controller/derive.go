@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
@@ -69,13 +70,13 @@ type refusal struct {
 var _ reconcile.Reconciler = (*Derive)(nil)
 
 // NewDerive returns the writer of derived groups. The function queueNamedBy returns the queue that
-// a pod names by itself. If a group cannot be written, the registry gets the reason, and say writes
+// a pod names by itself. If a group cannot be written, the records get the reason, and say writes
 // the reason as a condition of the pods. figure gets the number of these pods. Run it with one
 // worker, because it remembers its reports without a lock.
-func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Derive {
+func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, gangs *engine.Gangs, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Derive {
 	return &Derive{
 		writer: writer{
-			client: c, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder,
+			client: c, members: members, queue: queueNamedBy, classes: classes, gangs: gangs, recorder: recorder,
 			made: make(map[types.NamespacedName]string),
 		},
 		derived: derived, say: say, clock: clk, refused: make(map[types.NamespacedName]refusal),
@@ -134,7 +135,7 @@ func (r *Derive) written(key types.NamespacedName) {
 	r.count(key, 0)
 	if _, ok := r.refused[key]; ok {
 		delete(r.refused, key)
-		r.registry.SetUnresolved(key, gang.Verdict{})
+		r.gangs.SetUnresolved(gang.KeyOf(key), gang.Verdict{})
 	}
 }
 
@@ -234,8 +235,8 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
 	// A group with the same name may have been deleted since, together with its entry in the
-	// registry.
-	r.registry.SetUnresolved(key, told.verdict)
+	// records.
+	r.gangs.SetUnresolved(gang.KeyOf(key), told.verdict)
 	r.count(key, len(members.Pending))
 	for _, pod := range members.Pending {
 		sayHeld(r.say, pod, told.verdict)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
@@ -75,7 +76,7 @@ func TestDeriveRefusedInOtherWords(t *testing.T) {
 			if got := len(recorder.Events); got != len(tt.wantTold) {
 				t.Errorf("%d events, want %d", got, len(tt.wantTold))
 			}
-			if v := r.registry.Unresolved(groupKey); !strings.HasSuffix(v.Message, tt.text(tt.wantTold[len(tt.wantTold)-1])) {
+			if v := r.gangs.Unresolved(gang.KeyOf(groupKey)); !strings.HasSuffix(v.Message, tt.text(tt.wantTold[len(tt.wantTold)-1])) {
 				t.Errorf("the group says %q, want what its pods say", v.Message)
 			}
 		})

@@ -16,6 +16,6 @@ func newDeriveController(in Inputs) (controller.Controller, error) {
 	)
 	return newResolveController("podgroup-derive",
 		NewDerive(in.Client, in.Derived, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(),
-			in.Registry, in.Recorder, in.SayOfPod, in.HeldPods, in.Clock),
+			in.Gangs, in.Recorder, in.SayOfPod, in.HeldPods, in.Clock),
 		sources...)
 }

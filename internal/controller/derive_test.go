@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -103,7 +104,7 @@ type deriveCase struct {
 	members listed
 	before  *v1alpha1.PodGroup
 	// placing sets the scheduler's state of the group; nil for none.
-	placing func(*gang.Registry, types.NamespacedName)
+	placing func(*engine.Gangs, types.NamespacedName)
 	// wantCount is 0 if no PodGroup must exist.
 	wantCount int32
 	want      func(*v1alpha1.PodGroup) bool
@@ -202,7 +203,7 @@ func (tt *deriveCase) check(t *testing.T) {
 	r := newDerive(t, c, &derivedGroup{group: tt.group, unknown: tt.unknown}, tt.members, recorder, func(*corev1.Pod, corev1.PodCondition) {})
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}
 	if tt.placing != nil {
-		tt.placing(r.registry, key)
+		tt.placing(r.gangs, key)
 	}
 	for range 2 {
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -238,7 +239,7 @@ func (tt *deriveCase) check(t *testing.T) {
 func newDerive(t *testing.T, c client.Client, derived Derived, members Members, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	t.Helper()
 	return NewDerive(c, derived, members, func(pod *corev1.Pod) string { return pod.Labels["queue"] },
-		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), gang.NewRegistry(func(types.NamespacedName) {}), recorder, say, func(string, int) {},
+		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), engine.NewGangs(nil), recorder, say, func(string, int) {},
 		clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 }
 
@@ -297,20 +298,20 @@ func TestDeriveAnew(t *testing.T) {
 		},
 		"another queue, and room is being made": {
 			group: newQueue, members: listed{Pending: []*corev1.Pod{classed("a", "high", 10), classed("b", "high", 10)}}, before: written(high), wantCount: 2,
-			placing: func(r *gang.Registry, key types.NamespacedName) {
-				r.SetVerdict(key, gang.Verdict{Reason: v1alpha1.ReasonPreempting})
+			placing: func(r *engine.Gangs, key types.NamespacedName) {
+				r.SetVerdict(gang.KeyOf(key), gang.Verdict{Reason: v1alpha1.ReasonPreempting})
 			},
 			want: func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.QueueName == "of-pods" }, wantEvent: `asks for reprieve.dev/queue: "new"`,
 		},
 		"a lower pod has come, and the others are planned": {
 			group: two, members: listed{Pending: both}, before: written(high), wantCount: 2, want: hasClass("high"),
-			placing: func(r *gang.Registry, key types.NamespacedName) {
-				r.SetPlan(key, []gang.Seat{{Member: "a", Node: "node-0"}})
+			placing: func(r *engine.Gangs, key types.NamespacedName) {
+				r.SetPlan(gang.KeyOf(key), []engine.Seat{{Member: "a", Node: "node-0"}})
 			},
 		},
 		"a lower pod has come, and the others are on their way": {
 			group: two, members: listed{Pending: both}, before: written(high), wantCount: 2, want: hasClass("high"),
-			placing: func(r *gang.Registry, key types.NamespacedName) { r.Reserve(key, "a", "node-0") },
+			placing: func(r *engine.Gangs, key types.NamespacedName) { r.Reserve(gang.KeyOf(key), "a", "node-0") },
 		},
 		"its object was deleted, and left it behind": {unknown: true, before: written(orphan)},
 		"left behind, with pods that run":            {group: grouping.Group{MinCount: 4, Ended: true}, members: listed{Assigned: both}, before: written(orphan), wantCount: 4},
@@ -478,8 +479,8 @@ func TestDeriveRefused(t *testing.T) {
 			t.Error("there is no error to be tried again for")
 		}
 	}
-	if !slices.Equal(said, []string{gang.ReasonPodGroupNotMade}) || r.registry.Unresolved(key).Reason != gang.ReasonPodGroupNotMade {
-		t.Errorf("the pod says %q, the group %+v", said, r.registry.Unresolved(key))
+	if !slices.Equal(said, []string{gang.ReasonPodGroupNotMade}) || r.gangs.Unresolved(gang.KeyOf(key)).Reason != gang.ReasonPodGroupNotMade {
+		t.Errorf("the pod says %q, the group %+v", said, r.gangs.Unresolved(gang.KeyOf(key)))
 	}
 	if len(recorder.Events) != 1 {
 		t.Fatalf("%d events, want one", len(recorder.Events))
@@ -493,7 +494,7 @@ func TestDeriveRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(said, []string{gang.ReasonPodGroupNotMade, v1alpha1.ReasonPending}) || r.registry.Unresolved(key) != (gang.Verdict{}) {
-		t.Errorf("once it is written, the pod has said %q, and the group says %+v", said, r.registry.Unresolved(key))
+	if !slices.Equal(said, []string{gang.ReasonPodGroupNotMade, v1alpha1.ReasonPending}) || r.gangs.Unresolved(gang.KeyOf(key)) != (gang.Verdict{}) {
+		t.Errorf("once it is written, the pod has said %q, and the group says %+v", said, r.gangs.Unresolved(gang.KeyOf(key)))
 	}
 }

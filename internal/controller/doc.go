@@ -7,5 +7,5 @@
 //
 // The controllers run in the scheduler's process, on the leader. They read Pods from the
 // scheduler's informer, so that no Pod is in memory twice. They read the scheduler's verdict on a
-// gang from the registry in internal/gang.
+// gang from the records in internal/engine.
 package controller

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -29,12 +29,12 @@ func TestTemplateThatIsRefused(t *testing.T) {
 		},
 	})
 	recorder := events.NewFakeRecorder(1)
-	registry := gang.NewRegistry(func(types.NamespacedName) {})
-	result, err := NewResolver(cl, classes(t), registry, recorder).Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey})
+	gangs := engine.NewGangs(nil)
+	result, err := NewResolver(cl, classes(t), gangs, recorder).Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey})
 	if err != nil || !result.IsZero() || len(recorder.Events) != 1 {
 		t.Errorf("Again: %+v, error: %v, %d events", result, err, len(recorder.Events))
 	}
-	if v := registry.Unresolved(groupKey); v.Reason != v1alpha1.ReasonInvalidTemplate {
+	if v := gangs.Unresolved(gang.KeyOf(groupKey)); v.Reason != v1alpha1.ReasonInvalidTemplate {
 		t.Errorf("Lacks %+v", v)
 	}
 }
@@ -65,14 +65,14 @@ func TestGroupThatCannotBeFilledIn(t *testing.T) {
 				},
 			})
 			recorder := events.NewFakeRecorder(9)
-			registry := gang.NewRegistry(func(types.NamespacedName) {})
-			r := NewResolver(cl, classes(t), registry, recorder)
+			gangs := engine.NewGangs(nil)
+			r := NewResolver(cl, classes(t), gangs, recorder)
 			for range 2 {
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); (err != nil) != c.wantAgain {
 					t.Errorf("Error: %v", err)
 				}
 			}
-			v, told := registry.Unresolved(groupKey), len(recorder.Events)
+			v, told := gangs.Unresolved(gang.KeyOf(groupKey)), len(recorder.Events)
 			if c.want == "" {
 				if told != 0 || v != (gang.Verdict{}) {
 					t.Errorf("%d events, and it lacks %+v", told, v)

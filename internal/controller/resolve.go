@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -22,20 +23,20 @@ const actionResolving = "Resolving"
 // Resolver fills in fields that users leave empty in a PodGroup's spec. First it fills in the
 // fields of the PodGroup's template, then the values of its class (KEP-5710, "Pod Group
 // priorities"). Fields that cannot be filled in stay empty, and the members of the group stay
-// gated. The registry holds the reason, and the status controller reports it.
+// gated. The records hold the reason, and the status controller reports it.
 type Resolver struct {
 	client   client.Client
 	filler   *Filler
-	registry *gang.Registry
+	gangs    *engine.Gangs
 	recorder events.EventRecorder
 }
 
 var _ reconcile.Reconciler = (*Resolver)(nil)
 
 // NewResolver returns a Resolver that writes with c and finds PriorityClasses in classes. If fields
-// cannot be filled in, it reports the reason to registry, and to users with recorder.
-func NewResolver(c client.Client, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder) *Resolver {
-	return &Resolver{client: c, filler: NewFiller(c, classes), registry: registry, recorder: recorder}
+// cannot be filled in, it reports the reason to records, and to users with recorder.
+func NewResolver(c client.Client, classes schedulinglisters.PriorityClassLister, gangs *engine.Gangs, recorder events.EventRecorder) *Resolver {
+	return &Resolver{client: c, filler: NewFiller(c, classes), gangs: gangs, recorder: recorder}
 }
 
 // Reconcile fills in one PodGroup.
@@ -43,7 +44,7 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	var pg v1alpha1.PodGroup
 	if err := r.client.Get(ctx, req.NamespacedName, &pg); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.registry.SetUnresolved(req.NamespacedName, gang.Verdict{})
+			r.gangs.SetUnresolved(gang.KeyOf(req.NamespacedName), gang.Verdict{})
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -79,7 +80,7 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 			lacks = gang.Verdict{Reason: v1alpha1.ReasonNotFilledIn, Message: fmt.Sprintf("PodGroup %s cannot be filled in: %v", req, err)}
 		}
 	}
-	if r.registry.SetUnresolved(req.NamespacedName, lacks) && lacks != (gang.Verdict{}) {
+	if r.gangs.SetUnresolved(gang.KeyOf(req.NamespacedName), lacks) && lacks != (gang.Verdict{}) {
 		// Objects that a client reads have no kind, and an event needs it.
 		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
 		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)

@@ -22,7 +22,7 @@ func newResolveControllers(in Inputs) ([]controller.Controller, error) {
 	classes := in.Informers.Scheduling().V1().PriorityClasses()
 	waiting := waiting{in.Client}
 	groups, err := newResolveController("podgroup-resolve",
-		NewResolver(in.Client, classes.Lister(), in.Registry, in.Recorder),
+		NewResolver(in.Client, classes.Lister(), in.Gangs, in.Recorder),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{},
 			predicate.TypedGenerationChangedPredicate[*v1alpha1.PodGroup]{}),
 		source.Kind(in.Cache, &v1alpha1.Workload{}, handler.TypedEnqueueRequestsFromMapFunc(waiting.groupsOfWorkload)),

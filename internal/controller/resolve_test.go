@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -48,14 +49,14 @@ func never(class *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
 	return class
 }
 
-// resolve runs the Resolver over a group. It returns the resulting group, the registry and the
+// resolve runs the Resolver over a group. It returns the resulting group, the records and the
 // events.
-func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1alpha1.PodGroup, others ...client.Object) (*v1alpha1.PodGroup, *gang.Registry, []string) {
+func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1alpha1.PodGroup, others ...client.Object) (*v1alpha1.PodGroup, *engine.Gangs, []string) {
 	t.Helper()
 	cl := newClient(t, append(others, pg)...)
-	registry := gang.NewRegistry(func(types.NamespacedName) {})
+	gangs := engine.NewGangs(nil)
 	recorder := events.NewFakeRecorder(10)
-	r := NewResolver(cl, lister, registry, recorder)
+	r := NewResolver(cl, lister, gangs, recorder)
 	for range 2 {
 		// The second run must find nothing to do and nothing to report.
 		if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); err != nil || !result.IsZero() {
@@ -71,7 +72,7 @@ func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1a
 	for e := range recorder.Events {
 		told = append(told, e)
 	}
-	return &got, registry, told
+	return &got, gangs, told
 }
 
 // resolutionCases returns the values of classes, for groups and for templates.
@@ -176,9 +177,9 @@ func TestNameOfTheDefaultIsRefused(t *testing.T) {
 			return cl.Patch(ctx, obj, patch, opts...)
 		},
 	})
-	registry, recorder := gang.NewRegistry(func(types.NamespacedName) {}), events.NewFakeRecorder(10)
+	gangs, recorder := engine.NewGangs(nil), events.NewFakeRecorder(10)
 	for range 2 {
-		if _, err := NewResolver(cl, lister, registry, recorder).Reconcile(t.Context(), requestFor(pg)); err != nil {
+		if _, err := NewResolver(cl, lister, gangs, recorder).Reconcile(t.Context(), requestFor(pg)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := NewWorkloadResolver(cl, lister, recorder).Reconcile(t.Context(), requestFor(w)); err != nil {
@@ -195,7 +196,7 @@ func TestNameOfTheDefaultIsRefused(t *testing.T) {
 	if named := workload.Spec.PodGroupTemplates[0]; ptr.Deref(named.PriorityClassName, "") != "d" || ptr.Deref(named.Priority, 0) != 3 {
 		t.Errorf("The template with a class has become %+v", named)
 	}
-	if lacks := registry.Unresolved(client.ObjectKeyFromObject(pg)); lacks != (gang.Verdict{}) || len(recorder.Events) > 0 || patches != 4 {
+	if lacks := gangs.Unresolved(gang.KeyOf(client.ObjectKeyFromObject(pg))); lacks != (gang.Verdict{}) || len(recorder.Events) > 0 || patches != 4 {
 		t.Errorf("Lacks %+v, %d events, %d patches, want no lack, no event, and two patches for each", lacks, len(recorder.Events), patches)
 	}
 }
@@ -207,13 +208,13 @@ func TestPriorityIsResolvedAsForPods(t *testing.T) {
 			t.Parallel()
 			pg := gangGroup(2)
 			pg.Spec.PodGroupPolicy = c.policy()
-			got, registry, told := resolve(t, classes(t, c.classes...), pg)
+			got, gangs, told := resolve(t, classes(t, c.classes...), pg)
 			c.check(t, &got.Spec.PodGroupPolicy)
 			want := ""
 			if c.want == nil {
 				want = v1alpha1.ReasonPriorityClassNotFound
 			}
-			v := registry.Unresolved(groupKey)
+			v := gangs.Unresolved(gang.KeyOf(groupKey))
 			if v.Reason != want || want != "" && !strings.Contains(v.Message, fmt.Sprintf("%q", c.class)) {
 				t.Errorf("Lacks %+v, want %q", v, want)
 			}
@@ -377,11 +378,11 @@ func TestTemplateIsFilledIn(t *testing.T) {
 			if !c.alone {
 				others = append(others, w.DeepCopy())
 			}
-			got, registry, told := resolve(t, classes(t, class("a", 7, false), class("b", 9, false)), c.group, others...)
+			got, gangs, told := resolve(t, classes(t, class("a", 7, false), class("b", 9, false)), c.group, others...)
 			if !c.want(&got.Spec.PodGroupPolicy) {
 				t.Errorf("The group is %+v", got.Spec)
 			}
-			if v := registry.Unresolved(groupKey); v.Reason != c.wantLack || !strings.Contains(v.Message, c.wantSaid) {
+			if v := gangs.Unresolved(gang.KeyOf(groupKey)); v.Reason != c.wantLack || !strings.Contains(v.Message, c.wantSaid) {
 				t.Errorf("Lacks %+v, want %s: %s", v, c.wantLack, c.wantSaid)
 			}
 			if len(told) != len(nonEmpty(c.wantLack)) || c.wantLack != "" && !strings.Contains(told[0], c.wantSaid) {
@@ -391,16 +392,16 @@ func TestTemplateIsFilledIn(t *testing.T) {
 	}
 }
 
-// TestGroupThatGoes checks that the registry forgets a deleted group.
+// TestGroupThatGoes checks that the records forgets a deleted group.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
-	registry := gang.NewRegistry(func(types.NamespacedName) {})
-	registry.SetUnresolved(groupKey, gang.Verdict{Reason: "x"})
-	r := NewResolver(newClient(t), classes(t), registry, events.NewFakeRecorder(1))
+	gangs := engine.NewGangs(nil)
+	gangs.SetUnresolved(gang.KeyOf(groupKey), gang.Verdict{Reason: "x"})
+	r := NewResolver(newClient(t), classes(t), gangs, events.NewFakeRecorder(1))
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); err != nil {
 		t.Fatal(err)
 	}
-	if v := registry.Unresolved(groupKey); v != (gang.Verdict{}) {
+	if v := gangs.Unresolved(gang.KeyOf(groupKey)); v != (gang.Verdict{}) {
 		t.Errorf("Lacks %+v", v)
 	}
 }
@@ -524,7 +525,7 @@ func TestConditionSaysWhatIsLacking(t *testing.T) {
 			c.change(pg)
 			b := newBench(t, pg)
 			b.pods = named("p", 2)
-			b.registry.SetUnresolved(groupKey, lacks)
+			b.gangs.SetUnresolved(gang.KeyOf(groupKey), lacks)
 			b.reconcile()
 			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
 			if got == nil || got.Reason != c.wantReason {

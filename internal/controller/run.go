@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -67,9 +68,9 @@ type Inputs struct {
 	Finished toolscache.SharedIndexInformer
 	// Members lists the Pods of a group.
 	Members WaitingMembers
-	// Registry holds the scheduler's verdict on a gang. Changed requests groups whose verdict
+	// Gangs holds the scheduler's verdict on a gang. Changed requests groups whose verdict
 	// changes.
-	Registry *gang.Registry
+	Gangs *engine.Gangs
 	// Runs holds the start times of groups.
 	Runs    *gang.Runs
 	Changed *Trigger
@@ -176,7 +177,7 @@ func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options 
 }
 
 func newStatusController(in Inputs) (controller.Controller, error) {
-	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Runs, in.Queues, in.Recorder, in.Clock)
+	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Gangs, in.Runs, in.Queues, in.Recorder, in.Clock)
 	status.OldestTo(in.OldestGang)
 	status.RecordAs(in.RecorderOf)
 	sources := slices.Concat(in.groupSources(), in.memberSources(gathered(in.groupOfPod)), []source.Source{in.Changed})

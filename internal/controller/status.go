@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/native"
@@ -66,7 +67,7 @@ type Status struct {
 	members  WaitingMembers
 	source   gang.Source
 	profiles sets.Set[string]
-	registry *gang.Registry
+	gangs    *engine.Gangs
 	runs     *gang.Runs
 	queues   Queues
 	recorder events.EventRecorder
@@ -112,9 +113,9 @@ type heard struct {
 // NewStatus returns the reconciler of PodGroup status. It finds PodGroups in source, and reads and
 // writes them with c. It ignores PodGroups of scheduling.k8s.io without members in one of the
 // profiles. Run it with one worker, because it remembers its reports without a lock.
-func NewStatus(c client.Client, members WaitingMembers, source gang.Source, profiles sets.Set[string], registry *gang.Registry, runs *gang.Runs, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
+func NewStatus(c client.Client, members WaitingMembers, source gang.Source, profiles sets.Set[string], gangs *engine.Gangs, runs *gang.Runs, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
-		client: c, members: members, source: source, profiles: profiles, registry: registry, runs: runs, queues: queues, recorder: recorder, clock: clk,
+		client: c, members: members, source: source, profiles: profiles, gangs: gangs, runs: runs, queues: queues, recorder: recorder, clock: clk,
 		told: make(map[types.NamespacedName]*told),
 	}
 }
@@ -142,8 +143,8 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{}, nil
 		}
 		s.endPending(req.NamespacedName)
-		// If the PodGroup is yet to be created, the registry may know a better reason.
-		return s.tell(req.NamespacedName, &m, cmp.Or(s.registry.Unresolved(req.NamespacedName), gang.Gate(req.NamespacedName, nil, &m))), nil
+		// If the PodGroup is yet to be created, the records may know a better reason.
+		return s.tell(req.NamespacedName, &m, cmp.Or(s.gangs.Unresolved(gang.KeyOf(req.NamespacedName)), gang.Gate(req.NamespacedName, nil, &m))), nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", req, err)
@@ -205,7 +206,7 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	if v := s.unserved(m); v != (gang.Verdict{}) {
 		return v, false
 	}
-	switch v := s.registry.Verdict(g.Key); v.Reason {
+	switch v := s.gangs.Verdict(gang.KeyOf(g.Key)); v.Reason {
 	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting, v1alpha1.ReasonPending, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonPriorityAbovePods, v1alpha1.ReasonQueueNotFound,
 		v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable, v1alpha1.ReasonQueueLimit,
 		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired,
@@ -225,7 +226,7 @@ func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	case g.Ambiguous:
 		return gang.Gate(g.Key, g, m)
 	case !g.IsResolved():
-		return s.registry.Unresolved(g.Key)
+		return s.gangs.Unresolved(gang.KeyOf(g.Key))
 	default:
 		return gang.Verdict{}
 	}
@@ -248,7 +249,7 @@ func (s *Status) over(g *gang.Group, m *gang.Members) gang.Verdict {
 	}
 }
 
-func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, run gang.Run, v gang.Verdict, scheduled bool) {
+func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, run engine.Run, v gang.Verdict, scheduled bool) {
 	running := 0
 	for _, pod := range m.Assigned {
 		if pod.Status.Phase == corev1.PodRunning {
@@ -310,17 +311,17 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 
 // soonShort returns the delay before the next reconciliation of a group that has fewer running
 // members than it needs; 0 for never.
-func (s *Status) soonShort(run gang.Run) time.Duration {
+func (s *Status) soonShort(run engine.Run) time.Duration {
 	if run.Start.IsZero() || run.ShortSince.IsZero() {
 		return 0
 	}
-	return max(gang.ShortTime-s.clock.Now().Sub(run.ShortSince), time.Millisecond)
+	return max(engine.ShortTime-s.clock.Now().Sub(run.ShortSince), time.Millisecond)
 }
 
 // soonDegraded returns the delay before the next reconciliation of a group that has just lost
 // members; 0 for never.
-func (s *Status) soonDegraded(run gang.Run) time.Duration {
-	if left := gang.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
+func (s *Status) soonDegraded(run engine.Run) time.Duration {
+	if left := engine.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
 		return left
 	}
 	return 0

@@ -16,6 +16,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
@@ -68,7 +69,7 @@ func TestNativeGroup(t *testing.T) {
 	b.step(time.Hour)
 	b.pods = slices.Concat(named("r", 1, running), named("t", 1, running, terminating))
 	b.reconcile()
-	b.step(gang.ShortTime)
+	b.step(engine.ShortTime)
 	b.reconcile()
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
 		t.Errorf("After it lost a member it has %+v", b.nativeConditions())
@@ -81,7 +82,7 @@ func TestNativeGroup(t *testing.T) {
 	// Without pods, only the start in the status shows that the group is ours.
 	b.pods = nil
 	b.reconcile()
-	b.step(gang.ShortTime)
+	b.step(engine.ShortTime)
 	b.reconcile()
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
 		t.Errorf("With nothing running it has %+v", c)

@@ -9,18 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // setDegraded sets the condition Degraded of a PodGroup that has lacked members since a time; zero
 // if it lacks none. The time becomes the condition's lastTransitionTime, and the next process reads
-// it there. The condition is set after gang.ShortTime. A member that succeeds may first appear as
+// it there. The condition is set after engine.ShortTime. A member that succeeds may first appear as
 // no longer running, and only then as succeeded.
 func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, now time.Time) {
 	conditions := &pg.Status.Conditions
 	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}
 	switch {
-	case !since.IsZero() && (now.Sub(since) >= gang.ShortTime || meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionDegraded)):
+	case !since.IsZero() && (now.Sub(since) >= engine.ShortTime || meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionDegraded)):
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, v1alpha1.ReasonMembersLost, degradedMessage(g, m)
 	case !meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionDegraded):
 		return

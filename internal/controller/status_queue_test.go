@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
@@ -79,7 +80,7 @@ func TestProtectedUntilFollows(t *testing.T) {
 	b.reconcile()
 	b.pods = named("p", 2)
 	b.reconcile()
-	b.step(gang.ShortTime)
+	b.step(engine.ShortTime)
 	b.reconcile()
 	b.checkProtected(0)
 }

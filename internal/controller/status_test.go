@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
@@ -44,7 +45,7 @@ func TestScheduledCondition(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, gangGroup(2))
 			b.pods, b.keptOut = c.pods, c.keptOut
-			b.registry.SetVerdict(groupKey, c.verdict)
+			b.gangs.SetVerdict(gang.KeyOf(groupKey), c.verdict)
 			b.reconcile()
 			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
 			if got == nil || got.Reason != c.want || (got.Status == metav1.ConditionTrue) != (c.want == v1alpha1.ReasonScheduled) ||
@@ -98,7 +99,7 @@ func TestScheduledAndUnresolved(t *testing.T) {
 	pg.Spec.Priority, pg.Spec.PriorityClassName = nil, ptr.To("typo")
 	b := newBench(t, pg)
 	b.pods = named("p", 2, running)
-	b.registry.SetUnresolved(groupKey, gang.Verdict{Reason: v1alpha1.ReasonPriorityClassNotFound, Message: `waits for PriorityClass "typo"`})
+	b.gangs.SetUnresolved(gang.KeyOf(groupKey), gang.Verdict{Reason: v1alpha1.ReasonPriorityClassNotFound, Message: `waits for PriorityClass "typo"`})
 	b.reconcile()
 	got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
 	if got == nil || got.Status != metav1.ConditionTrue || !strings.Contains(got.Message, `2 members have a node`) || !strings.Contains(got.Message, `PriorityClass "typo"`) {
@@ -249,11 +250,11 @@ func TestDegradedCondition(t *testing.T) {
 	look("whole", v1alpha1.PodGroupRunning, "", "")
 	b.pods = slices.Concat(whole[:1], named("p", 1))
 	lost := b.clock.Now()
-	if again := b.reconcile(); again <= 0 || again > gang.ShortTime {
-		t.Errorf("just lost: looked at again after %s, want %s at most", again, gang.ShortTime)
+	if again := b.reconcile(); again <= 0 || again > engine.ShortTime {
+		t.Errorf("just lost: looked at again after %s, want %s at most", again, engine.ShortTime)
 	}
 	look("just lost", v1alpha1.PodGroupPending, "", "")
-	b.step(gang.ShortTime)
+	b.step(engine.ShortTime)
 	c := look("degraded", v1alpha1.PodGroupDegraded, metav1.ConditionTrue, "1 members have a node, 2 are needed; 1 waits for a node")
 	if told := b.told(); !slices.ContainsFunc(told, func(e string) bool { return strings.Contains(e, "Warning Degraded") }) {
 		t.Errorf("told %q, want an event Degraded", told)
@@ -304,11 +305,11 @@ func TestStartTime(t *testing.T) {
 		{are: "all wait", pods: named("p", 2)},
 	} {
 		if hour > 0 {
-			b.step(time.Hour - gang.ShortTime)
+			b.step(time.Hour - engine.ShortTime)
 		}
 		b.pods = step.pods
 		b.reconcile()
-		b.step(gang.ShortTime)
+		b.step(engine.ShortTime)
 		b.reconcile()
 		switch got := b.group().Status.StartTime; {
 		case got == nil && step.want != 0:
@@ -350,7 +351,7 @@ func TestStartTimeOutlivesAMoment(t *testing.T) {
 		if got := b.group().Status.StartTime; got == nil || got.Unix() != step.want {
 			t.Errorf("%s: started at %v, want %d", step.are, got, step.want)
 		}
-		b.step(gang.ShortTime / 2)
+		b.step(engine.ShortTime / 2)
 	}
 }
 
@@ -460,7 +461,7 @@ func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	}
 	// All members get a new reason.
 	b.pods = named("p", 9)
-	b.registry.SetVerdict(groupKey, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
+	b.gangs.SetVerdict(gang.KeyOf(groupKey), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
 	b.reconcile()
 	b.step(settleDelay)
 	b.reconcile()
@@ -475,7 +476,7 @@ func TestMembersHearThoughTheMessageKeepsChanging(t *testing.T) {
 	b.pods = named("p", 2)
 	heard := 0
 	for i := range 200 {
-		b.registry.SetVerdict(groupKey, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: strings.Repeat("x", i)})
+		b.gangs.SetVerdict(gang.KeyOf(groupKey), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: strings.Repeat("x", i)})
 		b.reconcile()
 		heard += len(b.told())
 		b.step(settleDelay / 4)
@@ -492,7 +493,7 @@ func TestMembersHearThatRoomIsMade(t *testing.T) {
 	b := newBench(t, gangGroup(2))
 	b.pods = named("p", 2)
 	for i := range 4 {
-		b.registry.SetVerdict(groupKey, gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: strings.Repeat("x", i)})
+		b.gangs.SetVerdict(gang.KeyOf(groupKey), gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: strings.Repeat("x", i)})
 		if after := b.reconcile(); after <= 0 || after > makingDelay {
 			t.Errorf("Looks again after %v", after)
 		}

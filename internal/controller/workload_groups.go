@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/native"
@@ -41,14 +42,14 @@ type WorkloadGroups struct {
 var _ reconcile.Reconciler = (*WorkloadGroups)(nil)
 
 // NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. The function
-// queueNamedBy returns the queue that a pod names by itself. The registry lists the groups that are
+// queueNamedBy returns the queue that a pod names by itself. The records list the groups that are
 // being placed. Run it with one worker, because it remembers its reports without a lock.
 func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string,
-	classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder,
+	classes schedulinglisters.PriorityClassLister, gangs *engine.Gangs, recorder events.EventRecorder,
 ) *WorkloadGroups {
 	return &WorkloadGroups{
 		writer: writer{
-			client: c, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder,
+			client: c, members: members, queue: queueNamedBy, classes: classes, gangs: gangs, recorder: recorder,
 			made: make(map[types.NamespacedName]string),
 		},
 		kind: kind, told: make(map[types.NamespacedName]string),
@@ -77,7 +78,7 @@ func newWorkloadController(in Inputs) (controller.Controller, error) {
 		source.Kind(in.Cache, native.NewObject(*in.Workloads), handler.TypedEnqueueRequestsFromMapFunc(groupsOfWorkload)),
 	)
 	return newResolveController("podgroup-of-workload",
-		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Registry, in.Recorder),
+		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Gangs, in.Recorder),
 		sources...)
 }
 

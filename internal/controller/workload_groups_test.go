@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
@@ -82,7 +83,7 @@ func TestWorkloadGroups(t *testing.T) {
 			scheme.AddKnownTypeWithName(kind, native.NewObject(kind))
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).Build()
 			recorder := events.NewFakeRecorder(4)
-			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, nil, gang.NewRegistry(func(types.NamespacedName) {}), recorder)
+			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, nil, engine.NewGangs(nil), recorder)
 			key := types.NamespacedName{Namespace: "ns", Name: c.ref.GroupName()}
 			for range 2 {
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -149,8 +150,8 @@ func TestWorkloadGroupsAnew(t *testing.T) {
 				return cl.Create(ctx, obj, opts...)
 			}}
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(workload).WithInterceptorFuncs(stored).Build()
-			members, registry := fixedMembers{Pending: []*corev1.Pod{high}}, gang.NewRegistry(func(types.NamespacedName) {})
-			r := NewWorkloadGroups(cl, kind, &members, func(*corev1.Pod) string { return "" }, nil, registry, events.NewFakeRecorder(4))
+			members, gangs := fixedMembers{Pending: []*corev1.Pod{high}}, engine.NewGangs(nil)
+			r := NewWorkloadGroups(cl, kind, &members, func(*corev1.Pod) string { return "" }, nil, gangs, events.NewFakeRecorder(4))
 			key := types.NamespacedName{Namespace: "ns", Name: ref.GroupName()}
 			look := func() (again bool) {
 				t.Helper()
@@ -162,7 +163,7 @@ func TestWorkloadGroupsAnew(t *testing.T) {
 			}
 			look()
 			if members = c.then; c.placing {
-				registry.SetPlan(key, []gang.Seat{{Member: "p", Node: "node-0"}})
+				gangs.SetPlan(gang.KeyOf(key), []engine.Seat{{Member: "p", Node: "node-0"}})
 			}
 			again := look()
 			for range 2 {

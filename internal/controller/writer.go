@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
@@ -31,7 +32,7 @@ type writer struct {
 	// queue returns the queue that a pod names by itself.
 	queue    func(*corev1.Pod) string
 	classes  schedulinglisters.PriorityClassLister
-	registry *gang.Registry
+	gangs    *engine.Gangs
 	recorder events.EventRecorder
 	// made holds the settings of the last PodGroup that was written for each group.
 	made map[types.NamespacedName]string
@@ -84,6 +85,6 @@ func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gr
 // vain.
 func (w *writer) isBeingPlaced(key types.NamespacedName, members *gang.Members) bool {
 	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
-	return w.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting || w.registry.Planned(key) > 0 || len(w.registry.Reserved(key)) > 0 ||
+	return w.gangs.Verdict(gang.KeyOf(key)).Reason == v1alpha1.ReasonPreempting || w.gangs.Planned(gang.KeyOf(key)) > 0 || len(w.gangs.Reserved(gang.KeyOf(key))) > 0 ||
 		slices.ContainsFunc(members.Pending, promised)
 }

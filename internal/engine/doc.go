@@ -1,5 +1,10 @@
-// Package engine keeps one record for each pod that is being scheduled. The record has the state of
-// its attempt, the node that it is assumed on, and the node that it has given up.
+// Package engine keeps one record for each pod that is being scheduled ([Pods]), and one for each
+// group ([Gangs]).
+//
+// # Pods
+//
+// The record of a pod has the state of its attempt, the node that it is assumed on, and the node that
+// it has given up.
 //
 // The framework reports the life of a pod in pieces. One extension point begins an attempt, and
 // another one learns its outcome; informers report the binding. Each piece may be missing: another
@@ -14,6 +19,25 @@
 //	  └───── Ends ◄──────┴──────────────────┴──────── GivesUp ◄──┘
 //
 // A pod that gives up its node is returning until a cycle has seen the node without it.
+//
+// # Groups
+//
+// The record of a group has parts that other events begin and end. All but the first end when the
+// last member leaves ([Gangs.Leaves]):
+//
+//	part     has                                               begins                 ends
+//	object   minCount, a spec that cannot be filled in         NeedsMembers           ObjectGone
+//	placing  the leader, the plan, the verdict of planning     Admit, SetPlan         Settled, Release
+//	run      since when the group is whole, or lacks members   EndLook                ForgetRun
+//	ended    members whose result is unknown                   AwaitResult            ResultKnown
+//	kept     room that is kept for lost members                Keeps                  EndKept
+//	report   messages for the pending members                  FoundNoRoom            FoundRoom
+//
+// The states of a gang's placement, and the events that lead from one to the next:
+//
+//	idle ── Admit ──► led ── SetPlan ──► planned ── Reserve, for each member ──► reserved
+//	  ▲                │                    │                                       │
+//	  └─ PassOn, MemberLeaves ◄── Release ──┘                 Settled: (no record) ◄┘
 //
 // The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods never call
 // out, so extension points that run under a lock of the framework may call all of them. They are

@@ -10,15 +10,11 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Verdict is a result of a check for the users of a group: the reason and message of its
-// PodGroupScheduled condition and of its Pods' events. The zero value means that there is nothing
-// to report.
-type Verdict struct {
-	Reason  string
-	Message string
-}
+// Verdict is a result of a check for the users of a group; see [workload.Verdict].
+type Verdict = workload.Verdict
 
 // These reasons appear on Pods only, because there is no PodGroup to carry a condition.
 const (

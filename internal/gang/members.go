@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,13 +85,6 @@ func (m *Members) Available() int { return len(m.Pending) + m.Placed() }
 
 // Placed counts the members that have a node or have succeeded.
 func (m *Members) Placed() int { return len(m.Assigned) + len(m.Succeeded) }
-
-// GoesBackTo reports whether any placed member was created at or before a time. If not, facts about
-// the group from that time concern other members.
-func (m *Members) GoesBackTo(at time.Time) bool {
-	by := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(at) }
-	return slices.ContainsFunc(m.Assigned, by) || slices.ContainsFunc(m.Succeeded, by)
-}
 
 // Total counts all members, in any state.
 func (m *Members) Total() int {

@@ -70,7 +70,7 @@ func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload
 func (h *Hub) heardOf(pod *corev1.Pod) {
 	h.reveal(h.records.Reveals(string(pod.UID)))
 	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
-		h.registry.Planning(nameOf(key))
+		h.gangs.Planning(key)
 	}
 }
 
@@ -82,11 +82,11 @@ func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 		h.waits.CameToNothing(key)
 		return
 	}
-	if _, planned := h.registry.PlannedNode(nameOf(key), pod.UID); planned {
+	if _, planned := h.gangs.PlannedNode(key, string(pod.UID)); planned {
 		h.unanswered(key, pod)
 		return
 	}
-	if h.registry.Leader(nameOf(key)) == pod.UID && h.passOn(nameOf(key), pod.UID) {
+	if h.gangs.Leader(key) == string(pod.UID) && h.passOn(nameOf(key), pod.UID) {
 		// The turn is the same, and others need not wait for it.
 		h.waits.Decided(key)
 	} else {
@@ -134,9 +134,9 @@ func (h *Hub) unanswered(key workload.Key, pod *corev1.Pod) {
 	const why = "another plugin turns it away, whatever room there is"
 	happened(logOf(context.Background(), key), "Took a promise back", why)
 	if g := h.gangOf(pod); g != nil {
-		if _, planned := h.registry.PlannedNode(g.Key, pod.UID); planned {
+		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
 			// The pod is in no cycle, so it returns like all other members.
-			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.registry.Stuck(g.Key) {
+			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {
 				h.activate(pod)
 			}
 			return

@@ -84,7 +84,7 @@ func TestLowestMemberMayBeReserved(t *testing.T) {
 	g := r.gangOf("g", 2, 0)
 	g.Priority, g.PodPriorities = nil, true
 	r.create(inSpec(pod("g-0", "", "1", 9), "g"), inSpec(pod("g-1", "", "1", 2), "g"))
-	r.hub.registry.Reserve(g.Key, "uid-g-1", "node-0")
+	r.hub.gangs.Reserve(gangKey(g.Key), "uid-g-1", "node-0")
 	m := r.hub.members(g.Key)
 	if pre := r.plugin.gangPreemptor(g, &m); pre.priority != 2 || len(pre.pods) != 1 {
 		t.Errorf("%d members stand at %d, want 1 at 2", len(pre.pods), pre.priority)

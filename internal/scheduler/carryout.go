@@ -38,7 +38,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	}
 	said := p.tellGang(made)
 	if pre.key.Gang {
-		p.hub.registry.Unplanned(nameOf(pre.key))
+		p.hub.gangs.Unplanned(pre.key)
 	}
 	nodes := snapshot.Placements(d)
 	promised, plan := nodes, seats(d)
@@ -96,7 +96,7 @@ func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 		reason = v1alpha1.ReasonUnschedulable
 	}
 	v := gang.Verdict{Reason: reason, Message: joined(made.decision.Message, made.waitsFor())}
-	p.hub.telling.say(nameOf(made.pre.key), v, p.hub.clock.Now())
+	p.hub.telling.say(made.pre.key, v)
 	return v
 }
 

@@ -175,7 +175,7 @@ func TestWaitingForLeavingPods(t *testing.T) {
 			r.create(pod("p", group, "4", 10))
 			r.cycle()
 			if asGang {
-				if v := r.hub.registry.Verdict(key("p")); !strings.HasSuffix(v.Message, want) {
+				if v := r.hub.gangs.Verdict(gangKey(key("p"))); !strings.HasSuffix(v.Message, want) {
 					t.Errorf("The verdict is %+v, want %q", v, want)
 				}
 			}
@@ -250,8 +250,8 @@ func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	if len(r.evictor.orders) != 1 {
 		t.Fatalf("%d evictions", len(r.evictor.orders))
 	}
-	r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(key("low"))) == 0 && r.waiting() == 0 })
-	if n := r.hub.registry.Planned(key("low")); n != 0 {
+	r.eventually("the whole gang is turned back", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("low")))) == 0 && r.waiting() == 0 })
+	if n := r.hub.gangs.Planned(gangKey(key("low"))); n != 0 {
 		t.Errorf("%d members are still planned", n)
 	}
 }
@@ -316,15 +316,15 @@ func TestNominationsOfAGang(t *testing.T) {
 				t.Error("The framework nominates a pod whose priority is not what counts")
 			}
 		}
-		if n.Pod.UID == r.hub.registry.Leader(key("g")) {
+		if string(n.Pod.UID) == r.hub.gangs.Leader(gangKey(key("g"))) {
 			if n.Saying != nil {
 				t.Errorf("%s is to say %q, of which the framework speaks", n.Pod.Name, n.Saying.Message)
 			}
-		} else if c := n.Saying; c == nil || c.Reason != corev1.PodReasonUnschedulable || c.Message != r.hub.registry.Verdict(key("g")).Message {
+		} else if c := n.Saying; c == nil || c.Reason != corev1.PodReasonUnschedulable || c.Message != r.hub.gangs.Verdict(gangKey(key("g"))).Message {
 			t.Errorf("%s is to say %+v with its node, want what its gang says", n.Pod.Name, c)
 		}
 	}
-	leader := r.hub.registry.Leader(key("g"))
+	leader := r.hub.gangs.Leader(gangKey(key("g")))
 	if want := map[bool]int{true: 0, false: 1}[leader == "uid-g-0"]; len(order.Nominations) != 3 || byFramework != want {
 		t.Errorf("There are %d nominations, %d of them by the framework, want 3 and %d", len(order.Nominations), byFramework, want)
 	}

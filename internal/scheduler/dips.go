@@ -156,10 +156,10 @@ func (h *Hub) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 func (p *Plugin) rideOut(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
 	key, said := made.pre.key, fmt.Sprintf("waits for node %s, which has begun to offer less", node)
 	if key.Gang {
-		p.hub.registry.Unplanned(nameOf(key))
+		p.hub.gangs.Unplanned(key)
 		v := gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: said}
-		p.hub.registry.SetVerdict(nameOf(key), v)
-		p.hub.telling.say(nameOf(key), v, p.hub.clock.Now())
+		p.hub.gangs.SetVerdict(key, v)
+		p.hub.telling.say(key, v)
 	}
 	p.hub.waits.Decided(key)
 	p.hub.waits.WaitUntil(key, admission.Retry, ends)

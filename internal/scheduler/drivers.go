@@ -402,8 +402,8 @@ func (h *Hub) retryDriverGang(key workload.Key, counting func(scope) []countingD
 			continue
 		}
 		h.awaitDrivers(key, v, until)
-		if h.registry.Verdict(nameOf(key)).Reason == v1alpha1.ReasonDriversWithoutWorkers {
-			h.registry.SetVerdict(nameOf(key), v)
+		if h.gangs.Verdict(key).Reason == v1alpha1.ReasonDriversWithoutWorkers {
+			h.gangs.SetVerdict(key, v)
 		}
 		return
 	}

@@ -98,13 +98,13 @@ func (h *Hub) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	h.outcomes.known(key, pod.UID)
-	h.runs.Touch(key)
+	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
+	h.gangs.Touch(gangKey(key))
 	h.regroup(key)
 	h.tellGroupState(key)
 	h.review(key)
 	// Other members may have come before this one was known, and may be gated because of that.
-	if h.registry.Idle(key) || isGateReason(h.registry.Verdict(key).Reason) {
+	if h.gangs.Idle(gangKey(key)) || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) {
 		h.wakeSoon(key)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -78,11 +79,11 @@ func TestLeaderThatGoesHasASuccessor(t *testing.T) {
 	r.create(all...)
 	r.cycles()
 	for range 2 {
-		leader := r.hub.registry.Leader(key("g"))
+		leader := r.hub.gangs.Leader(gangKey(key("g")))
 		if leader == "" || leader == "uid-gated" {
 			t.Fatalf("%q leads a gang that does not fit", leader)
 		}
-		i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == leader })
+		i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return string(p.UID) == leader })
 		r.remove(all[i])
 		all = slices.Delete(all, i, i+1)
 		if len(all) == 1 {
@@ -93,7 +94,7 @@ func TestLeaderThatGoesHasASuccessor(t *testing.T) {
 	}
 	r.eventually("nobody is left to lead", func() bool {
 		r.cycles()
-		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonNotEnoughMembers || r.hub.registry.Idle(key("g"))
+		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonNotEnoughMembers || r.hub.gangs.Idle(gangKey(key("g")))
 	})
 }
 
@@ -105,12 +106,12 @@ func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	g := r.gangOf("g", 2, 0)
 	all := members("g", 3, "1", 0)
 	r.create(all...)
-	leader := r.hub.registry.Leader(key("g"))
-	i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == leader })
+	leader := r.hub.gangs.Leader(gangKey(key("g")))
+	i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return string(p.UID) == leader })
 	// A PreFilter plugin that runs before this one has the same effect.
 	r.plugin.notConfirmed(framework.NewCycleState(), all[i], g, nil)
 	r.eventually("another member leads", func() bool {
-		next := r.hub.registry.Leader(key("g"))
+		next := r.hub.gangs.Leader(gangKey(key("g")))
 		return next != "" && next != leader
 	})
 }
@@ -125,13 +126,13 @@ func TestMemberGoesWhileOthersWaitAtPermit(t *testing.T) {
 	r.create(all...)
 	r.cycle()
 	r.cycle()
-	through := r.hub.registry.Reserved(key("g"))
+	through := r.hub.gangs.Reserved(gangKey(key("g")))
 	if len(through) != 2 {
 		t.Fatalf("%v are through", through)
 	}
-	last := all[slices.IndexFunc(all, func(p *corev1.Pod) bool { return !slices.Contains(through, p.UID) })]
+	last := all[slices.IndexFunc(all, func(p *corev1.Pod) bool { return !slices.Contains(through, string(p.UID)) })]
 	r.remove(last)
-	r.eventually("the others are released", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+	r.eventually("the others are released", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
 	if !r.hub.reserved.Empty() {
 		t.Error("Reservations are still kept")
 	}
@@ -158,7 +159,7 @@ func TestPodGroupGoesWhileMembersWaitAtPermit(t *testing.T) {
 	r.groups.drop(key("g"))
 	r.hub.GroupChanged(key("g"))
 	r.cycle()
-	r.eventually("all are released", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+	r.eventually("all are released", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
 	for _, name := range []string{"g-0", "g-1", "g-2"} {
 		if on := r.nodeOf(name); on != "" {
 			t.Errorf("%s is on %s", name, on)
@@ -230,7 +231,7 @@ func TestLastDepartureWakesThePreemptor(t *testing.T) {
 	r.gangOf("g", 2, 10)
 	r.create(members("g", 2, "1", 10)...)
 	r.settles(0)
-	if got := r.hub.registry.Verdict(key("g")); got.Reason != v1alpha1.ReasonPreempting {
+	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonPreempting {
 		t.Fatalf("The verdict is %+v", got)
 	}
 	if len(r.evictor.orders) != 0 {
@@ -264,7 +265,7 @@ func TestNothingIsRemembered(t *testing.T) {
 		r.remove(p)
 	}
 	r.eventually("nothing is remembered", func() bool {
-		return r.hub.registry.Len() == 0 && r.hub.reserved.Empty() && r.hub.waits.Len() == 0 && r.hub.records.Len() == 0
+		return r.hub.gangs.Len() == 0 && r.hub.reserved.Empty() && r.hub.waits.Len() == 0 && r.hub.records.Len() == 0
 	})
 }
 
@@ -274,7 +275,7 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 	r.gangOf("g", 3, 0)
 	r.create(members("g", 3, "1", 0)...)
 	r.cycles()
-	if got := r.hub.registry.Verdict(key("g")); got.Reason != v1alpha1.ReasonUnschedulable || got.Message == "" {
+	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonUnschedulable || got.Message == "" {
 		t.Errorf("The verdict is %+v", got)
 	}
 	// A smaller member makes it fit.
@@ -284,7 +285,7 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 		m := r.hub.members(key("g"))
 		return len(m.Assigned) == 3
 	})
-	if got := r.hub.registry.Verdict(key("g")); got == (gang.Verdict{}) {
+	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got == (gang.Verdict{}) {
 		t.Error("The verdict has been forgotten")
 	}
 }
@@ -298,17 +299,17 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	held := pod("held", "g", "1", 0)
 	held.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
 	r.create(append(members("g", 2, "1", 0), held)...)
-	r.hub.registry.Forget(key("g"), r.hub.registry.Leader(key("g")))
+	r.hub.gangs.MemberLeaves(gangKey(key("g")), string(r.hub.gangs.Leader(gangKey(key("g")))))
 	if status := r.hub.gatePod(held); !status.IsSuccess() {
 		t.Errorf("PreEnqueue: %v, want what others say to count", status)
 	}
-	if leader := r.hub.registry.Leader(key("g")); leader != "" {
+	if leader := r.hub.gangs.Leader(gangKey(key("g"))); leader != "" {
 		t.Errorf("%s leads", leader)
 	}
 	r.hub.wakeGang(key("g"))
 	// The previous leader is still in the active queue, and leads only from its cycle on.
 	r.cycle()
-	if leader := r.hub.registry.Leader(key("g")); leader != "uid-g-0" && leader != "uid-g-1" {
+	if leader := r.hub.gangs.Leader(gangKey(key("g"))); leader != "uid-g-0" && leader != "uid-g-1" {
 		t.Errorf("%q leads, want a member that can go", leader)
 	}
 }
@@ -319,11 +320,11 @@ func TestGangThatCannotBeDecidedOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
 	r.gangOf("g", 2, 0)
-	r.hub.registry.SetVerdict(key("g"), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "there are no nodes"})
+	r.hub.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "there are no nodes"})
 	// The API server rejects such a request.
 	r.create(members("g", 2, "-1", 0)...)
 	r.cycle()
-	if v := r.hub.registry.Verdict(key("g")); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
+	if v := r.hub.gangs.Verdict(gangKey(key("g"))); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
 		t.Errorf("The verdict is %+v", v)
 	}
 }
@@ -373,7 +374,7 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 				r.cycles()
 				t.Errorf("%v is tried, and placed on %q", got, r.nodeOf("g-2"))
 			}
-			if v := r.hub.registry.Verdict(g.Key); v.Reason != v1alpha1.ReasonNotEnoughMembers {
+			if v := r.hub.gangs.Verdict(gangKey(g.Key)); v.Reason != v1alpha1.ReasonNotEnoughMembers {
 				t.Errorf("The gang is told %+v", v)
 			}
 			// The other members keep running after all.
@@ -394,7 +395,7 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 	first := members("g", 2, "1", 5)
 	r.create(first...)
 	r.create(pod("g-2", "g", "1", 5))
-	r.hub.registry.SetPlan(g.Key, []gang.Seat{{Member: first[0].UID, Node: "node-0"}, {Member: first[1].UID, Node: "node-0"}})
+	r.hub.gangs.SetPlan(gangKey(g.Key), []engine.Seat{{Member: string(first[0].UID), Node: "node-0"}, {Member: string(first[1].UID), Node: "node-0"}})
 	for _, member := range first {
 		if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), member, "node-0"); !status.IsSuccess() {
 			t.Fatal(status)
@@ -410,7 +411,7 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.eventually("both are seen on their nodes", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
+	r.eventually("both are seen on their nodes", func() bool { return len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0 })
 	pre := r.plugin.gangPreemptor(g, &known)
 	if pre.minCount != 0 || len(pre.pods) != 1 || pre.pods[0].Name != "g-2" {
 		t.Errorf("%d more members are needed, and %d can go; want none, and the surplus", pre.minCount, len(pre.pods))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -90,9 +91,9 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
-	if _, planned := h.registry.PlannedNode(key, pod.UID); planned {
-		if h.registry.Next(key) != pod.UID {
-			return gated(string(gang.HoldForOrder))
+	if _, planned := h.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned {
+		if h.gangs.Next(gangKey(key)) != string(pod.UID) {
+			return gated(string(engine.HoldForOrder))
 		}
 		return nil
 	}
@@ -121,12 +122,12 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	if h.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
-	a := h.registry.Admit(key, pod.UID, h.canLead(&members))
-	if a == gang.AdmitLeader && h.hasLeft(gangKey(key)) {
+	a := h.gangs.Admit(gangKey(key), string(pod.UID), h.canLead(&members))
+	if a == engine.AdmitLeader && h.hasLeft(gangKey(key)) {
 		// The gang's record was dropped before this, and no other event would drop it again.
-		h.registry.Drop(key)
+		h.gangs.Leaves(gangKey(key))
 	}
-	if a == gang.AdmitPlanned || a == gang.AdmitLeader {
+	if a == engine.AdmitPlanned || a == engine.AdmitLeader {
 		return nil
 	}
 	return gated(string(a))
@@ -135,7 +136,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 // cannotCome records why the group of a pod is blocked. The group and the pod are queued no more,
 // so that other workloads need not wait for them.
 func (h *Hub) cannotCome(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
-	h.registry.SetVerdict(key, verdict)
+	h.gangs.SetVerdict(gangKey(key), verdict)
 	h.waits.LeaveTurns(gangKey(key))
 	h.waits.LeaveTurns(podKey(pod))
 }
@@ -185,7 +186,7 @@ func (h *Hub) lacks(key types.NamespacedName, members *gang.Members) (*gang.Grou
 	}
 	verdict := gang.Gate(key, g, members)
 	if g == nil {
-		verdict = cmp.Or(h.registry.Unresolved(key), verdict)
+		verdict = cmp.Or(h.gangs.Unresolved(gangKey(key)), verdict)
 	}
 	if verdict == (gang.Verdict{}) && g != nil {
 		verdict = h.behind(g, members)
@@ -195,10 +196,10 @@ func (h *Hub) lacks(key types.NamespacedName, members *gang.Members) (*gang.Grou
 
 // canLead returns a function that reports whether a member can enter the queue, and so plan for the
 // gang.
-func (h *Hub) canLead(members *gang.Members) func(types.UID) bool {
-	return func(uid types.UID) bool {
+func (h *Hub) canLead(members *gang.Members) func(engine.UID) bool {
+	return func(uid engine.UID) bool {
 		for _, pod := range members.Pending {
-			if pod.UID == uid {
+			if string(pod.UID) == uid {
 				return h.entersQueue(pod)
 			}
 		}
@@ -221,8 +222,8 @@ func (h *Hub) speaks(pod *corev1.Pod) bool {
 	if !ok || h.gangOf(pod) == nil {
 		return !h.isEvictingFor(pod)
 	}
-	leader := h.registry.Leader(key)
-	return leader == "" || leader == pod.UID
+	leader := h.gangs.Leader(gangKey(key))
+	return leader == "" || leader == string(pod.UID)
 }
 
 // updated handles an update of a gated pod. It reports whether to retry this pod. If the updated

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -44,18 +44,18 @@ func (one *healing) isKeptFrom(from workload.Standing) bool {
 // The list is derived from the members and the clock, so nothing is left to release. The room ends
 // when the gang is whole or gone, or has lacked members for healTimeout.
 func (h *Hub) healing() []healing {
-	if !h.runs.MayLack() {
+	if !h.gangs.MayLack() {
 		return nil
 	}
 	now := h.clock.Now()
 	h.runs.SettleLost(h.groups, now)
 	var out []healing
-	for _, key := range h.runs.Degraded() {
-		g, ok := h.groups.Group(key)
+	for _, key := range h.gangs.Degraded() {
+		g, ok := h.groups.Group(nameOf(key))
 		if !ok || len(g.Disrupted) > 0 {
 			continue
 		}
-		degraded, members := h.degradedBy(g), h.members(key)
+		degraded, members := h.degradedBy(g), h.members(g.Key)
 		if degraded.Lacks == 0 || len(members.Assigned) == 0 {
 			continue
 		}
@@ -63,13 +63,13 @@ func (h *Hub) healing() []healing {
 		if args := h.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
 			continue
 		}
-		lost := h.lostOf(g, &members, degraded.Lacks-len(h.reserved.Of(gangKey(key))))
+		lost := h.lostOf(g, &members, degraded.Lacks-len(h.reserved.Of(key)))
 		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
 		return cmp.Or(
 			cmp.Compare(b.standing.Priority, a.standing.Priority), cmp.Compare(len(a.lost), len(b.lost)),
-			h.runs.DegradedSince(a.group.Key).Compare(h.runs.DegradedSince(b.group.Key)), cmp.Compare(a.group.UID, b.group.UID),
+			h.gangs.DegradedSince(gangKey(a.group.Key)).Compare(h.gangs.DegradedSince(gangKey(b.group.Key))), cmp.Compare(a.group.UID, b.group.UID),
 		)
 	})
 	return out
@@ -117,11 +117,11 @@ func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 
 // isHealing reports whether a pod waits to make a gang whole that lacks members.
 func (h *Hub) isHealing(pod *corev1.Pod) bool {
-	if !h.runs.MayLack() {
+	if !h.gangs.MayLack() {
 		return false
 	}
 	key, ok := h.groupOf(pod)
-	return ok && !h.runs.DegradedSince(key).IsZero()
+	return ok && !h.gangs.DegradedSince(gangKey(key)).IsZero()
 }
 
 // keptForLost returns the room that is kept from a pod or gang for the missing members of gangs.
@@ -151,7 +151,7 @@ func (p *Plugin) keptForLost(
 		if !one.isKeptFrom(from) {
 			continue
 		}
-		p.hub.kept.note(one)
+		p.hub.gangs.Keeps(gangKey(one.group.Key), one.room())
 		for _, pod := range one.lost {
 			if err := k.keep(pod, one.standing); err != nil {
 				return nil, err
@@ -163,7 +163,7 @@ func (p *Plugin) keptForLost(
 
 // keptFromSingle is keptForLost for a pod that is scheduled by itself.
 func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*reservation.Reservation, error) {
-	if !p.hub.runs.MayLack() {
+	if !p.hub.gangs.MayLack() {
 		return nil, nil
 	}
 	return p.keptForLost(p.hub.groupKeyOf(pod), pod, p.hub.standingOf(pod))
@@ -263,62 +263,22 @@ func promisedToLost(kept []*reservation.Reservation) []snapshot.Promised {
 	return out
 }
 
-// keptRooms records the gangs that had room kept from other work, so that the main loop retries
-// that work afterwards. The zero value is ready to use, and safe for concurrent use.
-type keptRooms struct {
-	mu    sync.Mutex
-	gangs map[types.NamespacedName]keptRoom
-}
-
-// keptRoom is the standing of a gang with kept room, and the number of its missing members.
-type keptRoom struct {
-	workload.Standing
-	lost int
-}
-
-func (one *healing) room() keptRoom { return keptRoom{Standing: one.standing, lost: len(one.lost)} }
-
-// note records that room is kept for a gang.
-func (k *keptRooms) note(one *healing) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.gangs == nil {
-		k.gangs = make(map[types.NamespacedName]keptRoom)
-	}
-	k.gangs[one.group.Key] = one.room()
-}
-
-// some reports whether room was kept since the last sweep that ended it.
-func (k *keptRooms) some() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.gangs) > 0
-}
-
-// sweep forgets the gangs whose kept room has changed or ended, and reports whether there are any.
-func (k *keptRooms) sweep(now map[types.NamespacedName]keptRoom) (ended bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for key, room := range k.gangs {
-		if is, ok := now[key]; !ok || is != room {
-			delete(k.gangs, key)
-			ended = true
-		}
-	}
-	return ended
+// room describes the room that is kept for a gang.
+func (one *healing) room() engine.Kept {
+	return engine.Kept{Standing: one.standing, Lost: len(one.lost)}
 }
 
 // sweepKept retries the workloads that waited for kept room after a gang is whole or gone, or has
 // lacked members for too long. The main loop calls it.
 func (h *Hub) sweepKept() {
-	if !h.kept.some() {
+	if !h.gangs.HasKept() {
 		return
 	}
-	now := make(map[types.NamespacedName]keptRoom)
+	now := make(map[workload.Key]engine.Kept)
 	for _, one := range h.healing() {
-		now[one.group.Key] = one.room()
+		now[gangKey(one.group.Key)] = one.room()
 	}
-	if !h.kept.sweep(now) {
+	if !h.gangs.EndKept(now) {
 		return
 	}
 	for _, key := range h.waits.End(admission.Reserved) {

@@ -13,27 +13,27 @@ import (
 // itself when others come, or may get its node from another scheduler.
 func (h *Hub) wakeHeld() {
 	moved := h.moved.Swap(false)
-	for key, reason := range h.registry.Judged() {
-		if (moved || isGateReason(reason)) && h.hasLeft(gangKey(key)) {
+	for key, reason := range h.gangs.Judged() {
+		if (moved || isGateReason(reason)) && h.hasLeft(key) {
 			// The gang got its verdict while its last member was deleted.
-			h.dropGang(key)
+			h.dropGang(nameOf(key))
 			continue
 		}
-		if !isGateReason(reason) || h.waits.Holds(gangKey(key)) {
+		if !isGateReason(reason) || h.waits.Holds(key) {
 			// A queued gang has passed the gate. Its verdict may be outdated until its turn is
 			// over.
 			continue
 		}
-		if _, members, verdict := h.gate(key); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
-			h.wakeSoon(key)
+		if _, members, verdict := h.gate(nameOf(key)); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
+			h.wakeSoon(nameOf(key))
 		}
 	}
 	if !moved {
 		return
 	}
-	for _, key := range h.registry.Unled() {
-		if members := h.members(key); len(members.Pending) > 0 && !h.waits.Evicting(gangKey(key)) {
-			h.wakeSoon(key)
+	for _, key := range h.gangs.Unled() {
+		if members := h.members(nameOf(key)); len(members.Pending) > 0 && !h.waits.Evicting(key) {
+			h.wakeSoon(nameOf(key))
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (h *Hub) heldBack(key workload.Key) string {
 // gangHeldBack is heldBack for a gang with known members, and with the known result of lacks.
 func (h *Hub) gangHeldBack(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
 	switch {
-	case h.registry.Planned(nameOf(key)) > 0:
+	case h.gangs.Planned(key) > 0:
 		return ""
 	case lacks != (gang.Verdict{}):
 		return lacks.Message

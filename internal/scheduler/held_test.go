@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
@@ -25,7 +24,7 @@ func TestMembersThatHoldForOneHeldBack(t *testing.T) {
 	all := members("g", 3, "1", 0)
 	r.create(all[:2]...)
 	r.cycle()
-	reason := func() string { return r.hub.registry.Verdict(key("g")).Reason }
+	reason := func() string { return r.hub.gangs.Verdict(gangKey(key("g"))).Reason }
 	if got := reason(); got != v1alpha1.ReasonUnschedulable {
 		t.Fatalf("The verdict is %s, want two members without room", got)
 	}
@@ -50,11 +49,11 @@ func TestTurnAfterTheGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := detached(&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Metrics: metrics.New()})
-			h.registry.SetVerdict(key("g"), gang.Verdict{Reason: c.said})
+			h := detached(&Inputs{Groups: &gang.Store{}, Metrics: metrics.New()})
+			h.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: c.said})
 			h.waits.Enter(admission.Waiter{Key: gangKey(key("g")), Queue: "a"}, h.clock.Now().Add(-time.Hour))
 			h.telling.tellOfTurns()
-			if v := h.registry.Verdict(key("g")); v.Reason != c.want || (c.want == v1alpha1.ReasonPending) != strings.HasPrefix(v.Message, holdForTurn) {
+			if v := h.gangs.Verdict(gangKey(key("g"))); v.Reason != c.want || (c.want == v1alpha1.ReasonPending) != strings.HasPrefix(v.Message, holdForTurn) {
 				t.Errorf("it says %+v, want %s", v, c.want)
 			}
 		})
@@ -130,7 +129,7 @@ func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 			r.finish(0, eviction.Outcome{})
 			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.hub.reserved.Empty() })
 			if c.wantReason != "" {
-				r.eventually("it says why", func() bool { return r.hub.registry.Verdict(key("g")).Reason == c.wantReason })
+				r.eventually("it says why", func() bool { return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == c.wantReason })
 			}
 		})
 	}
@@ -144,12 +143,12 @@ func TestJudgedAsItLeft(t *testing.T) {
 	r.gangOf("g", 2, 0)
 	p := pod("g-0", "g", "1", 0)
 	r.create(p)
-	r.eventually("it lacks a member", func() bool { return r.hub.registry.Len() == 1 })
+	r.eventually("it lacks a member", func() bool { return r.hub.gangs.Len() == 1 })
 	r.remove(p)
-	r.eventually("it is forgotten", func() bool { return r.hub.registry.Len() == 0 })
+	r.eventually("it is forgotten", func() bool { return r.hub.gangs.Len() == 0 })
 	r.hub.gatePod(p)
-	if r.hub.registry.Len() != 1 {
+	if r.hub.gangs.Len() != 1 {
 		t.Fatal("It has not been judged")
 	}
-	r.eventually("it is forgotten again", func() bool { return r.hub.registry.Len() == 0 })
+	r.eventually("it is forgotten again", func() bool { return r.hub.gangs.Len() == 0 })
 }

@@ -18,6 +18,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -59,20 +60,12 @@ type Hub struct {
 	driversChanged chan struct{}
 	// doubted are nodes that may not be able to fulfill their reservations.
 	doubted *doubts
-	// runs holds the times since when groups are whole. outcomes holds ended members whose result
-	// is not known yet.
+	// runs follows the times since when groups are whole.
 	runs *gang.Runs
-	// stale are the gangs that have lacked members for too long.
-	stale staleGangs
-	// kept holds the gangs that had room kept from other work.
-	kept     keptRooms
-	outcomes outcomes
 	// executions counts the orders without an outcome, and wanted caches which orders are still
 	// wanted.
 	executions executions
 	wanted     wants
-	// terms holds the minCount of each gang, which protects members.
-	terms terms
 	// refused holds the pods whose deletion the API server rejects.
 	refused *eviction.Refusals
 
@@ -117,8 +110,12 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 // assemble returns the shared state without any data. handle and finished may be nil if it only
 // records changes and schedules nothing.
 func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache.SharedIndexInformer) *Hub {
+	gangs := in.Gangs
+	if gangs == nil {
+		gangs = engine.NewGangs(nil)
+	}
 	h := &Hub{
-		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry}, board: queue.NewBoard(), dips: newDips(dipTime)},
+		books:   &books{occupancy: &occupancy{roster: r, gangs: gangs}, board: queue.NewBoard(), dips: newDips(dipTime)},
 		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, witness: in.Witness, refused: in.Refused, doubted: newDoubts(r.hasNode),
 		driversChanged: make(chan struct{}, 1),
@@ -152,7 +149,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 	}
 	h.cluster = snapshot.NewCache(h.sources())
 	h.refused.Follow(h.cluster.NodeChanged, h.lifted)
-	h.runs = gang.NewRuns(h.Members, h.HasSynced, h.cluster.GroupChanged)
+	h.runs = gang.NewRuns(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
 	return h
 }
 
@@ -298,14 +295,14 @@ func (h *Hub) wakeGang(key types.NamespacedName) {
 
 // letGo ends the wait of a gang's members at Permit if enough members have passed their cycles.
 func (h *Hub) letGo(key types.NamespacedName, members *gang.Members) {
-	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(members) >= g.MinCount && !h.registry.Lacks(key) {
+	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(members) >= g.MinCount && !h.gangs.Lacks(gangKey(key)) {
 		h.allow(key)
 	}
 }
 
 // wakeNext retries the planned member whose cycle is next.
 func (h *Hub) wakeNext(key types.NamespacedName) {
-	next := h.registry.Next(key)
+	next := h.gangs.Next(gangKey(key))
 	if next == "" {
 		return
 	}
@@ -324,14 +321,14 @@ func (h *Hub) wakeNext(key types.NamespacedName) {
 // spokesman returns the member to retry for a gang: the next one of its plan, its leader, or the
 // oldest one that can lead. It returns nil if no member can enter the queue.
 func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1.Pod {
-	leader := cmp.Or(h.registry.Next(key), h.registry.Leader(key))
+	leader := cmp.Or(h.gangs.Next(gangKey(key)), h.gangs.Leader(gangKey(key)))
 	gang.SortByAge(members.Pending)
 	var oldest *corev1.Pod
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) || !h.entersQueue(pod) {
 			continue
 		}
-		if pod.UID == leader {
+		if string(pod.UID) == leader {
 			return pod
 		}
 		if oldest == nil {

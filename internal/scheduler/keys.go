@@ -4,13 +4,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // gangKey returns the key of a gang.
-func gangKey(name types.NamespacedName) workload.Key {
-	return workload.Key{Gang: true, Namespace: name.Namespace, Name: name.Name}
-}
+func gangKey(name types.NamespacedName) workload.Key { return gang.KeyOf(name) }
 
 // podKey returns the key of a pod that is scheduled by itself.
 func podKey(pod *corev1.Pod) workload.Key {
@@ -18,8 +18,15 @@ func podKey(pod *corev1.Pod) workload.Key {
 }
 
 // nameOf returns the name of a workload's PodGroup, or of its pod.
-func nameOf(key workload.Key) types.NamespacedName {
-	return types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
+func nameOf(key workload.Key) types.NamespacedName { return gang.NameOf(key) }
+
+// typed returns UIDs of the engine with the type that they have in the API.
+func typed(pods []engine.UID) []types.UID {
+	out := make([]types.UID, len(pods))
+	for i, uid := range pods {
+		out[i] = types.UID(uid)
+	}
+	return out
 }
 
 // keyOf returns the key of the workload that a pod belongs to: its gang, or the pod itself.

@@ -28,7 +28,7 @@ func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 			return err != nil && r.waiting() == 0
 		})
 	}
-	r.eventually("the gang is forgotten", func() bool { return r.hub.registry.Len() == 0 && r.hub.reserved.Empty() })
+	r.eventually("the gang is forgotten", func() bool { return r.hub.gangs.Len() == 0 && r.hub.reserved.Empty() })
 }
 
 // waiting returns the number of pods that wait at Permit.
@@ -61,7 +61,7 @@ func TestGangThatDoesNotFitDissolves(t *testing.T) {
 	r.eventually("the gang is complete", func() bool { return len(r.active()) > 0 })
 	r.cycle()
 	r.dissolve(func(left []*corev1.Pod) int {
-		leader := r.hub.registry.Leader(key("g"))
-		return max(slices.IndexFunc(left, func(p *corev1.Pod) bool { return p.UID == leader }), 0)
+		leader := r.hub.gangs.Leader(gangKey(key("g")))
+		return max(slices.IndexFunc(left, func(p *corev1.Pod) bool { return string(p.UID) == leader }), 0)
 	}, all)
 }

@@ -283,7 +283,7 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 // as terminating, so no member is placed beside it. Reserved is read before the informer, so a
 // member that is bound meanwhile counts as placed in any case.
 func (o *occupancy) members(key types.NamespacedName) gang.Members {
-	reserved := sets.New(o.registry.Reserved(key)...)
+	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
 	m := o.lister.Members(key)
 	m.Reserved = reserved
 	m.Assigned, m.Terminating = o.leaving.part(m.Assigned, m.Terminating)

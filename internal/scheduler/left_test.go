@@ -18,6 +18,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -146,10 +147,10 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	if _, status := r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node, ok := r.hub.registry.PlannedNode(g.Key, all[1].UID); ok || r.hub.reserved.Has(all[1].UID) {
+	if node, ok := r.hub.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); ok || r.hub.reserved.Has(all[1].UID) {
 		t.Errorf("A member that has gone is planned for %s, or has a reservation", node)
 	}
-	if !r.hub.reserved.Has(all[0].UID) || r.hub.registry.Planned(g.Key) != 1 {
+	if !r.hub.reserved.Has(all[0].UID) || r.hub.gangs.Planned(gangKey(g.Key)) != 1 {
 		t.Error("The other one is not planned")
 	}
 }
@@ -282,8 +283,8 @@ func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
 	r.remove(all[0])
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known)
-	if n := r.hub.registry.Len(); n != 0 {
-		t.Errorf("%d gangs are remembered, with the verdict %+v", n, r.hub.registry.Verdict(g.Key))
+	if n := r.hub.gangs.Len(); n != 0 {
+		t.Errorf("%d gangs are remembered, with the verdict %+v", n, r.hub.gangs.Verdict(gangKey(g.Key)))
 	}
 }
 
@@ -399,7 +400,7 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 	if pre := r.plugin.gangPreemptor(g, &known); pre.minCount != 2 {
 		t.Errorf("%d more members are needed, want 2", pre.minCount)
 	}
-	r.hub.registry.SetPlan(g.Key, []gang.Seat{{Member: after[0].UID, Node: "node-0"}, {Member: after[1].UID, Node: "node-1"}})
+	r.hub.gangs.SetPlan(gangKey(g.Key), []engine.Seat{{Member: string(after[0].UID), Node: "node-0"}, {Member: string(after[1].UID), Node: "node-1"}})
 	if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), after[0], "node-0"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
@@ -416,7 +417,7 @@ func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	g := r.gangOf("g", 2, 10)
 	all := members("g", 2, "1", 10)
 	r.create(all...)
-	r.hub.registry.SetPlan(g.Key, []gang.Seat{{Member: all[0].UID, Node: "node-0"}, {Member: all[1].UID, Node: "node-1"}})
+	r.hub.gangs.SetPlan(gangKey(g.Key), []engine.Seat{{Member: string(all[0].UID), Node: "node-0"}, {Member: string(all[1].UID), Node: "node-1"}})
 	if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), all[0], "node-0"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
@@ -557,10 +558,10 @@ func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 	r.create(members("g", 2, "1", 0)...)
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
-	if r.hub.registry.Planned(key("g")) > 0 || !r.hub.reserved.Empty() || r.waiting() > 0 {
+	if r.hub.gangs.Planned(gangKey(key("g"))) > 0 || !r.hub.reserved.Empty() || r.waiting() > 0 {
 		t.Error("it is planned")
 	}
-	if got := r.hub.registry.Verdict(key("g")).Reason; got != v1alpha1.ReasonQueueNotFound {
+	if got := r.hub.gangs.Verdict(gangKey(key("g"))).Reason; got != v1alpha1.ReasonQueueNotFound {
 		t.Errorf("it says %q", got)
 	}
 }

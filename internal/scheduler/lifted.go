@@ -1,40 +1,13 @@
 package scheduler
 
 import (
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
-
-// terms holds the minCount of each PodGroup, which protects its members, as last seen. Any write of
-// a PodGroup is an event, and few writes change minCount. The zero value is ready to use, and safe
-// for concurrent use.
-type terms struct {
-	mu       sync.Mutex
-	minCount map[types.NamespacedName]int
-}
-
-// eased records the minCount of a group, or forgets a group that is nil or no gang. It reports
-// whether the group now protects its members less than before.
-func (t *terms) eased(key types.NamespacedName, g *gang.Group) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before, known := t.minCount[key]
-	if g == nil || !g.IsGang() {
-		delete(t.minCount, key)
-		return known
-	}
-	if t.minCount == nil {
-		t.minCount = make(map[types.NamespacedName]int)
-	}
-	t.minCount[key] = g.MinCount
-	return known && g.MinCount < before
-}
 
 // lifted retries workloads that wait for the end of a protection, because one has ended before its
 // time.

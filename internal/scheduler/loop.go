@@ -70,7 +70,6 @@ func (h *Hub) run(ctx context.Context) {
 			// waits.
 			h.sweepLeaving()
 			h.takeBackLost()
-			h.outcomes.expire(now)
 			h.sweepStale(now)
 			h.sweepKept()
 			h.takeBackHeld()
@@ -335,8 +334,8 @@ func (t *teller) tellOfTurns() {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
 		if w.Key.Gang {
 			// The gang has passed the gate, so the gate's verdict is stale.
-			if v := t.registry.Verdict(nameOf(w.Key)); v == (gang.Verdict{}) || isGateReason(v.Reason) {
-				t.registry.SetVerdict(nameOf(w.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
+			if v := t.gangs.Verdict(w.Key); v == (gang.Verdict{}) || isGateReason(v.Reason) {
+				t.gangs.SetVerdict(w.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
 			}
 			continue
 		}

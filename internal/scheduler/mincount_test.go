@@ -32,13 +32,13 @@ func TestMinCountThatChanges(t *testing.T) {
 			r.create(members("g", c.members, "1", 0)...)
 			r.cycle()
 			r.cycle()
-			if through := r.hub.registry.Reserved(key("g")); len(through) != 2 {
+			if through := r.hub.gangs.Reserved(gangKey(key("g"))); len(through) != 2 {
 				t.Fatalf("%v are through, want 2", through)
 			}
 			r.gangOf("g", c.to, 0)
 			r.hub.GroupChanged(key("g"))
 			if c.want == 0 {
-				r.eventually("the room is given back", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+				r.eventually("the room is given back", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
 			}
 			placed := func() (n int) {
 				for i := range c.members {

@@ -200,7 +200,7 @@ func TestPromiseOnTheLastNode(t *testing.T) {
 				}
 			}
 			if isGang {
-				if v := r.hub.registry.Verdict(key("p")); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "has gone") {
+				if v := r.hub.gangs.Verdict(gangKey(key("p"))); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "has gone") {
 					t.Errorf("The gang is told %+v", v)
 				}
 			}
@@ -302,12 +302,12 @@ func TestUnwantedOnTheLastNode(t *testing.T) {
 	r.gangOf("g", 1, 10)
 	r.create(members("g", 1, "1", 10)...)
 	r.cycle()
-	if got := r.hub.registry.Verdict(key("g")).Reason; got != v1alpha1.ReasonPreempting {
+	if got := r.hub.gangs.Verdict(gangKey(key("g"))).Reason; got != v1alpha1.ReasonPreempting {
 		t.Fatalf("It is told %s", got)
 	}
 	r.removeNode("node-0")
 	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
-	if got := r.hub.registry.Verdict(key("g")); got.Reason != v1alpha1.ReasonUnschedulable {
+	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonUnschedulable {
 		t.Errorf("It is told %+v", got)
 	}
 }

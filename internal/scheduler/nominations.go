@@ -224,7 +224,7 @@ func (h *Hub) displace(key workload.Key, why string) {
 
 // takeBack releases all reservations of a workload, and the plan of a gang.
 func (h *Hub) takeBack(key workload.Key, why string) {
-	if key.Gang && h.registry.Planned(nameOf(key)) > 0 {
+	if key.Gang && h.gangs.Planned(key) > 0 {
 		h.release(nameOf(key), nil, why)
 	}
 	h.reserved.Release(key)
@@ -241,8 +241,8 @@ func (b *books) unpromised(pods []*corev1.Pod) {
 		}
 	}
 	for key := range keys {
-		if b.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting && len(b.reserved.Of(gangKey(key))) == 0 {
-			b.registry.SetVerdict(key, gang.Verdict{
+		if b.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonPreempting && len(b.reserved.Of(gangKey(key))) == 0 {
+			b.gangs.SetVerdict(gangKey(key), gang.Verdict{
 				Reason: v1alpha1.ReasonUnschedulable, Message: "the room that it was promised has been taken back; it is planned again",
 			})
 		}

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // occupancy holds the places of group members that the API server does not know yet. It lists
@@ -12,7 +11,8 @@ import (
 // terminate. It is safe for concurrent use.
 type occupancy struct {
 	*roster
-	registry *gang.Registry
+	// gangs has the records of groups.
+	gangs *engine.Gangs
 	// leaving are pods that will terminate, although their objects do not show it yet.
 	leaving leavingPods
 	// records holds the pods in their scheduling attempts, and the assumed pods.

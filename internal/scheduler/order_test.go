@@ -17,8 +17,8 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
@@ -134,15 +134,15 @@ func TestSamePlanIsNotMadeForEver(t *testing.T) {
 	g := r.gangOf("g", 2, 0)
 	all := members("g", 2, "1", 0)
 	r.create(all...)
-	plan := []gang.Seat{{Member: all[0].UID, Node: "node-0"}, {Member: all[1].UID, Node: "node-1"}}
+	plan := []engine.Seat{{Member: string(all[0].UID), Node: "node-0"}, {Member: string(all[1].UID), Node: "node-1"}}
 	for _, wantLast := range []bool{false, true} {
-		r.hub.registry.SetPlan(g.Key, plan)
+		r.hub.gangs.SetPlan(gangKey(g.Key), plan)
 		r.plugin.notConfirmed(framework.NewCycleState(), all[0], g, framework.NewDefaultNodeToStatus())
-		if _, planned := r.hub.registry.PlannedNode(g.Key, all[1].UID); planned {
+		if _, planned := r.hub.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); planned {
 			t.Error("The rest of the plan is still there")
 		}
-		if got := strings.Contains(r.hub.registry.Verdict(g.Key).Message, "cannot be carried out"); got != wantLast {
-			t.Errorf("%q is said of the gang", r.hub.registry.Verdict(g.Key).Message)
+		if got := strings.Contains(r.hub.gangs.Verdict(gangKey(g.Key)).Message, "cannot be carried out"); got != wantLast {
+			t.Errorf("%q is said of the gang", r.hub.gangs.Verdict(gangKey(g.Key)).Message)
 		}
 	}
 }
@@ -221,12 +221,12 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 			r.cycle()
 		}
 		hasWaited = hasWaited || r.waiting() > 0
-		return r.hub.registry.Stuck(g.Key)
+		return r.hub.gangs.Stuck(gangKey(g.Key))
 	})
 	if !hasWaited {
 		t.Error("No member was at Permit")
 	}
-	r.eventually("all members are back", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
+	r.eventually("all members are back", func() bool { return len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0 })
 	r.settles(3 * time.Second)
 	for _, refusal := range []metrics.Refusal{metrics.FirstTime, metrics.Repeated} {
 		if n := r.counted("reprieve_gang_plans_unconfirmed_total", "refusal", string(refusal)); n != 1 {
@@ -256,7 +256,10 @@ func TestPlanOfAGangThatIsHeldBack(t *testing.T) {
 	more := *g
 	more.MinCount = 3
 	r.groups.set(&more)
-	r.eventually("the plan is given up", func() bool { r.cycles(); return r.hub.reserved.Empty() && len(r.hub.registry.Reserved(g.Key)) == 0 })
+	r.eventually("the plan is given up", func() bool {
+		r.cycles()
+		return r.hub.reserved.Empty() && len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0
+	})
 	for _, refusal := range []metrics.Refusal{metrics.FirstTime, metrics.Repeated} {
 		if n := r.counted("reprieve_gang_plans_unconfirmed_total", "refusal", string(refusal)); n != 0 {
 			t.Errorf("%d plans were refused (%s)", n, refusal)

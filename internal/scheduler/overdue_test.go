@@ -18,7 +18,7 @@ const long = "{terminationTimeout: 10s}"
 // said returns the last message to a preemptor, from its PodGroup's condition or from its own.
 func (r *rig) said(p *corev1.Pod) string {
 	if g := r.hub.gangOf(p); g != nil {
-		return r.hub.registry.Verdict(g.Key).Message
+		return r.hub.gangs.Verdict(gangKey(g.Key)).Message
 	}
 	got, err := r.client.CoreV1().Pods(p.Namespace).Get(r.t.Context(), p.Name, metav1.GetOptions{})
 	if err != nil {
@@ -81,8 +81,8 @@ func TestOverdueIsNoRoom(t *testing.T) {
 		if !r.hub.reserved.Empty() || len(r.evictor.orders) != 0 {
 			t.Errorf("Room is promised: %t, with %d evictions", !r.hub.reserved.Empty(), len(r.evictor.orders))
 		}
-		if g := r.hub.gangOf(p); g != nil && r.hub.registry.Verdict(g.Key).Reason != v1alpha1.ReasonUnschedulable {
-			t.Errorf("It is told %+v", r.hub.registry.Verdict(g.Key))
+		if g := r.hub.gangOf(p); g != nil && r.hub.gangs.Verdict(gangKey(g.Key)).Reason != v1alpha1.ReasonUnschedulable {
+			t.Errorf("It is told %+v", r.hub.gangs.Verdict(gangKey(g.Key)))
 		}
 		r.eventually("it is named", func() bool { return strings.Contains(r.said(p), "ns/stuck on node-0") })
 		// The pod terminates after all.

@@ -29,7 +29,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 		p.hub.waits.Placed(p.hub.keyOf(pod))
 		return nil
 	}
-	if complete := p.hub.registry.Reserve(g.Key, pod.UID, node); complete {
+	if complete := p.hub.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
 		// Members without a place in the plan now wait for another turn and another leader.
 		p.hub.waits.TurnOver(gangKey(g.Key))
 		p.hub.wakeGang(g.Key)
@@ -73,8 +73,8 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	case !g.IsGang():
 		return nil, 0
 	}
-	if p.hub.registry.Lacks(key) {
-		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d more members of PodGroup %s are to come", p.hub.registry.Planned(key), key)), p.args.Gang.PermitTimeout.Duration
+	if p.hub.gangs.Lacks(gangKey(key)) {
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d more members of PodGroup %s are to come", p.hub.gangs.Planned(gangKey(key)), key)), p.args.Gang.PermitTimeout.Duration
 	}
 	members := p.hub.members(key)
 	if through := p.hub.through(&members); through < g.MinCount {
@@ -92,7 +92,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 // atMost counts the members that have passed their cycles or will. It includes planned members, and
 // members that may still be sent back for other preemptors.
 func (o *occupancy) atMost(key types.NamespacedName, members *gang.Members) int {
-	count := members.Placed() + o.registry.Planned(key)
+	count := members.Placed() + o.gangs.Planned(gangKey(key))
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	for _, pod := range members.Pending {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -192,7 +193,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	}
 	p.logOfPreemptor(ctx, pre.key).V(4).Info("Decided", "outcome", d.Outcome, "reason", d.Message, "took", d.Elapsed)
 	if pre.key.Gang {
-		p.hub.registry.SetPodSensitive(nameOf(pre.key), o.PodSensitive())
+		p.hub.gangs.SetPodSensitive(pre.key, o.PodSensitive())
 	} else if d.Outcome == core.Infeasible && !o.PodSensitive() {
 		p.refusals.add(p, &pre, v, &d)
 	}
@@ -243,15 +244,15 @@ func devicesAmong(resources []string) core.Amounts {
 
 // reserve reserves room for every pod in a plan, and releases all other reservations of the
 // preemptor. Less important work of its queue loses reservations that exceed the limits then.
-func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []gang.Seat) {
+func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Seat) {
 	logger := p.logOfPreemptor(ctx, pre.key)
-	places := make(map[types.UID]int, len(plan))
+	places := make(map[engine.UID]int, len(plan))
 	for i, seat := range plan {
 		places[seat.Member] = i
 	}
 	reserved := make([]*reservation.Reservation, 0, len(plan))
 	for _, pod := range pre.pods {
-		place, ok := places[pod.UID]
+		place, ok := places[string(pod.UID)]
 		if !ok {
 			p.handle.DeleteNominatedPodIfExists(pod)
 			continue

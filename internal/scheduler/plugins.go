@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -21,10 +22,11 @@ import (
 
 // Inputs holds everything that the plugins of a scheduler need from the process.
 type Inputs struct {
-	// Groups finds PodGroups, Registry holds the states of gangs, and Evictor evicts victims.
-	Groups   gang.Source
-	Registry *gang.Registry
-	Evictor  Evictor
+	// Groups finds PodGroups, and Evictor evicts victims. Gangs has the records of groups; nil for
+	// new records.
+	Groups  gang.Source
+	Gangs   *engine.Gangs
+	Evictor Evictor
 	// Statuses writes conditions of gang members that have no cycle of their own; nil to write
 	// none.
 	Statuses Statuses

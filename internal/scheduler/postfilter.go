@@ -115,9 +115,9 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	}
 	switch {
 	case made.decision.Outcome != core.Infeasible:
-		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: joined(made.decision.Message, made.waitsFor())})
+		p.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: joined(made.decision.Message, made.waitsFor())})
 	case made.pre.minCount > 0:
-		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: made.decision.Message})
+		p.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: made.decision.Message})
 	}
 	result, status := p.carryOut(ctx, pod, made)
 	if made.decision.Outcome == core.Infeasible {
@@ -181,20 +181,20 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *a
 //   - If other members must come first, the member only waits.
 //   - If the leader was rejected before it could plan, another member leads.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
-	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
+	node, planned := p.hub.gangs.PlannedNode(gangKey(g.Key), string(pod.UID))
 	switch {
 	case planned && confinedTo(state) != "" && p.hub.dropInTheWay(pod, node):
 		// The framework has copied a nomination from the API since the cycle began.
 		p.hub.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
-	case planned && (confinedTo(state) != "" || p.hub.registry.Next(g.Key) == pod.UID):
+	case planned && (confinedTo(state) != "" || p.hub.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
 		return p.hub.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
 	// The next leader plans in the same turn. Other workloads need not wait for it.
 	p.hub.waits.Decided(gangKey(g.Key))
-	if p.hub.registry.Leader(g.Key) == pod.UID {
+	if p.hub.gangs.Leader(gangKey(g.Key)) == string(pod.UID) {
 		p.hub.passOn(g.Key, pod.UID)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the gang has not been planned")
@@ -205,13 +205,13 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 // the gang is planned again at once. If the same plan fails a second time, the gang is planned
 // again only after a change.
 func (h *Hub) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
-	if again := h.registry.Failed(g.Key); !again {
+	if again := h.gangs.Failed(gangKey(g.Key)); !again {
 		h.metrics.Unconfirmed(metrics.FirstTime)
 		h.release(g.Key, failed, why)
 		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned again")
 	}
 	h.metrics.Unconfirmed(metrics.Repeated)
 	h.release(g.Key, nil, why)
-	h.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
+	h.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
 	return fwk.NewStatus(fwk.Unschedulable, "the plan cannot be carried out: "+why)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -49,7 +50,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
-	if node, planned := p.hub.registry.PlannedNode(key, pod.UID); planned && p.hub.registry.Next(key) == pod.UID && !p.hub.waits.Evicting(gangKey(key)) {
+	if node, planned := p.hub.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned && p.hub.gangs.Next(gangKey(key)) == string(pod.UID) && !p.hub.waits.Evicting(gangKey(key)) {
 		// Anything that ends the plan also releases it, so the members are not checked again here.
 		// Checking all members in the cycle of each would take longer than everything else.
 		return p.confine(state, pod, node)
@@ -69,11 +70,11 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if p.hub.waits.Evicting(gangKey(key)) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForEviction)
 	}
-	switch a := p.hub.registry.Admit(key, pod.UID, p.hub.canLead(&members)); a {
-	case gang.AdmitPlanned:
-		node, _ := p.hub.registry.PlannedNode(key, pod.UID)
+	switch a := p.hub.gangs.Admit(gangKey(key), string(pod.UID), p.hub.canLead(&members)); a {
+	case engine.AdmitPlanned:
+		node, _ := p.hub.gangs.PlannedNode(gangKey(key), string(pod.UID))
 		return p.confine(state, pod, node)
-	case gang.AdmitLeader:
+	case engine.AdmitLeader:
 		p.hub.records.TakesTurn(string(pod.UID))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
@@ -183,9 +184,9 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	}
 	if v := tooFew(&pre); v != (gang.Verdict{}) {
 		// The next member that comes plans for all.
-		p.hub.registry.Yield(g.Key, leader.UID)
+		p.hub.gangs.Yield(gangKey(g.Key), string(leader.UID))
 		p.hub.takeBack(pre.key, v.Message)
-		p.hub.registry.SetVerdict(g.Key, v)
+		p.hub.gangs.SetVerdict(gangKey(g.Key), v)
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	made, v, err := p.decideGang(ctx, &pre)
@@ -203,8 +204,8 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		state.Write(decisionKey, made)
 		return nil, fwk.NewStatus(fwk.Unschedulable, d.Message)
 	}
-	order := p.hub.leaveToOthers(&pre, leaderFirst(d, leader.UID))
-	nodes := make(map[types.UID]string, len(order))
+	order := p.hub.leaveToOthers(&pre, leaderFirst(d, string(leader.UID)))
+	nodes := make(map[engine.UID]string, len(order))
 	for _, seat := range order {
 		nodes[seat.Member] = seat.Node
 	}
@@ -214,35 +215,35 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	for _, member := range pre.pods {
 		p.hub.records.Seats(string(member.UID), podKey(member))
 	}
-	p.hub.registry.SetPlan(g.Key, order)
-	p.hub.registry.SetNeeded(g.Key, pre.minCount)
-	p.hub.telling.found(g.Key)
+	p.hub.gangs.SetPlan(gangKey(g.Key), order)
+	p.hub.gangs.SetNeeded(gangKey(g.Key), pre.minCount)
+	p.hub.gangs.FoundRoom(gangKey(g.Key))
 	if pre.minCount > 0 {
-		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
+		p.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
 	p.hub.forgetLeft(g.Key, pre.pods)
 	if v := p.hub.heldMeanwhile(g.Key, leader); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
-	if _, planned := p.hub.registry.PlannedNode(g.Key, leader.UID); nodes[leader.UID] != "" && !planned {
+	if _, planned := p.hub.gangs.PlannedNode(gangKey(g.Key), string(leader.UID)); nodes[string(leader.UID)] != "" && !planned {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned again")
 	}
-	next := p.hub.registry.Next(g.Key)
-	if next == leader.UID {
-		return p.confine(state, leader, nodes[leader.UID])
+	next := p.hub.gangs.Next(gangKey(g.Key))
+	if next == string(leader.UID) {
+		return p.confine(state, leader, nodes[string(leader.UID)])
 	}
 	p.hub.wakeNext(g.Key)
-	if _, ok := nodes[leader.UID]; !ok {
+	if _, ok := nodes[string(leader.UID)]; !ok {
 		// The leader is surplus without room. The other members are scheduled without it.
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, string(gang.HoldForOrder))
+	return nil, fwk.NewStatus(fwk.Unschedulable, string(engine.HoldForOrder))
 }
 
 // heldMeanwhile returns the cause that has come to block a gang while it was planned, and then
 // releases the plan. The event itself found no plan to release.
 func (h *Hub) heldMeanwhile(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
-	if h.registry.Planned(key) == 0 {
+	if h.gangs.Planned(gangKey(key)) == 0 {
 		return gang.Verdict{}
 	}
 	_, _, v := h.gate(key)
@@ -293,25 +294,25 @@ func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	p.count(pre, metrics.Broken)
 	p.hub.waits.CameToNothing(pre.key)
 	if pre.key.Gang && pre.minCount > 0 {
-		p.hub.registry.SetVerdict(nameOf(pre.key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
+		p.hub.gangs.SetVerdict(pre.key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
 	}
 	return fwk.AsStatus(err)
 }
 
 // seats returns the placements of a decision in their order.
-func seats(d *core.Decision) []gang.Seat {
-	out := make([]gang.Seat, 0, len(d.Placements))
+func seats(d *core.Decision) []engine.Seat {
+	out := make([]engine.Seat, 0, len(d.Placements))
 	for _, p := range d.Placements {
-		out = append(out, gang.Seat{Member: types.UID(p.UID), Node: p.Node})
+		out = append(out, engine.Seat{Member: p.UID, Node: p.Node})
 	}
 	return out
 }
 
 // leaderFirst returns the placements of a decision with the leader first, if the first member has
 // the same needs. The leader is in its cycle already.
-func leaderFirst(d *core.Decision, leader types.UID) []gang.Seat {
+func leaderFirst(d *core.Decision, leader engine.UID) []engine.Seat {
 	out := seats(d)
-	at := slices.IndexFunc(out, func(s gang.Seat) bool { return s.Member == leader })
+	at := slices.IndexFunc(out, func(s engine.Seat) bool { return s.Member == leader })
 	if at > 0 && areAlike(d, out[0].Member, leader) {
 		out[0].Member, out[at].Member = leader, out[0].Member
 	}
@@ -319,10 +320,10 @@ func leaderFirst(d *core.Decision, leader types.UID) []gang.Seat {
 }
 
 // areAlike reports whether two members have the same scheduling needs.
-func areAlike(d *core.Decision, a, b types.UID) bool {
+func areAlike(d *core.Decision, a, b engine.UID) bool {
 	return slices.ContainsFunc(d.Preemptor.Classes, func(c core.Class) bool {
-		has := func(uid types.UID) bool {
-			return slices.ContainsFunc(c.Members, func(m core.Member) bool { return m.UID == string(uid) })
+		has := func(uid engine.UID) bool {
+			return slices.ContainsFunc(c.Members, func(m core.Member) bool { return m.UID == uid })
 		}
 		return has(a) && has(b)
 	})
@@ -332,9 +333,9 @@ func areAlike(d *core.Decision, a, b types.UID) bool {
 func (p *Plugin) turnDown(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
 	p.hub.waits.CameToNothing(pre.key)
 	if pre.minCount > 0 {
-		p.hub.registry.SetVerdict(nameOf(pre.key), v)
+		p.hub.gangs.SetVerdict(pre.key, v)
 	}
-	p.hub.telling.say(nameOf(pre.key), v, p.hub.clock.Now())
+	p.hub.telling.say(pre.key, v)
 	p.reserve(ctx, pre, nil)
 	p.hub.waits.ResolveVictims(pre.key)
 	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))

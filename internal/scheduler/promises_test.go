@@ -431,7 +431,7 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	if h.isBarred(key) {
 		return "its queue does not let it have that"
 	}
-	_, planned := h.registry.PlannedNode(group, pod.UID)
+	_, planned := h.gangs.PlannedNode(gangKey(group), string(pod.UID))
 	soon := h.waits.WaitsFor(key, admission.Pause) || h.waits.WaitsFor(key, admission.Going) || h.waits.WaitsFor(key, admission.Retry)
 	soon = soon || h.waits.Holds(key)
 	if !planned && !soon && !h.waits.WaitsForVictims(key) && !c.isQueued(now) {

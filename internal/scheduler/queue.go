@@ -57,7 +57,7 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 	sensitive := filters.IsClaimant(p.handle, pod)
 	if p.hub.gangOf(pod) != nil {
 		key, _ := p.hub.groupOf(pod)
-		sensitive = p.hub.registry.PodSensitive(key)
+		sensitive = p.hub.gangs.PodSensitive(gangKey(key))
 	}
 	return p.hint(sensitive && p.hub.speaks(pod)), nil
 }
@@ -143,5 +143,5 @@ func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (
 // been rejected twice.
 func (o *occupancy) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
 	key, ok := o.groupOf(pod)
-	return ok && key == group && o.registry.Stuck(key)
+	return ok && key == group && o.gangs.Stuck(gangKey(key))
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -50,7 +51,7 @@ func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 	r.create(members("g", 3, "1", 0)...)
 	r.eventually("the gang is kept by the limit", func() bool {
 		r.cycles()
-		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonQueueLimit
+		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueLimit
 	})
 	// This is long enough for another turn, which takes milliseconds. A turn that the first cycle
 	// missed is given again.
@@ -72,7 +73,7 @@ func TestGangOfAQueueThatComes(t *testing.T) {
 	r.queuedGang("g", "later", 2)
 	r.create(members("g", 2, "1", 0)...)
 	r.eventually("the gang waits for its queue", func() bool {
-		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonQueueNotFound
+		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueNotFound
 	})
 	r.hub.QueueSet(limitedQueue("later", "8"))
 	r.eventually("what it asks for counts for its queue", func() bool { return r.hub.board.Knows("uid-g-0") })
@@ -449,7 +450,7 @@ func TestChargedBeforeItIsPromised(t *testing.T) {
 // them, but not for a plan that is being carried out.
 func TestPlanAtALoweredLimit(t *testing.T) {
 	t.Parallel()
-	h := detached(&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {})})
+	h := detached(&Inputs{Groups: &gang.Store{}})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.pods = corelisters.NewPodLister(indexer)
 	h.board.SetQueue(limitedQueue("a", "2"))
@@ -473,7 +474,7 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	if h.isBarred(g) {
 		t.Error("It may not wait for what leaves")
 	}
-	h.registry.SetPlan(nameOf(g), []gang.Seat{{Member: waits.UID, Node: "n"}})
+	h.gangs.SetPlan(g, []engine.Seat{{Member: string(waits.UID), Node: "n"}})
 	if !h.isBarred(g) {
 		t.Error("It may come in beside what has not left yet")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -161,7 +162,7 @@ func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservat
 		own.Insert(r.UID)
 	}
 	var gone []types.UID
-	if !key.Gang || b.registry.Planned(nameOf(key)) == 0 {
+	if !key.Gang || b.gangs.Planned(key) == 0 {
 		gone = b.departing()
 	}
 	// Members may have been placed since the reservations were read. They are among the requests.
@@ -408,7 +409,7 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 // leaveToOthers cuts surplus members off the end of a gang's plan if they exceed the fair share of
 // its queue. It does so only while work of other queues waits for its turn, because that work would
 // reclaim the room.
-func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
+func (h *Hub) leaveToOthers(pre *preemptor, plan []engine.Seat) []engine.Seat {
 	least := max(pre.minCount, 1)
 	if pre.queue == "" || len(plan) <= least || !h.board.Used() || !h.waits.OthersWait(pre.queue, h.clock.Now()) {
 		return plan
@@ -417,9 +418,9 @@ func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
 	if standing == nil {
 		return plan
 	}
-	asked := make(map[types.UID]queue.Amounts, len(pre.pods))
+	asked := make(map[engine.UID]queue.Amounts, len(pre.pods))
 	for _, pod := range pre.pods {
-		asked[pod.UID] = queue.RequestOf(pod)
+		asked[string(pod.UID)] = queue.RequestOf(pod)
 	}
 	requests := make([]queue.Amounts, len(plan))
 	for i, seat := range plan {

@@ -35,6 +35,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -254,7 +255,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	t.Cleanup(r.stop)
 	profiles := decodeProfiles(t, configuration)
 	AddGate(profiles)
-	in := Inputs{Statuses: &r.listener, Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
+	in := Inputs{Statuses: &r.listener, Groups: r.groups, Gangs: engine.NewGangs(nil), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
 	for _, c := range change {
 		c(&in)
 	}

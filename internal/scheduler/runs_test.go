@@ -119,9 +119,9 @@ func TestFinishedMemberReplacedInARelist(t *testing.T) {
 	r := newRigOn(t, client, &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil)
 	g := r.gangOf("g", 1, 0)
 	r.eventually("the member is known", func() bool { m := r.hub.Members(g.Key); return len(m.Succeeded) == 1 })
-	r.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: "Pending"})
+	r.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: "Pending"})
 	after := before.DeepCopy()
 	after.UID, after.Labels = "another", nil
 	watcher.Modify(after)
-	r.eventually("nothing is remembered of the gang", func() bool { return r.hub.registry.Len() == 0 })
+	r.eventually("nothing is remembered of the gang", func() bool { return r.hub.gangs.Len() == 0 })
 }

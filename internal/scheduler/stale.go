@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,23 +16,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
-
-// staleGangs holds the gangs that were stale at the last sweep. All other facts about them are
-// derived from their members, the reservations and the clock during a decision. The zero value is
-// ready to use, and safe for concurrent use.
-type staleGangs struct {
-	mu   sync.Mutex
-	keys sets.Set[types.NamespacedName]
-}
-
-// replace sets the gangs that are stale now, and returns the gangs that were not stale before.
-func (s *staleGangs) replace(now sets.Set[types.NamespacedName]) (begun sets.Set[types.NamespacedName]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	begun = now.Difference(s.keys)
-	s.keys = now
-	return begun
-}
 
 // degradedBy returns how many members a gang has lost and since when. A member that is assumed on a
 // node counts as placed. A gang with reservations for its members is about to be complete, so it is
@@ -78,29 +60,23 @@ func (h *Hub) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 // lookAtStale makes the next view read the gangs that lack members again. They become stale with
 // time, and their reservations may change, without any event.
 func (h *Hub) lookAtStale() {
-	for _, key := range h.runs.Degraded() {
-		h.cluster.GroupChanged(key)
+	for _, key := range h.gangs.Degraded() {
+		h.cluster.GroupChanged(nameOf(key))
 	}
 }
 
 // sweepStale finds gangs that have become stale, and retries the workloads that may evict them.
 func (h *Hub) sweepStale(now time.Time) {
 	h.runs.Settle(h.groups, now)
-	stale := sets.New[types.NamespacedName]()
-	for _, key := range h.runs.Degraded() {
-		if g, ok := h.groups.Group(key); ok && h.degradedBy(g).Stale {
-			stale.Insert(key)
-		}
-	}
-	begun := h.stale.replace(stale)
-	if begun.Len() == 0 {
-		return
-	}
 	var priorities []int32
-	for _, key := range begun.UnsortedList() {
-		h.cluster.GroupChanged(key)
-		logOf(context.Background(), gangKey(key)).V(2).Info("The gang has lacked members for too long: its room may be taken")
-		members := h.members(key)
+	for _, key := range h.gangs.Degraded() {
+		g, ok := h.groups.Group(nameOf(key))
+		if !h.gangs.GoesStale(key, ok && h.degradedBy(g).Stale) {
+			continue
+		}
+		h.cluster.GroupChanged(g.Key)
+		logOf(context.Background(), key).V(2).Info("The gang has lacked members for too long: its room may be taken")
+		members := h.members(g.Key)
 		if all := slices.Concat(members.Assigned, members.Pending); len(all) > 0 {
 			priorities = append(priorities, h.priorityOf(all[0]))
 		}

@@ -40,19 +40,19 @@ func TestPlanWhoseNextIsBoundElsewhere(t *testing.T) {
 	all := members("g", 3, "1", 10)
 	r.create(all...)
 	r.cycle()
-	next := r.hub.registry.Next(g.Key)
-	if r.hub.registry.Planned(g.Key) != 2 || next == "" {
-		t.Fatalf("%d members are planned after the first one's cycle", r.hub.registry.Planned(g.Key))
+	next := r.hub.gangs.Next(gangKey(g.Key))
+	if r.hub.gangs.Planned(gangKey(g.Key)) != 2 || next == "" {
+		t.Fatalf("%d members are planned after the first one's cycle", r.hub.gangs.Planned(gangKey(g.Key)))
 	}
 	last := ""
 	for _, p := range all {
-		if _, planned := r.hub.registry.PlannedNode(g.Key, p.UID); planned && p.UID != next {
+		if _, planned := r.hub.gangs.PlannedNode(gangKey(g.Key), string(p.UID)); planned && string(p.UID) != next {
 			last = p.Name
 		}
-		if p.UID != next {
+		if string(p.UID) != next {
 			continue
 		}
-		node, _ := r.hub.registry.PlannedNode(g.Key, p.UID)
+		node, _ := r.hub.gangs.PlannedNode(gangKey(g.Key), string(p.UID))
 		if err := r.client.CoreV1().Pods(p.Namespace).Bind(t.Context(), &corev1.Binding{
 			ObjectMeta: p.ObjectMeta, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{}); err != nil {

@@ -13,8 +13,7 @@ import (
 type teller struct {
 	*books
 	waits *admission.List
-	// telling holds the reports on members of gangs, and statuses writes them.
-	telling
+	// statuses writes the reports.
 	statuses Statuses
 	// keptOff holds the reports on single pods that may not use their queue.
 	keptOff keptOff

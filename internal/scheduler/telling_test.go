@@ -15,6 +15,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -64,7 +65,7 @@ func newHall(t *testing.T) *hall {
 		calls: map[string]int{},
 	}
 	h.started = h.clock.Now()
-	in := &Inputs{Groups: h.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Statuses: h, Clock: h.clock}
+	in := &Inputs{Groups: h.groups, Statuses: h, Clock: h.clock}
 	h.hub = detached(in)
 	h.hub.lister, h.hub.pods, h.hub.nodes = gang.NewLister(h.pods), corelisters.NewPodLister(h.pods), corelisters.NewNodeLister(h.nodes)
 	args := &configv1alpha1.ReprieveArgs{WorkloadAware: ptr.To(true), QueueLabelKey: ptr.To(v1alpha1.LabelQueue)}
@@ -88,7 +89,7 @@ func (h *hall) gang(name string, count int) []*corev1.Pod {
 	for _, pod := range all {
 		h.update(pod)
 	}
-	h.hub.registry.Admit(key(name), all[0].UID, func(types.UID) bool { return true })
+	h.hub.gangs.Admit(gangKey(key(name)), string(all[0].UID), func(engine.UID) bool { return true })
 	return all
 }
 
@@ -105,7 +106,7 @@ func (h *hall) remove(pod *corev1.Pod) {
 	if err := h.pods.Delete(pod); err != nil {
 		h.t.Fatal(err)
 	}
-	h.hub.telling.retouch(key(pod.Labels[v1alpha1.LabelPodGroup]), h.clock.Now())
+	h.hub.gangs.CheckReported(gangKey(key(pod.Labels[v1alpha1.LabelPodGroup])), h.clock.Now())
 }
 
 // now returns the pod from the informer.
@@ -147,7 +148,7 @@ func (h *hall) Say(pod *corev1.Pod, c corev1.PodCondition) {
 
 // decided records a decision that found no room for a gang.
 func (h *hall) decided(name, message string) {
-	h.hub.telling.say(key(name), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: message}, h.clock.Now())
+	h.hub.telling.say(gangKey(key(name)), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: message})
 }
 
 // pass advances the clock second by second, with a tick after each.
@@ -209,9 +210,9 @@ func TestTelling(t *testing.T) {
 		"nothing where room is found within a second": func(h *hall) {
 			h.gang("g", 2)
 			h.decided("g", "no room")
-			h.clock.Step(tellDelay - time.Millisecond)
+			h.clock.Step(engine.ReportDelay - time.Millisecond)
 			h.hub.telling.tellMembers(h.clock.Now())
-			h.hub.telling.found(key("g"))
+			h.hub.gangs.FoundRoom(gangKey(key("g")))
 			h.pass(60)
 			h.expect()
 		},
@@ -219,7 +220,7 @@ func TestTelling(t *testing.T) {
 			all := h.gang("g", 4)
 			h.framework("g-0", "no room")
 			h.decided("g", "no room")
-			h.hub.registry.Reserve(key("g"), all[1].UID, "node-0")
+			h.hub.gangs.Reserve(gangKey(key("g")), string(all[1].UID), "node-0")
 			h.hub.records.Assumes(string(all[2].UID), podKey(all[2]), "node-0")
 			h.update(on(all[3].DeepCopy(), "node-0"))
 			h.pass(60)
@@ -263,8 +264,8 @@ func TestTelling(t *testing.T) {
 			h.decided("g", "no room")
 			h.pass(1)
 			h.said = nil
-			h.hub.registry.Yield(key("g"), all[0].UID)
-			h.hub.registry.Admit(key("g"), all[1].UID, func(types.UID) bool { return true })
+			h.hub.gangs.Yield(gangKey(key("g")), string(all[0].UID))
+			h.hub.gangs.Admit(gangKey(key("g")), string(all[1].UID), func(engine.UID) bool { return true })
 			h.decided("g", "less room")
 			h.pass(60)
 			h.expect("g-0 Unschedulable: less room")
@@ -293,7 +294,7 @@ func TestTelling(t *testing.T) {
 			h.decided("g", "no room")
 			h.pass(1)
 			h.groups.drop(key("g"))
-			h.hub.telling.retouch(key("g"), h.clock.Now())
+			h.hub.gangs.CheckReported(gangKey(key("g")), h.clock.Now())
 			h.pass(60)
 			h.expect("g-0 PodGroupNotFound: PodGroup ns/g does not exist")
 		},
@@ -301,13 +302,13 @@ func TestTelling(t *testing.T) {
 			h.gang("g", 2)
 			h.framework("g-0", "no room")
 			full := gang.Verdict{Reason: v1alpha1.ReasonQueueLimit, Message: "the queue is full"}
-			h.hub.telling.say(key("g"), full, h.clock.Now())
+			h.hub.telling.say(gangKey(key("g")), full)
 			h.pass(60)
 			h.expect()
 			h.decided("g", "no room")
 			h.pass(1)
 			h.expect("g-1 Unschedulable: no room")
-			h.hub.telling.say(key("g"), full, h.clock.Now())
+			h.hub.telling.say(gangKey(key("g")), full)
 			h.pass(60)
 			h.expect("g-1 QueueLimit: the queue is full")
 		},
@@ -335,7 +336,7 @@ func TestTelling(t *testing.T) {
 				h.framework(pod.Name, "no room there")
 			}
 			h.remove(h.now("g-1"))
-			h.hub.telling.touch(key("g"), h.clock.Now())
+			h.hub.gangs.CheckReport(gangKey(key("g")), h.clock.Now())
 			h.pass(60)
 			h.expect()
 		},
@@ -376,11 +377,11 @@ func TestTelling(t *testing.T) {
 					if err := h.pods.Delete(p); err != nil {
 						t.Error(err)
 					}
-					h.hub.telling.retouch(key("g"), h.clock.Now())
+					h.hub.gangs.CheckReported(gangKey(key("g")), h.clock.Now())
 				}
 			}
 			h.pass(2)
-			if n := h.hub.telling.Len(); n != 0 {
+			if n := h.hub.gangs.Reports(); n != 0 {
 				t.Errorf("%d gangs are remembered", n)
 			}
 		})
@@ -436,7 +437,7 @@ func TestTellingAThousand(t *testing.T) {
 		}
 	}
 	for name, n := range h.calls {
-		if n > seconds/int(retellDelay.Seconds()) {
+		if n > seconds/int(engine.ReportAgain.Seconds()) {
 			t.Errorf("%s is told %d times in %d seconds", name, n, seconds)
 		}
 	}
@@ -463,14 +464,14 @@ func TestMemberThatComesTooSoon(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
 	h.gang("g", 1)
-	if got := h.hub.whyHeld(key("g"), gang.HoldForLeader); strings.Contains(got, "another member") {
+	if got := h.hub.whyHeld(key("g"), engine.HoldForLeader); strings.Contains(got, "another member") {
 		t.Errorf("It hears %q", got)
 	}
-	if got := h.hub.whyHeld(key("g"), gang.HoldForPlan); got != string(gang.HoldForPlan) {
+	if got := h.hub.whyHeld(key("g"), engine.HoldForPlan); got != string(engine.HoldForPlan) {
 		t.Errorf("It hears %q", got)
 	}
-	h.hub.registry.SetVerdict(key("g"), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
-	for _, a := range []gang.Admission{gang.HoldForLeader, gang.HoldForPlan} {
+	h.hub.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
+	for _, a := range []engine.Admission{engine.HoldForLeader, engine.HoldForPlan} {
 		if got := h.hub.whyHeld(key("g"), a); got != "no room" {
 			t.Errorf("It hears %q of a gang that finds no room", got)
 		}

@@ -196,8 +196,8 @@ func (h *Hub) sayKeptOff(pod *corev1.Pod, v gang.Verdict) {
 
 // notHeldAnyMore clears the verdict of a group that may use its queue now.
 func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
-	if v := o.registry.Verdict(key); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
-		o.registry.SetVerdict(key, gang.Verdict{})
+	if v := o.gangs.Verdict(gangKey(key)); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		o.gangs.SetVerdict(gangKey(key), gang.Verdict{})
 	}
 }
 

@@ -36,7 +36,7 @@ func TestKeptOffQueues(t *testing.T) {
 	r.queuedGang("g", "a", 2)
 	r.create(append(members("g", 2, "1", 0), ofQueue("a", pod("p", "", "1", 0)))...)
 	r.eventually("the gang hears why", func() bool {
-		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonQueueNotAllowed
+		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueNotAllowed
 	})
 	r.never("they are tried", admission.Interval/2, func() bool { return len(r.active()) > 0 })
 	if asked := r.hub.board.Standing([]string{"cpu"}).Requested[0][0]; asked != 0 {

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // said records the conditions that a scheduler with a client writes outside of cycles.
@@ -112,11 +114,11 @@ func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 			decided := r.hub.clock.Now()
 			r.cycles()
 			r.eventually("the framework has spoken of the leader", r.hasSpoken)
-			r.tell(tellDelay - time.Millisecond - r.hub.clock.Since(decided))
+			r.tell(engine.ReportDelay - time.Millisecond - r.hub.clock.Since(decided))
 			if len(s.all) != 0 {
 				t.Errorf("%v is said at once", s.all)
 			}
-			r.tell(2 * tellDelay)
+			r.tell(2 * engine.ReportDelay)
 			if len(s.all) != c.wantTold {
 				t.Errorf("%d members are told, want %d: %v", len(s.all), c.wantTold, s.all)
 			}
@@ -139,10 +141,10 @@ func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
 	r.create(members("g", 5, "1", 10)...)
 	r.eventually("it is placed and the surplus has been tried", func() bool {
 		r.cycles()
-		return r.bound(5) == 2 && r.hub.telling.Len() == 1 && r.hub.registry.Leader(key("g")) != "" && len(r.active()) == 0
+		return r.bound(5) == 2 && r.hub.gangs.Reports() == 1 && r.hub.gangs.Leader(gangKey(key("g"))) != "" && len(r.active()) == 0
 	})
 	r.eventually("the framework has spoken of the leader", r.hasSpoken)
-	r.eventually("the two that do not lead say so", func() bool { r.tell(2 * tellDelay); return len(s.all) == 2 })
+	r.eventually("the two that do not lead say so", func() bool { r.tell(2 * engine.ReportDelay); return len(s.all) == 2 })
 	for name, messages := range s.all {
 		if !strings.Contains(messages[0], "needs 1 cpu for 1 member; no node has them") || r.nodeOf(name) != "" {
 			t.Errorf("%s on %q is told %q", name, r.nodeOf(name), messages)

@@ -56,8 +56,8 @@ func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
 	if h.through(&members) >= g.MinCount {
 		return
 	}
-	for _, uid := range h.registry.Reserved(key) {
-		h.cancelBinding(uid, why)
+	for _, uid := range h.gangs.Reserved(gangKey(key)) {
+		h.cancelBinding(types.UID(uid), why)
 	}
 }
 

@@ -119,7 +119,7 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 					t.Errorf("%s has to be deleted after it was turned back", v.Name)
 				}
 			}
-			r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+			r.eventually("the whole gang is turned back", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
 			for _, v := range order.Victims {
 				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted although it has no place", v.Name)
@@ -169,7 +169,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 						t.Errorf("%s has to be deleted", v.Name)
 					}
 				}
-				r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
+				r.eventually("the whole gang is turned back", func() bool { return len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0 })
 				r.succeed(0)
 				r.eventually("the pod is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
 				return
@@ -288,15 +288,15 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 				r.cycle()
 			}
 			r.eventually("some wait", func() bool { return r.waiting() == c.waiting })
-			held := r.hub.registry.Reserved(g.Key)
+			held := r.hub.gangs.Reserved(gangKey(g.Key))
 			last := held[len(held)-1]
 			goesBack := make(chan struct{})
 			r.unreserved = func(pod *corev1.Pod) {
-				if pod.UID == last {
+				if string(pod.UID) == last {
 					<-goesBack
 				}
 			}
-			r.hub.turnBackWaiting(held[0], "it is to go back")
+			r.hub.turnBackWaiting(types.UID(held[0]), "it is to go back")
 			r.eventually("the gang is tried again", func() bool {
 				r.cycles()
 				return len(r.evictor.orders) > 0 || r.hub.records.IsAwaited(string(last))

@@ -127,7 +127,7 @@ func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, 
 	h.takeBack(key, why)
 	said := pauseSentence(&p, key) + "; the step that failed is " + p.Last.Stage
 	if key.Gang {
-		h.registry.SetVerdict(nameOf(key), gang.Verdict{
+		h.gangs.SetVerdict(key, gang.Verdict{
 			Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("member %s could not be bound: %s; %s", pod.Name, p.Last.Message, said),
 		})
 	}

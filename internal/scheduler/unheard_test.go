@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
-	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -32,7 +32,7 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	r.cycles()
 	r.create(all[2])
 	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
-	if leader := r.hub.registry.Leader(key("g")); leader == refused.UID {
+	if leader := r.hub.gangs.Leader(gangKey(key("g"))); leader == string(refused.UID) {
 		t.Error("the member that cannot come leads")
 	}
 }
@@ -161,13 +161,11 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			if !c.first {
 				// The informer's store changes before its handlers run.
 				r.eventually("the hub has heard of it", func() bool {
-					r.hub.outcomes.mu.Lock()
-					defer r.hub.outcomes.mu.Unlock()
-					return len(r.hub.outcomes.awaited) > 0
+					return len(r.hub.gangs.Ended(gangKey(key("g")), r.hub.clock.Now())) > 0
 				})
 			}
 			kept := r.wants(0) && r.hub.reserved.Has(all[1].UID)
-			if !c.first && time.Since(removed) > gang.ShortTime/2 {
+			if !c.first && time.Since(removed) > engine.ShortTime/2 {
 				t.Log("The machine is too busy to tell: it has been awaited for long already")
 				return
 			}
@@ -178,7 +176,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 				hear()
 			}
 			if c.want {
-				r.never("it is taken back", 2*gang.ShortTime, func() bool { return !r.wants(0) || !r.hub.reserved.Has(all[1].UID) })
+				r.never("it is taken back", 2*engine.ShortTime, func() bool { return !r.wants(0) || !r.hub.reserved.Has(all[1].UID) })
 				return
 			}
 			r.eventually("its order is given up", func() bool { return !r.wants(0) })

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // TestViewCountsWhatIsKept checks that reservations and nominations are unavailable room, each
@@ -33,7 +33,7 @@ func TestViewCountsWhatIsKept(t *testing.T) {
 			m := r.hub.members(g.Key)
 			pre := r.plugin.gangPreemptor(g, &m)
 			r.snapshot()
-			r.plugin.reserve(t.Context(), &pre, []gang.Seat{{Member: "uid-g-0", Node: "node-0"}, {Member: "uid-g-1", Node: "node-0"}})
+			r.plugin.reserve(t.Context(), &pre, []engine.Seat{{Member: "uid-g-0", Node: "node-0"}, {Member: "uid-g-1", Node: "node-0"}})
 			// If the room were counted twice, nothing would be left.
 			beside := pod("beside", "", "2", c.asks)
 			r.create(beside)

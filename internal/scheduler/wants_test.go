@@ -305,7 +305,7 @@ func BenchmarkForfeits(b *testing.B) {
 
 func promisedGang(t testing.TB, members int) (*Hub, workload.Key) {
 	t.Helper()
-	h := detached(&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {})})
+	h := detached(&Inputs{Groups: &gang.Store{}})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.pods = corelisters.NewPodLister(indexer)
 	h.board.SetQueue(limitedQueue("a", "1000000"))

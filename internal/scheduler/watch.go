@@ -27,24 +27,26 @@ func (h *Hub) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key)
 // again. Any goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
+	var eased bool
 	if ok {
-		h.runs.Touch(key)
+		h.gangs.Touch(gangKey(key))
+		eased = h.gangs.NeedsMembers(gangKey(key), g.MinCount)
 	} else {
-		h.runs.Forget(key)
+		eased = h.gangs.ObjectGone(gangKey(key))
 	}
 	h.cluster.GroupChanged(key)
 	h.wanted.askAnew()
 	h.groupChangedByOwner(key, g)
 	change := h.chargeGroup(key)
 	h.eased(change.Eased)
-	h.telling.retouch(key, h.clock.Now())
+	h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	if ok {
 		h.disrupted(key, g.Disrupted)
 	} else {
 		g = nil
 		h.disrupted(key, nil)
 	}
-	if h.terms.eased(key, g) && len(h.lister.Members(key).Assigned) > 0 {
+	if eased && len(h.lister.Members(key).Assigned) > 0 {
 		h.lifted()
 	}
 	switch {
@@ -79,11 +81,11 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 // needAnew updates the roles that a gang still lacks. If enough members wait at Permit by now, they
 // wait only for planned members of those roles.
 func (h *Hub) needAnew(key types.NamespacedName, g *gang.Group) {
-	if h.registry.Planned(key) == 0 {
+	if h.gangs.Planned(gangKey(key)) == 0 {
 		return
 	}
 	if members := h.members(key); h.through(&members) >= g.MinCount {
-		h.registry.SetNeeded(key, h.lacking(g, &members, unplaced(&members)))
+		h.gangs.SetNeeded(gangKey(key), h.lacking(g, &members, unplaced(&members)))
 	}
 }
 
@@ -107,7 +109,7 @@ func (h *Hub) joined(key types.NamespacedName) {
 
 // replanShort releases a plan that has too few members since minCount was raised.
 func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
-	planned := h.registry.Planned(key)
+	planned := h.gangs.Planned(gangKey(key))
 	if members := h.members(key); planned+members.Reserved.Len() > 0 && h.through(&members)+planned < g.MinCount {
 		h.release(key, nil, "more members are needed than it was planned for")
 	}
@@ -116,7 +118,7 @@ func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
 func (h *Hub) podAdded(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if key, isMember := h.groupOf(pod); isMember && pod.Spec.NodeName != "" {
-			h.runs.Touch(key)
+			h.gangs.Touch(gangKey(key))
 			h.regroup(key)
 		}
 		h.podChanged(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
@@ -173,9 +175,9 @@ func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
 	}
 	if settles := moved || settlesAnew(before, after); isMember && (settles || before.Status.Phase != after.Status.Phase) {
 		if after.DeletionTimestamp != nil || after.Status.Phase == corev1.PodFailed {
-			h.runs.Lost(newKey)
+			h.gangs.Lost(gangKey(newKey))
 		} else {
-			h.runs.Touch(newKey)
+			h.gangs.Touch(gangKey(newKey))
 		}
 		if settles {
 			h.regroup(newKey)
@@ -195,7 +197,7 @@ func (h *Hub) regroup(key types.NamespacedName) {
 	if !ok {
 		return
 	}
-	if g.Priority == nil || !h.runs.IsWhole(key) {
+	if g.Priority == nil || !h.gangs.IsWhole(gangKey(key)) {
 		h.cluster.GroupChanged(key)
 	}
 }
@@ -240,21 +242,21 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.touchDrivers(pod)
 	key, ok := h.groupOf(pod)
 	if ok && pod.Spec.NodeName == "" && h.profiles.of(pod.Spec.SchedulerName) != nil {
-		h.telling.touch(key, h.clock.Now())
+		h.gangs.CheckReport(gangKey(key), h.clock.Now())
 	}
 	switch {
 	case !ok:
 	case pod.Spec.NodeName != "":
-		if h.registry.Settled(key, pod.UID) {
+		if h.gangs.Settled(gangKey(key), string(pod.UID)) {
 			// The cycle of the pod would have activated the next member, but does not come.
 			h.wakeNext(key)
 		}
 		h.endTurns(key)
 		h.memberBound(key)
 		h.moved.Store(true)
-		h.telling.retouch(key, h.clock.Now())
-	case cameForward && pod.DeletionTimestamp == nil && h.registry.Verdict(key).Reason == v1alpha1.ReasonUnschedulable:
-		if leader := h.registry.Leader(key); leader != "" && leader != pod.UID {
+		h.gangs.CheckReported(gangKey(key), h.clock.Now())
+	case cameForward && pod.DeletionTimestamp == nil && h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable:
+		if leader := h.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) {
 			h.wakeSoon(key)
 		}
 	}
@@ -335,22 +337,22 @@ func (r *roster) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
 // memberLeft updates a gang that has lost a member.
 func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.records.Unseats(string(pod.UID))
-	disturbed := h.registry.Forget(key, pod.UID)
+	disturbed := h.gangs.MemberLeaves(gangKey(key), string(pod.UID))
 	h.tellGroupState(key)
 	// The plan is counted before the members are listed. A member in its cycle may then count
 	// twice, but is never missed.
-	planned := h.registry.Planned(key)
+	planned := h.gangs.Planned(gangKey(key))
 	members := h.members(key)
 	if members.Total() == 0 {
 		h.dropGang(key)
 		return
 	}
 	h.endTurns(key)
-	h.telling.retouch(key, h.clock.Now())
+	h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	if pod.Spec.NodeName != "" {
-		h.runs.Lost(key)
+		h.gangs.Lost(gangKey(key))
 	} else {
-		h.runs.Touch(key)
+		h.gangs.Touch(gangKey(key))
 	}
 	h.regroup(key)
 	h.review(key)
@@ -362,7 +364,7 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 			h.letGo(key, &members)
 		}
 	}
-	if disturbed || isGateReason(h.registry.Verdict(key).Reason) || h.registry.Idle(key) && !h.waits.Evicting(gangKey(key)) {
+	if disturbed || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) || h.gangs.Idle(gangKey(key)) && !h.waits.Evicting(gangKey(key)) {
 		if pod := h.spokesman(key, &members); pod != nil {
 			h.activate(pod)
 		}
@@ -398,13 +400,10 @@ func (h *Hub) review(key types.NamespacedName) {
 
 // dropGang forgets a gang without members.
 func (h *Hub) dropGang(key types.NamespacedName) {
-	h.registry.Drop(key)
-	h.runs.Forget(key)
-	h.outcomes.drop(key)
+	h.gangs.Leaves(gangKey(key))
 	h.waits.Forget(gangKey(key))
 	h.unbound.Leaves(gangKey(key), "", h.clock.Now())
 	h.endWait(gangKey(key), decisionlog.Gone)
-	h.telling.drop(key)
 	h.reserved.Release(gangKey(key))
 }
 
@@ -436,15 +435,15 @@ func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) 
 	if failed != nil {
 		uid = failed.UID
 	}
-	planned := h.registry.Release(key, uid)
-	h.reserved.ReleasePod(planned...)
+	planned := h.gangs.Release(gangKey(key), string(uid))
+	h.reserved.ReleasePod(typed(planned)...)
 	why = fmt.Sprintf("PodGroup %s is released: %s", key, why)
 	waiting := h.turnAway(key, uid, why)
 	h.turnBackBinding(key, why)
 	if len(planned)+waiting > 0 {
 		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", len(planned)+waiting)
 	}
-	if failed != nil && !h.registry.Stuck(key) {
+	if failed != nil && !h.gangs.Stuck(gangKey(key)) {
 		h.activate(failed)
 	}
 }
@@ -482,15 +481,15 @@ func (r *roster) exists(pod *corev1.Pod) bool {
 // false when all members have had their turn. The next event that concerns any of them then starts
 // over.
 func (h *Hub) passOn(key types.NamespacedName, leader types.UID) bool {
-	next := h.registry.PassOn(key, leader)
+	next := h.gangs.PassOn(gangKey(key), string(leader))
 	members := h.lister.Members(key)
 	gang.SortByAge(members.Pending)
 	for _, pod := range members.Pending {
-		if next(pod.UID) && h.entersQueue(pod) {
+		if next(string(pod.UID)) && h.entersQueue(pod) {
 			h.activate(pod)
 			return true
 		}
 	}
-	h.registry.Planning(key)
+	h.gangs.Planning(gangKey(key))
 	return false
 }

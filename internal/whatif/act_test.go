@@ -28,6 +28,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/manifest"
@@ -236,7 +237,7 @@ func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, be
 	for _, pg := range s.groups {
 		groups.Set(gang.FromPodGroup(pg))
 	}
-	in.Groups, in.Registry, in.Evictor = groups, gang.NewRegistry(func(types.NamespacedName) {}), a
+	in.Groups, in.Gangs, in.Evictor = groups, engine.NewGangs(nil), a
 	plugins := scheduler.NewPlugins(in)
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := informers.NewSharedInformerFactory(a.client, 0)

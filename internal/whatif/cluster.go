@@ -27,6 +27,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/derived"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
@@ -111,7 +112,7 @@ func (c *Cluster) Close() { c.close() }
 // Cluster.
 func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*kubescheduler.Scheduler, error) {
 	inputs := scheduler.Inputs{
-		Groups: c.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: idle{},
+		Groups: c.groups, Gangs: engine.NewGangs(nil), Evictor: idle{},
 		Clock: stopped{c.objects.Taken}, SchedulingGroups: len(c.objects.Objects(inventory.NativePodGroups)) > 0,
 	}
 	if c.derived.Used() {

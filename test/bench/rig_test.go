@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
@@ -30,8 +29,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
@@ -66,14 +65,14 @@ profiles:
 // that a hundred thousand pods cost no fake server anything. Nothing runs by itself.
 type rig struct {
 	*scene
-	tb       testing.TB
-	ctx      context.Context
-	sched    *kubescheduler.Scheduler
-	pods     cache.Indexer
-	plugin   fwk.Plugin
-	hub      *scheduler.Hub
-	evictor  *evictor
-	registry *gang.Registry
+	tb      testing.TB
+	ctx     context.Context
+	sched   *kubescheduler.Scheduler
+	pods    cache.Indexer
+	plugin  fwk.Plugin
+	hub     *scheduler.Hub
+	evictor *evictor
+	gangs   *engine.Gangs
 	// next is the node whose pod changes next.
 	next int
 	// close ends everything; twice is as good as once.
@@ -108,9 +107,9 @@ func newSceneRig(tb testing.TB, s *scene) *rig {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(tb.Context()), logr.Discard()))
 	r := &rig{
 		scene: s, tb: tb, ctx: ctx, evictor: &evictor{},
-		registry: gang.NewRegistry(func(types.NamespacedName) {}),
+		gangs: engine.NewGangs(nil),
 	}
-	plugins := scheduler.NewPlugins(scheduler.Inputs{Groups: s.source(), Registry: r.registry, Evictor: r.evictor})
+	plugins := scheduler.NewPlugins(scheduler.Inputs{Groups: s.source(), Gangs: r.gangs, Evictor: r.evictor})
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	sched, err := kubescheduler.New(ctx, client, factory, nil,

@@ -40,6 +40,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/controller"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
@@ -49,6 +50,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/pacing"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // component is how Reprieve signs its events and log lines.
@@ -202,7 +204,7 @@ func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfigurat
 type parts struct {
 	cache       cache.Cache
 	client      client.Client
-	registry    *gang.Registry
+	gangs       *engine.Gangs
 	queueClient client.Client
 	changed     *controller.Trigger
 	recorder    events.EventRecorder
@@ -270,7 +272,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		direct = native.NewClient(direct, *kind)
 	}
 	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: witness}
-	p.registry = gang.NewRegistry(p.changed.Request)
+	p.gangs = engine.NewGangs(func(key workload.Key) { p.changed.Request(gang.NameOf(key)) })
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
 		name := cc.ComponentConfig.Profiles[i].SchedulerName
@@ -291,7 +293,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()), eviction.WithRefusals(refused))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
-		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,
+		Groups:  p.source, Gangs: p.gangs, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,
 		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	return p, nil
@@ -394,7 +396,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	inputs := controller.Inputs{
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
-		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
+		Gangs: p.gangs, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,
 		MalformedTolerations: p.metrics.Malformed, SayOfPod: p.statuses.Say, HeldPods: p.metrics.Held,
 	}

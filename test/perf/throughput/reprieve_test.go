@@ -32,12 +32,14 @@ import (
 	"github.com/reprieve-dev/reprieve/deploy/crds"
 	"github.com/reprieve-dev/reprieve/internal/controller"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/pacing"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // crdTimeout bounds how long the API server takes to serve the CRDs.
@@ -104,7 +106,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
 	changed, evicted := &controller.Trigger{}, &controller.Trigger{}
-	registry := gang.NewRegistry(changed.Request)
+	gangs := engine.NewGangs(func(key workload.Key) { changed.Request(gang.NameOf(key)) })
 	broadcaster := events.NewEventBroadcasterAdapterWithContext(ctx, kube)
 	broadcaster.StartRecordingToSink(ctx.Done())
 	context.AfterFunc(ctx, broadcaster.Shutdown)
@@ -133,7 +135,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return err
 	}
 	plugins = scheduler.NewPlugins(scheduler.Inputs{
-		Groups: groups, Registry: registry, Evictor: executor, Statuses: statuses, Metrics: a.metrics, Decisions: decisions, Derived: made.resolver,
+		Groups: groups, Gangs: gangs, Evictor: executor, Statuses: statuses, Metrics: a.metrics, Decisions: decisions, Derived: made.resolver,
 	})
 	run(ctx, "cache", objects.Start)
 	if !objects.WaitForCacheSync(ctx) || !groups.WaitForSync(ctx) {
@@ -162,7 +164,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		hub.Lead()
 		inputs := controller.Inputs{
 			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
-			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
+			Gangs: gangs, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
 			Queues: hub, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
 			Derived: made.resolver, DerivedChanged: made.changed, HoldChanged: made.held, SayOfPod: statuses.Say, HeldPods: a.metrics.Held,
 		}

@@ -1,38 +1,42 @@
-package gang
+package engine
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-func anybody(types.UID) bool { return true }
+// testGang is the key of the gang in these tests.
+var testGang = workload.Key{Gang: true, Namespace: "ns", Name: "g"}
 
-func newTestRegistry() *Registry { return NewRegistry(func(types.NamespacedName) {}) }
+func anybody(UID) bool { return true }
 
-// TestRegistryKeepsItsPromises checks the invariants of a Registry over random operations.
-func TestRegistryKeepsItsPromises(t *testing.T) {
+func newTestGangs() *Gangs { return NewGangs(nil) }
+
+// TestGangsKeepsItsPromises checks the invariants of a Gangs over random operations.
+func TestGangsKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	key := types.NamespacedName{Namespace: "ns", Name: "g"}
-	uids := []types.UID{"a", "b", "c", "d"}
+	key := testGang
+	uids := []UID{"a", "b", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
-		r := newTestRegistry()
-		able := map[types.UID]bool{"a": true, "b": true, "c": true, "d": true}
-		planned := map[types.UID]string{}
-		reserved := map[types.UID]bool{}
-		var order []types.UID
-		drop := func(uid types.UID) {
+		r := newTestGangs()
+		able := map[UID]bool{"a": true, "b": true, "c": true, "d": true}
+		planned := map[UID]string{}
+		reserved := map[UID]bool{}
+		var order []UID
+		drop := func(uid UID) {
 			delete(planned, uid)
-			order = slices.DeleteFunc(order, func(o types.UID) bool { return o == uid })
+			order = slices.DeleteFunc(order, func(o UID) bool { return o == uid })
 		}
 		member := rapid.SampledFrom(uids)
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
 				uid, before := member.Draw(t, "member"), r.Leader(key)
-				got := r.Admit(key, uid, func(u types.UID) bool { return able[u] })
+				got := r.Admit(key, uid, func(u UID) bool { return able[u] })
 				_, isPlanned := planned[uid]
 				switch {
 				case isPlanned != (got == AdmitPlanned || got == HoldForOrder):
@@ -50,7 +54,7 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 				}
 			},
 			"plan": func(t *rapid.T) {
-				planned, order = map[types.UID]string{}, nil
+				planned, order = map[UID]string{}, nil
 				var seats []Seat
 				for i, uid := range rapid.SliceOfNDistinct(member, 1, 3, rapid.ID).Draw(t, "members") {
 					if !reserved[uid] {
@@ -93,7 +97,7 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 			"forget": func(t *rapid.T) {
 				uid, leader := member.Draw(t, "member"), r.Leader(key)
 				_, isPlanned := planned[uid]
-				if got, want := r.Forget(key, uid), isPlanned || reserved[uid] || leader == uid; got != want {
+				if got, want := r.MemberLeaves(key, uid), isPlanned || reserved[uid] || leader == uid; got != want {
 					t.Fatalf("disturbed is %v, want %v", got, want)
 				}
 				drop(uid)
@@ -128,20 +132,20 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 	})
 }
 
-func TestRegistryForgetsWhatIsOver(t *testing.T) {
+func TestGangsForgetsWhatIsOver(t *testing.T) {
 	t.Parallel()
-	key := types.NamespacedName{Namespace: "ns", Name: "g"}
-	cases := map[string]func(*Registry){
-		"a leader that has gone": func(r *Registry) { r.Admit(key, "a", anybody); r.Forget(key, "a") },
-		"a plan that was carried out": func(r *Registry) {
+	key := testGang
+	cases := map[string]func(*Gangs){
+		"a leader that has gone": func(r *Gangs) { r.Admit(key, "a", anybody); r.MemberLeaves(key, "a") },
+		"a plan that was carried out": func(r *Gangs) {
 			r.SetPlan(key, []Seat{{"a", "n"}})
 			r.Reserve(key, "a", "n")
 			r.Settled(key, "a")
 		},
-		"a plan that was taken back":   func(r *Registry) { r.SetPlan(key, []Seat{{"a", "n"}}); r.Release(key, "b") },
-		"a late reservation":           func(r *Registry) { r.Drop(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
-		"a verdict, when all are gone": func(r *Registry) { r.SetVerdict(key, Verdict{Reason: "X"}); r.Drop(key) },
-		"questions": func(r *Registry) {
+		"a plan that was taken back":   func(r *Gangs) { r.SetPlan(key, []Seat{{"a", "n"}}); r.Release(key, "b") },
+		"a late reservation":           func(r *Gangs) { r.Leaves(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
+		"a verdict, when all are gone": func(r *Gangs) { r.SetVerdict(key, workload.Verdict{Reason: "X"}); r.Leaves(key) },
+		"questions": func(r *Gangs) {
 			r.Leader(key)
 			r.Verdict(key)
 			r.Idle(key)
@@ -152,7 +156,7 @@ func TestRegistryForgetsWhatIsOver(t *testing.T) {
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newTestRegistry()
+			r := newTestGangs()
 			do(r)
 			if n := r.Len(); n != 0 {
 				t.Errorf("%d gangs are remembered", n)
@@ -163,8 +167,8 @@ func TestRegistryForgetsWhatIsOver(t *testing.T) {
 
 func TestYieldLetsTheNextOneLead(t *testing.T) {
 	t.Parallel()
-	key := types.NamespacedName{Namespace: "ns", Name: "g"}
-	r := newTestRegistry()
+	key := testGang
+	r := newTestGangs()
 	r.Admit(key, "a", anybody)
 	if got := r.Admit(key, "b", anybody); got != HoldForLeader {
 		t.Fatalf("b is %s", got)
@@ -189,12 +193,12 @@ func TestYieldLetsTheNextOneLead(t *testing.T) {
 
 func TestEveryMemberGetsItsTurnToLead(t *testing.T) {
 	t.Parallel()
-	key := types.NamespacedName{Namespace: "ns", Name: "g"}
-	r := newTestRegistry()
-	for i, uid := range []types.UID{"a", "b", "c"} {
+	key := testGang
+	r := newTestGangs()
+	for i, uid := range []UID{"a", "b", "c"} {
 		r.Admit(key, uid, anybody)
 		mayLead := r.PassOn(key, uid)
-		for j, other := range []types.UID{"a", "b", "c"} {
+		for j, other := range []UID{"a", "b", "c"} {
 			if mayLead(other) != (j > i) {
 				t.Errorf("After %s, %s may lead: %v", uid, other, mayLead(other))
 			}
@@ -209,17 +213,17 @@ func TestEveryMemberGetsItsTurnToLead(t *testing.T) {
 
 func TestVerdictTellsOfChangesOnly(t *testing.T) {
 	t.Parallel()
-	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	key := testGang
 	told := 0
-	var r *Registry
-	r = NewRegistry(func(got types.NamespacedName) {
-		// The callback may call the Registry, so no lock is held.
+	var r *Gangs
+	r = NewGangs(func(got workload.Key) {
+		// The callback may call the Gangs, so no lock is held.
 		if r.Verdict(got).Reason == "" {
 			t.Error("Told before the verdict stands")
 		}
 		told++
 	})
-	for _, v := range []Verdict{{"A", "x"}, {"A", "x"}, {"A", "y"}, {"B", "y"}, {"B", "y"}} {
+	for _, v := range []workload.Verdict{{Reason: "A", Message: "x"}, {Reason: "A", Message: "x"}, {Reason: "A", Message: "y"}, {Reason: "B", Message: "y"}, {Reason: "B", Message: "y"}} {
 		r.SetVerdict(key, v)
 	}
 	if told != 3 {
@@ -229,18 +233,18 @@ func TestVerdictTellsOfChangesOnly(t *testing.T) {
 
 func TestUnresolved(t *testing.T) {
 	t.Parallel()
-	var changes []types.NamespacedName
-	r := NewRegistry(func(key types.NamespacedName) { changes = append(changes, key) })
-	key, v := types.NamespacedName{Namespace: "ns", Name: "g"}, Verdict{Reason: "x", Message: "y"}
+	var changes []workload.Key
+	r := NewGangs(func(key workload.Key) { changes = append(changes, key) })
+	key, v := testGang, workload.Verdict{Reason: "x", Message: "y"}
 	if !r.SetUnresolved(key, v) || r.SetUnresolved(key, v) {
 		t.Error("What is new is no news, or the other way about")
 	}
 	// A gang without members has no standing, but may have an unresolved field.
-	r.Drop(key)
+	r.Leaves(key)
 	if got := r.Unresolved(key); got != v {
 		t.Errorf("Lacks %+v, want %+v", got, v)
 	}
-	if !r.SetUnresolved(key, Verdict{}) || r.Unresolved(key) != (Verdict{}) {
+	if !r.SetUnresolved(key, workload.Verdict{}) || r.Unresolved(key) != (workload.Verdict{}) {
 		t.Error("It lacks something still")
 	}
 	if len(changes) != 2 {
@@ -251,22 +255,22 @@ func TestUnresolved(t *testing.T) {
 // TestFailed checks that a second rejection is recognized if the plan has the same nodes.
 func TestFailed(t *testing.T) {
 	t.Parallel()
-	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	key := testGang
 	plan := []Seat{{"a", "n"}, {"b", "m"}}
 	cases := map[string]struct {
-		then      func(r *Registry)
+		then      func(r *Gangs)
 		wantAgain bool
 	}{
-		"the same plan":                    {then: func(r *Registry) { r.SetPlan(key, plan) }, wantAgain: true},
-		"another who goes first":           {then: func(r *Registry) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
-		"another node":                     {then: func(r *Registry) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
-		"the same after there was no room": {then: func(r *Registry) { r.Unplanned(key); r.SetPlan(key, plan) }},
-		"a plan that was carried out":      {then: func(r *Registry) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
+		"the same plan":                    {then: func(r *Gangs) { r.SetPlan(key, plan) }, wantAgain: true},
+		"another who goes first":           {then: func(r *Gangs) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
+		"another node":                     {then: func(r *Gangs) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
+		"the same after there was no room": {then: func(r *Gangs) { r.Unplanned(key); r.SetPlan(key, plan) }},
+		"a plan that was carried out":      {then: func(r *Gangs) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewRegistry(func(types.NamespacedName) {})
+			r := NewGangs(nil)
 			r.SetPlan(key, plan)
 			if r.Failed(key) || r.Stuck(key) {
 				t.Error("The first refusal is taken for a second one")
@@ -284,7 +288,7 @@ func TestFailed(t *testing.T) {
 // next member, does not come.
 func TestSettled(t *testing.T) {
 	t.Parallel()
-	r, key := newTestRegistry(), types.NamespacedName{Namespace: "ns", Name: "g"}
+	r, key := newTestGangs(), testGang
 	r.SetPlan(key, []Seat{{"a", "n"}, {"b", "n"}})
 	r.Reserve(key, "a", "n")
 	if r.Settled(key, "a") {
@@ -301,13 +305,13 @@ func TestSettled(t *testing.T) {
 // TestLacks checks that a gang lacks members while more are planned than it can spare.
 func TestLacks(t *testing.T) {
 	t.Parallel()
-	r, key := newTestRegistry(), types.NamespacedName{Namespace: "ns", Name: "g"}
+	r, key := newTestGangs(), testGang
 	r.SetPlan(key, []Seat{{"a", "n"}, {"b", "n"}, {"c", "n"}})
 	if r.Lacks(key) {
 		t.Error("it is not known how many are needed, and it lacks some")
 	}
 	r.SetNeeded(key, 2)
-	for _, member := range []types.UID{"a", "b"} {
+	for _, member := range []UID{"a", "b"} {
 		if !r.Lacks(key) {
 			t.Errorf("before %s is through, it lacks none", member)
 		}

@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Ended is a member that has ended and whose result, success or failure, is not known yet. One
+// informer reports the end and another one the result, in any order.
+type Ended struct {
+	// Pod is the caller's object for the member. Gangs only keeps it.
+	Pod any
+	// Until is when the scheduler stops waiting for the result.
+	Until time.Time
+}
+
+// AwaitResult records that the result of a member is unknown.
+func (gs *Gangs) AwaitResult(key workload.Key, member UID, ended Ended, now time.Time) {
+	gs.change(key, func(g *gang) {
+		g.dropEnded(now)
+		if g.ended == nil {
+			g.ended = make(map[UID]Ended)
+		}
+		g.ended[member] = ended
+	})
+}
+
+// dropEnded drops the members whose result the scheduler waits for no more.
+func (g *gang) dropEnded(now time.Time) {
+	maps.DeleteFunc(g.ended, func(_ UID, ended Ended) bool { return !ended.Until.After(now) })
+}
+
+// ResultKnown records that the result of a member is known.
+func (gs *Gangs) ResultKnown(key workload.Key, member UID) {
+	gs.change(key, func(g *gang) { delete(g.ended, member) })
+}
+
+// Ended returns the members of a group whose result is unknown, in no order.
+func (gs *Gangs) Ended(key workload.Key, now time.Time) (members []Ended) {
+	gs.change(key, func(g *gang) {
+		g.dropEnded(now)
+		members = slices.Collect(maps.Values(g.ended))
+	})
+	return members
+}

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Gangs has one record for each group: its members on their way to a node, its run, and its reports
+// to users. Make one with [NewGangs].
+type Gangs struct {
+	// verdictChanged is called, without the lock, with each group whose verdict changes.
+	verdictChanged func(workload.Key)
+
+	mu      sync.Mutex
+	records map[workload.Key]*gang
+	// touched, degraded, lost and kept list the groups whose records say so.
+	touched, degraded, lost, kept index
+	// mayLack is true while degraded or lost has a group.
+	mayLack atomic.Bool
+	// clock counts the events that order looks at members, and begun the starts of runs.
+	clock, begun uint64
+}
+
+// gang is the record of one group. Its parts begin and end with different events:
+//
+//   - object ends with the PodGroup ([Gangs.ObjectGone]).
+//   - All other parts end when the last member leaves ([Gangs.Leaves]).
+type gang struct {
+	object  object
+	placing placing
+	run     run
+	ended   map[UID]Ended
+	report  report
+	kept    Kept
+	// looks counts the looks at the members in progress. A record stays until they end.
+	looks int
+	// changedAt, lookedAt and leftAt are the times, by Gangs.clock, of the last change of the
+	// members, of the begin of the last look, and of the end of the last member.
+	changedAt, lookedAt, leftAt uint64
+}
+
+// object has the facts that the scheduler remembers about a PodGroup.
+type object struct {
+	// unresolved tells why the PodGroup has fields that cannot be filled in.
+	unresolved workload.Verdict
+	// minCount is the minCount as last seen; 0 for a group that is no gang.
+	minCount int
+}
+
+// isEmpty reports whether a record says nothing.
+func (g *gang) isEmpty() bool {
+	return g.object == (object{}) && g.placing.isEmpty() && g.run.isEmpty() && len(g.ended) == 0 && g.report.isEmpty() && g.kept == (Kept{}) && g.looks == 0
+}
+
+// index is a set of groups.
+type index map[workload.Key]struct{}
+
+// set adds a group to the set, or removes it.
+func (x index) set(key workload.Key, in bool) {
+	if in {
+		x[key] = struct{}{}
+	} else {
+		delete(x, key)
+	}
+}
+
+// NewGangs returns Gangs without records. The function verdictChanged is called with each group
+// whose verdict changes, without any lock held. It must not block, and may be nil.
+func NewGangs(verdictChanged func(workload.Key)) *Gangs {
+	if verdictChanged == nil {
+		verdictChanged = func(workload.Key) {}
+	}
+	return &Gangs{
+		verdictChanged: verdictChanged, records: make(map[workload.Key]*gang),
+		touched: make(index), degraded: make(index), lost: make(index), kept: make(index),
+	}
+}
+
+// change runs a transition of the record of a group, and drops the record if nothing is left of it.
+func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g, ok := gs.records[key]
+	if !ok {
+		g = &gang{}
+	}
+	transition(g)
+	if g.placing.isEmpty() {
+		g.placing = placing{}
+	}
+	gs.touched.set(key, g.run.touched)
+	gs.lost.set(key, g.run.lost)
+	gs.degraded.set(key, !g.run.DegradedSince.IsZero())
+	gs.kept.set(key, g.kept != Kept{})
+	gs.mayLack.Store(len(gs.degraded)+len(gs.lost) > 0)
+	switch {
+	case g.isEmpty():
+		delete(gs.records, key)
+	case !ok:
+		gs.records[key] = g
+	}
+}
+
+// read looks at the record of a group, if there is one.
+func (gs *Gangs) read(key workload.Key, look func(*gang)) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g, ok := gs.records[key]; ok {
+		look(g)
+	}
+}
+
+// list returns the groups of an index, in no order.
+func (gs *Gangs) list(x index) []workload.Key {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	out := make([]workload.Key, 0, len(x))
+	for key := range x {
+		out = append(out, key)
+	}
+	return out
+}
+
+// now returns the time of an event. The caller holds the lock.
+func (gs *Gangs) now() uint64 {
+	gs.clock++
+	return gs.clock
+}
+
+// Leaves drops all facts about the members of a group. Call it when the last member has left.
+func (gs *Gangs) Leaves(key workload.Key) {
+	gs.change(key, func(g *gang) { *g = gang{object: g.object, looks: g.looks, leftAt: gs.now()} })
+}
+
+// ObjectGone drops the facts about a PodGroup that is gone, and the run of its group. It reports
+// whether the group was a gang.
+func (gs *Gangs) ObjectGone(key workload.Key) (wasGang bool) {
+	gs.change(key, func(g *gang) {
+		wasGang = g.object.minCount > 0
+		g.object.minCount = 0
+		g.run, g.leftAt = run{}, gs.now()
+	})
+	return wasGang
+}
+
+// NeedsMembers records the minCount of a PodGroup; 0 for a group that is no gang. It reports
+// whether the group protects its members less than before.
+func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
+	gs.change(key, func(g *gang) {
+		eased = minCount < g.object.minCount
+		g.object.minCount = minCount
+	})
+	return eased
+}
+
+// SetUnresolved records why a PodGroup cannot be filled in, even if the group has no members. The
+// zero Verdict means that the PodGroup is filled in or gone. It reports whether the verdict
+// changed.
+func (gs *Gangs) SetUnresolved(key workload.Key, v workload.Verdict) (news bool) {
+	gs.change(key, func(g *gang) {
+		news = g.object.unresolved != v
+		g.object.unresolved = v
+	})
+	if news {
+		gs.verdictChanged(key)
+	}
+	return news
+}
+
+// Unresolved returns the verdict of the last [Gangs.SetUnresolved].
+func (gs *Gangs) Unresolved(key workload.Key) (v workload.Verdict) {
+	gs.read(key, func(g *gang) { v = g.object.unresolved })
+	return v
+}
+
+// Len counts the groups with facts about their members, for tests that look for leaks.
+func (gs *Gangs) Len() int {
+	return gs.count(func(g *gang) bool {
+		members := *g
+		members.object = object{}
+		return !members.isEmpty()
+	})
+}
+
+// Reports counts the groups with a report, for tests that look for leaks.
+func (gs *Gangs) Reports() int { return gs.count(func(g *gang) bool { return !g.report.isEmpty() }) }
+
+func (gs *Gangs) count(has func(*gang) bool) (count int) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for _, g := range gs.records {
+		if has(g) {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,366 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// placing is the way of a gang's members from PreEnqueue to a node.
+//
+// A gang without a plan has a leader, the one member that is admitted to the scheduling cycle. So a
+// gang of any size needs one planning pass. The plan gives each member a node, in an order such
+// that each member passes the filters after the ones before it. The members go through their own
+// cycles in that order. Each becomes reserved and waits at Permit until enough members are through.
+type placing struct {
+	leader UID
+	// turnedAway are members that led and were rejected before they could plan.
+	turnedAway map[UID]struct{}
+	// takeover lets the next member that arrives replace the leader.
+	takeover bool
+	// planned holds the nodes of the members that have not been through their cycle. order lists
+	// the same members in the order of the plan.
+	planned map[UID]string
+	order   []UID
+	// plan is a hash of the nodes of the last plan, and failed the hash of the last plan with a
+	// rejected member. stuck is true if two such plans in a row were the same; see [Gangs.Failed].
+	plan, failed string
+	stuck        bool
+	// spare is how many planned members the gang can lack and still be whole.
+	spare int
+	// reserved are the nodes of the members that are assumed there, and that the informer has not
+	// shown there yet.
+	reserved map[UID]string
+	// podSensitive is true if pods that are created, or change their labels, may let the gang fit.
+	podSensitive bool
+	verdict      workload.Verdict
+}
+
+// isEmpty reports whether no member is on its way and there is no verdict.
+func (p *placing) isEmpty() bool {
+	return p.isIdle() && len(p.turnedAway) == 0 && len(p.reserved) == 0 && p.failed == "" && p.verdict == workload.Verdict{}
+}
+
+// isIdle reports whether the gang has no leader and no planned member.
+func (p *placing) isIdle() bool { return p.leader == "" && len(p.planned) == 0 }
+
+// unplan removes a member from the plan.
+func (p *placing) unplan(member UID) {
+	if _, ok := p.planned[member]; ok {
+		delete(p.planned, member)
+		p.order = slices.DeleteFunc(p.order, func(uid UID) bool { return uid == member })
+	}
+}
+
+// unlead removes a member from the lead.
+func (p *placing) unlead(member UID) {
+	if p.leader == member {
+		p.leader = ""
+	}
+}
+
+// Admission tells whether a member may go to the scheduling cycle, and if not, the reason.
+type Admission string
+
+const (
+	// AdmitPlanned means that the plan has a node for the member, and the member is next.
+	AdmitPlanned Admission = "planned"
+	// HoldForOrder means that the plan has a node for the member, and other members go first.
+	HoldForOrder Admission = "the members that go first are being placed"
+	// AdmitLeader means that the member plans for the gang.
+	AdmitLeader Admission = "leader"
+	// HoldForLeader means that another member plans for the gang.
+	HoldForLeader Admission = "another member plans for the gang"
+	// HoldForPlan means that a plan is in progress and has no node for the member.
+	HoldForPlan Admission = "the members that fit are being placed first"
+)
+
+// Admit decides whether a member may go to the scheduling cycle. It makes the member the leader if
+// the gang has neither a plan nor a leader. canLead tells whether a leader can lead as the caller
+// saw it; a leader that cannot is replaced.
+func (gs *Gangs) Admit(key workload.Key, member UID, canLead func(leader UID) bool) Admission {
+	leader := gs.Leader(key)
+	replace := leader != "" && leader != member && !canLead(leader)
+	admission := AdmitLeader
+	gs.change(key, func(g *gang) {
+		p := &g.placing
+		_, planned := p.planned[member]
+		switch {
+		case planned && p.order[0] == member:
+			admission = AdmitPlanned
+		case planned:
+			admission = HoldForOrder
+		case len(p.planned) > 0:
+			admission = HoldForPlan
+		case p.leader != member && p.leader != "" && !p.takeover && (p.leader != leader || !replace):
+			admission = HoldForLeader
+		default:
+			p.leader, p.takeover = member, false
+		}
+	})
+	return admission
+}
+
+// Leader returns the member that plans for the gang, or "".
+func (gs *Gangs) Leader(key workload.Key) (leader UID) {
+	gs.read(key, func(g *gang) { leader = g.placing.leader })
+	return leader
+}
+
+// Yield lets the next member that arrives replace the given one, if that is the leader.
+func (gs *Gangs) Yield(key workload.Key, member UID) {
+	gs.change(key, func(g *gang) { g.placing.takeover = g.placing.takeover || g.placing.leader == member })
+}
+
+// PassOn removes a leader that was rejected before it could plan. It returns a function that
+// reports whether a member may lead next: it was not rejected since the last call of Planning.
+func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
+	tried := map[UID]struct{}{}
+	gs.change(key, func(g *gang) {
+		p := &g.placing
+		if p.leader == leader {
+			p.leader, p.takeover = "", false
+		}
+		if p.turnedAway == nil {
+			p.turnedAway = make(map[UID]struct{})
+		}
+		p.turnedAway[leader] = struct{}{}
+		tried = maps.Clone(p.turnedAway)
+	})
+	return func(uid UID) bool {
+		_, was := tried[uid]
+		return !was
+	}
+}
+
+// Planning lets every member lead again. Call it once a leader has reached planning, or all members
+// have been tried.
+func (gs *Gangs) Planning(key workload.Key) {
+	gs.change(key, func(g *gang) { g.placing.turnedAway = nil })
+}
+
+// Idle reports whether the gang has no leader and no planned member.
+func (gs *Gangs) Idle(key workload.Key) bool {
+	idle := true
+	gs.read(key, func(g *gang) { idle = g.placing.isIdle() })
+	return idle
+}
+
+// Unled lists the gangs with facts about their placement that have no leader and no planned member.
+func (gs *Gangs) Unled() []workload.Key {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	var out []workload.Key
+	for key, g := range gs.records {
+		if !g.placing.isEmpty() && g.placing.isIdle() {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// PlannedNode returns the node that the plan has for a member.
+func (gs *Gangs) PlannedNode(key workload.Key, member UID) (node string, ok bool) {
+	gs.read(key, func(g *gang) { node, ok = g.placing.planned[member] })
+	return node, ok
+}
+
+// Seat is the node of one member in a plan.
+type Seat struct {
+	Member UID
+	Node   string
+}
+
+// SetPlan records the plan of a gang, in the given order. A gang with a plan has no leader. Until
+// SetNeeded is called, no planned member counts as needed.
+func (gs *Gangs) SetPlan(key workload.Key, seats []Seat) {
+	gs.change(key, func(g *gang) {
+		p := &g.placing
+		p.planned, p.order, p.stuck = make(map[UID]string, len(seats)), make([]UID, 0, len(seats)), false
+		p.plan, p.spare = nodesOf(seats), len(seats)
+		for _, seat := range seats {
+			p.planned[seat.Member] = seat.Node
+			p.order = append(p.order, seat.Member)
+		}
+		p.leader, p.takeover = "", false
+	})
+}
+
+// SetNeeded records how many planned members must still be through for the gang to be whole.
+func (gs *Gangs) SetNeeded(key workload.Key, members int) {
+	gs.change(key, func(g *gang) { g.placing.spare = max(len(g.placing.order)-members, 0) })
+}
+
+// Lacks reports whether more planned members must be through for the gang to be whole.
+func (gs *Gangs) Lacks(key workload.Key) (lacks bool) {
+	gs.read(key, func(g *gang) { lacks = len(g.placing.order) > g.placing.spare })
+	return lacks
+}
+
+// nodesOf returns a hash of the nodes of a plan. It is the same for plans that put the same number
+// of members on each node.
+func nodesOf(seats []Seat) string {
+	nodes := make([]string, len(seats))
+	for i, seat := range seats {
+		nodes[i] = seat.Node
+	}
+	slices.Sort(nodes)
+	sum := sha256.New()
+	for _, node := range nodes {
+		fmt.Fprintln(sum, node)
+	}
+	return string(sum.Sum(nil))
+}
+
+// Stuck reports whether two plans in a row with the same nodes had a rejected member, and there is
+// no newer plan. Planning again is pointless before something changes.
+func (gs *Gangs) Stuck(key workload.Key) (stuck bool) {
+	gs.read(key, func(g *gang) { stuck = g.placing.stuck })
+	return stuck
+}
+
+// Next returns the planned member that goes next, or "".
+func (gs *Gangs) Next(key workload.Key) (member UID) {
+	gs.read(key, func(g *gang) {
+		if len(g.placing.order) > 0 {
+			member = g.placing.order[0]
+		}
+	})
+	return member
+}
+
+// Reserve records that a member is assumed on a node. It reports whether that completes the plan:
+// no other member is planned.
+func (gs *Gangs) Reserve(key workload.Key, member UID, node string) (complete bool) {
+	gs.change(key, func(g *gang) {
+		p := &g.placing
+		p.unplan(member)
+		if p.reserved == nil {
+			p.reserved = make(map[UID]string)
+		}
+		p.reserved[member] = node
+		if complete = len(p.planned) == 0; complete {
+			p.failed = ""
+		}
+		// A member that is assumed no longer plans.
+		p.unlead(member)
+	})
+	return complete
+}
+
+// Reserved returns the members that are assumed on a node, and that the informer has not shown
+// there yet.
+func (gs *Gangs) Reserved(key workload.Key) (members []UID) {
+	gs.read(key, func(g *gang) { members = slices.Collect(maps.Keys(g.placing.reserved)) })
+	return members
+}
+
+// Planned counts the members that have a node in the plan and have not been through their cycle.
+func (gs *Gangs) Planned(key workload.Key) (count int) {
+	gs.read(key, func(g *gang) { count = len(g.placing.planned) })
+	return count
+}
+
+// Settled records that the informer has shown a member on its node. It reports whether the member
+// was still planned. Its own cycle will not come, so the caller must let the next member go.
+func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
+	gs.change(key, func(g *gang) {
+		_, planned = g.placing.planned[member]
+		g.placing.drop(member)
+	})
+	return planned
+}
+
+// MemberLeaves drops a member that is gone. It reports whether that affects the gang: the member
+// was the leader, planned or reserved.
+func (gs *Gangs) MemberLeaves(key workload.Key, member UID) (disturbed bool) {
+	gs.change(key, func(g *gang) {
+		_, planned := g.placing.planned[member]
+		_, reserved := g.placing.reserved[member]
+		disturbed = planned || reserved || g.placing.leader == member
+		g.placing.drop(member)
+	})
+	return disturbed
+}
+
+// drop removes a member that is on its way no more.
+func (p *placing) drop(member UID) {
+	p.unplan(member)
+	p.unlead(member)
+	delete(p.reserved, member)
+}
+
+// Release drops the rest of a plan, and the reservation of the given member, if any. It returns the
+// members that were still planned. Other members that wait at Permit release themselves in turn.
+func (gs *Gangs) Release(key workload.Key, member UID) (planned []UID) {
+	gs.change(key, func(g *gang) {
+		planned = g.placing.order
+		g.placing.planned, g.placing.order = nil, nil
+		delete(g.placing.reserved, member)
+	})
+	return planned
+}
+
+// Failed records that a planned member was rejected on its node. It reports whether the last plan
+// with a rejected member had the same nodes, in any assignment to members. If so, the gang is
+// stuck.
+func (gs *Gangs) Failed(key workload.Key) (again bool) {
+	gs.change(key, func(g *gang) {
+		p := &g.placing
+		again = p.failed != "" && p.failed == p.plan
+		p.failed, p.stuck = p.plan, again
+	})
+	return again
+}
+
+// Unplanned records that planning found no room for a gang in the current state. The next plan
+// counts as different from the last one, even if the nodes are the same.
+func (gs *Gangs) Unplanned(key workload.Key) {
+	gs.change(key, func(g *gang) { g.placing.failed = "" })
+}
+
+// SetPodSensitive records whether pods that are created, or change their labels, may let the gang
+// fit.
+func (gs *Gangs) SetPodSensitive(key workload.Key, podSensitive bool) {
+	gs.change(key, func(g *gang) { g.placing.podSensitive = podSensitive })
+}
+
+// PodSensitive returns the value of the last SetPodSensitive.
+func (gs *Gangs) PodSensitive(key workload.Key) (podSensitive bool) {
+	gs.read(key, func(g *gang) { podSensitive = g.placing.podSensitive })
+	return podSensitive
+}
+
+// SetVerdict records the verdict of planning on a gang.
+func (gs *Gangs) SetVerdict(key workload.Key, v workload.Verdict) {
+	same := true
+	gs.change(key, func(g *gang) {
+		same = g.placing.verdict == v
+		g.placing.verdict = v
+	})
+	if !same {
+		gs.verdictChanged(key)
+	}
+}
+
+// Verdict returns the last verdict of planning on a gang.
+func (gs *Gangs) Verdict(key workload.Key) (v workload.Verdict) {
+	gs.read(key, func(g *gang) { v = g.placing.verdict })
+	return v
+}
+
+// Judged returns the gangs with a verdict, each with the verdict's reason.
+func (gs *Gangs) Judged() map[workload.Key]string {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	out := make(map[workload.Key]string)
+	for key, g := range gs.records {
+		if g.placing.verdict.Reason != "" {
+			out[key] = g.placing.verdict.Reason
+		}
+	}
+	return out
+}

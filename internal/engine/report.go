@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+const (
+	// ReportDelay is how long a gang must be without room before its members report it. Most gangs
+	// find room at once.
+	ReportDelay = time.Second
+	// ReportAgain is how long a member keeps its message, even if the message changes. The message
+	// has counts that change often.
+	ReportAgain = 10 * time.Second
+)
+
+// report is the report on the pending members of one gang, and when to write it. The framework
+// reports only on pods that had a cycle, and a gang has one such member. The other members wait in
+// PreEnqueue, and the framework reports nothing on them.
+type report struct {
+	// verdict is the verdict of the last decision that found no room; zero if there was none, or
+	// there is room since. lacksRoom is true if the verdict is a lack of room.
+	verdict   workload.Verdict
+	lacksRoom bool
+	// since is when the gang was first without room.
+	since time.Time
+	// look is when to check the members next; zero to wait for an event.
+	look time.Time
+	// told is when each member got its last report.
+	told map[UID]time.Time
+}
+
+// isEmpty reports whether there is nothing to report, and nothing was reported.
+func (r *report) isEmpty() bool {
+	return r.verdict == workload.Verdict{} && r.look.IsZero() && len(r.told) == 0
+}
+
+// lookBy schedules a check of the members, unless an earlier one is scheduled.
+func (r *report) lookBy(at time.Time) {
+	if r.look.IsZero() || at.Before(r.look) {
+		r.look = at
+	}
+}
+
+// FoundNoRoom records the verdict of a decision that placed no member of a gang. lacksRoom is true
+// if more room would help: then the members report it only after [ReportDelay].
+func (gs *Gangs) FoundNoRoom(key workload.Key, v workload.Verdict, lacksRoom bool, now time.Time) {
+	gs.change(key, func(g *gang) {
+		r := &g.report
+		if !lacksRoom {
+			r.since = time.Time{}
+		} else if r.since.IsZero() {
+			r.since = now
+		}
+		r.verdict, r.lacksRoom = v, lacksRoom
+		r.lookBy(now.Add(ReportDelay))
+	})
+}
+
+// FoundRoom records that a gang has room. The previous verdict is not reported any more.
+func (gs *Gangs) FoundRoom(key workload.Key) {
+	gs.change(key, func(g *gang) { g.report.verdict, g.report.since = workload.Verdict{}, time.Time{} })
+}
+
+// CheckReport schedules a check of the report on a gang's members, because they or their conditions
+// in the API have changed.
+func (gs *Gangs) CheckReport(key workload.Key, now time.Time) {
+	gs.change(key, func(g *gang) { g.report.lookBy(now.Add(ReportDelay)) })
+}
+
+// CheckReported is CheckReport for a gang with something to report, or with members that got a
+// report. Members of other gangs need no check.
+func (gs *Gangs) CheckReported(key workload.Key, now time.Time) {
+	gs.change(key, func(g *gang) {
+		if !g.report.isEmpty() {
+			g.report.lookBy(now.Add(ReportDelay))
+		}
+	})
+}
+
+// DropReport drops the report on a gang.
+func (gs *Gangs) DropReport(key workload.Key) { gs.change(key, func(g *gang) { g.report = report{} }) }
+
+// ReportsDue returns the gangs whose members must be checked, longest waiting first.
+func (gs *Gangs) ReportsDue(now time.Time) []workload.Key {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	var out []workload.Key
+	for key, g := range gs.records {
+		if at := g.report.look; !at.IsZero() && !at.After(now) {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, func(a, b workload.Key) int {
+		return cmp.Or(gs.records[a].report.look.Compare(gs.records[b].report.look), a.Compare(b))
+	})
+	return out
+}
+
+// BeginReport returns the verdict to report on a gang, and clears the time of the next check. The
+// gang is checked again after an event, or when [Gangs.Report] schedules it.
+func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
+	gs.change(key, func(g *gang) {
+		g.report.look = time.Time{}
+		v = g.report.verdict
+	})
+	return v
+}
+
+// Report picks the members that get a report now, no more than most of them. pending are all
+// pending members, and outdated are the pending members with an outdated condition. Report
+// schedules a later check for the other outdated members, and forgets members that are not pending
+// any more.
+func (gs *Gangs) Report(key workload.Key, pending, outdated []UID, most int, now time.Time) (told []UID) {
+	gs.change(key, func(g *gang) { told = g.report.tell(pending, outdated, most, now) })
+	return told
+}
+
+// tell is [Gangs.Report] for one record.
+func (r *report) tell(pending, outdated []UID, most int, now time.Time) (told []UID) {
+	last := make(map[UID]time.Time, len(r.told))
+	for _, uid := range pending {
+		if at, ok := r.told[uid]; ok {
+			last[uid] = at
+		}
+	}
+	r.told = last
+	if r.lacksRoom && r.verdict != (workload.Verdict{}) && now.Sub(r.since) < ReportDelay && len(outdated) > 0 {
+		r.lookBy(r.since.Add(ReportDelay))
+		return nil
+	}
+	for _, uid := range outdated {
+		again := last[uid].Add(ReportAgain)
+		switch {
+		case !last[uid].IsZero() && again.After(now):
+			r.lookBy(again)
+		case len(told) == most:
+			r.lookBy(now)
+		default:
+			told = append(told, uid)
+			last[uid] = now
+			r.lookBy(now.Add(ReportAgain))
+		}
+	}
+	return told
+}

@@ -1,0 +1,381 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// ShortTime is how long a group may run fewer members than it needs before its run ends. The
+// success of a member may become known a moment after the member stops running.
+const ShortTime = time.Second
+
+// Run describes a group that runs.
+type Run struct {
+	// Start is the time since when the group is whole: minCount members ran together, and have run
+	// or succeeded since. It is in whole seconds, as in the API. It is zero if the group is not
+	// whole.
+	Start time.Time
+	// ShortSince is the time since when too few members run; zero if there are enough.
+	ShortSince time.Time
+	// DegradedSince is the time since when the group has lacked members that it had; see
+	// [run.followPlaces]. It is zero if the group lacks none.
+	DegradedSince time.Time
+}
+
+// hasMoved reports whether the start of a run or the time of its degradation has changed.
+func (r Run) hasMoved(before Run) bool {
+	return !r.Start.Equal(before.Start) || !r.DegradedSince.Equal(before.DegradedSince)
+}
+
+// run is a Run with the state that it is computed from.
+type run struct {
+	Run
+	// known is true once the members have been looked at.
+	known bool
+	// group is the UID of the group, since another group may get the same name.
+	group string
+	// began is the value of Gangs.begun at the last change of Start; zero if Start has not changed
+	// since the first look.
+	began uint64
+	// whole are the members that ran or had succeeded when there were last enough; nil if that has
+	// not been seen.
+	whole Set
+	places
+	// touched is true if members were created, deleted or changed since the last look, or too few
+	// run. lost is true if a member has lost its place since.
+	touched, lost bool
+	// stale is true if the group was stale at the last call of [Gangs.GoesStale].
+	stale bool
+}
+
+func (r *run) isEmpty() bool { return !r.known && !r.touched && !r.lost }
+
+// Group describes a group by its object.
+type Group struct {
+	UID string
+	// MinCount is 0 for a group that is no gang.
+	MinCount int
+	// Start and DegradedSince are the times in the status. Scheduled is true if the status reports
+	// that minCount members have a node.
+	Start, DegradedSince time.Time
+	Scheduled            bool
+	// Ambiguous is true if two APIs have a group of this name.
+	Ambiguous bool
+}
+
+func (g *Group) isGang() bool { return g.MinCount > 0 }
+
+// Member is a member of a group that has a node or has succeeded.
+type Member struct {
+	UID UID
+	// Running is true in phase Running, and Succeeded in phase Succeeded. A member with neither has
+	// a node and does not run yet.
+	Running, Succeeded bool
+	Created, Scheduled time.Time
+}
+
+// ran reports whether the member runs or has succeeded.
+func (m *Member) ran() bool { return m.Running || m.Succeeded }
+
+// Touch records that members of a group were created, deleted or changed.
+func (gs *Gangs) Touch(key workload.Key) {
+	gs.change(key, func(g *gang) { g.run.touched, g.changedAt = true, gs.now() })
+}
+
+// Lost records that a member of a group has lost its place, or is about to.
+func (gs *Gangs) Lost(key workload.Key) {
+	gs.change(key, func(g *gang) { g.run.touched, g.run.lost, g.changedAt = true, true, gs.now() })
+}
+
+// ForgetRun drops the run of a group.
+func (gs *Gangs) ForgetRun(key workload.Key) {
+	gs.change(key, func(g *gang) { g.run, g.leftAt = run{}, gs.now() })
+}
+
+// Touched returns the groups with members that were created, deleted or changed since the last
+// look, and the groups that run too few members.
+func (gs *Gangs) Touched() []workload.Key { return gs.list(gs.touched) }
+
+// WithLost returns the groups with a member that has lost its place since the last look.
+func (gs *Gangs) WithLost() []workload.Key { return gs.list(gs.lost) }
+
+// Degraded returns the groups that lacked members at the last look.
+func (gs *Gangs) Degraded() []workload.Key { return gs.list(gs.degraded) }
+
+// MayLack reports whether some group lacks members, or lost some since the last look. It takes no
+// lock.
+func (gs *Gangs) MayLack() bool { return gs.mayLack.Load() }
+
+// IsWhole reports whether a group was whole at the last look.
+func (gs *Gangs) IsWhole(key workload.Key) (whole bool) {
+	gs.read(key, func(g *gang) { whole = !g.run.Start.IsZero() })
+	return whole
+}
+
+// DegradedSince returns the time since when a group has lacked members, as of the last look. The
+// time is zero if it lacks none.
+func (gs *Gangs) DegradedSince(key workload.Key) (since time.Time) {
+	gs.read(key, func(g *gang) { since = g.run.DegradedSince })
+	return since
+}
+
+// GoesStale records whether a group has lacked members for too long. It reports whether that is
+// new.
+func (gs *Gangs) GoesStale(key workload.Key, stale bool) (begins bool) {
+	gs.change(key, func(g *gang) {
+		begins = stale && !g.run.stale
+		g.run.stale = stale
+	})
+	return begins
+}
+
+// Mark returns a mark of the current runs for [Gangs.HasBegun].
+func (gs *Gangs) Mark() uint64 {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	return gs.begun
+}
+
+// HasBegun reports whether a run of a group had begun, or begun again, between a mark and the last
+// look. If so, a decision from before the mark used another start.
+func (gs *Gangs) HasBegun(key workload.Key, mark uint64) (has bool) {
+	gs.read(key, func(g *gang) { has = !g.run.Start.IsZero() && g.run.began > mark })
+	return has
+}
+
+// IsUpToDate reports whether the run of a group is known, and no member has changed since.
+func (gs *Gangs) IsUpToDate(key workload.Key, uid string) (is bool) {
+	gs.read(key, func(g *gang) { is = g.run.known && g.run.group == uid && !g.run.touched })
+	return is
+}
+
+// BeginLook begins a look at the members of a group. List the members after this, and pass the
+// result to [Gangs.EndLook]. Looks may run at the same time: changes between their begin and end
+// are not missed.
+func (gs *Gangs) BeginLook(key workload.Key) (look uint64) {
+	gs.change(key, func(g *gang) {
+		g.looks++
+		look = gs.now()
+	})
+	return look
+}
+
+// EndLook ends a look. It updates the run of the group from its members, and returns the run. moved
+// is true if its start or the time of its degradation has changed. total counts all members in any
+// state. A look does not count if a later one has ended, or the members have left since its begin.
+func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Member, total int, now time.Time) (out Run, moved bool) {
+	gs.change(key, func(g *gang) {
+		g.looks--
+		if look < g.leftAt || look < g.lookedAt {
+			out = g.run.Run
+			return
+		}
+		g.lookedAt = look
+		changed := g.changedAt > look
+		g.run.touched, g.run.lost = g.run.touched && changed, g.run.lost && changed
+		if total == 0 {
+			g.run = run{touched: g.run.touched, lost: g.run.lost}
+			return
+		}
+		isNew := !g.run.known || g.run.group != of.UID
+		before := g.run.follow(of, placed, now)
+		if out, moved = g.run.Run, g.run.hasMoved(before); !out.Start.Equal(before.Start) {
+			if gs.begun++; !isNew {
+				g.run.began = gs.begun
+			}
+		}
+		if !out.Start.IsZero() && !out.ShortSince.IsZero() {
+			// The run ends after ShortTime even if there is no further event.
+			g.run.touched = true
+		}
+	})
+	return out, moved
+}
+
+// follow updates a run from the members of its group. It returns the run before.
+func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
+	isNew := !r.known || r.group != g.UID
+	if isNew {
+		*r = run{
+			Run: Run{Start: g.Start, DegradedSince: g.DegradedSince}, known: true, group: g.UID, places: placesOf(g),
+			touched: r.touched, lost: r.lost,
+		}
+	}
+	if before = r.Run; isNew && before.Start.IsZero() {
+		r.Start = seenWhole(g, placed)
+	}
+	if !r.Start.IsZero() && g.Start.After(r.Start) {
+		// Another process, which leads, has set a later start.
+		r.Start = g.Start
+	}
+	r.followPlaces(g, placed, now)
+	r.stale = r.stale && !r.DegradedSince.IsZero()
+	r.followStart(g, placed, now)
+	return before
+}
+
+// isShort reports whether a run has lacked members for so long that it is over.
+func (r *run) isShort(now time.Time) bool {
+	return !r.Start.IsZero() && !r.ShortSince.IsZero() && now.Sub(r.ShortSince) >= ShortTime
+}
+
+// followStart updates the start of a run from the current members.
+func (r *run) followStart(g *Group, placed []Member, now time.Time) {
+	ran, running := ranOf(placed)
+	if running == 0 || len(ran) < g.MinCount {
+		if r.ShortSince.IsZero() {
+			r.ShortSince = now
+		}
+		if r.isShort(now) {
+			r.Start = time.Time{}
+		}
+		return
+	}
+	left := 0
+	for i := range ran {
+		if r.whole.Has(ran[i].UID) {
+			left++
+		}
+	}
+	switch {
+	case r.Start.IsZero():
+	case !r.ShortSince.IsZero() && len(r.whole) > 0 && left < g.MinCount:
+		// The group was short of members, and too few of the earlier ones are left.
+		r.Start = time.Time{}
+	case left < max(g.MinCount, 1):
+		r.Start = wholeSince(r.Start, ran, g.MinCount)
+	}
+	if !goesBackTo(placed, r.Start) {
+		r.Start = time.Time{}
+	}
+	if r.Start.IsZero() {
+		if running < g.MinCount {
+			return
+		}
+		r.Start = begin(placed, now)
+	}
+	if r.ShortSince = (time.Time{}); left != len(ran) || left != len(r.whole) {
+		r.whole = make(Set, len(ran))
+		for i := range ran {
+			r.whole[ran[i].UID] = struct{}{}
+		}
+	}
+}
+
+// goesBackTo reports whether any placed member was created at or before a time. If not, facts about
+// the group from that time concern other members.
+func goesBackTo(placed []Member, at time.Time) bool {
+	return slices.ContainsFunc(placed, func(m Member) bool { return !m.Created.After(at) })
+}
+
+// ranOf returns the members that run or have succeeded, and how many run.
+func ranOf(placed []Member) (ran []Member, running int) {
+	for _, m := range placed {
+		if m.ran() {
+			ran = append(ran, m)
+		}
+		if m.Running {
+			running++
+		}
+	}
+	return ran, running
+}
+
+// wholeSince corrects a start that may be too early. An earlier process may have stored it, or
+// several changes may have occurred between two looks, and the group may have been short of members
+// meanwhile. It returns the time when the last of minCount members was scheduled, if that is later
+// than before.
+func wholeSince(before time.Time, ran []Member, minCount int) time.Time {
+	times := make([]time.Time, len(ran))
+	for i := range ran {
+		times[i] = ran[i].Scheduled
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	if at := times[max(minCount, 1)-1]; at.After(before) {
+		return at
+	}
+	return before
+}
+
+// seenWhole returns the start of a group that is whole at the first look and has no start in its
+// status. An earlier process may not have written the start, and groups of other APIs have none. It
+// returns zero if the group is not whole.
+func seenWhole(g *Group, placed []Member) time.Time {
+	ran, running := ranOf(placed)
+	if running < max(g.MinCount, 1) {
+		return time.Time{}
+	}
+	return wholeSince(time.Time{}, ran, g.MinCount)
+}
+
+// begin returns the start of a run that is first seen to be whole now. By the API server's clock,
+// all members on nodes may be newer than now. The start is then the creation of the oldest one.
+func begin(placed []Member, now time.Time) time.Time {
+	var first time.Time
+	for _, m := range placed {
+		if !m.Succeeded && (first.IsZero() || m.Created.Before(first)) {
+			first = m.Created
+		}
+	}
+	if first.After(now) {
+		return first
+	}
+	return now.Truncate(time.Second)
+}
+
+// places records how far the members of a gang have had nodes.
+type places struct {
+	// complete is true once minCount members had a node at the same time, and for as long as at
+	// least one of them has.
+	complete bool
+	// minCount is the minCount that succeeded belongs to, and succeeded are the members that have
+	// succeeded while it held. They count after their pods have been deleted too: their work is not
+	// lost.
+	minCount  int
+	succeeded Set
+}
+
+// placesOf returns the places of a group at the first look, according to its status: an earlier
+// process may have seen more.
+func placesOf(g *Group) places {
+	return places{complete: g.Scheduled || !g.DegradedSince.IsZero(), minCount: g.MinCount}
+}
+
+// followPlaces updates since when a gang is degraded. A gang is degraded if some members have a
+// node, fewer than minCount have one or have succeeded, and there were enough before. A gang is not
+// degraded during its first placement, nor without any member on a node. Replacing a member does
+// not restart the clock while others are missing.
+func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
+	assigned := 0
+	for _, m := range placed {
+		if !m.Succeeded {
+			assigned++
+		}
+	}
+	if !g.isGang() || g.Ambiguous || assigned == 0 {
+		r.places, r.DegradedSince = places{minCount: g.MinCount}, time.Time{}
+		return
+	}
+	if r.minCount != g.MinCount {
+		// A gang that lacked no member is not degraded because its minCount rises. The new number
+		// counts the remaining work.
+		r.complete = r.complete && (g.MinCount < r.minCount || !r.DegradedSince.IsZero())
+		r.minCount, r.succeeded = g.MinCount, nil
+	}
+	for _, m := range placed {
+		if m.Succeeded {
+			if r.succeeded == nil {
+				r.succeeded = make(Set)
+			}
+			r.succeeded[m.UID] = struct{}{}
+		}
+	}
+	switch {
+	case assigned+len(r.succeeded) >= g.MinCount:
+		r.complete, r.DegradedSince = true, time.Time{}
+	case r.complete && r.DegradedSince.IsZero():
+		r.DegradedSince = now
+	}
+}
