@@ -27,10 +27,12 @@ func (ps *Pods) Seated(uid UID) (key workload.Key, ok bool) {
 	return key, ok
 }
 
-// Assumes records that a pod is assumed on a node. That ends all other states than the attempt's.
-// key names the pod.
+// Assumes records that a pod is assumed on a node. That ends the states of its place before. key
+// names the pod.
 func (ps *Pods) Assumes(uid UID, key workload.Key, node string) {
-	ps.change(uid, func(p *pod) { *p = pod{key: key, attempt: p.attempt, node: node} })
+	ps.change(uid, func(p *pod) {
+		*p = pod{key: key, attempt: p.attempt, node: node, nominated: p.nominated, report: p.report}
+	})
 }
 
 // GivesUp records that a step after the decision failed for a pod, so that it gives up its node.
@@ -76,6 +78,19 @@ type Set map[UID]struct{}
 func (s Set) Has(uid UID) bool {
 	_, ok := s[uid]
 	return ok
+}
+
+// with adds a pod to the set or removes it, and returns the set.
+func (s Set) with(uid UID, in bool) Set {
+	if !in {
+		delete(s, uid)
+		return s
+	}
+	if s == nil {
+		s = make(Set)
+	}
+	s[uid] = struct{}{}
+	return s
 }
 
 // AssumedOn returns the keys of the pods that are assumed on a node.

@@ -46,13 +46,16 @@ type pod struct {
 	rejected bool
 	// returns is the node that the pod has given up; nil for none.
 	returns *givenUp
+	// nominated is the pod's nomination in the API, and report the report to its users.
+	nominated Nomination
+	report    podReport
 }
 
 // isEmpty reports whether a record says nothing.
 func (p *pod) isEmpty() bool {
 	a := &p.attempt
 	return a.As == (workload.Key{}) && !a.Reserved && !a.Turn && !a.Recalled && !a.Shown && !a.Failed && !a.Canceled && len(a.Hidden) == 0 &&
-		!p.seated && !p.elsewhere && p.node == "" && !p.rejected && p.returns == nil
+		!p.seated && !p.elsewhere && p.node == "" && !p.rejected && p.returns == nil && p.nominated == (Nomination{}) && p.report == (podReport{})
 }
 
 // Pods has the records. The zero value is ready to use.
@@ -63,6 +66,9 @@ type Pods struct {
 	// changed once shared is true.
 	assumed Set
 	shared  bool
+	// nominated are the pods with a nomination, and inflated those of them with an inflated one.
+	// unreported are the pods with a report to write.
+	nominated, inflated, unreported Set
 }
 
 // change runs a transition of the record of a pod, and drops the record if nothing is left of it.
@@ -74,7 +80,7 @@ func (ps *Pods) change(uid UID, transition func(*pod)) {
 		p = &pod{}
 	}
 	transition(p)
-	ps.index(uid, p.node != "")
+	ps.index(uid, p)
 	switch {
 	case p.isEmpty():
 		delete(ps.records, uid)
@@ -95,8 +101,12 @@ func (ps *Pods) read(uid UID, look func(*pod)) {
 	}
 }
 
-// index keeps the set of assumed pods.
-func (ps *Pods) index(uid UID, assumed bool) {
+// index keeps the sets of pods.
+func (ps *Pods) index(uid UID, p *pod) {
+	ps.nominated = ps.nominated.with(uid, p.nominated != Nomination{})
+	ps.inflated = ps.inflated.with(uid, p.nominated.Inflated)
+	ps.unreported = ps.unreported.with(uid, p.report.isDue())
+	assumed := p.node != ""
 	if ps.assumed.Has(uid) == assumed {
 		return
 	}
@@ -122,12 +132,15 @@ func (ps *Pods) Leaves(uid UID) {
 	if !ok {
 		return
 	}
-	ps.index(uid, false)
+	left := &pod{}
 	if p.returns != nil && !p.returns.forgotten {
-		*p = pod{returns: p.returns}
-		return
+		left.returns = p.returns
 	}
-	delete(ps.records, uid)
+	*p = *left
+	ps.index(uid, p)
+	if p.isEmpty() {
+		delete(ps.records, uid)
+	}
 }
 
 // Len counts the records, for tests that look for leaks.

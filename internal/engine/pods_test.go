@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -264,4 +265,65 @@ func TestEveryOrderOfEvents(t *testing.T) {
 			t.Fatalf("%d records are left, %d assumed", ps.Len(), len(ps.Assumed()))
 		}
 	})
+}
+
+// TestNominated checks that a nomination lasts until the pod has a node or is gone.
+func TestNominated(t *testing.T) {
+	t.Parallel()
+	var ps Pods
+	ps.Nominates("a", Nomination{Node: "n1"})
+	ps.Nominates("b", Nomination{Node: "n2", Inflated: true})
+	ps.Nominates("moved", Nomination{Node: "n3"})
+	ps.Nominates("moved", Nomination{})
+	ps.Nominates("gone", Nomination{Node: "n4"})
+	ps.Leaves("gone")
+	ps.Assumes("b", member, "n2")
+	if got, want := ps.Nominated(), (map[UID]string{"a": "n1", "b": "n2"}); !maps.Equal(got, want) {
+		t.Errorf("Nominated are %v, want %v", got, want)
+	}
+	if got, want := ps.Inflated(), (map[UID]string{"b": "n2"}); !maps.Equal(got, want) {
+		t.Errorf("Inflated are %v, want %v", got, want)
+	}
+	ps.Places("b")
+	ps.Nominates("a", Nomination{})
+	if len(ps.Nominated())+len(ps.Inflated()) > 0 || ps.Len() > 0 {
+		t.Errorf("%v are nominated still, and %d records are left", ps.Nominated(), ps.Len())
+	}
+}
+
+// TestKeptOff checks the reports on a pod that may not use its queue.
+func TestKeptOff(t *testing.T) {
+	t.Parallel()
+	var ps Pods
+	closed, full := workload.Verdict{Reason: "Closed", Message: "a"}, workload.Verdict{Reason: "Closed", Message: "b"}
+	step := func(what string, v workload.Verdict, want ...PodReport) {
+		t.Helper()
+		ps.KeptOff("a", member, v)
+		if got := ps.Reports(10); !slices.Equal(got, want) {
+			t.Errorf("%s: the reports are %v, want %v", what, got, want)
+		}
+	}
+	step("it may use its queue", workload.Verdict{})
+	step("it may not", closed, PodReport{Key: member, Verdict: closed})
+	step("as before", closed)
+	step("the same reason", full, PodReport{Key: member, Verdict: full, Again: true})
+	ps.Assumes("a", member, "n")
+	ps.GivesUp("a", member, "n")
+	ps.Ends("a")
+	ps.HasReturned("a")
+	step("as before, after an attempt", full)
+	step("it may again", workload.Verdict{}, PodReport{Key: member})
+	if ps.Len() > 0 {
+		t.Error("A record is left")
+	}
+	ps.KeptOff("a", member, closed)
+	ps.KeptOff("b", member, closed)
+	if n := len(ps.Reports(1)) + len(ps.Reports(10)); n != 2 {
+		t.Errorf("%d reports, want 2", n)
+	}
+	ps.Leaves("a")
+	ps.Leaves("b")
+	if ps.Len() > 0 || len(ps.Reports(10)) > 0 {
+		t.Error("Pods that have left have reports")
+	}
 }

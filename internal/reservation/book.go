@@ -124,19 +124,6 @@ func (b *Book) Oldest(now time.Time, waiting sets.Set[workload.Key]) time.Durati
 	return oldest
 }
 
-// Without returns the pods that have no reservation.
-func (b *Book) Without(pods iter.Seq[types.UID]) []types.UID {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []types.UID
-	for uid := range pods {
-		if _, ok := b.keyOf[uid]; !ok {
-			out = append(out, uid)
-		}
-	}
-	return out
-}
-
 // Has reports whether a pod has a reservation.
 func (b *Book) Has(uid types.UID) bool {
 	if b.Empty() {

@@ -263,34 +263,6 @@ func TestOldest(t *testing.T) {
 	}
 }
 
-// TestNominees checks that only nodes of nominated pods without a reservation are listed.
-func TestNominees(t *testing.T) {
-	t.Parallel()
-	nominated := func(uid types.UID, node string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Status: corev1.PodStatus{NominatedNodeName: node}}
-	}
-	isInflated := func(pod *corev1.Pod) bool { return pod.UID == "inflated" }
-	b, n := New(newWorld()), &Nominees{}
-	b.Keep(workload.Key{Name: "x"}, []*Reservation{reservationOf(t, "reserved", "n1", 0)})
-	n.See(nominated("reserved", "n1"), isInflated)
-	n.See(nominated("other", "n2"), isInflated)
-	n.See(nominated("inflated", "n3"), isInflated)
-	n.See(nominated("moved", "n4"), isInflated)
-	n.See(nominated("moved", ""), isInflated)
-	n.See(nominated("gone", "n5"), isInflated)
-	n.Forget("gone")
-	if got, want := n.Nodes(b), sets.New("n2", "n3"); !got.Equal(want) {
-		t.Errorf("the nodes are %v, want %v", got.UnsortedList(), want.UnsortedList())
-	}
-	if got, want := n.Inflated(), map[types.UID]string{"inflated": "n3"}; !maps.Equal(got, want) {
-		t.Errorf("inflated are %v, want %v", got, want)
-	}
-	n.Forget("inflated")
-	if got := n.Inflated(); len(got) != 0 {
-		t.Errorf("%v are inflated still", got)
-	}
-}
-
 func TestBookIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	b := New(newWorld())

@@ -52,8 +52,6 @@ type Hub struct {
 	waits *admission.List
 	// judgeNext is the earliest time of the next check whether there is room for all queued work.
 	judgeNext time.Time
-	// nominees are all pods with a nomination in the API.
-	nominees reservation.Nominees
 	// unbound holds the preemptions that did not end in a binding.
 	unbound admission.Unbound
 	// driversChanged has a token when the main loop must check the blocked drivers.

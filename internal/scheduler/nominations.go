@@ -55,13 +55,34 @@ func (r *roster) inflates(pod *corev1.Pod) bool {
 	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
 }
 
+// nominationOf returns the nomination of a pending pod; zero for other pods.
+func (r *roster) nominationOf(pod *corev1.Pod) engine.Nomination {
+	node := pod.Status.NominatedNodeName
+	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return engine.Nomination{}
+	}
+	return engine.Nomination{Node: node, Inflated: r.inflates(pod)}
+}
+
+// nominatedNodes returns the nodes that pods without a reservation are nominated for. Asking the
+// framework about a node copies all its nominated pods, and reservations cover the other pods.
+func (b *books) nominatedNodes() sets.Set[string] {
+	out := sets.New[string]()
+	for uid, node := range b.records.Nominated() {
+		if !b.reserved.Has(types.UID(uid)) {
+			out.Insert(node)
+		}
+	}
+	return out
+}
+
 // dropInflated deletes nominations that inflate a priority from the framework's memory, and reports
 // whether there were any. The framework copies them from the API whenever a pod changes.
 // Reservations keep the room.
 func (h *Hub) dropInflated() (found bool) {
-	for uid, node := range h.nominees.Inflated() {
+	for uid, node := range h.records.Inflated() {
 		for _, nominated := range h.handle.NominatedPodsForNode(node) {
-			if pod := nominated.GetPod(); pod.UID == uid {
+			if pod := nominated.GetPod(); string(pod.UID) == uid {
 				h.handle.DeleteNominatedPodIfExists(pod)
 				found = true
 			}
@@ -203,7 +224,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			p.hub.displace(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
-	for node := range p.hub.nominees.Nodes(p.hub.reserved).Intersection(used) {
+	for node := range p.hub.nominatedNodes().Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
 			if p.hub.reserved.Has(pod.UID) || p.hub.owns(pre, pod) || p.hub.standingOf(pod).KeepsFrom(pre.standing()) {

@@ -44,7 +44,7 @@ func (h *Hub) allPromised() []snapshot.Promised {
 			out = append(out, snapshot.Promised{Promise: snapshot.Promise{Pod: r.Pod, Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
 		}
 	}
-	for node := range h.nominees.Nodes(h.reserved) {
+	for node := range h.nominatedNodes() {
 		for _, nominated := range h.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
 			if seen.Has(pod.UID) || h.reserved.Has(pod.UID) {

@@ -15,8 +15,6 @@ type teller struct {
 	waits *admission.List
 	// statuses writes the reports.
 	statuses Statuses
-	// keptOff holds the reports on single pods that may not use their queue.
-	keptOff keptOff
-	metrics *metrics.Metrics
-	clock   clock.PassiveClock
+	metrics  *metrics.Metrics
+	clock    clock.PassiveClock
 }

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -187,10 +185,10 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 // sayKeptOff records why a single pod is gated, for its condition; the zero Verdict for a pod that
 // is not gated.
 func (h *Hub) sayKeptOff(pod *corev1.Pod, v gang.Verdict) {
-	if h.telling.keptOff.set(pod, v); v != (gang.Verdict{}) && !h.awaitsPlace(pod) {
+	if h.records.KeptOff(string(pod.UID), podKey(pod), v); v != (gang.Verdict{}) && !h.awaitsPlace(pod) {
 		// The pod has been forgotten already, and nothing else would remove this record.
 		h.waits.Forget(podKey(pod))
-		h.telling.keptOff.forget(pod.UID)
+		h.records.KeptOff(string(pod.UID), podKey(pod), gang.Verdict{})
 	}
 }
 
@@ -201,85 +199,18 @@ func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
 	}
 }
 
-// keptOff holds the single pods that may not use their queue. PreEnqueue adds them, under the lock
-// of the scheduler's queue. The main loop reports on them. The zero value is ready to use, and safe
-// for concurrent use.
-type keptOff struct {
-	mu   sync.Mutex
-	pods map[types.UID]*keptOffPod
-}
-
-// keptOffPod is a pod in keptOff. verdict is the current verdict, zero once the pod may use its
-// queue. tells is the last reported verdict.
-type keptOffPod struct {
-	name           types.NamespacedName
-	verdict, tells gang.Verdict
-}
-
-// set records the verdict of a pod; the zero Verdict for a pod that may use its queue.
-func (k *keptOff) set(pod *corev1.Pod, v gang.Verdict) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known, ok := k.pods[pod.UID]
-	switch {
-	case ok:
-		known.verdict = v
-	case v != gang.Verdict{}:
-		if k.pods == nil {
-			k.pods = make(map[types.UID]*keptOffPod)
-		}
-		k.pods[pod.UID] = &keptOffPod{name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, verdict: v}
-	}
-}
-
-// forget drops a pod that has a node or is gone.
-func (k *keptOff) forget(uid types.UID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.pods, uid)
-}
-
-// keptOffWord is the report for one pod.
-type keptOffWord struct {
-	uid     types.UID
-	name    types.NamespacedName
-	verdict gang.Verdict
-	// again is true if the pod has reported the same reason before.
-	again bool
-}
-
-// untold returns pods with an unreported verdict, no more than most, and marks them as reported.
-func (k *keptOff) untold(most int) []keptOffWord {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var out []keptOffWord
-	for uid, pod := range k.pods {
-		if len(out) == most {
-			break
-		}
-		if pod.verdict != pod.tells {
-			out = append(out, keptOffWord{uid, pod.name, pod.verdict, pod.tells.Reason == pod.verdict.Reason})
-			pod.tells = pod.verdict
-		}
-		if pod.verdict == (gang.Verdict{}) {
-			delete(k.pods, uid)
-		}
-	}
-	return out
-}
-
 // tellKeptOff reports why single pods may not use their queue, in their conditions and by events.
 func (t *teller) tellKeptOff() {
-	for _, word := range t.keptOff.untold(tellBatch) {
-		pod, err := t.pods.Pods(word.name.Namespace).Get(word.name.Name)
-		if err != nil || pod.UID != word.uid || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+	for _, report := range t.records.Reports(tellBatch) {
+		pod, ok := t.podOf(report.Key)
+		if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		v := word.verdict
+		v := report.Verdict
 		if v == (gang.Verdict{}) {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
 		} else if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
-			if !word.again {
+			if !report.Again {
 				// The blocking drivers change often. The condition lists them.
 				recorder.Eventf(pod, nil, corev1.EventTypeNormal, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
 			}

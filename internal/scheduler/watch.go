@@ -222,7 +222,7 @@ func (h *Hub) changedQueue(key workload.Key) {
 // podChanged handles a new or changed pod. cameForward is true for a pod that has just become ready
 // for scheduling: its gang may have lacked it.
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
-	h.nominees.See(pod, h.inflates)
+	h.records.Nominates(string(pod.UID), h.nominationOf(pod))
 	// The charge comes first: when the pod is not assumed any more, the quota ledger must have it
 	// as placed.
 	change := h.charge(pod)
@@ -234,7 +234,6 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.reserved.Use(pod.UID, pod.Spec.NodeName)
 		h.waits.Forget(podKey(pod))
 		h.forgetUnbound(pod)
-		h.telling.keptOff.forget(pod.UID)
 		h.telling.statuses.Bound(pod.UID)
 		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
@@ -298,12 +297,10 @@ func (h *Hub) departed(uid types.UID) []workload.Key {
 
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Hub) podLeft(pod *corev1.Pod) {
-	h.nominees.Forget(pod.UID)
 	h.records.Leaves(string(pod.UID))
 	h.waits.Forget(podKey(pod))
 	h.unbound.Leaves(podKey(pod), controllerOf(pod), h.clock.Now())
 	h.endWait(podKey(pod), decisionlog.Gone)
-	h.telling.keptOff.forget(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	h.touchDrivers(pod)
 	if key, ok := h.groupOf(pod); ok {

@@ -1,0 +1,40 @@
+package engine
+
+// Nomination is the node that any component has nominated a pending pod for in the API. The zero
+// value is no nomination.
+type Nomination struct {
+	Node string
+	// Inflated is true if the framework ranks the pod above the priority that counts for it.
+	Inflated bool
+}
+
+// Nominates records the nomination in a pod's status.
+func (ps *Pods) Nominates(uid UID, n Nomination) {
+	ps.change(uid, func(p *pod) { p.nominated = n })
+}
+
+// Nominated returns the nodes of the pods with a nomination in the API.
+func (ps *Pods) Nominated() map[UID]string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.nodesOf(ps.nominated)
+}
+
+// Inflated returns the nodes of the pods with an inflated nomination; see [Nomination].
+func (ps *Pods) Inflated() map[UID]string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.nodesOf(ps.inflated)
+}
+
+// nodesOf returns the nominations of pods. The caller holds the lock.
+func (ps *Pods) nodesOf(pods Set) map[UID]string {
+	if len(pods) == 0 {
+		return nil
+	}
+	out := make(map[UID]string, len(pods))
+	for uid := range pods {
+		out[uid] = ps.records[uid].nominated.Node
+	}
+	return out
+}

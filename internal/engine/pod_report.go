@@ -1,0 +1,58 @@
+package engine
+
+import "github.com/reprieve-dev/reprieve/internal/workload"
+
+// podReport is the report on a single pod that may not use its queue.
+type podReport struct {
+	// key names the pod.
+	key workload.Key
+	// verdict tells why the pod may not use its queue; zero once it may. told is the verdict that
+	// was reported last.
+	verdict, told workload.Verdict
+}
+
+// isDue reports whether the verdict has not been reported.
+func (r *podReport) isDue() bool { return r.verdict != r.told }
+
+// PodReport is a report on a single pod that may not use its queue, or may use it again.
+type PodReport struct {
+	// Key names the pod.
+	Key workload.Key
+	// Verdict tells why the pod may not use its queue; zero if it may use it again.
+	Verdict workload.Verdict
+	// Again is true if the pod has reported the same reason before.
+	Again bool
+}
+
+// KeptOff records why a single pod may not use its queue; the zero Verdict for a pod that may. key
+// names the pod.
+func (ps *Pods) KeptOff(uid UID, key workload.Key, v workload.Verdict) {
+	ps.change(uid, func(p *pod) {
+		if p.report.key, p.report.verdict = key, v; v == (workload.Verdict{}) && !p.report.isDue() {
+			p.report = podReport{}
+		}
+	})
+}
+
+// Reports returns reports that are due, no more than most of them, and marks them as reported.
+func (ps *Pods) Reports(most int) []PodReport {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	var out []PodReport
+	for uid := range ps.unreported {
+		if len(out) == most {
+			break
+		}
+		p := ps.records[uid]
+		r := &p.report
+		out = append(out, PodReport{Key: r.key, Verdict: r.verdict, Again: r.told.Reason == r.verdict.Reason})
+		if r.told = r.verdict; r.told == (workload.Verdict{}) {
+			p.report = podReport{}
+		}
+		ps.index(uid, p)
+		if p.isEmpty() {
+			delete(ps.records, uid)
+		}
+	}
+	return out
+}
