@@ -35,6 +35,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
@@ -93,7 +94,7 @@ func newRig(t *testing.T, c *cluster) *rig {
 	snapshot := internalcache.NewSnapshot(c.running, c.nodes)
 	queue := internalqueue.NewTestQueueWithObjects(ctx, (&queuesort.PrioritySort{}).Less, c.objects())
 	captured := &capture{}
-	reprieve := scheduler.NewPlugins(scheduler.Inputs{Groups: noGroups{}, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: captured})
+	reprieve := scheduler.NewPlugins(scheduler.Inputs{Groups: noGroups{}, Gangs: engine.NewGangs(nil), Evictor: captured})
 	defaults, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)
