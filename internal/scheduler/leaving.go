@@ -290,9 +290,8 @@ func (o *occupancy) members(key types.NamespacedName) gang.Members {
 	return m
 }
 
-// departureOf returns whether planning counts a pod as running, terminating or overdue. The
-// deletion timestamp of a pod is the end of its grace period. A node may not respond, or a
-// finalizer may keep the pod.
+// departureOf returns whether planning counts a pod as running, terminating or overdue. A node may
+// not respond, a finalizer may keep the pod, or its grace period may be too long to wait for.
 func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
 	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):

@@ -131,12 +131,18 @@ func promised(r *rig, isGang bool) (keys []workload.Key, on2 []string) {
 // terminate sets the deletion timestamp of a pod.
 func (r *rig) terminate(name string, since time.Time) {
 	r.t.Helper()
+	r.terminateWithin(name, since, nil)
+}
+
+// terminateWithin makes a pod terminate with a grace period in seconds that ends at a time.
+func (r *rig) terminateWithin(name string, until time.Time, seconds *int64) {
+	r.t.Helper()
 	got, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	got = got.DeepCopy()
-	got.DeletionTimestamp = &metav1.Time{Time: since}
+	got.DeletionTimestamp, got.DeletionGracePeriodSeconds = &metav1.Time{Time: until}, seconds
 	if _, err := r.client.CoreV1().Pods("ns").Update(r.t.Context(), got, metav1.UpdateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -17,29 +18,58 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// terminationTimeout returns the longest timeout of all profiles. The profiles share one snapshot,
-// and a pod of the snapshot is either terminating or running for all of them.
-func (ps *profiles) terminationTimeout() time.Duration {
+// departureLimits bound how long planning counts a terminating pod as gone.
+type departureLimits struct {
+	// grace is the longest grace period that planning waits for. timeout is the time that follows
+	// the grace period.
+	grace, timeout time.Duration
+}
+
+// departureLimits returns the longest limits of all profiles. The profiles share one snapshot, and
+// a pod of the snapshot is either terminating or running for all of them.
+func (ps *profiles) departureLimits() departureLimits {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
 	if len(ps.byName) == 0 {
-		return math.MaxInt64
+		return departureLimits{grace: math.MaxInt64, timeout: math.MaxInt64}
 	}
-	var longest time.Duration
+	var longest departureLimits
 	for _, facts := range ps.byName {
-		longest = max(longest, facts.args.TerminationTimeout.Duration)
+		longest.grace = max(longest.grace, facts.args.MaxGracePeriod.Duration)
+		longest.timeout = max(longest.timeout, facts.args.TerminationTimeout.Duration)
 	}
 	return longest
 }
 
+// cut reports whether a terminating pod has a longer grace period than planning waits for.
+func (l departureLimits) cut(pod *corev1.Pod) bool {
+	return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > int64(l.grace/time.Second)
+}
+
+// overdueAt returns when a terminating pod becomes overdue, whoever deleted it. The deletion
+// timestamp of the pod is the end of its grace period. The begin of the deletion does not change if
+// somebody shortens the grace period.
+func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
+	if !l.cut(pod) {
+		return pod.DeletionTimestamp.Add(l.timeout)
+	}
+	// The API server adds a grace period of more than 292 years with an overflow. The subtraction
+	// has the same overflow, so the result is exact.
+	begun := pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+	return begun.Add(l.grace).Add(l.timeout)
+}
+
 // TerminationTimeout returns the longest timeout of all profiles. Any goroutine may call it.
-func (h *Hub) TerminationTimeout() time.Duration { return h.profiles.terminationTimeout() }
+func (h *Hub) TerminationTimeout() time.Duration { return h.profiles.departureLimits().timeout }
+
+// MaxGracePeriod returns the longest grace period that victims get. It is the longest of all
+// profiles. Any goroutine may call it.
+func (h *Hub) MaxGracePeriod() time.Duration { return h.profiles.departureLimits().grace }
 
 // followDeparture schedules a check of a terminating pod on a node for the time when it is overdue.
-// The deletion timestamp of the pod is the end of its grace period.
 func (h *Hub) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
-		at := pod.DeletionTimestamp.Add(h.profiles.terminationTimeout())
+		at := h.profiles.departureLimits().overdueAt(pod)
 		h.waits.WaitUntil(podKey(pod), admission.Departure, onClock(at, h.clock.Now()))
 	}
 }
@@ -66,8 +96,9 @@ func (h *Hub) overdue(key workload.Key) {
 	// The pod counts for its queue with its requests again.
 	h.charge(pod)
 	misled := h.stays(pod)
+	limits := h.profiles.departureLimits()
 	klog.Background().V(2).Info("A terminating pod is overdue, and not waited for any more", "pod", klog.KObj(pod), "node", pod.Spec.NodeName,
-		"since", pod.DeletionTimestamp.Time, "preemptors", len(misled))
+		"graceEnds", pod.DeletionTimestamp.Time, "graceIsTooLong", limits.cut(pod), "preemptors", len(misled))
 	for _, key := range misled {
 		preemptor, ok := h.pendingOf(key)
 		if !ok {
@@ -75,10 +106,18 @@ func (h *Hub) overdue(key workload.Key) {
 		}
 		if recorder := h.profiles.recorder(preemptor.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, preemptor, corev1.EventTypeWarning, "TerminationOverdue", "Preempting",
-				"%s is still here %v after its grace period: node %s may not answer; %s looks for other room",
-				klog.KObj(pod), h.profiles.terminationTimeout(), pod.Spec.NodeName, key)
+				"%s; %s looks for other room", limits.sentence(pod), key)
 		}
 	}
+}
+
+// sentence explains why a terminating pod is overdue.
+func (l departureLimits) sentence(pod *corev1.Pod) string {
+	if l.cut(pod) {
+		return fmt.Sprintf("%s was deleted with a grace period of %d s, longer than maxGracePeriod (%v), and is still here %v after that",
+			klog.KObj(pod), *pod.DeletionGracePeriodSeconds, l.grace, l.timeout)
+	}
+	return fmt.Sprintf("%s is still here %v after its grace period: node %s may not answer", klog.KObj(pod), l.timeout, pod.Spec.NodeName)
 }
 
 // pendingOf returns a pod of a workload that waits for its place.
@@ -97,18 +136,28 @@ func (r *roster) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 // It returns "" if there are none.
 func (r *roster) overdueSentence(v *view, classes []snapshot.Class) string {
 	const most = 3
-	var names []string
+	limits := r.profiles.departureLimits()
+	var late, cut []string
 	for _, pod := range v.Overdue() {
 		node, err := r.nodes.Get(pod.Spec.NodeName)
-		if err == nil && slices.ContainsFunc(classes, func(c snapshot.Class) bool { return r.couldRunOn(node, c.Pods[0].GetPod()) }) {
-			names = append(names, klog.KObj(pod).String()+" on "+pod.Spec.NodeName)
+		if err != nil || !slices.ContainsFunc(classes, func(c snapshot.Class) bool { return r.couldRunOn(node, c.Pods[0].GetPod()) }) {
+			continue
+		}
+		name := klog.KObj(pod).String() + " on " + pod.Spec.NodeName
+		if limits.cut(pod) {
+			cut = append(cut, name)
+		} else {
+			late = append(late, name)
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	var out string
+	if len(late) > 0 {
+		out = fmt.Sprintf("not waited for, still terminating more than %v after the grace period: %s", limits.timeout, strings.Join(core.FewNames(late, most), ", "))
 	}
-	return fmt.Sprintf("not waited for, still terminating more than %v after the grace period: %s",
-		r.profiles.terminationTimeout(), strings.Join(core.FewNames(names, most), ", "))
+	if len(cut) > 0 {
+		out = joined(out, fmt.Sprintf("not waited for, deleted with a grace period longer than maxGracePeriod (%v): %s", limits.grace, strings.Join(core.FewNames(cut, most), ", ")))
+	}
+	return out
 }
 
 // couldRunOn reports whether the node selector, affinity and tolerations of a pod allow a node.

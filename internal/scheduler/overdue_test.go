@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
@@ -62,6 +64,71 @@ func TestOverdue(t *testing.T) {
 			return strings.Contains(r.said(p), "not waited for, still terminating more than 10s after the grace period: ns/stuck on node-0")
 		})
 	})
+}
+
+// TestLongGraceIsBounded checks a pod that its owner has deleted with a grace period of 31 years.
+// The preemptor waits for maxGracePeriod and the timeout, and then looks for other room.
+func TestLongGraceIsBounded(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRigArgs(t, "{terminationTimeout: 2s, maxGracePeriod: 8s}", nodes(2, "1")...)
+		r.create(on(pod("stuck", "", "1", 0), "node-0"), on(pod("other", "", "1", 5), "node-1"))
+		since := time.Now()
+		r.terminateWithin("stuck", since.Add(1_000_000_000*time.Second), ptr.To[int64](1_000_000_000))
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		if node, _ := r.reservedOn(p.UID); node != "node-0" || len(r.evictor.orders) != 0 {
+			t.Fatalf("Room is promised on %q, with %d evictions; want it to wait on node-0", node, len(r.evictor.orders))
+		}
+		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+		if waited := time.Since(since); waited < 10*time.Second {
+			t.Errorf("It waited for %v only", waited)
+		}
+		r.cycle()
+		if got := r.victims(); !slices.Equal(got, []string{"other"}) {
+			t.Errorf("Victims are %v", got)
+		}
+		r.eventually("it is named", func() bool {
+			return strings.Contains(r.said(p), "not waited for, deleted with a grace period longer than maxGracePeriod (8s): ns/stuck on node-0")
+		})
+	})
+}
+
+// TestOverdueAt checks the time when a terminating pod becomes overdue, from the begin of its
+// deletion.
+func TestOverdueAt(t *testing.T) {
+	t.Parallel()
+	limits := departureLimits{grace: time.Hour, timeout: 5 * time.Minute}
+	begun := time.Unix(1_000_000, 0)
+	for name, tt := range map[string]struct {
+		// seconds is the grace period; negative for none.
+		seconds int64
+		want    time.Duration
+	}{
+		"no grace period is known":     {-1, 5 * time.Minute},
+		"killed at once":               {0, 5 * time.Minute},
+		"half a minute":                {30, 5*time.Minute + 30*time.Second},
+		"the longest":                  {3600, time.Hour + 5*time.Minute},
+		"a second more":                {3601, time.Hour + 5*time.Minute},
+		"31 years":                     {1_000_000_000, time.Hour + 5*time.Minute},
+		"more than a duration can be":  {10_000_000_000, time.Hour + 5*time.Minute},
+		"as much as the field can be":  {math.MaxInt64, time.Hour + 5*time.Minute},
+		"a duration's overflow is a 0": {1 << 55, time.Hour + 5*time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := pod("p", "", "1", 0)
+			// As the API server computes it, with the same overflow.
+			p.DeletionTimestamp = &metav1.Time{Time: begun.Add(time.Second * time.Duration(max(tt.seconds, 0)))}
+			if tt.seconds >= 0 {
+				p.DeletionGracePeriodSeconds = &tt.seconds
+			}
+			if got := limits.overdueAt(p).Sub(begun); got != tt.want {
+				t.Errorf("Overdue %v after the deletion began, want %v", got, tt.want)
+			}
+		})
+	}
 }
 
 // TestOverdueIsNoRoom checks that the reservation ends if there is no other room, and that the
@@ -139,10 +206,10 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 
 // TestOverdueIsAskedFor checks that an overdue pod counts for its queue with its requests.
 // Otherwise the queue's share would be less than its usage, and other pods in the queue would be
-// evicted for that.
+// evicted for that. A pod that its owner deleted with a long grace period does not pass for gone.
 func TestOverdueIsAskedFor(t *testing.T) {
 	t.Parallel()
-	r := newRigArgs(t, "{terminationTimeout: 1s}", nodes(1, "4")...)
+	r := newRigArgs(t, "{terminationTimeout: 1s, maxGracePeriod: 1s}", nodes(1, "4")...)
 	r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	r.create(ofQueue("a", on(pod("stuck", "", "1", 0), "node-0")), ofQueue("a", on(pod("other", "", "1", 0), "node-0")))
 	share := func() int64 {
@@ -150,7 +217,8 @@ func TestOverdueIsAskedFor(t *testing.T) {
 		leaf, _ := standing.Tree.Find("a")
 		return standing.Shares[leaf][0]
 	}
-	r.terminate("stuck", time.Now())
+	const years = 1_000_000_000
+	r.terminateWithin("stuck", time.Now().Add(years*time.Second), ptr.To[int64](years))
 	r.eventually("one asks for nothing while it goes", func() bool { return share() == 1000 })
 	r.eventually("it asks for what it has once it is overdue", func() bool { return share() == 2000 })
 	if going := r.hub.board.Going(); len(going) > 0 {

@@ -201,9 +201,9 @@ func (h *Hub) Settle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	timeout := h.profiles.terminationTimeout()
+	limits := h.profiles.departureLimits()
 	for _, pod := range all {
-		if pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && !h.clock.Now().Before(pod.DeletionTimestamp.Add(timeout)) {
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp != nil && !h.clock.Now().Before(limits.overdueAt(pod)) {
 			h.overdue(podKey(pod))
 		}
 		if g := h.gangOf(pod); g != nil {

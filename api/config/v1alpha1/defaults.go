@@ -21,6 +21,7 @@ func SetDefaults(args *ReprieveArgs) {
 		args.VictimOrder = VictimOrders()[0]
 	}
 	fill(&args.TerminationTimeout, metav1.Duration{Duration: 5 * time.Minute})
+	fill(&args.MaxGracePeriod, metav1.Duration{Duration: time.Hour})
 	fill(&args.Gang.PermitTimeout, metav1.Duration{Duration: time.Minute})
 	fill(&args.Gang.SettleTime, metav1.Duration{Duration: 100 * time.Millisecond})
 	fill(&args.Gang.StaleTimeout, metav1.Duration{Duration: time.Minute})

@@ -13,6 +13,9 @@ import (
 // longestMinRuntime is the maximum min-runtime of a Queue.
 const longestMinRuntime = 99999 * time.Hour
 
+// longestGrace is the maximum of maxGracePeriod.
+const longestGrace = 99999 * time.Hour
+
 // longestPermit is the maximum time that the scheduler's framework lets a pod wait at Permit.
 const longestPermit = 15 * time.Minute
 
@@ -36,6 +39,8 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	}
 	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder)...)
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
+	// The scheduler deletes with this period. A period of 0 would delete without the kubelet.
+	errs = append(errs, duration(field.NewPath("maxGracePeriod"), args.MaxGracePeriod, time.Second, longestGrace)...)
 	gang := field.NewPath("gang")
 	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, longestPermit)...)
 	errs = append(errs, duration(gang.Child("settleTime"), args.Gang.SettleTime, 0, time.Minute)...)

@@ -215,6 +215,11 @@ func (in *ReprieveArgs) DeepCopyInto(out *ReprieveArgs) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.MaxGracePeriod != nil {
+		in, out := &in.MaxGracePeriod, &out.MaxGracePeriod
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	in.Gang.DeepCopyInto(&out.Gang)
 	in.Queues.DeepCopyInto(&out.Queues)
 	in.Groups.DeepCopyInto(&out.Groups)
