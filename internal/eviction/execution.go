@@ -351,7 +351,10 @@ func (u *unit) tasks() []task {
 
 // victim returns the pod in the form that the remover needs.
 func (t task) victim() victimPod {
-	return victimPod{namespace: t.pod.Namespace, name: t.pod.Name, node: t.pod.Spec.NodeName, uid: t.pod.UID, message: t.unit.podMessage}
+	return victimPod{
+		namespace: t.pod.Namespace, name: t.pod.Name, node: t.pod.Spec.NodeName, uid: t.pod.UID, message: t.unit.podMessage,
+		grace: t.pod.Spec.TerminationGracePeriodSeconds,
+	}
 }
 
 // remove deletes the pods, unit after unit.

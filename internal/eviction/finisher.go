@@ -196,7 +196,7 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 			message: core.ToldMember(d.Message, key.Namespace, key.Name),
 		}
 		if pod, err := f.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
-			pods[i].conditions, pods[i].node = pod.Status.Conditions, pod.Spec.NodeName
+			pods[i].conditions, pods[i].node, pods[i].grace = pod.Status.Conditions, pod.Spec.NodeName, pod.Spec.TerminationGracePeriodSeconds
 		}
 	}
 	err := f.ask(ctx, key, d, l, pods)

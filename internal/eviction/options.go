@@ -1,6 +1,8 @@
 package eviction
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
@@ -39,6 +41,13 @@ func WithMembership(members gang.Membership) Option {
 // finished its work on it. The [Finisher] then checks the group. The function must not block.
 func WithGroupDone(done func(types.NamespacedName)) Option {
 	return func(e *Executor) { e.groupDone = done }
+}
+
+// WithMaxGracePeriod sets the longest grace period that a victim gets. A pod with a longer
+// terminationGracePeriodSeconds is deleted with this one, in whole seconds. It must be at least a
+// second. Without this option, each victim has its own grace period.
+func WithMaxGracePeriod(longest func() time.Duration) Option {
+	return func(e *Executor) { e.remover.maxGrace = longest }
 }
 
 // WithRefusals sets the record of refused deletions, so that other parts can read it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,8 @@ type remover struct {
 	pods     kubernetes.Interface
 	clock    clock.PassiveClock
 	refusals *Refusals
+	// maxGrace returns the longest grace period of victims. It is nil if there is none.
+	maxGrace func() time.Duration
 }
 
 // victimPod is a pod to delete.
@@ -29,6 +32,8 @@ type victimPod struct {
 	namespace, name, node string
 	uid                   types.UID
 	message               string
+	// grace is the pod's own grace period in seconds; nil if it is not known.
+	grace *int64
 	// conditions holds the pod's last known conditions, or none if they are not known.
 	conditions []corev1.PodCondition
 }
@@ -50,7 +55,8 @@ const (
 	absent
 )
 
-// remove marks a pod and deletes it with the pod's own grace period. A pod that is gone, or whose
+// remove marks a pod and deletes it with the pod's own grace period, or with the longest that victims
+// get. A pod that is gone, or whose
 // name belongs to another pod now, is not an error. proceed is called right before the delete and
 // can stop it.
 func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
@@ -122,8 +128,16 @@ func (r *remover) note(pod victimPod, err error) error {
 }
 
 // delete deletes the pod with the UID.
+//
+// A decision does not count on room that comes later than the longest grace period. So the victim
+// must end by then: otherwise the scheduler would evict other work while this victim still runs.
 func (r *remover) delete(ctx context.Context, pod victimPod, options metav1.DeleteOptions) error {
 	options.Preconditions = metav1.NewUIDPreconditions(string(pod.uid))
+	if r.maxGrace != nil && pod.grace != nil {
+		if longest := int64(r.maxGrace() / time.Second); *pod.grace > longest {
+			options.GracePeriodSeconds = &longest
+		}
+	}
 	return r.pods.CoreV1().Pods(pod.namespace).Delete(ctx, pod.name, options)
 }
 

@@ -3,10 +3,14 @@ package eviction
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 )
 
 // TestConflictIsNoDeparture checks that a pod that still exists does not count as gone after a
@@ -70,5 +74,60 @@ func TestMarkIsKept(t *testing.T) {
 			}
 			b.expectPods()
 		})
+	}
+}
+
+// TestGracePeriodOfVictims checks that a victim is deleted with its own grace period, unless that is
+// longer than the longest.
+func TestGracePeriodOfVictims(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ own, want *int64 }{
+		"none is known":      {nil, nil},
+		"a common one":       {ptr.To[int64](30), nil},
+		"the longest":        {ptr.To[int64](3600), nil},
+		"longer":             {ptr.To[int64](3601), ptr.To[int64](3600)},
+		"beyond a duration":  {ptr.To[int64](1 << 62), ptr.To[int64](3600)},
+		"killed immediately": {ptr.To[int64](0), nil},
+	} {
+		for by, remove := range map[string]func(t *testing.T, b *bench){
+			"by an order": func(t *testing.T, b *bench) {
+				t.Helper()
+				o := order(victim("g", "g-0"))
+				o.Victims[uidOf("g-0")].Spec.TerminationGracePeriodSeconds = tt.own
+				if err := b.evict(o).Err; err != nil {
+					t.Fatal(err)
+				}
+			},
+			"by the finisher": func(t *testing.T, b *bench) {
+				t.Helper()
+				f := finishing{bench: b, informed: newInformed()}
+				f.finisher = NewFinisher(b.executor, b.groups, corelisters.NewPodLister(f.informed.store), f.informed, func() time.Duration { return time.Minute })
+				f.look(f.informed)
+				f.mustReconcile()
+			},
+		} {
+			t.Run(name+" "+by, func(t *testing.T) {
+				t.Parallel()
+				p, pg := pod("g-0"), group("g")
+				p.Spec.TerminationGracePeriodSeconds = tt.own
+				if by == "by the finisher" {
+					pg = disrupted("g-0")
+				}
+				b := newBenchWith(t, []Option{WithMaxGracePeriod(func() time.Duration { return time.Hour })}, pg, p, pod("urgent-0"))
+				remove(t, b)
+				deletes := 0
+				for _, action := range b.pods.Actions() {
+					if deletion, ok := action.(clienttesting.DeleteAction); ok {
+						deletes++
+						if got := deletion.GetDeleteOptions().GracePeriodSeconds; !ptr.Equal(got, tt.want) {
+							t.Errorf("Deleted with a grace period of %v, want %v", ptr.Deref(got, -1), ptr.Deref(tt.want, -1))
+						}
+					}
+				}
+				if deletes == 0 {
+					t.Error("Nothing was deleted")
+				}
+			})
+		}
 	}
 }

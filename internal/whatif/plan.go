@@ -59,8 +59,10 @@ type Step struct {
 	Protected []core.ProtectedUnit `json:"protected,omitempty"`
 	NodesOut  []core.ReasonCount   `json:"nodesOut,omitempty"`
 
-	// leaving are the terminating pods whose room the decision uses.
-	leaving []*corev1.Pod
+	// leaving are the terminating pods whose room the decision uses. maxGrace is the longest grace
+	// period that a victim gets.
+	leaving  []*corev1.Pod
+	maxGrace time.Duration
 }
 
 // Placement is the node of one pod.
@@ -208,7 +210,7 @@ func timeOf(nanoseconds int64) *time.Time {
 func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	d := preview.Decision
 	step.Outcome, step.Message, step.Protected, step.NodesOut = d.Outcome, d.Message, d.ProtectedUnits, d.NodesOut
-	step.RetryAt, step.leaving = timeOf(d.RetryAt), preview.Leaving
+	step.RetryAt, step.leaving, step.maxGrace = timeOf(d.RetryAt), preview.Leaving, c.hub.MaxGracePeriod()
 	if preview.Limited && d.Outcome == core.Fits {
 		// There is room on the nodes, but terminating pods still count towards the queue's limit.
 		step.Outcome = core.Waits

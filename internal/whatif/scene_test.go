@@ -103,6 +103,15 @@ func (s *scene) leaving(name, node string, gpus int64, in time.Duration) *corev1
 	return p
 }
 
+// years is a grace period that is too long to wait for.
+const years = 1_000_000_000 * time.Second
+
+// deletedWithin adds a pod of four GPUs on node-a whose owner deleted it with years to end.
+func (s *scene) deletedWithin(name string, since time.Duration) {
+	p := s.leaving(name, "node-a", 4, since+years)
+	p.DeletionGracePeriodSeconds = ptr.To(int64(years / time.Second))
+}
+
 // ofJob sets a Job as the owner of a pod. The Job is not added to the scene.
 func (s *scene) ofJob(p *corev1.Pod, name string) *corev1.Pod {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("uid-" + name), Controller: ptr.To(true)}}

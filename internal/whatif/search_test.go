@@ -2,6 +2,7 @@ package whatif_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -412,6 +413,27 @@ func TestWhen(t *testing.T) {
 				return s.pending("new", "", 4, 100)
 			},
 			latest: 90 * time.Second,
+		},
+		"its victims have a grace period that is too long": {
+			build: func(s *scene) *corev1.Pod {
+				s.running("old", "", "node-a", 4, 10, time.Hour).Spec.TerminationGracePeriodSeconds = ptr.To[int64](math.MaxInt64)
+				return s.pending("new", "", 4, 100)
+			},
+			latest: time.Hour,
+		},
+		"a pod that was deleted an hour ago with a grace period of years": {
+			build: func(s *scene) *corev1.Pod {
+				s.deletedWithin("going", -time.Hour)
+				return s.pending("new", "", 4, 0)
+			},
+			latest: years - time.Hour, then: "pod ns/going the last of them",
+		},
+		"a pod that was deleted before that with a grace period of years": {
+			build: func(s *scene) *corev1.Pod {
+				s.deletedWithin("going", -time.Hour-5*time.Minute)
+				return s.pending("new", "", 4, 0)
+			},
+			want: whatif.Bounds{Endless: 1},
 		},
 		"a protection is in the way": {
 			build: func(s *scene) *corev1.Pod {

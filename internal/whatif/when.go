@@ -3,6 +3,7 @@ package whatif
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -94,15 +95,15 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 	}
 	for _, pod := range pods {
 		if victims[string(pod.UID)] {
-			goes(pod, now.Add(graceOf(pod)))
+			goes(pod, now.Add(min(graceOf(pod), step.maxGrace)))
 		}
 	}
 	for _, pod := range step.leaving {
 		if pod.DeletionTimestamp != nil {
 			goes(pod, pod.DeletionTimestamp.Time)
 		} else {
-			// The pod is about to be deleted.
-			goes(pod, now.Add(graceOf(pod)))
+			// The scheduler is about to delete the pod.
+			goes(pod, now.Add(min(graceOf(pod), step.maxGrace)))
 		}
 	}
 	if last.pod == nil {
@@ -208,8 +209,10 @@ func endByJob(objects *inventory.Inventory, pod *corev1.Pod) (end, jobState, err
 	return end{at: at, pod: pod, job: pod.Namespace + "/" + job.Name}, jobDeclares, nil
 }
 
+// graceOf returns the pod's own grace period, at most 292 years.
 func graceOf(pod *corev1.Pod) time.Duration {
-	return time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
+	seconds := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+	return time.Duration(min(seconds, int64(math.MaxInt64/time.Second))) * time.Second
 }
 
 // because describes the deadline.

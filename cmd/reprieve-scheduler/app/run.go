@@ -290,7 +290,8 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	refused := eviction.NewRefusals(clock.RealClock{})
 	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{},
 		eviction.WithMetrics(measured), eviction.WithProfileRecorders(p.recorderOf),
-		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()), eviction.WithRefusals(refused))
+		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()), eviction.WithRefusals(refused),
+		eviction.WithMaxGracePeriod(func() time.Duration { return p.plugins.Hub().MaxGracePeriod() }))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
 		Groups:  p.source, Gangs: p.gangs, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,

@@ -1,0 +1,121 @@
+package tenants
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const (
+	// maxGracePeriod is the longest grace period that the scheduler waits for. terminationTimeout is
+	// the time that follows it.
+	maxGracePeriod, terminationTimeout = 15 * time.Second, 10 * time.Second
+	// years is a grace period in seconds that no test lives to see the end of.
+	years = 1_000_000_000
+)
+
+// priorityClasses are shared by all tests.
+var priorityClasses = map[string]int32{"low": 100, "mid": 500, "high": 1000}
+
+// shared is the playground of the tests that do not delete Queues.
+var shared = stage.Shared{Parallel: 4, Begin: begin}
+
+func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
+
+func begin(ctx context.Context, s *stage.Stage, dir string) error {
+	s.CreateClasses(priorityClasses)
+	config, err := stage.Config{Profiles: []string{stage.ProfileConfig(stage.Profile,
+		fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v, maxGracePeriod: %v}}", terminationTimeout, maxGracePeriod))}}.Write(dir)
+	if err != nil {
+		return err
+	}
+	_, err = s.Run.StartScheduler(ctx, playground.Scheduler, playground.SchedulerOptions{Config: config, Args: stage.SchedulerArgs()})
+	return err
+}
+
+// env is a namespace with nodes for one test.
+type env struct {
+	*stage.Stage
+	// tenant is a client of a user with the role edit in the namespace.
+	tenant kubernetes.Interface
+}
+
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	e := &env{Stage: shared.In(t)}
+	user := "tenant-of-" + e.Namespace
+	e.Create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "tenant"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+	})
+	config := rest.CopyConfig(e.Run.RESTConfig())
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	var err error
+	if e.tenant, err = kubernetes.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// running creates a pod of four CPUs on a node, with a grace period in seconds, and waits until it
+// runs.
+func (e *env) running(name, priority, node string, grace int64, change ...func(*corev1.Pod)) {
+	e.Helper()
+	pod := stage.NewPod(e.Namespace, name, priority, 4)
+	pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(node)
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To(grace)
+	for _, c := range change {
+		c(pod)
+	}
+	e.Create(pod)
+	e.Runs(name, 1)
+}
+
+// urgent creates a preemptor of four CPUs: a gang of one member, or a single pod.
+func (e *env) urgent(isGang bool) {
+	e.Helper()
+	pod := stage.NewPod(e.Namespace, "urgent", "high", 4)
+	if isGang {
+		e.CreateGroup(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"})
+		e.Groups.Join(pod, "urgent")
+	}
+	e.Create(pod)
+}
+
+// terminating waits until exactly these pods terminate.
+func (e *env) terminating(want ...string) {
+	e.Helper()
+	e.Eventually(fmt.Sprintf("%v terminate", want), func(ctx context.Context) string {
+		if got := e.terminatingNow(ctx); !slices.Equal(got, want) {
+			return fmt.Sprintf("%v terminate", got)
+		}
+		return ""
+	})
+}
+
+// terminatingNow lists the names of the pods that terminate.
+func (e *env) terminatingNow(ctx context.Context) []string {
+	e.Helper()
+	var out []string
+	for _, pod := range e.AllPods(ctx) {
+		if pod.DeletionTimestamp != nil {
+			out = append(out, pod.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
