@@ -98,9 +98,7 @@ func (v *view) request() []int64 {
 	request := make([]int64, v.dims)
 	for class, n := range firstMembers(v.p.Classes, max(v.p.MinCount, 1)) {
 		for r, want := range v.wanted[class] {
-			for range n {
-				request[r] = fairshare.Add(request[r], min(want, maxAmount))
-			}
+			request[r] = fairshare.Add(request[r], fairshare.Times(min(want, maxAmount), n))
 		}
 	}
 	return request

@@ -57,6 +57,15 @@ const mostRequested = int64(1) << 46
 // Add adds other to a.
 func (a Amounts) Add(other Amounts) { a.add(other, 1) }
 
+// Times returns the amounts of n pods that each have a. No amount exceeds fairshare.MaxAmount.
+func (a Amounts) Times(n int) Amounts {
+	out := make(Amounts, len(a))
+	for name, v := range a {
+		out[name] = min(fairshare.Times(v, n), fairshare.MaxAmount)
+	}
+	return out
+}
+
 // add adds other, multiplied by sign, and removes resources whose sum is 0.
 func (a Amounts) add(other Amounts, sign int64) {
 	for name, v := range other {

@@ -307,11 +307,10 @@ func (r *roster) hasLeft(key workload.Key) bool {
 func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
 	if g := o.gangOf(pod); key.Gang && g != nil {
-		// Members of a gang are similar enough for the order of turns.
-		one, members := queue.RequestOf(pod), o.members(g.Key)
-		for range g.MinCount - o.through(&members) - 1 {
-			request.Add(one)
-		}
+		// Members of a gang are similar enough for the order of turns. Members that do not exist
+		// request nothing: minCount may have become any number since the gang passed the gate.
+		members := o.members(g.Key)
+		request = request.Times(max(min(g.MinCount-o.through(&members), len(members.Pending)), 1))
 	}
 	return admission.Waiter{
 		Key: key, Queue: name, Priority: o.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),

@@ -29,6 +29,14 @@ func Add(a, b int64) int64 {
 	}
 }
 
+// Times returns a*n for amounts and counts that are not negative, limited to the range of int64.
+func Times(a int64, n int) int64 {
+	if a > 0 && int64(n) > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * int64(n)
+}
+
 // Format formats an amount of a resource for messages, in a form that Kubernetes parses as a
 // quantity.
 func Format(resource string, v int64) string {
