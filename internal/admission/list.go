@@ -119,6 +119,9 @@ func NewList() *List {
 // Wanted has a token when there may be work before the time that NextLook returned.
 func (l *List) Wanted() <-chan struct{} { return l.wanted }
 
+// Look makes Wanted have a token, because the caller has a time of its own to look at.
+func (l *List) Look() { l.signal() }
+
 func (l *List) signal() {
 	select {
 	case l.wanted <- struct{}{}:

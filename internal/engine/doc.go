@@ -26,7 +26,7 @@
 // last member leaves ([Gangs.Leaves]):
 //
 //	part     has                                               begins                 ends
-//	object   minCount, a spec that cannot be filled in         NeedsMembers           ObjectGone
+//	object   minCount, a spec that cannot be filled in         NeedsMembers           NeedsMembers
 //	placing  the leader, the plan, the verdict of planning     Admit, SetPlan         Settled, Release
 //	run      since when the group is whole, or lacks members   EndLook                ForgetRun
 //	ended    members whose result is unknown                   AwaitResult            ResultKnown

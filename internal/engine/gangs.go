@@ -25,7 +25,7 @@ type Gangs struct {
 
 // gang is the record of one group. Its parts begin and end with different events:
 //
-//   - object ends with the PodGroup ([Gangs.ObjectGone]).
+//   - object ends with the PodGroup.
 //   - All other parts end when the last member leaves ([Gangs.Leaves]).
 type gang struct {
 	object  object
@@ -134,18 +134,7 @@ func (gs *Gangs) Leaves(key workload.Key) {
 	gs.change(key, func(g *gang) { *g = gang{object: g.object, looks: g.looks, leftAt: gs.now()} })
 }
 
-// ObjectGone drops the facts about a PodGroup that is gone, and the run of its group. It reports
-// whether the group was a gang.
-func (gs *Gangs) ObjectGone(key workload.Key) (wasGang bool) {
-	gs.change(key, func(g *gang) {
-		wasGang = g.object.minCount > 0
-		g.object.minCount = 0
-		g.run, g.leftAt = run{}, gs.now()
-	})
-	return wasGang
-}
-
-// NeedsMembers records the minCount of a PodGroup; 0 for a group that is no gang. It reports
+// NeedsMembers records the minCount of a PodGroup; 0 for a group that is gone or no gang. It reports
 // whether the group protects its members less than before.
 func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	gs.change(key, func(g *gang) {

@@ -232,7 +232,7 @@ func TestLooksAtTheSameTime(t *testing.T) {
 		}},
 		"the PodGroup is deleted during the look": {do: func(gs *Gangs) {
 			first := gs.BeginLook(testGang)
-			gs.ObjectGone(testGang)
+			gs.ForgetRun(testGang)
 			endLook(gs, first, g, all, at(20))
 		}},
 	}

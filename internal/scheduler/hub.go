@@ -64,6 +64,8 @@ type Hub struct {
 	// wanted.
 	executions executions
 	wanted     wants
+	// changes delays changes of PodGroups that change all the time.
+	changes groupChanges
 	// refused holds the pods whose deletion the API server rejects.
 	refused *eviction.Refusals
 

@@ -38,7 +38,7 @@ func (h *Hub) run(ctx context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		now := h.clock.Now()
-		// 1. Workloads that waited for this moment.
+		// 1. Workloads and changes of PodGroups that waited for this moment.
 		for _, due := range h.waits.Due(now) {
 			switch due.Cause {
 			case admission.Pause, admission.Going:
@@ -50,6 +50,7 @@ func (h *Hub) run(ctx context.Context) {
 				h.retry(due.Key)
 			}
 		}
+		h.followDelayed()
 		// 2. Nodes with new pods or fewer resources may not fulfill their reservations.
 		h.reviewRooms(now)
 		// 3. If there is not room for all queued work any more, workloads wait for turns from now
@@ -70,6 +71,7 @@ func (h *Hub) run(ctx context.Context) {
 			// waits.
 			h.sweepLeaving()
 			h.takeBackLost()
+			h.changes.prune(now)
 			h.sweepStale(now)
 			h.sweepKept()
 			h.takeBackHeld()
@@ -91,6 +93,9 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	var moment <-chan time.Time
 	at, ok := h.waits.NextLook(now)
 	if next, due := h.nextJudgement(); due && (!ok || next.Before(at)) {
+		at, ok = next, true
+	}
+	if next, delayed := h.changes.nextLook(); delayed && (!ok || next.Before(at)) {
 		at, ok = next, true
 	}
 	if ok {

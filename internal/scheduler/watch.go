@@ -24,29 +24,43 @@ import (
 func (h *Hub) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
 
 // GroupChanged handles a new, changed or deleted PodGroup, and checks the members of the group
-// again. Any goroutine may call it once the scheduler runs.
+// again. Decisions use the change at once. What follows from it may come later if the PodGroup
+// changes all the time. Any goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
-	var eased bool
 	if ok {
 		h.gangs.Touch(gangKey(key))
-		eased = h.gangs.NeedsMembers(gangKey(key), g.MinCount)
 	} else {
-		eased = h.gangs.ObjectGone(gangKey(key))
+		h.gangs.ForgetRun(gangKey(key))
 	}
 	h.cluster.GroupChanged(key)
 	h.wanted.askAnew()
+	if ok {
+		h.disrupted(key, g.Disrupted)
+	} else {
+		h.disrupted(key, nil)
+	}
+	if h.changes.isDelayed(key, h.clock.Now()) {
+		h.waits.Look()
+		return
+	}
+	h.followGroup(key)
+}
+
+// followGroup does what follows from changes of a PodGroup, given its present state.
+func (h *Hub) followGroup(key types.NamespacedName) {
+	g, ok := h.groups.Group(key)
 	h.groupChangedByOwner(key, g)
 	change := h.chargeGroup(key)
 	h.eased(change.Eased)
 	h.gangs.CheckReported(gangKey(key), h.clock.Now())
+	minCount := 0
 	if ok {
-		h.disrupted(key, g.Disrupted)
+		minCount = g.MinCount
 	} else {
 		g = nil
-		h.disrupted(key, nil)
 	}
-	if eased && len(h.lister.Members(key).Assigned) > 0 {
+	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.lister.Members(key).Assigned) > 0 {
 		h.lifted()
 	}
 	switch {

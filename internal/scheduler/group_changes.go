@@ -1,0 +1,127 @@
+package scheduler
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// changeBurst is the number of changes of a PodGroup that the scheduler follows at once. A gang
+	// that starts has a few. changeInterval is the time between two later ones: the changes within
+	// it are followed together.
+	changeBurst, changeInterval = 10, 100 * time.Millisecond
+	// changeRest is the rest after a delayed change was followed, as a multiple of its duration. It
+	// applies to all PodGroups together.
+	changeRest = 4
+)
+
+// groupChanges delays changes of PodGroups that change all the time. To follow a change takes time
+// for each member of the group, and a cycle of the gang. With a delay, a tenant that keeps changing
+// PodGroups delays only itself. The zero value delays nothing for changeBurst changes of each
+// PodGroup. It is safe for concurrent use.
+type groupChanges struct {
+	mu     sync.Mutex
+	groups map[types.NamespacedName]*changingGroup
+	// delayed lists the PodGroups with a change that is not followed yet, the earliest first.
+	delayed []types.NamespacedName
+	// rests is until when no delayed change is followed.
+	rests time.Time
+}
+
+// changingGroup is a PodGroup that has changed lately.
+type changingGroup struct {
+	limit *rate.Limiter
+	// due is when to follow its changes; zero if all are followed.
+	due time.Time
+}
+
+// isDelayed records a change of a PodGroup. If it returns false, the caller must follow the change
+// now. Otherwise the PodGroup is a result of a later call of next.
+func (c *groupChanges) isDelayed(key types.NamespacedName, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[key]
+	if g == nil {
+		if c.groups == nil {
+			c.groups = make(map[types.NamespacedName]*changingGroup)
+		}
+		g = &changingGroup{limit: rate.NewLimiter(rate.Every(changeInterval), changeBurst)}
+		c.groups[key] = g
+	}
+	if !g.due.IsZero() {
+		return true
+	}
+	if g.limit.AllowN(now, 1) {
+		return false
+	}
+	g.due = now.Add(changeInterval)
+	c.delayed = append(c.delayed, key)
+	return true
+}
+
+// nextLook returns the time of the next delayed change; false for none.
+func (c *groupChanges) nextLook() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.delayed) == 0 {
+		return time.Time{}, false
+	}
+	at := c.groups[c.delayed[0]].due
+	if at.Before(c.rests) {
+		at = c.rests
+	}
+	return at, true
+}
+
+// next returns the PodGroup whose changes are to be followed now; false for none.
+func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.delayed) == 0 || now.Before(c.rests) {
+		return types.NamespacedName{}, false
+	}
+	key := c.delayed[0]
+	g := c.groups[key]
+	if now.Before(g.due) {
+		return types.NamespacedName{}, false
+	}
+	c.delayed = c.delayed[1:]
+	g.due = time.Time{}
+	g.limit.AllowN(now, 1)
+	return key, true
+}
+
+// followed records that a delayed change was followed from began until now.
+func (c *groupChanges) followed(began, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rests = now.Add(changeRest * now.Sub(began))
+}
+
+// prune forgets the PodGroups that have not changed for so long that the next changes are followed
+// at once.
+func (c *groupChanges) prune(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, g := range c.groups {
+		if g.due.IsZero() && g.limit.TokensAt(now) >= changeBurst {
+			delete(c.groups, key)
+		}
+	}
+}
+
+// followDelayed follows delayed changes of PodGroups. The main loop calls it.
+func (h *Hub) followDelayed() {
+	for {
+		began := h.clock.Now()
+		key, ok := h.changes.next(began)
+		if !ok {
+			return
+		}
+		h.followGroup(key)
+		h.changes.followed(began, h.clock.Now())
+	}
+}

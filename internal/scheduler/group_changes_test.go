@@ -1,0 +1,98 @@
+package scheduler
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestGroupThatChangesAllTheTime checks that the last of many changes of a PodGroup has its effect,
+// although most of them are followed together.
+func TestGroupThatChangesAllTheTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.gangOf("g", math.MaxInt32, 0)
+	r.create(members("g", 3, "1", 0)...)
+	for range 100 {
+		for _, minCount := range []int{math.MaxInt32 - 1, math.MaxInt32} {
+			r.gangOf("g", minCount, 0)
+			r.hub.GroupChanged(key("g"))
+		}
+	}
+	r.gangOf("g", 3, 0)
+	r.hub.GroupChanged(key("g"))
+	r.waitBound("g-0", "g-1", "g-2")
+}
+
+// TestDelayOfGroupChanges checks that the first changes of a PodGroup are followed at once, and the
+// later ones together, at a bounded rate.
+func TestDelayOfGroupChanges(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	var c groupChanges
+	busy, calm := key("busy"), key("calm")
+	for i := range changeBurst {
+		if c.isDelayed(busy, now) {
+			t.Fatalf("Change %d is delayed", i)
+		}
+	}
+	for range 100 {
+		if !c.isDelayed(busy, now) {
+			t.Fatal("A change past the burst is not delayed")
+		}
+	}
+	if c.isDelayed(calm, now) {
+		t.Error("A change of another PodGroup is delayed")
+	}
+	if at, ok := c.nextLook(); !ok || at.Sub(now) != changeInterval {
+		t.Errorf("The next look is at %v", at)
+	}
+	var followed []types.NamespacedName
+	follow := func(took time.Duration) {
+		for {
+			key, ok := c.next(now)
+			if !ok {
+				return
+			}
+			followed = append(followed, key)
+			c.followed(now, now.Add(took))
+			now = now.Add(took)
+		}
+	}
+	if follow(0); len(followed) > 0 {
+		t.Errorf("%v is followed too early", followed)
+	}
+	now = now.Add(changeInterval)
+	const took = time.Second
+	if follow(took); !slices.Equal(followed, []types.NamespacedName{busy}) {
+		t.Errorf("%v is followed", followed)
+	}
+	if _, ok := c.nextLook(); ok {
+		t.Error("A change is left")
+	}
+	// The rest after a slow change applies to all PodGroups.
+	for range 2 * changeBurst {
+		c.isDelayed(calm, now)
+	}
+	now = now.Add(2 * time.Second)
+	if follow(took); len(followed) > 1 {
+		t.Error("A change is followed within the rest after another one")
+	}
+	if at, _ := c.nextLook(); at.Sub(now) != changeRest*took-2*time.Second {
+		t.Errorf("The next look is in %v", at.Sub(now))
+	}
+	now = now.Add(2 * time.Second)
+	if follow(took); !slices.Equal(followed, []types.NamespacedName{busy, calm}) {
+		t.Errorf("%v is followed", followed)
+	}
+	c.isDelayed(busy, now)
+	if c.prune(now); len(c.groups) != 1 || c.groups[busy] == nil {
+		t.Errorf("The PodGroups %v are remembered, want only the one that has just changed", c.groups)
+	}
+	if c.prune(now.Add(changeInterval)); len(c.groups) > 0 {
+		t.Errorf("%d PodGroups are remembered", len(c.groups))
+	}
+}
