@@ -324,14 +324,23 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 		// The pods changed since the decision.
 		return fmt.Errorf("%w: PodGroup %s has gone", ErrOutdated, u.key)
 	default:
-		err = fmt.Errorf("mark PodGroup %s: %w", u.key, err)
-		// A group that cannot be listed cannot be evicted. Record a refusal for each of its pods.
-		noted := err
-		for _, t := range u.tasks() {
-			noted = x.remover.note(t.victim(), err)
-		}
-		return noted
+		return x.noteUnlisted(u, fmt.Errorf("mark PodGroup %s: %w", u.key, err))
 	}
+}
+
+// noteUnlisted records a refusal for each pod of a group whose intent cannot be written: the group
+// cannot be evicted. A conflict at each of many tries is a refusal as well, because the next order
+// would have the same conflicts.
+func (x *execution) noteUnlisted(u *unit, err error) error {
+	note := x.remover.note
+	if apierrors.IsConflict(err) && !isDenied(err) {
+		note = x.remover.noteObject
+	}
+	noted := err
+	for _, t := range u.tasks() {
+		noted = note(t.victim(), err)
+	}
+	return noted
 }
 
 // task is a pod to delete, with its unit.

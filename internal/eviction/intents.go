@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -180,11 +181,18 @@ func setTarget(pg *v1alpha1.PodGroup, status metav1.ConditionStatus, reason, mes
 // errNothingToChange ends a change that would change nothing.
 var errNothingToChange = fmt.Errorf("nothing to change")
 
+// conflictBackoff is the time between tries to write a status that others write too. A tenant may
+// change its PodGroup many times a second, and each try must fall between two changes. So there are
+// many tries, all within half a second.
+func conflictBackoff() wait.Backoff {
+	return wait.Backoff{Steps: 12, Duration: 2 * time.Millisecond, Factor: 1.5, Jitter: 0.5}
+}
+
 // change applies edit to the current status of a group and writes it. After a conflict with another
-// writer, it reads the group and applies edit again.
+// writer, it reads the group and applies edit again. It returns the conflict of the last try.
 func (in *intents) change(ctx context.Context, key types.NamespacedName, edit func(*v1alpha1.PodGroup) error) (*v1alpha1.PodGroup, error) {
 	var changed *v1alpha1.PodGroup
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(conflictBackoff(), func() error {
 		var pg v1alpha1.PodGroup
 		if err := in.client.Get(ctx, key, &pg); err != nil {
 			return err

@@ -38,8 +38,11 @@ const (
 //
 // Once deletions in a namespace were refused for [patience], a refused pod and its unit are
 // protected for a while. A refusal is recorded until the pod is gone. When one refused pod is
-// deleted after all, the other pods of its namespace are no longer protected. Refusals is safe for
-// concurrent use.
+// deleted after all, the other pods of its namespace are no longer protected.
+//
+// A refusal may also be due to the object itself: the pod or its PodGroup is too large or invalid,
+// or others write the PodGroup all the time. Such a pod is protected at once, and says nothing
+// about others. Refusals is safe for concurrent use.
 type Refusals struct {
 	clock clock.PassiveClock
 
@@ -64,6 +67,15 @@ type refusal struct {
 	// until is the end of the protection, length its duration.
 	until  time.Time
 	length time.Duration
+	// ofObject is true if the last refusal was due to the pod or its PodGroup, and not to a rule
+	// for the namespace.
+	ofObject bool
+}
+
+// protect begins the next protection, which is twice as long as the last one.
+func (f *refusal) protect(now time.Time) {
+	f.length = min(max(2*f.length, firstRefusal), longestRefusal)
+	f.until = now.Add(f.length)
 }
 
 // NewRefusals returns an empty Refusals.
@@ -104,6 +116,41 @@ func (r *Refusals) Forget(uid types.UID) {
 func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) {
 	r.mu.Lock()
 	now := r.clock.Now()
+	known := r.record(namespace, node, uid, now)
+	known.ofObject = false
+	maps.DeleteFunc(r.namespaces, func(_ string, there refusing) bool { return now.Sub(there.last) > doubtful })
+	there, refuses := r.namespaces[namespace]
+	if !refuses {
+		there.since = now
+	}
+	there.last = now
+	r.namespaces[namespace] = there
+	if protected = now.Sub(there.since) >= patience; protected {
+		known.protect(now)
+	}
+	changed := r.changed
+	r.mu.Unlock()
+	if protected {
+		changed(node)
+	}
+	return protected
+}
+
+// NoteObject records that the eviction of a pod on a node was refused because of the pod or its
+// PodGroup. The pod is protected from now on, because the next try would fail in the same way.
+func (r *Refusals) NoteObject(namespace, node string, uid types.UID) {
+	r.mu.Lock()
+	now := r.clock.Now()
+	known := r.record(namespace, node, uid, now)
+	known.ofObject = true
+	known.protect(now)
+	changed := r.changed
+	r.mu.Unlock()
+	changed(node)
+}
+
+// record returns the record of a pod with a refusal at this time. The caller holds the lock.
+func (r *Refusals) record(namespace, node string, uid types.UID, now time.Time) *refusal {
 	known, ok := r.pods[uid]
 	if !ok || now.Sub(known.last) > doubtful+longestRefusal {
 		known = &refusal{namespace: namespace, node: node}
@@ -113,23 +160,7 @@ func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) 
 		known.since = now
 	}
 	known.last = now
-	maps.DeleteFunc(r.namespaces, func(_ string, there refusing) bool { return now.Sub(there.last) > doubtful })
-	there, refuses := r.namespaces[namespace]
-	if !refuses {
-		there.since = now
-	}
-	there.last = now
-	r.namespaces[namespace] = there
-	if protected = now.Sub(there.since) >= patience; protected {
-		known.length = min(max(2*known.length, firstRefusal), longestRefusal)
-		known.until = now.Add(known.length)
-	}
-	changed := r.changed
-	r.mu.Unlock()
-	if protected {
-		changed(node)
-	}
-	return protected
+	return known
 }
 
 // deleted records that a pod was deleted. If its deletion was refused before, the cause of the
@@ -145,7 +176,7 @@ func (r *Refusals) deleted(uid types.UID) {
 			r.namespaces[known.namespace] = there
 		}
 		for _, other := range r.pods {
-			if other.namespace == known.namespace && !other.until.IsZero() {
+			if other.namespace == known.namespace && !other.ofObject && !other.until.IsZero() {
 				other.until, other.length = time.Time{}, 0
 				nodes = append(nodes, other.node)
 			}
@@ -166,18 +197,19 @@ func (r *Refusals) deleted(uid types.UID) {
 func (r *Refusals) lasting(uid types.UID) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known, ok := r.pods[uid]; ok && r.clock.Since(known.last) <= unbroken {
+	if known, ok := r.pods[uid]; ok && !known.ofObject && r.clock.Since(known.last) <= unbroken {
 		return r.clock.Since(known.since)
 	}
 	return 0
 }
 
 // doubts reports whether the deletion of a pod may be refused: its own deletion was refused, or
-// another one in its namespace within the time doubtful.
+// another one in its namespace within the time doubtful. Refusals because of an object do not
+// count, since a dry run does not show them.
 func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.pods[uid]; ok {
+	if known, ok := r.pods[uid]; ok && !known.ofObject {
 		return true
 	}
 	there, ok := r.namespaces[namespace]
@@ -216,15 +248,34 @@ func (v *vetoes) besides(err error) error {
 }
 
 // isVeto reports whether the API server refused a call and changed nothing, rather than failed for
-// the moment. A webhook or policy denied the call, or a webhook could not be reached.
+// the moment. A webhook or policy denied the call, a webhook could not be reached, or the object is
+// too large.
 func isVeto(err error) bool {
-	if isDenied(err) {
+	if isDenied(err) || isTooLarge(err) {
 		return true
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err) {
 		return false
 	}
 	return podstatus.IsRefused(err) || isUnasked(err)
+}
+
+// isOfObject reports whether the API server refused a call because of the object: it would be too
+// large, or invalid.
+func isOfObject(err error) bool {
+	return !isDenied(err) && (isTooLarge(err) || apierrors.IsInvalid(err))
+}
+
+// isTooLarge reports whether an object would be too large for the API server or its store. The
+// store has two limits, and its errors have no reason.
+func isTooLarge(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	s := status.Status()
+	return s.Code == http.StatusRequestEntityTooLarge ||
+		strings.Contains(s.Message, "request is too large") || strings.Contains(s.Message, "message larger than max")
 }
 
 // isUnasked reports whether a webhook could not be reached, or denied the call because of an error

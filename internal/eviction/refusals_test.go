@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,9 @@ var (
 	webhookError = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: `admission webhook "a" denied the request: oops`}}
 	errStore     = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: request timed out"}}
 )
+
+// errTooLarge is the error of etcd for an object of more than 1.5 MB.
+var errTooLarge = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: request is too large"}}
 
 // errUnasked is the API server's error if a webhook cannot be reached.
 var errUnasked = apierrors.NewInternalError(errors.New("failed calling webhook"))
@@ -131,9 +135,11 @@ func TestWhatIsAVeto(t *testing.T) {
 			Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized,
 			Message: `pods "a" is forbidden: ValidatingAdmissionPolicy 'keep' with binding 'keep' denied request: it stays`,
 		}}, true},
-		"not known who asks": {apierrors.NewUnauthorized("no"), false},
-		"a timeout":          {apierrors.NewTimeoutError("late", 1), false},
-		"lost on the way":    {errLost, false},
+		"not known who asks":           {apierrors.NewUnauthorized("no"), false},
+		"a timeout":                    {apierrors.NewTimeoutError("late", 1), false},
+		"too large for the API server": {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		"too large for the store":      {errTooLarge, true},
+		"lost on the way":              {errLost, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -286,6 +292,90 @@ func TestGroupThatMayNotBeListed(t *testing.T) {
 		}
 	}
 	b.expectPods("g-0", "g-1", "urgent-0")
+}
+
+// TestGroupThatCannotBeMarked checks that a group is protected at once if its intent cannot be
+// written because of the group itself. The protection gets longer with each try. Other pods of the
+// namespace are evicted without a dry run, and do not end the protection.
+func TestGroupThatCannotBeMarked(t *testing.T) {
+	t.Parallel()
+	conflict := apierrors.NewConflict(corev1.Resource("podgroups"), "g", errors.New("changed"))
+	for name, err := range map[string]error{
+		"too large":                errTooLarge,
+		"invalid":                  apierrors.NewInvalid(schema.GroupKind{Kind: "PodGroup"}, "g", nil),
+		"changed by others always": conflict,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
+			b.failing(err, "list g")
+			for _, want := range []time.Duration{firstRefusal, 2 * firstRefusal} {
+				if got := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"))); !got.Refused || got.Begun.Len() > 0 {
+					t.Fatalf("It ends as %+v", got)
+				}
+				for _, name := range []string{"g-0", "g-1"} {
+					if got := b.executor.remover.refusals.Until(uidOf(name)).Sub(b.clock.Now()); got != want {
+						t.Errorf("%s is protected for %v, want %v", name, got, want)
+					}
+				}
+			}
+			if err := b.evict(order(victim("single"), victim("h", "h-0", "h-1"))).Err; err != nil {
+				t.Error(err)
+			}
+			b.expectPods("g-0", "g-1", "urgent-0")
+			if asked := b.made("ask"); len(asked) > 0 {
+				t.Errorf("Calls are %q", asked)
+			}
+			if b.executor.remover.refusals.Until(uidOf("g-0")).IsZero() {
+				t.Error("The protection has ended, and the group is as before")
+			}
+			b.failing(nil)
+			if err := b.evict(order(victim("g", "g-0", "g-1"))).Err; err != nil {
+				t.Error(err)
+			}
+			if n := len(b.executor.remover.refusals.pods); n != 0 {
+				t.Errorf("%d refusals are remembered", n)
+			}
+		})
+	}
+}
+
+// TestGroupThatIsChangedOften checks that a group is marked although others change it many times
+// meanwhile.
+func TestGroupThatIsChangedOften(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
+	conflicts := 0
+	b.fail = func(call string) error {
+		if call == "list g" && conflicts < 8 {
+			conflicts++
+			return apierrors.NewConflict(corev1.Resource("podgroups"), "g", errors.New("changed"))
+		}
+		return nil
+	}
+	if err := b.evict(order(victim("g", "g-0", "g-1"))).Err; err != nil {
+		t.Error(err)
+	}
+	b.expectPods("urgent-0")
+}
+
+// TestPodThatIsTooLarge checks that a pod is protected at once if it is too large for a condition
+// or a deletion.
+func TestPodThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"mark large", "delete large"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, pod("large"), pod("urgent-0"))
+			b.failing(errTooLarge, call)
+			if got := b.evict(order(victim("large"))); !got.Refused || got.Begun.Len() > 0 {
+				t.Errorf("It ends as %+v", got)
+			}
+			if got := b.executor.remover.refusals.Until(uidOf("large")).Sub(b.clock.Now()); got != firstRefusal {
+				t.Errorf("It is protected for %v", got)
+			}
+		})
+	}
 }
 
 // TestWhatIsUnboundIsNotAskedAbout checks that unbound pods are not probed, because they are not

@@ -91,7 +91,7 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 		return accepted, nil
 	case r.hasGone(ctx, pod, err):
 		return absent, nil
-	case podstatus.IsRefused(err) || isDenied(err) && !isUnasked(err):
+	case podstatus.IsRefused(err) || isTooLarge(err) || isDenied(err) && !isUnasked(err):
 		return untouched, fmt.Errorf("delete: %w", err)
 	case isUnasked(err):
 		// The API server has not made the change and will not make it.
@@ -121,10 +121,21 @@ func (r *remover) probe(ctx context.Context, pod victimPod) error {
 
 // note records a refusal and returns it as a refusedError. It returns other errors unchanged.
 func (r *remover) note(pod victimPod, err error) error {
-	if !isVeto(err) {
+	switch {
+	case isOfObject(err):
+		return r.noteObject(pod, err)
+	case !isVeto(err):
 		return err
+	default:
+		return refusedError{error: err, protected: r.refusals.Note(pod.namespace, pod.node, pod.uid)}
 	}
-	return refusedError{error: err, protected: r.refusals.Note(pod.namespace, pod.node, pod.uid)}
+}
+
+// noteObject records a refusal because of the pod or its PodGroup, and returns it as a
+// refusedError.
+func (r *remover) noteObject(pod victimPod, err error) error {
+	r.refusals.NoteObject(pod.namespace, pod.node, pod.uid)
+	return refusedError{error: err, protected: true}
 }
 
 // delete deletes the pod with the UID.
