@@ -22,6 +22,7 @@ sed -i -E 's/^( *)x-kubernetes-int-or-string: true$/\1maxLength: 32\n&/' "$out"/
 
 mkdir -p "$out/docs"
 go run ./hack/configdoc -out "$out/docs/configuration.md"
+go run ./hack/metricsdoc -out "$out/docs/troubleshooting.md"
 
 go run ./hack/chart -out "$out"
 

@@ -7,7 +7,7 @@ trap 'rm -rf "$fresh"' EXIT
 
 # The generated files under a directory.
 generated() {
-  (cd "$1" && find api deploy/crds docs charts test/chart/schemas -type f \( -name 'zz_generated.*' -o -name 'reprieve.dev_*.yaml' -o -name configuration.md \
+  (cd "$1" && find api deploy/crds docs charts test/chart/schemas -type f \( -name 'zz_generated.*' -o -name 'reprieve.dev_*.yaml' -o -name configuration.md -o -path docs/troubleshooting.md \
     -o -path 'charts/*/files/*' -o -path 'charts/*/README.md' \
     -o -path 'test/chart/schemas/kubernetes/*' -o -path 'test/chart/schemas/reprieve/*' \))
 }

@@ -1,7 +1,5 @@
 package metrics
 
-import k8smetrics "k8s.io/component-base/metrics"
-
 // Hold is the reason why a pod is blocked before it has a usable group.
 type Hold string
 
@@ -15,14 +13,6 @@ const (
 	// PriorityAbovePods: the PodGroup already runs other pods, and outranks the pod.
 	PriorityAbovePods Hold = "PriorityAbovePods"
 )
-
-func newHeld() *k8smetrics.GaugeVec {
-	return k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
-		Namespace: namespace, Name: "held_pods",
-		Help:           "Pods that are held back, for longer than a moment, because of what they belong to: it is not known, has no PodGroup, or does not go with them.",
-		StabilityLevel: k8smetrics.ALPHA,
-	}, []string{"reason"})
-}
 
 // Held records how many pods are blocked for a reason.
 func (m *Metrics) Held(reason string, pods int) { m.held.WithLabelValues(reason).Set(float64(pods)) }

@@ -3,8 +3,6 @@
 package metrics
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -87,25 +85,27 @@ const (
 // Metrics holds the metrics of one process. They record nothing until they are registered. All
 // methods are safe for concurrent use.
 type Metrics struct {
-	goroutineDuration  *k8smetrics.HistogramVec
-	goroutineExecution *k8smetrics.CounterVec
+	catalog catalog
+
 	attempts           *k8smetrics.CounterVec
-	victims            *k8smetrics.HistogramVec
 	decision           *k8smetrics.HistogramVec
-	unconfirmed        *k8smetrics.CounterVec
+	victims            *k8smetrics.HistogramVec
 	unbound            *k8smetrics.CounterVec
+	unconfirmed        *k8smetrics.CounterVec
+	goroutineExecution *k8smetrics.CounterVec
+	goroutineDuration  *k8smetrics.HistogramVec
 	malformed          *k8smetrics.Gauge
 	orphaned           *k8smetrics.Gauge
 	waiting            *k8smetrics.Gauge
+	queues             *queueGauges
+	oldestGang         *k8smetrics.Gauge
+	preemptedAgain     *k8smetrics.CounterVec
+	lost               *k8smetrics.CounterVec
+	held               *k8smetrics.GaugeVec
 	reservations       *k8smetrics.Gauge
 	oldestReservation  *k8smetrics.Gauge
 	calls              *k8smetrics.Gauge
 	recorded           *k8smetrics.CounterVec
-	lost               *k8smetrics.CounterVec
-	held               *k8smetrics.GaugeVec
-	preemptedAgain     *k8smetrics.CounterVec
-	oldestGang         *k8smetrics.Gauge
-	queues             *queueGauges
 
 	mu sync.Mutex
 	// gangSince is the time when the oldest gang began to wait; zero for none.
@@ -116,68 +116,134 @@ type Metrics struct {
 
 // New returns the metrics of a process.
 func New() *Metrics {
-	return &Metrics{
-		goroutineDuration: histogram("goroutines_duration_seconds",
-			"How long work off the scheduling cycle took, by operation and result.",
-			k8smetrics.ExponentialBuckets(0.001, 2, 18), "operation", "result", "profile"),
-		goroutineExecution: counter("goroutines_execution_total",
-			"How often work off the scheduling cycle was done, by operation and result.",
-			"operation", "result", "profile"),
-		attempts: counter("preemption_attempts_total",
-			"Searches for room for a pod or gang that did not fit, by what came of them.",
-			"preemptor", "result", "profile"),
-		victims: histogram("preemption_victims",
-			"Pods that one preemption has taken, all units together.",
-			k8smetrics.ExponentialBuckets(1, 2, 13), "profile"),
-		decision: histogram("preemption_decision_seconds",
-			"How long it took to find out where a pod or gang that did not fit goes, and who has to leave.",
-			k8smetrics.ExponentialBuckets(0.0001, 2, 16), "preemptor", "profile"),
-		unconfirmed: counter("gang_plans_unconfirmed_total",
-			"Plans of gangs of which a member was refused where it was to go: for the first time, or repeatedly for the same plan, which is a fault.",
-			"refusal"),
-		unbound: counter("preemptions_without_binding_total",
-			"Preemptions whose preemptor was not bound: the room was made, and Reserve, Permit, PreBind or Bind failed.",
-			"preemptor", "profile"),
-		malformed: gauge("malformed_preemption_tolerations",
-			"PriorityClasses whose preemption toleration cannot be read: malformed ones, which have none, and missing ones that pods on nodes name."),
-		orphaned: gauge("queue_orphaned_pods",
-			"Pods on a node that name a Queue which is gone, has others below it, or cannot be used; they count for no queue."),
-		waiting: gauge("queue_waiting",
-			"Gangs and single pods of all queues that wait for their turn."),
-		reservations: gauge("reservations",
-			"Pods that room on a node is promised to, and that are not there yet."),
-		oldestReservation: gauge("oldest_reservation_seconds",
-			"For how long the oldest promise of room has not been taken up, from when nothing more is on its way out for it; 0 for none."),
-		calls: gauge("api_calls_bound",
-			"Calls to the API server that may be under way at the same time, by what it can take; 0 where a rate is configured."),
-		recorded: counter("decision_records_total",
-			"Decisions for the file of --decision-log, by what became of them on their way there.",
-			"writing"),
-		lost: counter("preempted_resource_seconds_total",
-			"What evicted pods had requested, times how long they had run: the work that is lost where none of it was saved.",
-			"resource", "profile"),
-		preemptedAgain: counter("groups_preempted_again_total",
-			"PodGroups that were preempted within an hour of their last preemption."),
-		oldestGang: gauge("oldest_pending_gang_seconds",
-			"For how long the oldest gang has waited whose members all exist, and of which fewer than minCount have a node; 0 for none."),
-		held:     newHeld(),
-		queues:   newQueueGauges(),
-		profiles: map[string]bool{}, resources: map[string]bool{},
-	}
+	m := &Metrics{profiles: map[string]bool{}, resources: map[string]bool{}}
+	c := &m.catalog
+	m.defineDecisions(c)
+	m.definePreemptions(c)
+	m.malformed = c.gauge(Description{
+		Name:   "malformed_preemption_tolerations",
+		Help:   "PriorityClasses with a toleration that cannot be parsed, and missing PriorityClasses that running pods or their PodGroups name.",
+		Advice: "Alert if it is not 0.",
+	})
+	m.orphaned = c.gauge(Description{
+		Name: "queue_orphaned_pods",
+		Help: "Pods on a node that name a Queue which cannot contain them; they count for no queue.",
+	})
+	m.waiting = c.gauge(Description{
+		Name: "queue_waiting",
+		Help: "Gangs and single pods of all queues that wait for their turn.",
+	})
+	m.queues = newQueueGauges(c)
+	m.defineGroups(c)
+	m.defineReservations(c)
+	m.calls = c.gauge(Description{
+		Name:   "api_calls_bound",
+		Help:   "Maximum number of concurrent calls to the API server; 0 if a rate is configured.",
+		Advice: "If it stays low, this scheduler or other clients load the API server.",
+	})
+	m.recorded = c.counter(Description{
+		Name:   "decision_records_total",
+		Help:   "Decisions, and ends of waits, for the file of --decision-log, if configured.",
+		Advice: "[decisions.md](decisions.md) describes the file. Alert on `dropped` and `unwritable`: the record has gaps.",
+		Labels: []Label{closed("writing", Written, Dropped, Unwritable)},
+	})
+	return m
 }
 
-func counter(name, help string, labels ...string) *k8smetrics.CounterVec {
-	return k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{Namespace: namespace, Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA}, labels)
+// defineDecisions makes the metrics of searches and plans.
+func (m *Metrics) defineDecisions(c *catalog) {
+	preemptor := closed("preemptor", Pod, Gang)
+	m.attempts = c.counter(Description{
+		Name: "preemption_attempts_total",
+		Help: "Searches for victims, for work that does not fit.",
+		Advice: "A pod gets the previous answer without a search if nothing has changed since an equal pod failed. " +
+			"Many with `infeasible`: the cluster is full of protected work. Any with `error`: see the log.",
+		Labels: []Label{preemptor, closed("result", Fits, Preempts, Infeasible, Broken), profileLabel},
+	})
+	m.decision = c.histogram(Description{
+		Name:   "preemption_decision_seconds",
+		Help:   "Duration of a search.",
+		Advice: "It is part of the scheduling cycle, so a search of seconds delays all pods.",
+		Labels: []Label{preemptor, profileLabel},
+	}, k8smetrics.ExponentialBuckets(0.0001, 2, 16))
+	m.victims = c.histogram(Description{
+		Name:   "preemption_victims",
+		Help:   "Pods that one preemption has evicted.",
+		Advice: "A preemption that failed before its first eviction is not counted.",
+		Labels: []Label{profileLabel},
+	}, k8smetrics.ExponentialBuckets(1, 2, 13))
+	m.unbound = c.counter(Description{
+		Name: "preemptions_without_binding_total",
+		Help: "Preemptions whose preemptor was not bound: the victims terminated, and Reserve, Permit, PreBind or Bind failed.",
+		Advice: "[The preemptor reports the cause](#a-preemptor-is-not-bound), and backs off. " +
+			"Alert on more than one in 90 minutes.",
+		Labels: []Label{preemptor, profileLabel},
+	})
+	m.unconfirmed = c.counter(Description{
+		Name:   "gang_plans_unconfirmed_total",
+		Help:   "Plans of gangs with a member that was rejected on its planned node.",
+		Advice: "Alert on `repeated`: it is a fault.",
+		Labels: []Label{closed("refusal", FirstTime, Repeated)},
+	})
 }
 
-func gauge(name, help string) *k8smetrics.Gauge {
-	return k8smetrics.NewGauge(&k8smetrics.GaugeOpts{Namespace: namespace, Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA})
+// definePreemptions makes the metrics of API calls off the scheduling cycle. [Completion] has no
+// profile, so its series are not among those of a profile.
+func (m *Metrics) definePreemptions(c *catalog) {
+	labels := []Label{closed("operation", Preemption), closed("result", Success, Failure, Abandoned), profileLabel}
+	m.goroutineExecution = c.counter(Description{
+		Name:   "goroutines_execution_total",
+		Help:   "Evictions that were carried out.",
+		Advice: "Alert on `error` that persists.",
+		Labels: labels,
+	})
+	m.goroutineDuration = c.histogram(Description{
+		Name:   "goroutines_duration_seconds",
+		Help:   "Duration of the API calls of an eviction.",
+		Advice: "Long ones: the API server (`reprieve_api_calls_bound`), or a configured `clientConnection.qps`.",
+		Labels: labels,
+	}, k8smetrics.ExponentialBuckets(0.001, 2, 18))
 }
 
-func histogram(name, help string, buckets []float64, labels ...string) *k8smetrics.HistogramVec {
-	return k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
-		Namespace: namespace, Name: name, Help: help, Buckets: buckets, StabilityLevel: k8smetrics.ALPHA,
-	}, labels)
+// defineGroups makes the metrics of groups and of lost work.
+func (m *Metrics) defineGroups(c *catalog) {
+	m.oldestGang = c.gauge(Description{
+		Name: "oldest_pending_gang_seconds",
+		Help: "The time since when the oldest gang has been pending although all its members exist, without gated gangs; 0 for none.",
+	})
+	m.preemptedAgain = c.counter(Description{
+		Name:   "groups_preempted_again_total",
+		Help:   "PodGroups that were preempted for another preemptor within an hour of their last preemption.",
+		Advice: "Many: the same work is preempted repeatedly.",
+	})
+	m.lost = c.counter(Description{
+		Name: "preempted_resource_seconds_total",
+		Help: "Requests of evicted pods, multiplied by their run time.",
+		Advice: "`nvidia.com/gpu` divided by 3600 is GPU-hours. Checkpoints do not count, so the real loss is less. " +
+			"Pods evicted by the completion of a preemption are not counted.",
+		Labels: []Label{open("resource"), profileLabel},
+	})
+	m.held = c.gauges(Description{
+		Name: "held_pods",
+		Help: "Pods gated for five seconds or more because of the object that they belong to.",
+		Advice: "[groups.md](groups.md#when-pods-wait) explains the reasons. Alert on `OwnerUnknown` or `PodGroupNotMade` that persists: " +
+			"all these pods stay pending. The scheduler may lack the right to read a kind or to write PodGroups.",
+		Labels: []Label{closed("reason", OwnerUnknown, NotGroupable, PodGroupNotMade, PriorityAbovePods)},
+	})
+}
+
+// defineReservations makes the metrics of reservations.
+func (m *Metrics) defineReservations(c *catalog) {
+	m.reservations = c.gauge(Description{
+		Name:   "reservations",
+		Help:   "Pods with a reservation that are not bound yet.",
+		Advice: "If it stays up while no pod is terminating, a reservation is stuck.",
+	})
+	m.oldestReservation = c.gauge(Description{
+		Name:   "oldest_reservation_seconds",
+		Help:   "Age of the oldest unused reservation while no pod was terminating for it; 0 for none.",
+		Advice: "Alert if it is over an hour.",
+	})
 }
 
 // Malformed records how many PriorityClasses have an unreadable toleration or are missing.
@@ -225,16 +291,41 @@ func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 // separate registry in a test. If no registration fails, it also creates the series that do not
 // depend on a profile.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
-	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.unbound, m.malformed, m.orphaned, m.waiting, m.reservations, m.oldestReservation, m.calls, m.recorded, m.lost, m.held, m.preemptedAgain, m.oldestGang, m.queues.pending, m.queues.allocated, m.queues.fairShare, m.queues.missing} {
-		if err := register(metric); err != nil {
-			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
+	if err := m.catalog.register(register); err != nil {
+		return err
+	}
+	for _, r := range []Result{Success, Failure} {
+		m.goroutineDuration.WithLabelValues(string(Completion), string(r), "")
+		m.goroutineExecution.WithLabelValues(string(Completion), string(r), "")
+	}
+	return nil
+}
+
+// Serves creates the series of a profile that the process schedules for. Call it after Register.
+func (m *Metrics) Serves(profile string) {
+	m.catalog.serve(profile)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.profiles[profile] = true
+	for name := range m.resources {
+		m.lost.WithLabelValues(name, profile)
+	}
+}
+
+// Offers creates the series of lost work for the resources of a node, for each profile.
+func (m *Metrics) Offers(resources corev1.ResourceList) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range resources {
+		// Pods do not request the resource pods.
+		if m.resources[string(name)] || name == corev1.ResourcePods {
+			continue
+		}
+		m.resources[string(name)] = true
+		for profile := range m.profiles {
+			m.lost.WithLabelValues(string(name), profile)
 		}
 	}
-	if len(errs) == 0 {
-		m.beginAtZero()
-	}
-	return errors.Join(errs...)
 }
 
 // Ran records that an operation has ended, and its duration. The profile is "" for operations

@@ -26,28 +26,34 @@ type queueGauges struct {
 // queueResource is a resource of a queue. The resource is "" for values of the queue itself.
 type queueResource struct{ queue, resource string }
 
-func newQueueGauges() *queueGauges {
+func newQueueGauges(c *catalog) *queueGauges {
+	queue, resource := open("queue"), open("resource")
 	return &queueGauges{
-		pending: k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "queue_pending_pods",
-			Help:           "Pods of a queue, and of all below it, that have no node.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"queue"}),
-		allocated: k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "queue_allocated",
-			Help:           "What a queue, with all below it, has of a resource.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"queue", "resource"}),
-		fairShare: k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "queue_fair_share",
-			Help:           "What a queue is entitled to of a resource, as things are.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"queue", "resource"}),
-		missing: k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "queue_missing_quota",
-			Help:           "What a queue lacks of a resource, up to its quota or what its pods request, whichever is less.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"queue", "resource"}),
+		pending: c.gauges(Description{
+			Name:   "queue_pending_pods",
+			Help:   "Pods without a node, of a queue and of all queues below it.",
+			Advice: "The Queue reports it as `status.waiting`.",
+			Labels: []Label{queue},
+		}),
+		allocated: c.gauges(Description{
+			Name: "queue_allocated",
+			Help: "Usage of a queue and of all queues below it; with the resource pods, the number of its running pods.",
+			Advice: "The Queue reports it as `status.allocated`. Inner queues include the queues below them, so a sum over all queues " +
+				"counts twice.",
+			Labels: []Label{queue, resource},
+		}),
+		missing: c.gauges(Description{
+			Name:   "queue_missing_quota",
+			Help:   "The amount that a queue lacks, up to its quota or its pods' requests, whichever is less.",
+			Advice: "Alert if it stays above 0 for an hour.",
+			Labels: []Label{queue, resource},
+		}),
+		fairShare: c.gauges(Description{
+			Name:   "queue_fair_share",
+			Help:   "The fair share of a queue.",
+			Advice: "The Queue reports it as `status.fairShare`.",
+			Labels: []Label{queue, resource},
+		}),
 		shown: map[queueResource]bool{},
 	}
 }
