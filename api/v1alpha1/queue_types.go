@@ -13,6 +13,10 @@ const LabelQueue = "reprieve.dev/queue"
 // none.
 const AnnotationDefaultQueue = LabelQueue
 
+// AnnotationConfirmDeletion is the annotation of a Queue whose deletion is no mistake. With the value
+// "true", running work loses its place in the Queue at once when the Queue is deleted.
+const AnnotationConfirmDeletion = "reprieve.dev/confirm-deletion"
+
 // Types of the conditions in QueueStatus.
 const (
 	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the

@@ -14,7 +14,8 @@ import (
 // Queues.
 type QueueFollower interface {
 	QueueSet(q *v1alpha1.Queue)
-	QueueDeleted(name string)
+	// QueueDeleted receives the last known state of the Queue.
+	QueueDeleted(q *v1alpha1.Queue)
 }
 
 // FollowQueues adds a handler to c, which must not be running yet. The handler reports every Queue
@@ -43,7 +44,7 @@ func FollowQueues(ctx context.Context, c cache.Cache, f QueueFollower) (toolscac
 				obj = d.Obj
 			}
 			if q, ok := obj.(*v1alpha1.Queue); ok {
-				f.QueueDeleted(q.Name)
+				f.QueueDeleted(q)
 			}
 		},
 	})

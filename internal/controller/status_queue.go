@@ -42,7 +42,7 @@ func (s *Status) setQueueStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Me
 	}
 	meta.SetStatusCondition(&st.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionQueueOrphaned, Status: metav1.ConditionTrue, Reason: orphaned.Reason, ObservedGeneration: pg.Generation,
-		Message: orphaned.Message + "; the members that run go on, and count for no queue",
+		Message: orphaned.Message,
 	})
 }
 

@@ -96,6 +96,7 @@ type Metrics struct {
 	goroutineDuration  *k8smetrics.HistogramVec
 	malformed          *k8smetrics.Gauge
 	orphaned           *k8smetrics.Gauge
+	keptPods           *k8smetrics.Gauge
 	waiting            *k8smetrics.Gauge
 	queues             *queueGauges
 	oldestGang         *k8smetrics.Gauge
@@ -128,6 +129,10 @@ func New() *Metrics {
 	m.orphaned = c.gauge(Description{
 		Name: "queue_orphaned_pods",
 		Help: "Pods on a node that name a Queue which cannot contain them; they count for no queue.",
+	})
+	m.keptPods = c.gauge(Description{
+		Name: "queue_deleted_pods",
+		Help: "Pods on a node that keep their place in a Queue for now although it, or a Queue above it, was deleted.",
 	})
 	m.waiting = c.gauge(Description{
 		Name: "queue_waiting",
@@ -251,6 +256,9 @@ func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
 // Orphaned records how many pods on nodes name a Queue that they cannot count for.
 func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
+
+// KeptPods records how many pods on nodes keep their place in a deleted Queue.
+func (m *Metrics) KeptPods(pods int) { m.keptPods.Set(float64(pods)) }
 
 // Waiting records how many gangs and single pods wait for the turn of their queue.
 func (m *Metrics) Waiting(workloads int) { m.waiting.Set(float64(workloads)) }

@@ -26,6 +26,7 @@ func record(m *Metrics) {
 	m.OldestGang(time.Unix(1000, 0))
 	m.At(time.Unix(1090, 0))
 	m.Orphaned(4)
+	m.KeptPods(3)
 	m.Waiting(5)
 	m.Recorded(Dropped)
 	m.Recorded(Dropped)
@@ -75,6 +76,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_groups_preempted_again_total":           1,
 		"reprieve_oldest_pending_gang_seconds":            90,
 		"reprieve_queue_orphaned_pods":                    4,
+		"reprieve_queue_deleted_pods":                     3,
 		"reprieve_queue_waiting":                          5,
 		"reprieve_decision_records_total":                 2,
 		"reprieve_reservations":                           6,

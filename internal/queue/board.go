@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,10 @@ type Board struct {
 	// inner has the names of queues with queues below them. deleted has the names of queues that
 	// existed once.
 	inner, deleted map[string]bool
-	pods           map[types.UID]charge
+	// kept has the deleted queues among queues whose running work keeps its place, with the end of
+	// that time.
+	kept map[string]time.Time
+	pods map[types.UID]charge
 	// misnamed has the pods that name a queue that cannot hold work, and so count for their
 	// previous queue.
 	misnamed sets.Set[types.UID]
@@ -138,7 +142,7 @@ func (a *account) leafIn(tree *fairshare.Tree, queue string, listed uint64) int3
 // NewBoard returns an empty Board.
 func NewBoard() *Board {
 	return &Board{
-		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
+		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool), kept: make(map[string]time.Time),
 		pods: make(map[types.UID]charge), misnamed: sets.New[types.UID](), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry), overfull: make(map[string]*nodeEntry),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts),
 		capacity: make(Amounts), beyond: make(Amounts), nodesWith: make(map[corev1.ResourceName]Amounts), tolerances: make(map[tolerance]*tolerant),
@@ -163,6 +167,7 @@ func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	before := b.queues[q.Name]
 	b.queues[q.Name] = q
 	delete(b.deleted, q.Name)
+	delete(b.kept, q.Name)
 	b.used.Store(true)
 	b.relisted()
 	b.plenty.partial = b.plenty.partial || first
@@ -188,10 +193,16 @@ func (b *Board) AllCharged() {
 func (b *Board) DeleteQueue(name string) (confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.deleteQueue(name)
+}
+
+// deleteQueue does the work of DeleteQueue. The caller holds the lock.
+func (b *Board) deleteQueue(name string) (confining bool) {
 	before := b.queues[name]
 	if before != nil {
 		delete(b.queues, name)
 		b.deleted[name] = true
+		delete(b.kept, name)
 	}
 	b.relisted()
 	if len(b.queues) == 0 {

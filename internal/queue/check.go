@@ -27,8 +27,8 @@ func (b *Board) Check(queue string) gang.Verdict {
 	return b.check(queue)
 }
 
-// Orphaned returns the reason why running work is not in the queue that it names. It returns the
-// zero Verdict if the work is in that queue or names none. before is true if the work was reported
+// Orphaned returns the reason why running work is not in the queue that it names, and what becomes
+// of the work. It returns the zero Verdict if the work is in that queue or names none. before is true if the work was reported
 // as orphaned already. Once no queue exists, only such work and work that names a deleted queue is
 // orphaned.
 func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
@@ -40,7 +40,11 @@ func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
 	if len(b.queues) == 0 && !b.deleted[queue] && !before {
 		return gang.Verdict{}
 	}
-	return b.check(queue)
+	v := b.check(queue)
+	if v != (gang.Verdict{}) {
+		v.Message += "; " + b.effectOf(queue)
+	}
+	return v
 }
 
 // check is Check for a named queue. The caller holds the lock.
@@ -53,6 +57,9 @@ func (b *Board) check(queue string) gang.Verdict {
 			Reason:  v1alpha1.ReasonQueueNotLeaf,
 			Message: fmt.Sprintf("Queue %q has other queues below it; work goes into one without any, such as %q", queue, b.someLeaf(queue)),
 		}
+	}
+	if v := b.checkKept(queue); v != (gang.Verdict{}) {
+		return v
 	}
 	steps := 0
 	for at := b.queues[queue]; at.Spec.Parent != nil; steps++ {

@@ -256,8 +256,12 @@ const mostKinds = 4096
 
 // servable returns how many of some pending pods can ever run. For members of a group, this is the
 // number that fit on the nodes at the same time if nothing else ran there. The result is 0 if no
-// pod fits, or if a limit is too low for one pod.
+// pod fits, if a limit is too low for one pod, or if the queue was deleted.
 func (b *Board) servable(d *pendingPods) int64 {
+	if b.keptAbove(d.queue) != "" {
+		// No work starts in a deleted queue.
+		return 0
+	}
 	slots, known := b.slots[d.kind]
 	if !known {
 		for _, k := range b.kinds {

@@ -27,6 +27,8 @@ type Standing struct {
 	// OrphanedPods counts the pods of such work.
 	OrphanedPods int
 
+	// kept has the deleted queues in the tree.
+	kept map[string]bool
 	// accesses has the access rules of each queue, by index.
 	accesses []*access
 	// markets divides the nodes into parts with shares of their own; nil if there is only one part.
@@ -119,6 +121,12 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 				s.Allocated[q][r] += own.allocated[r]
 				s.Requested[q][r] += own.requested[r]
 			}
+		}
+	}
+	if len(b.kept) > 0 {
+		s.kept = make(map[string]bool, len(b.kept))
+		for name := range b.kept {
+			s.kept[name] = true
 		}
 	}
 	b.addBeyond(capacity, outside)

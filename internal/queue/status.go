@@ -73,6 +73,12 @@ func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 		(&access{}).setStatus(st)
 	}
 	ready, quota := s.conditions(q.Name)
+	if known {
+		if deleted := s.deletedAbove(i); deleted != "" {
+			ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonParentNotFound
+			ready.Message = fmt.Sprintf("Queue %q, on the way to the top of the tree, was deleted; create it again, or change spec.parent", deleted)
+		}
+	}
 	if known && s.accesses[i].class != "" && s.accesses[i].highest == nil {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonMaxPriorityUnknown
 		ready.Message = fmt.Sprintf("PriorityClass %q, the maxPriorityClass, does not exist; create it, or change spec.maxPriorityClass", s.accesses[i].class)

@@ -553,7 +553,7 @@ func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 	r.queuedGang("g", "a", 2)
 	l.looks = func() {
 		l.looks = func() {}
-		r.hub.QueueDeleted("a")
+		r.hub.QueueDeleted(confirmed("a"))
 	}
 	r.create(members("g", 2, "1", 0)...)
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })

@@ -65,11 +65,12 @@ func (h *Hub) run(ctx context.Context) {
 		}
 		// 5. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
-			// 6. Check victims that keep running. Release reservations on lost nodes and of blocked
+			// 6. Check victims that keep running. Remove deleted Queues whose time is over. Release reservations on lost nodes and of blocked
 			// workloads. Retry workloads that are not blocked any more, and workloads whose queue
 			// has a larger share. Check the blocked drivers again. Report to users why their work
 			// waits.
 			h.sweepLeaving()
+			h.expireQueues()
 			h.takeBackLost()
 			h.changes.prune(now)
 			h.sweepStale(now)

@@ -280,7 +280,7 @@ func (c *cluster) happen(h happening) {
 		if c.queues["q"] != nil {
 			c.note("Queue q is gone")
 			delete(c.queues, "q")
-			c.r.hub.QueueDeleted("q")
+			c.r.hub.QueueDeleted(confirmed("q"))
 		}
 	case "node", "drop a node", "cordon a node":
 		c.changeNodes(h)

@@ -5,6 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
 // turnsPod returns a pod that requests a whole cluster.
@@ -15,6 +17,11 @@ func turnsPod(uid string) *corev1.Pod {
 			Requests: corev1.ResourceList{"gpu": resource.MustParse("8")},
 		}}}},
 	}
+}
+
+// confirmed returns a Queue whose deletion is confirmed.
+func confirmed(name string) *v1alpha1.Queue {
+	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationConfirmDeletion: "true"}}}
 }
 
 // placed returns a pod on a node.

@@ -92,14 +92,6 @@ func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 	}
 }
 
-// QueueDeleted removes a Queue. Any goroutine may call it.
-func (h *Hub) QueueDeleted(name string) {
-	if h.board.DeleteQueue(name) {
-		h.chargeAnew()
-	}
-	h.queuesChanged()
-}
-
 // queuesChanged retries all workloads that a change of the queues may affect.
 func (h *Hub) queuesChanged() {
 	h.takeBackBarred()

@@ -92,6 +92,7 @@ reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x120
 reprieve_held_pods{instance="a", reason="NotGroupable"} 0+0x120
 reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 0+0x120
 reprieve_queue_orphaned_pods{instance="a"} 0+0x120
+reprieve_queue_deleted_pods{instance="a"} 0+0x120
 reprieve_malformed_preemption_tolerations{instance="a"} 0+0x120
 reprieve_decision_records_total{instance="a", writing="written"} 0+10x120
 reprieve_decision_records_total{instance="a", writing="dropped"} 0+0x120
@@ -176,6 +177,7 @@ func scenes() map[string]scene {
 		"an object does not say which gang":  {series: but(`reprieve_held_pods{instance="a", reason="NotGroupable"} 3+0x120`)},
 		"a PodGroup cannot be written":       {but(`reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 3+0x120`), []string{"ReprievePodGroupsNotMade"}},
 		"a PodGroup is written at last":      {series: but(`reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 0+0x110 3+0x9`)},
+		"a queue is deleted":                 {but(`reprieve_queue_deleted_pods{instance="a"} 0+0x110 3+0x9`), []string{"ReprieveQueueDeleted"}},
 		"pods are orphaned":                  {but(`reprieve_queue_orphaned_pods{instance="a"} 3+0x120`), []string{"ReprieveOrphanedPods"}},
 		"pods are orphaned for a moment":     {series: but(`reprieve_queue_orphaned_pods{instance="a"} 0+0x110 3+0x9`)},
 		"a toleration cannot be read":        {but(`reprieve_malformed_preemption_tolerations{instance="a"} 1+0x120`), []string{"ReprieveTolerationsUnreadable"}},

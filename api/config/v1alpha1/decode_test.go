@@ -81,6 +81,7 @@ func TestDecode(t *testing.T) {
 		"no time to terminate":           {yaml: "terminationTimeout: 0s", wantErr: `terminationTimeout: Invalid value: "0s": must be between 1s and 24h0m0s`},
 		"a grace period of nothing":      {yaml: "maxGracePeriod: 0s", wantErr: `maxGracePeriod: Invalid value: "0s": must be between 1s and 99999h0m0s`},
 		"a negative grace period":        {yaml: "maxGracePeriod: -1h", wantErr: `maxGracePeriod: Invalid value: "-1h0m0s"`},
+		"a deleted queue for ever":       {yaml: "queues: {deletedTimeout: 25h}", wantErr: `queues.deletedTimeout: Invalid value: "25h0m0s": must be between 0s and 24h0m0s`},
 		"the default grace period":       {yaml: "", want: func(a *ReprieveArgs) bool { return a.MaxGracePeriod.Duration == time.Hour }},
 		"a timeout that is too long":     {yaml: "gang: {permitTimeout: 16m}", wantErr: `gang.permitTimeout: Invalid value: "16m0s": must be between 1s and 15m0s`},
 		"a timeout that is too short":    {yaml: "gang: {permitTimeout: 1ms}", wantErr: `gang.permitTimeout: Invalid value: "1ms"`},

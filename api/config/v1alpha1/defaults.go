@@ -27,6 +27,7 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.Gang.StaleTimeout, metav1.Duration{Duration: time.Minute})
 	fill(&args.Gang.HealTimeout, metav1.Duration{Duration: 20 * time.Second})
 	fill(&args.Queues.Required, false)
+	fill(&args.Queues.DeletedTimeout, metav1.Duration{Duration: 10 * time.Minute})
 	fill(&args.Groups.OptIn, OptInAnnotated)
 	fill(&args.Drivers.WithoutWorkers, 1)
 	fill(&args.Drivers.CreateTimeout, metav1.Duration{Duration: time.Minute})

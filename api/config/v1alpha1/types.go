@@ -193,6 +193,17 @@ type QueueArgs struct {
 	//
 	// Example: true
 	Required *bool `json:"required,omitempty"`
+
+	// deletedTimeout is the time that running work keeps its place after its Queue, or a Queue above
+	// it, was deleted. Until then the work counts for the Queue, whose quota and min-runtimes
+	// protect it. No other work of the Queue starts. A Queue with the annotation
+	// reprieve.dev/confirm-deletion: "true" is gone at once. If profiles differ, the longest time
+	// applies to all. Between 0s and 24h.
+	//
+	// Default: 10m
+	//
+	// Example: 1h
+	DeletedTimeout *metav1.Duration `json:"deletedTimeout,omitempty"`
 }
 
 // DriverArgs limit the number of drivers that run without their workers. A driver creates its

@@ -46,6 +46,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	errs = append(errs, duration(gang.Child("settleTime"), args.Gang.SettleTime, 0, time.Minute)...)
 	errs = append(errs, duration(gang.Child("staleTimeout"), args.Gang.StaleTimeout, 0, 24*time.Hour)...)
 	errs = append(errs, duration(gang.Child("healTimeout"), args.Gang.HealTimeout, 0, time.Hour)...)
+	errs = append(errs, duration(field.NewPath("queues").Child("deletedTimeout"), args.Queues.DeletedTimeout, 0, 24*time.Hour)...)
 	errs = append(errs, validateGroups(field.NewPath("groups"), &args.Groups)...)
 	drivers := field.NewPath("drivers")
 	errs = append(errs, number(drivers.Child("withoutWorkers"), args.Drivers.WithoutWorkers, 10_000)...)

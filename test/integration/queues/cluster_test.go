@@ -184,10 +184,15 @@ func (c *cluster) delete(names ...string) {
 	}
 }
 
-// deleteQueue deletes a Queue.
+// deleteQueue deletes a Queue, and confirms the deletion.
 func (c *cluster) deleteQueue(name string) {
 	c.Helper()
-	if err := c.client.Delete(c.Context(), &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	confirm := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationConfirmDeletion+`":"true"}}}`))
+	if err := c.client.Patch(c.Context(), q, confirm); err != nil {
+		c.Fatal(err)
+	}
+	if err := c.client.Delete(c.Context(), q); err != nil {
 		c.Fatal(err)
 	}
 }

@@ -11,10 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
@@ -23,6 +26,8 @@ const (
 	// maxGracePeriod is the longest grace period that the scheduler waits for. terminationTimeout is
 	// the time that follows it.
 	maxGracePeriod, terminationTimeout = 15 * time.Second, 10 * time.Second
+	// deletedTimeout is the time that running work keeps its place in a deleted Queue.
+	deletedTimeout = 40 * time.Second
 	// years is a grace period in seconds that no test lives to see the end of.
 	years = 1_000_000_000
 )
@@ -30,7 +35,7 @@ const (
 // priorityClasses are shared by all tests.
 var priorityClasses = map[string]int32{"low": 100, "mid": 500, "high": 1000}
 
-// shared is the playground of the tests that do not delete Queues.
+// shared is the playground of all tests.
 var shared = stage.Shared{Parallel: 4, Begin: begin}
 
 func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
@@ -38,7 +43,8 @@ func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
 func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	s.CreateClasses(priorityClasses)
 	config, err := stage.Config{Profiles: []string{stage.ProfileConfig(stage.Profile,
-		fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v, maxGracePeriod: %v}}", terminationTimeout, maxGracePeriod))}}.Write(dir)
+		fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v, maxGracePeriod: %v, queues: {deletedTimeout: %v}}}",
+			terminationTimeout, maxGracePeriod, deletedTimeout))}}.Write(dir)
 	if err != nil {
 		return err
 	}
@@ -85,10 +91,40 @@ func (e *env) running(name, priority, node string, grace int64, change ...func(*
 	e.Runs(name, 1)
 }
 
+// queue creates a Queue. It is deleted with the test. The result is its name.
+func (e *env) queue(short string, spec v1alpha1.QueueSpec) string {
+	e.Helper()
+	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: short + "-" + e.Namespace}, Spec: spec}
+	e.Create(q)
+	e.Cleanup(func() { e.deleteQueue(q.Name, true) })
+	return q.Name
+}
+
+// deleteQueue deletes a Queue if it exists, and may confirm the deletion.
+func (e *env) deleteQueue(name string, confirm bool) {
+	e.Helper()
+	// Cleanup functions of an ended test call this, too.
+	ctx := context.WithoutCancel(e.Context())
+	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	var err error
+	if confirm {
+		err = e.Objects.Patch(ctx, q, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"reprieve.dev/confirm-deletion":"true"}}}`)))
+	}
+	if err == nil {
+		err = e.Objects.Delete(ctx, q)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		e.Errorf("delete Queue %s: %v", name, err)
+	}
+}
+
 // urgent creates a preemptor of four CPUs: a gang of one member, or a single pod.
-func (e *env) urgent(isGang bool) {
+func (e *env) urgent(isGang bool, change ...func(*corev1.Pod)) {
 	e.Helper()
 	pod := stage.NewPod(e.Namespace, "urgent", "high", 4)
+	for _, c := range change {
+		c(pod)
+	}
 	if isGang {
 		e.CreateGroup(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"})
 		e.Groups.Join(pod, "urgent")

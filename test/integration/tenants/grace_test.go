@@ -27,14 +27,7 @@ func TestLongGraceOfATenant(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			e.AddNodes(4, "a", "b")
-			team := "team-" + e.Namespace
-			q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: team}}
-			e.Create(q)
-			e.Cleanup(func() {
-				if err := e.Objects.Delete(context.WithoutCancel(e.Context()), q); err != nil {
-					e.Error(err)
-				}
-			})
+			team := e.queue("team", v1alpha1.QueueSpec{})
 			e.running("stuck", "low", "a", 1, func(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelQueue] = team })
 			e.running("other", "mid", "b", 1)
 			if err := e.tenant.CoreV1().Pods(e.Namespace).Delete(e.Context(), "stuck", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](years)}); err != nil {

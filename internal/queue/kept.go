@@ -1,0 +1,122 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// KeepQueue handles the deletion of a Queue that may be a mistake. If work on nodes counts for the
+// queue or for one below it, the queue stays in the ledger until a time. Its running work keeps its
+// place, its quota and its min-runtimes. Waiting work of the queue is blocked and has no demand.
+// KeepQueue reports whether the queue stays. Otherwise the caller must call [Board.DeleteQueue].
+// Call [Board.DropExpired] now and then. [Board.SetQueue] makes the queue a usual one again.
+func (b *Board) KeepQueue(name string, until time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queues[name] == nil || !b.runs(name) {
+		return false
+	}
+	b.kept[name] = until
+	b.relisted()
+	return true
+}
+
+// DropExpired removes the deleted queues that have been kept until now, or whose running work has
+// ended. It returns their names, sorted. confining is as for [Board.DeleteQueue].
+func (b *Board) DropExpired(now time.Time) (dropped []string, confining bool) {
+	if !b.Used() {
+		return nil, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, until := range b.kept {
+		if !now.Before(until) || !b.runs(name) {
+			dropped = append(dropped, name)
+		}
+	}
+	slices.Sort(dropped)
+	for _, name := range dropped {
+		confining = b.deleteQueue(name) || confining
+	}
+	return dropped, confining
+}
+
+// KeptPods counts the pods on nodes that count for a deleted queue, or for a queue below one.
+func (b *Board) KeptPods() (pods int) {
+	if !b.Used() {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.kept) == 0 {
+		return 0
+	}
+	for name, a := range b.accounts {
+		if b.keptAbove(name) != "" {
+			pods += a.placed
+		}
+	}
+	return pods
+}
+
+// runs reports whether work on nodes counts for a queue or for one below it. The caller holds the
+// lock.
+func (b *Board) runs(queue string) bool {
+	for name, a := range b.accounts {
+		if a.placed > 0 && slices.Contains(b.path(name), queue) {
+			return true
+		}
+	}
+	return false
+}
+
+// keptAbove returns the first deleted queue among a queue and its ancestors; "" for none. The caller
+// holds the lock.
+func (b *Board) keptAbove(queue string) string {
+	if len(b.kept) == 0 {
+		return ""
+	}
+	for _, name := range b.path(queue) {
+		if _, ok := b.kept[name]; ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// checkKept is check for a queue that is deleted and kept, or is below one. The caller holds the
+// lock.
+func (b *Board) checkKept(queue string) gang.Verdict {
+	switch deleted := b.keptAbove(queue); deleted {
+	case "":
+		return gang.Verdict{}
+	case queue:
+		return gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: fmt.Sprintf("Queue %q was deleted", queue)}
+	default:
+		return unusable(queue, fmt.Sprintf("Queue %q above it was deleted", deleted))
+	}
+}
+
+// effectOf says what becomes of running work that is not in the queue that it names. The caller
+// holds the lock.
+func (b *Board) effectOf(queue string) string {
+	if deleted := b.keptAbove(queue); deleted != "" {
+		return fmt.Sprintf("the members that run keep their place and their protections until %s; create the Queue again before that",
+			b.kept[deleted].UTC().Format(time.RFC3339))
+	}
+	return "the members that run go on, and count for no queue"
+}
+
+// deletedAbove returns the deleted queue above a queue of the tree; "" for none.
+func (s *Standing) deletedAbove(i int32) string {
+	for p := s.Tree.Parent(i); p >= 0; p = s.Tree.Parent(p) {
+		if name := s.Tree.Queue(p).Name; s.kept[name] {
+			return name
+		}
+	}
+	return ""
+}

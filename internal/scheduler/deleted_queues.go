@@ -1,0 +1,55 @@
+package scheduler
+
+import (
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// QueueDeleted handles the deletion of a Queue. If work of the Queue runs and the deletion is not
+// confirmed, the work keeps its place for some time. Otherwise the Queue is gone at once. Any
+// goroutine may call it.
+//
+// The memory of the process holds the Queue for that time. With a finalizer, the Queue would survive
+// a restart. But an operator could not create it again before the time is over, which is how to
+// repair a mistake. The removal of the CRDs would also wait for a scheduler that may be gone already.
+func (h *Hub) QueueDeleted(q *v1alpha1.Queue) {
+	until := h.clock.Now().Add(h.profiles.deletedTimeout())
+	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.board.KeepQueue(q.Name, until) {
+		klog.Background().Info("A Queue with running work was deleted; the work keeps its place for now, and others may preempt it after that",
+			"queue", klog.KObj(q), "until", until)
+		h.queuesChanged()
+		return
+	}
+	if h.board.DeleteQueue(q.Name) {
+		h.chargeAnew()
+	}
+	h.queuesChanged()
+}
+
+// expireQueues removes the deleted Queues whose time is over, or whose work has ended.
+func (h *Hub) expireQueues() {
+	dropped, confining := h.board.DropExpired(h.clock.Now())
+	h.metrics.KeptPods(h.board.KeptPods())
+	if len(dropped) == 0 {
+		return
+	}
+	klog.Background().Info("The time of deleted Queues is over; work of them that still runs counts for no queue", "queues", dropped)
+	if confining {
+		h.chargeAnew()
+	}
+	h.queuesChanged()
+}
+
+// deletedTimeout returns the longest time of all profiles that work of a deleted Queue keeps its
+// place. All profiles share the queues.
+func (ps *profiles) deletedTimeout() (longest time.Duration) {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	for _, facts := range ps.byName {
+		longest = max(longest, facts.args.Queues.DeletedTimeout.Duration)
+	}
+	return longest
+}

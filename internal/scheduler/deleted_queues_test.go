@@ -1,0 +1,47 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// TestDeletedQueue checks that running work of a deleted queue keeps its quota for a time. After
+// that, or at once if the deletion is confirmed, pending work of another queue preempts it.
+func TestDeletedQueue(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		deleted   *v1alpha1.Queue
+		protected bool
+	}{
+		"by mistake":   {deleted: limitedQueue("a", "8"), protected: true},
+		"with consent": {deleted: confirmed("a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const timeout = 5 * time.Second
+			r := newRigArgs(t, "{queues: {deletedTimeout: 5s}}", nodes(1, "2")...)
+			own := limitedQueue("a", "8")
+			own.Spec.Quota = own.Spec.Limit
+			r.hub.QueueSet(own)
+			r.hub.QueueSet(limitedQueue("b", "8"))
+			r.create(ofQueue("a", on(pod("runs", "", "2", 0), "node-0")))
+			r.eventually("the work is charged", func() bool { return r.hub.board.CountsFor("uid-runs") == "a" })
+			began := time.Now()
+			r.hub.QueueDeleted(tt.deleted)
+			r.create(ofQueue("b", pod("p", "", "2", 10)))
+			r.eventually("the work is preempted", func() bool {
+				r.cycles()
+				return len(r.evictor.orders) > 0
+			})
+			if took := time.Since(began); took < timeout == tt.protected {
+				t.Errorf("It is preempted after %v", took)
+			}
+			if got := r.victims(); !slices.Equal(got, []string{"runs"}) {
+				t.Errorf("Victims are %v", got)
+			}
+		})
+	}
+}
