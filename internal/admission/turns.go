@@ -3,6 +3,7 @@ package admission
 import (
 	"time"
 
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/heap"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -28,10 +29,10 @@ const Interval = patience
 // Request is the request of a workload, by resource. The units are the shares' units.
 type Request map[string]int64
 
-// add adds other.
+// add adds other. Sums are limited to the range of int64.
 func (r Request) add(other Request) {
 	for name, v := range other {
-		r[name] += v
+		r[name] = fairshare.Add(r[name], v)
 	}
 }
 

@@ -339,7 +339,7 @@ func (c *queuePolicy) holding(q int32, use []int64) fairshare.Hold {
 func useOf(u *Unit, r int) int64 {
 	use := int64(0)
 	for i := range u.Pods {
-		use = fairshare.Add(use, fairshare.Used(u.Pods[i].Request[r]))
+		use = fairshare.Add(use, fairshare.Usage(u.Pods[i].Request[r]))
 	}
 	return min(use, maxAmount)
 }

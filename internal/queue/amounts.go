@@ -20,14 +20,18 @@ type Amounts map[corev1.ResourceName]int64
 func AmountsOf(list corev1.ResourceList) Amounts {
 	out := make(Amounts, len(list))
 	for name, q := range list {
+		units := int64(1)
+		if name == corev1.ResourceCPU {
+			units = 1000
+		}
 		switch {
-		case name != corev1.ResourceCPU:
-			out[name] = q.Value()
-		case q.CmpInt64(math.MaxInt64/1000) > 0:
-			// The value in milli-CPUs would overflow an int64.
+		case q.CmpInt64(math.MaxInt64/units) >= 0:
+			// The value may overflow an int64: the sum of several containers is not limited.
 			out[name] = fairshare.MaxAmount
-		default:
+		case name == corev1.ResourceCPU:
 			out[name] = q.MilliValue()
+		default:
+			out[name] = q.Value()
 		}
 	}
 	return out
@@ -45,17 +49,35 @@ func RequestOf(pod *corev1.Pod) Amounts {
 	}))
 	out[corev1.ResourcePods] = 1
 	for name, v := range out {
-		out[name] = min(max(v, 0), mostRequested)
+		out[name] = fairshare.Usage(v)
 	}
 	return out
 }
 
-// mostRequested is the highest amount that a pod counts with, far more than any node has. It keeps
-// sums in range. Otherwise one pod with a huge request could make its queue's demand overflow.
-const mostRequested = int64(1) << 46
+// mostRequested is the highest amount that a pod counts with.
+const mostRequested = fairshare.MaxUsage
 
-// Add adds other to a.
-func (a Amounts) Add(other Amounts) { a.add(other, 1) }
+// mostOffered is the highest amount that a node counts with. The sum over 2^13 nodes does not
+// overflow.
+const mostOffered = int64(1) << 49
+
+// roomOf returns the amounts that a node offers.
+func roomOf(node *corev1.Node) Amounts {
+	out := AmountsOf(node.Status.Allocatable)
+	for name, v := range out {
+		out[name] = min(v, mostOffered)
+	}
+	return out
+}
+
+// Add adds other to a. Sums are limited to the range of int64.
+func (a Amounts) Add(other Amounts) {
+	for name, v := range other {
+		if a[name] = fairshare.Add(a[name], v); a[name] == 0 {
+			delete(a, name)
+		}
+	}
+}
 
 // Times returns the amounts of n pods that each have a. No amount exceeds fairshare.MaxAmount.
 func (a Amounts) Times(n int) Amounts {
@@ -66,7 +88,8 @@ func (a Amounts) Times(n int) Amounts {
 	return out
 }
 
-// add adds other, multiplied by sign, and removes resources whose sum is 0.
+// add adds other, multiplied by sign, and removes resources whose sum is 0. The amounts of pods and
+// nodes are small enough for exact sums.
 func (a Amounts) add(other Amounts, sign int64) {
 	for name, v := range other {
 		if a[name] += sign * v; a[name] == 0 {

@@ -70,3 +70,53 @@ func TestVeryLargeAmounts(t *testing.T) {
 		}
 	}
 }
+
+// TestSumOfContainers checks that a pod counts with a huge amount if the sum of its containers
+// overflows an int64.
+func TestSumOfContainers(t *testing.T) {
+	const most = "9223372036854775807"
+	container := corev1.Container{Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{"memory": resource.MustParse(most), "cpu": resource.MustParse(most), "gpu": resource.MustParse(most)},
+	}}
+	for containers := 1; containers <= 4; containers++ {
+		pod := &corev1.Pod{}
+		for range containers {
+			pod.Spec.Containers = append(pod.Spec.Containers, container)
+		}
+		for _, name := range []corev1.ResourceName{"memory", "cpu", "gpu"} {
+			if got := RequestOf(pod)[name]; got != mostRequested {
+				t.Errorf("%d containers count with %d of %s", containers, got, name)
+			}
+		}
+	}
+}
+
+// TestLargeNodes checks that the capacity is positive if nodes claim to have any amount, and that
+// it is exact again when they are gone.
+func TestLargeNodes(t *testing.T) {
+	b := boardOf(queueUnder("a", ""))
+	names := []string{"v", "w", "x", "y", "z"}
+	for _, name := range names {
+		b.SetNode(node(name, 9223372036854775807))
+		if got := b.capacity[gpu]; got <= 8 {
+			t.Errorf("the capacity is %d", got)
+		}
+	}
+	for _, name := range names {
+		b.DeleteNode(name)
+	}
+	if got := b.capacity[gpu]; got != 8 {
+		t.Errorf("the capacity is %d, want that of the node of 8", got)
+	}
+}
+
+// TestSumsEndAtTheLimit checks sums and products of amounts that are not part of the ledger.
+func TestSumsEndAtTheLimit(t *testing.T) {
+	sum := Amounts{"gpu": 1 << 62}.Times(3)
+	for range 8 {
+		sum.Add(Amounts{"gpu": 1 << 61, "cpu": 1})
+	}
+	if sum["gpu"] != 9223372036854775807 || sum["cpu"] != 8 {
+		t.Errorf("the sum is %v", sum)
+	}
+}

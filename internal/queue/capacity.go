@@ -34,13 +34,13 @@ type nodeEntry struct {
 
 // SetNode adds or updates a node. The caller must not change the object afterwards.
 func (b *Board) SetNode(node *corev1.Node) {
-	b.setNode(node.Name, nodeEntry{allocatable: AmountsOf(node.Status.Allocatable), node: node})
+	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node})
 }
 
 // SetClosedNode adds or updates a node that accepts no more pods. The node's capacity is the usage
 // of its running pods: no queue can use the rest.
 func (b *Board) SetClosedNode(node *corev1.Node) {
-	b.setNode(node.Name, nodeEntry{allocatable: AmountsOf(node.Status.Allocatable), node: node, closed: true})
+	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node, closed: true})
 }
 
 // DeleteNode removes a node.

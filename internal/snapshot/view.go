@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
@@ -101,7 +102,7 @@ func (v *View) Reserved(node string) core.Amounts {
 			if sum == nil {
 				sum = make(core.Amounts, v.dimensions.size())
 			}
-			sum[i] += amount
+			sum[i] = fairshare.Add(sum[i], amount)
 		}
 	}
 	return sum

@@ -10,6 +10,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/manifest"
 	"github.com/reprieve-dev/reprieve/internal/report"
@@ -66,7 +67,7 @@ func commonGPU(nodes []*corev1.Node) string {
 	for _, node := range nodes {
 		for name, quantity := range node.Status.Allocatable {
 			if workload.IsGPU(string(name)) && quantity.Value() > 0 {
-				total[string(name)] += quantity.Value()
+				total[string(name)] = fairshare.Add(total[string(name)], quantity.Value())
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func (d *Divided) UsedIn(pools uint64, resource int) []int64 {
 		}
 		for leaf, used := range d.Pools[i].Used {
 			for q := leaf; q >= 0; q = d.t.Parent(q) {
-				out[q] += used[resource]
+				out[q] = Add(out[q], used[resource])
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (d *Divided) UsedIn(pools uint64, resource int) []int64 {
 func (d *Divided) CapacityOf(pools uint64, resource int) (sum int64) {
 	for i := range d.Pools {
 		if pools&(1<<i) != 0 {
-			sum += max(d.Pools[i].Capacity[resource], 0)
+			sum = Add(sum, max(d.Pools[i].Capacity[resource], 0))
 		}
 	}
 	return sum

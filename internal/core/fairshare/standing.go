@@ -196,11 +196,11 @@ func (s *Standing) Within(leaf int32, requests []Amounts, underway map[int32]Amo
 	sum, used := make(Amounts, s.Tree.Dims()), s.with(underway)
 	for n, request := range requests {
 		for r, v := range request {
-			if sum[r] += v; v == 0 || s.hasNone(r) {
+			if sum[r] = Add(sum[r], v); v == 0 || s.hasNone(r) {
 				continue
 			}
 			for q := leaf; q >= 0; q = s.Tree.Parent(q) {
-				if used[q][r]+sum[r] > s.Shares[q][r] {
+				if Add(used[q][r], sum[r]) > s.Shares[q][r] {
 					return n
 				}
 			}
@@ -213,7 +213,7 @@ func (s *Standing) Within(leaf int32, requests []Amounts, underway map[int32]Amo
 // capacity.
 func (s *Standing) Entitled(leaf int32, request Amounts) bool {
 	for r, want := range request {
-		if want > 0 && !s.hasNone(r) && s.Allocated[leaf][r]+want > s.Shares[leaf][r] {
+		if want > 0 && !s.hasNone(r) && Add(s.Allocated[leaf][r], want) > s.Shares[leaf][r] {
 			return false
 		}
 	}
@@ -246,7 +246,7 @@ func (s *Standing) with(underway map[int32]Amounts) []Amounts {
 				own[q], used[q] = true, append(Amounts(nil), used[q]...)
 			}
 			for r, v := range more {
-				used[q][r] += v
+				used[q][r] = Add(used[q][r], v)
 			}
 		}
 	}
