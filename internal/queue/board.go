@@ -181,6 +181,14 @@ func (b *Board) CountsFor(uid types.UID) string {
 	return b.pods[uid].queue
 }
 
+// IsOn reports whether a pod counts as usage on a node.
+func (b *Board) IsOn(uid types.UID, node string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.pods[uid]
+	return ok && c.placed && c.node == node
+}
+
 // AllCharged records that all pods are charged that existed when the first Queue appeared.
 func (b *Board) AllCharged() {
 	b.mu.Lock()

@@ -25,7 +25,12 @@ import (
 // is deleted, it releases the reservations on the node.
 func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
 	return nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: h.nodeSet,
+		AddFunc: func(obj any) {
+			h.nodeSet(obj)
+			if node, ok := obj.(*corev1.Node); ok {
+				h.chargeOn(node.Name)
+			}
+		},
 		UpdateFunc: func(before, after any) {
 			h.nodeSet(after)
 			if turnsMoreAway(before, after) {

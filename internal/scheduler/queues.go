@@ -206,6 +206,9 @@ func (b *books) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 		// The pod requests nothing before its group is known.
 		return b.board.Forget(pod.UID)
 	}
+	if b.isAstray(pod) {
+		return b.board.Forget(pod.UID)
+	}
 	of.Overdue = b.leaving.isOverdue(pod.UID)
 	return b.board.ChargeMember(pod, b.queueOf(pod), of)
 }
