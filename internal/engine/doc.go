@@ -22,24 +22,28 @@
 //
 // # Groups
 //
-// The record of a group has parts that other events begin and end. All but the first end when the
-// last member leaves ([Gangs.Leaves]):
+// The record of a group has parts, each with its own facts and events. The parts placing, run, ended
+// and report end when the last member leaves ([Gangs.Leaves]):
 //
-//	part     has                                               begins                 ends
-//	object   minCount, a spec that cannot be filled in         NeedsMembers           NeedsMembers
-//	placing  the leader, the plan, the verdict of planning     Admit, SetPlan         Settled, Release
-//	run      since when the group is whole, or lacks members   EndLook                ForgetRun
-//	ended    members whose result is unknown                   AwaitResult            ResultKnown
-//	kept     room that is kept for lost members                Keeps                  EndKept
-//	report   messages for the pending members                  FoundNoRoom            FoundRoom
+//	part     has                                              begins with                ends with
+//	object   minCount, and why a spec cannot be filled in     NeedsMembers,              the same, with
+//	                                                          SetUnresolved              nothing to record
+//	placing  the leader, the plan, reserved members           Admit, SetPlan, Reserve    Settled, Release
+//	         the verdict of planning                          SetVerdict                 SetVerdict
+//	run      since when the group is whole or lacks members   Touch, Lost, EndLook       ForgetRun
+//	ended    members whose result is unknown                  AwaitResult                ResultKnown
+//	kept     room that is kept for lost members               Keeps                      EndKept
+//	report   messages for the pending members                 FoundNoRoom, CheckReport   Report, DropReport
 //
 // The states of a gang's placement, and the events that lead from one to the next:
 //
 //	idle ── Admit ──► led ── SetPlan ──► planned ── Reserve, for each member ──► reserved
 //	  ▲                │                    │                                       │
-//	  └─ PassOn, MemberLeaves ◄── Release ──┘                 Settled: (no record) ◄┘
+//	  ├─ PassOn, MemberLeaves               │                                       │
+//	  ├───────────────── Release ◄──────────┘                                       │
+//	  └───────────────── Settled, MemberLeaves ◄────────────────────────────────────┘
 //
-// The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods never call
-// out, so extension points that run under a lock of the framework may call all of them. They are
-// safe for concurrent use.
+// The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods call
+// functions of the caller only without the lock, so extension points that run under a lock of the
+// framework may call all of them. They are safe for concurrent use.
 package engine

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -18,9 +17,8 @@ type Ended struct {
 }
 
 // AwaitResult records that the result of a member is unknown.
-func (gs *Gangs) AwaitResult(key workload.Key, member UID, ended Ended, now time.Time) {
+func (gs *Gangs) AwaitResult(key workload.Key, member UID, ended Ended) {
 	gs.change(key, func(g *gang) {
-		g.dropEnded(now)
 		if g.ended == nil {
 			g.ended = make(map[UID]Ended)
 		}
@@ -28,21 +26,29 @@ func (gs *Gangs) AwaitResult(key workload.Key, member UID, ended Ended, now time
 	})
 }
 
-// dropEnded drops the members whose result the scheduler waits for no more.
-func (g *gang) dropEnded(now time.Time) {
-	maps.DeleteFunc(g.ended, func(_ UID, ended Ended) bool { return !ended.Until.After(now) })
+// ExpireResults drops the members whose result the scheduler waits for no more. The main loop calls
+// it, so that their pods are not kept for long.
+func (gs *Gangs) ExpireResults(now time.Time) {
+	for _, key := range gs.list(gs.ended) {
+		gs.changeKnown(key, func(g *gang) {
+			maps.DeleteFunc(g.ended, func(_ UID, ended Ended) bool { return !ended.Until.After(now) })
+		})
+	}
 }
 
 // ResultKnown records that the result of a member is known.
 func (gs *Gangs) ResultKnown(key workload.Key, member UID) {
-	gs.change(key, func(g *gang) { delete(g.ended, member) })
+	gs.changeKnown(key, func(g *gang) { delete(g.ended, member) })
 }
 
 // Ended returns the members of a group whose result is unknown, in no order.
 func (gs *Gangs) Ended(key workload.Key, now time.Time) (members []Ended) {
-	gs.change(key, func(g *gang) {
-		g.dropEnded(now)
-		members = slices.Collect(maps.Values(g.ended))
+	gs.read(key, func(g *gang) {
+		for _, ended := range g.ended {
+			if ended.Until.After(now) {
+				members = append(members, ended)
+			}
+		}
 	})
 	return members
 }

@@ -15,17 +15,19 @@ type Gangs struct {
 
 	mu      sync.Mutex
 	records map[workload.Key]*gang
-	// touched, degraded, lost and kept list the groups whose records say so.
-	touched, degraded, lost, kept index
+	// Each index lists the groups whose records have such facts.
+	touched, degraded, lost, ended, kept, placing, reported index
 	// mayLack is true while degraded or lost has a group.
 	mayLack atomic.Bool
-	// clock counts the events that order looks at members, and begun the starts of runs.
+	// clock counts the changes of members and the looks at them, to order them. begun counts the
+	// starts of runs.
 	clock, begun uint64
 }
 
 // gang is the record of one group. Its parts begin and end with different events:
 //
 //   - object ends with the PodGroup.
+//   - kept ends when the main loop has retried the workloads that respect the room.
 //   - All other parts end when the last member leaves ([Gangs.Leaves]).
 type gang struct {
 	object  object
@@ -33,11 +35,11 @@ type gang struct {
 	run     run
 	ended   map[UID]Ended
 	report  report
-	kept    Kept
+	kept    *Kept
 	// looks counts the looks at the members in progress. A record stays until they end.
 	looks int
-	// changedAt, lookedAt and leftAt are the times, by Gangs.clock, of the last change of the
-	// members, of the begin of the last look, and of the end of the last member.
+	// These are times by Gangs.clock. At changedAt, the members last changed. At lookedAt, the last
+	// look that counts began. At leftAt, the last member left, or the run was dropped.
 	changedAt, lookedAt, leftAt uint64
 }
 
@@ -49,9 +51,9 @@ type object struct {
 	minCount int
 }
 
-// isEmpty reports whether a record says nothing.
+// isEmpty reports whether a record has no facts.
 func (g *gang) isEmpty() bool {
-	return g.object == (object{}) && g.placing.isEmpty() && g.run.isEmpty() && len(g.ended) == 0 && g.report.isEmpty() && g.kept == (Kept{}) && g.looks == 0
+	return g.object == (object{}) && g.placing.isEmpty() && g.run.isEmpty() && len(g.ended) == 0 && g.report.isEmpty() && g.kept == nil && g.looks == 0
 }
 
 // index is a set of groups.
@@ -74,11 +76,13 @@ func NewGangs(verdictChanged func(workload.Key)) *Gangs {
 	}
 	return &Gangs{
 		verdictChanged: verdictChanged, records: make(map[workload.Key]*gang),
-		touched: make(index), degraded: make(index), lost: make(index), kept: make(index),
+		touched: make(index), degraded: make(index), lost: make(index), ended: make(index), kept: make(index),
+		placing: make(index), reported: make(index),
 	}
 }
 
 // change runs a transition of the record of a group, and drops the record if nothing is left of it.
+// A group without a record gets one.
 func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -86,6 +90,21 @@ func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 	if !ok {
 		g = &gang{}
 	}
+	gs.transit(key, g, transition)
+}
+
+// changeKnown is change for a transition that changes nothing in an empty record. A group without a
+// record gets none.
+func (gs *Gangs) changeKnown(key workload.Key, transition func(*gang)) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g, ok := gs.records[key]; ok {
+		gs.transit(key, g, transition)
+	}
+}
+
+// transit runs a transition of a record. The caller holds the lock.
+func (gs *Gangs) transit(key workload.Key, g *gang, transition func(*gang)) {
 	transition(g)
 	if g.placing.isEmpty() {
 		g.placing = placing{}
@@ -93,12 +112,14 @@ func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 	gs.touched.set(key, g.run.touched)
 	gs.lost.set(key, g.run.lost)
 	gs.degraded.set(key, !g.run.DegradedSince.IsZero())
-	gs.kept.set(key, g.kept != Kept{})
+	gs.ended.set(key, len(g.ended) > 0)
+	gs.kept.set(key, g.kept != nil)
+	gs.placing.set(key, !g.placing.isEmpty())
+	gs.reported.set(key, !g.report.isEmpty())
 	gs.mayLack.Store(len(gs.degraded)+len(gs.lost) > 0)
-	switch {
-	case g.isEmpty():
+	if g.isEmpty() {
 		delete(gs.records, key)
-	case !ok:
+	} else {
 		gs.records[key] = g
 	}
 }
@@ -129,9 +150,10 @@ func (gs *Gangs) now() uint64 {
 	return gs.clock
 }
 
-// Leaves drops all facts about the members of a group. Call it when the last member has left.
+// Leaves drops all facts about the members of a group. Call it when the last member has left. Room
+// that was kept for the group is left to [Gangs.EndKept].
 func (gs *Gangs) Leaves(key workload.Key) {
-	gs.change(key, func(g *gang) { *g = gang{object: g.object, looks: g.looks, leftAt: gs.now()} })
+	gs.changeKnown(key, func(g *gang) { *g = gang{object: g.object, kept: g.kept, looks: g.looks, leftAt: gs.now()} })
 }
 
 // NeedsMembers records the minCount of a PodGroup; 0 for a group that is gone or no gang. It reports

@@ -2,8 +2,7 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// Kept describes the room that is kept from other work for the lost members of a gang. The zero
-// value is no room.
+// Kept describes the room that is kept from other work for the lost members of a gang.
 type Kept struct {
 	workload.Standing
 	// Lost is the number of missing members.
@@ -12,7 +11,7 @@ type Kept struct {
 
 // Keeps records that room is kept for a gang.
 func (gs *Gangs) Keeps(key workload.Key, room Kept) {
-	gs.change(key, func(g *gang) { g.kept = room })
+	gs.change(key, func(g *gang) { g.kept = &room })
 }
 
 // HasKept reports whether room was kept since the last call of [Gangs.EndKept] that ended it.
@@ -25,9 +24,9 @@ func (gs *Gangs) HasKept() bool {
 // EndKept drops the kept room that is different now or has ended. It reports whether there was any.
 func (gs *Gangs) EndKept(now map[workload.Key]Kept) (ended bool) {
 	for _, key := range gs.list(gs.kept) {
-		gs.change(key, func(g *gang) {
-			if room, ok := now[key]; !ok || room != g.kept {
-				g.kept, ended = Kept{}, true
+		gs.changeKnown(key, func(g *gang) {
+			if room, ok := now[key]; g.kept != nil && (!ok || room != *g.kept) {
+				g.kept, ended = nil, true
 			}
 		})
 	}

@@ -10,6 +10,10 @@ type Nomination struct {
 
 // Nominates records the nomination in a pod's status.
 func (ps *Pods) Nominates(uid UID, n Nomination) {
+	if n == (Nomination{}) {
+		ps.changeKnown(uid, func(p *pod) { p.nominated = n })
+		return
+	}
 	ps.change(uid, func(p *pod) { p.nominated = n })
 }
 

@@ -17,8 +17,8 @@ import (
 // cycles in that order. Each becomes reserved and waits at Permit until enough members are through.
 type placing struct {
 	leader UID
-	// turnedAway are members that led and were rejected before they could plan.
-	turnedAway map[UID]struct{}
+	// rejected are members that led and were rejected before they could plan.
+	rejected map[UID]struct{}
 	// takeover lets the next member that arrives replace the leader.
 	takeover bool
 	// planned holds the nodes of the members that have not been through their cycle. order lists
@@ -41,7 +41,7 @@ type placing struct {
 
 // isEmpty reports whether no member is on its way and there is no verdict.
 func (p *placing) isEmpty() bool {
-	return p.isIdle() && len(p.turnedAway) == 0 && len(p.reserved) == 0 && p.failed == "" && p.verdict == workload.Verdict{}
+	return p.isIdle() && len(p.rejected) == 0 && len(p.reserved) == 0 && p.failed == "" && p.verdict == workload.Verdict{}
 }
 
 // isIdle reports whether the gang has no leader and no planned member.
@@ -112,7 +112,7 @@ func (gs *Gangs) Leader(key workload.Key) (leader UID) {
 
 // Yield lets the next member that arrives replace the given one, if that is the leader.
 func (gs *Gangs) Yield(key workload.Key, member UID) {
-	gs.change(key, func(g *gang) { g.placing.takeover = g.placing.takeover || g.placing.leader == member })
+	gs.changeKnown(key, func(g *gang) { g.placing.takeover = g.placing.takeover || g.placing.leader == member })
 }
 
 // PassOn removes a leader that was rejected before it could plan. It returns a function that
@@ -124,11 +124,11 @@ func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 		if p.leader == leader {
 			p.leader, p.takeover = "", false
 		}
-		if p.turnedAway == nil {
-			p.turnedAway = make(map[UID]struct{})
+		if p.rejected == nil {
+			p.rejected = make(map[UID]struct{})
 		}
-		p.turnedAway[leader] = struct{}{}
-		tried = maps.Clone(p.turnedAway)
+		p.rejected[leader] = struct{}{}
+		tried = maps.Clone(p.rejected)
 	})
 	return func(uid UID) bool {
 		_, was := tried[uid]
@@ -139,7 +139,7 @@ func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 // Planning lets every member lead again. Call it once a leader has reached planning, or all members
 // have been tried.
 func (gs *Gangs) Planning(key workload.Key) {
-	gs.change(key, func(g *gang) { g.placing.turnedAway = nil })
+	gs.changeKnown(key, func(g *gang) { g.placing.rejected = nil })
 }
 
 // Idle reports whether the gang has no leader and no planned member.
@@ -154,8 +154,8 @@ func (gs *Gangs) Unled() []workload.Key {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	var out []workload.Key
-	for key, g := range gs.records {
-		if !g.placing.isEmpty() && g.placing.isIdle() {
+	for key := range gs.placing {
+		if gs.records[key].placing.isIdle() {
 			out = append(out, key)
 		}
 	}
@@ -267,7 +267,7 @@ func (gs *Gangs) Planned(key workload.Key) (count int) {
 // Settled records that the informer has shown a member on its node. It reports whether the member
 // was still planned. Its own cycle will not come, so the caller must let the next member go.
 func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
-	gs.change(key, func(g *gang) {
+	gs.changeKnown(key, func(g *gang) {
 		_, planned = g.placing.planned[member]
 		g.placing.drop(member)
 	})
@@ -277,7 +277,7 @@ func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 // MemberLeaves drops a member that is gone. It reports whether that affects the gang: the member
 // was the leader, planned or reserved.
 func (gs *Gangs) MemberLeaves(key workload.Key, member UID) (disturbed bool) {
-	gs.change(key, func(g *gang) {
+	gs.changeKnown(key, func(g *gang) {
 		_, planned := g.placing.planned[member]
 		_, reserved := g.placing.reserved[member]
 		disturbed = planned || reserved || g.placing.leader == member
@@ -293,10 +293,16 @@ func (p *placing) drop(member UID) {
 	delete(p.reserved, member)
 }
 
+// DropPlacing drops all facts about the placement of a gang. Call it for an event that may have come
+// after the last member left.
+func (gs *Gangs) DropPlacing(key workload.Key) {
+	gs.changeKnown(key, func(g *gang) { g.placing = placing{} })
+}
+
 // Release drops the rest of a plan, and the reservation of the given member, if any. It returns the
 // members that were still planned. Other members that wait at Permit release themselves in turn.
 func (gs *Gangs) Release(key workload.Key, member UID) (planned []UID) {
-	gs.change(key, func(g *gang) {
+	gs.changeKnown(key, func(g *gang) {
 		planned = g.placing.order
 		g.placing.planned, g.placing.order = nil, nil
 		delete(g.placing.reserved, member)
@@ -319,7 +325,7 @@ func (gs *Gangs) Failed(key workload.Key) (again bool) {
 // Unplanned records that planning found no room for a gang in the current state. The next plan
 // counts as different from the last one, even if the nodes are the same.
 func (gs *Gangs) Unplanned(key workload.Key) {
-	gs.change(key, func(g *gang) { g.placing.failed = "" })
+	gs.changeKnown(key, func(g *gang) { g.placing.failed = "" })
 }
 
 // SetPodSensitive records whether pods that are created, or change their labels, may let the gang
@@ -357,9 +363,9 @@ func (gs *Gangs) Judged() map[workload.Key]string {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	out := make(map[workload.Key]string)
-	for key, g := range gs.records {
-		if g.placing.verdict.Reason != "" {
-			out[key] = g.placing.verdict.Reason
+	for key := range gs.placing {
+		if reason := gs.records[key].placing.verdict.Reason; reason != "" {
+			out[key] = reason
 		}
 	}
 	return out

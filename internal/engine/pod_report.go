@@ -24,11 +24,15 @@ type PodReport struct {
 	Again bool
 }
 
-// KeptOff records why a single pod may not use its queue; the zero Verdict for a pod that may. key
-// names the pod.
-func (ps *Pods) KeptOff(uid UID, key workload.Key, v workload.Verdict) {
-	ps.change(uid, func(p *pod) {
-		if p.report.key, p.report.verdict = key, v; v == (workload.Verdict{}) && !p.report.isDue() {
+// Blocked records why a single pod may not use its queue. key names the pod.
+func (ps *Pods) Blocked(uid UID, key workload.Key, v workload.Verdict) {
+	ps.change(uid, func(p *pod) { p.report.key, p.report.verdict = key, v })
+}
+
+// Unblocked records that a single pod may use its queue.
+func (ps *Pods) Unblocked(uid UID) {
+	ps.changeKnown(uid, func(p *pod) {
+		if p.report.verdict = (workload.Verdict{}); !p.report.isDue() {
 			p.report = podReport{}
 		}
 	})

@@ -51,7 +51,7 @@ type pod struct {
 	report    podReport
 }
 
-// isEmpty reports whether a record says nothing.
+// isEmpty reports whether a record has no facts.
 func (p *pod) isEmpty() bool {
 	a := &p.attempt
 	return a.As == (workload.Key{}) && !a.Reserved && !a.Turn && !a.Recalled && !a.Shown && !a.Failed && !a.Canceled && len(a.Hidden) == 0 &&
@@ -71,7 +71,8 @@ type Pods struct {
 	nominated, inflated, unreported Set
 }
 
-// change runs a transition of the record of a pod, and drops the record if nothing is left of it.
+// change runs a transition of the record of a pod, and drops the record if nothing is left of it. A
+// pod without a record gets one.
 func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -79,17 +80,31 @@ func (ps *Pods) change(uid UID, transition func(*pod)) {
 	if !ok {
 		p = &pod{}
 	}
+	ps.transit(uid, p, transition)
+}
+
+// changeKnown is change for a transition that changes nothing in an empty record. A pod without a
+// record gets none.
+func (ps *Pods) changeKnown(uid UID, transition func(*pod)) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if p, ok := ps.records[uid]; ok {
+		ps.transit(uid, p, transition)
+	}
+}
+
+// transit runs a transition of a record. The caller holds the lock.
+func (ps *Pods) transit(uid UID, p *pod, transition func(*pod)) {
 	transition(p)
 	ps.index(uid, p)
-	switch {
-	case p.isEmpty():
+	if p.isEmpty() {
 		delete(ps.records, uid)
-	case !ok:
-		if ps.records == nil {
-			ps.records = make(map[UID]*pod)
-		}
-		ps.records[uid] = p
+		return
 	}
+	if ps.records == nil {
+		ps.records = make(map[UID]*pod)
+	}
+	ps.records[uid] = p
 }
 
 // read looks at the record of a pod, if there is one.

@@ -291,14 +291,18 @@ func TestNominated(t *testing.T) {
 	}
 }
 
-// TestKeptOff checks the reports on a pod that may not use its queue.
-func TestKeptOff(t *testing.T) {
+// TestBlocked checks the reports on a pod that may not use its queue.
+func TestBlocked(t *testing.T) {
 	t.Parallel()
 	var ps Pods
 	closed, full := workload.Verdict{Reason: "Closed", Message: "a"}, workload.Verdict{Reason: "Closed", Message: "b"}
 	step := func(what string, v workload.Verdict, want ...PodReport) {
 		t.Helper()
-		ps.KeptOff("a", member, v)
+		if v == (workload.Verdict{}) {
+			ps.Unblocked("a")
+		} else {
+			ps.Blocked("a", member, v)
+		}
 		if got := ps.Reports(10); !slices.Equal(got, want) {
 			t.Errorf("%s: the reports are %v, want %v", what, got, want)
 		}
@@ -316,8 +320,8 @@ func TestKeptOff(t *testing.T) {
 	if ps.Len() > 0 {
 		t.Error("A record is left")
 	}
-	ps.KeptOff("a", member, closed)
-	ps.KeptOff("b", member, closed)
+	ps.Blocked("a", member, closed)
+	ps.Blocked("b", member, closed)
 	if n := len(ps.Reports(1)) + len(ps.Reports(10)); n != 2 {
 		t.Errorf("%d reports, want 2", n)
 	}

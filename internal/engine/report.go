@@ -31,11 +31,13 @@ type report struct {
 	look time.Time
 	// told is when each member got its last report.
 	told map[UID]time.Time
+	// checking is true while the members are checked.
+	checking bool
 }
 
 // isEmpty reports whether there is nothing to report, and nothing was reported.
 func (r *report) isEmpty() bool {
-	return r.verdict == workload.Verdict{} && r.look.IsZero() && len(r.told) == 0
+	return r.verdict == workload.Verdict{} && r.look.IsZero() && len(r.told) == 0 && !r.checking
 }
 
 // lookBy schedules a check of the members, unless an earlier one is scheduled.
@@ -62,7 +64,7 @@ func (gs *Gangs) FoundNoRoom(key workload.Key, v workload.Verdict, lacksRoom boo
 
 // FoundRoom records that a gang has room. The previous verdict is not reported any more.
 func (gs *Gangs) FoundRoom(key workload.Key) {
-	gs.change(key, func(g *gang) { g.report.verdict, g.report.since = workload.Verdict{}, time.Time{} })
+	gs.changeKnown(key, func(g *gang) { g.report.verdict, g.report.since = workload.Verdict{}, time.Time{} })
 }
 
 // CheckReport schedules a check of the report on a gang's members, because they or their conditions
@@ -74,7 +76,7 @@ func (gs *Gangs) CheckReport(key workload.Key, now time.Time) {
 // CheckReported is CheckReport for a gang with something to report, or with members that got a
 // report. Members of other gangs need no check.
 func (gs *Gangs) CheckReported(key workload.Key, now time.Time) {
-	gs.change(key, func(g *gang) {
+	gs.changeKnown(key, func(g *gang) {
 		if !g.report.isEmpty() {
 			g.report.lookBy(now.Add(ReportDelay))
 		}
@@ -82,15 +84,17 @@ func (gs *Gangs) CheckReported(key workload.Key, now time.Time) {
 }
 
 // DropReport drops the report on a gang.
-func (gs *Gangs) DropReport(key workload.Key) { gs.change(key, func(g *gang) { g.report = report{} }) }
+func (gs *Gangs) DropReport(key workload.Key) {
+	gs.changeKnown(key, func(g *gang) { g.report = report{} })
+}
 
 // ReportsDue returns the gangs whose members must be checked, longest waiting first.
 func (gs *Gangs) ReportsDue(now time.Time) []workload.Key {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	var out []workload.Key
-	for key, g := range gs.records {
-		if at := g.report.look; !at.IsZero() && !at.After(now) {
+	for key := range gs.reported {
+		if at := gs.records[key].report.look; !at.IsZero() && !at.After(now) {
 			out = append(out, key)
 		}
 	}
@@ -100,11 +104,12 @@ func (gs *Gangs) ReportsDue(now time.Time) []workload.Key {
 	return out
 }
 
-// BeginReport returns the verdict to report on a gang, and clears the time of the next check. The
-// gang is checked again after an event, or when [Gangs.Report] schedules it.
+// BeginReport begins a check of a gang's members. It returns the verdict to report, and clears the
+// time of the next check. The gang is checked again after an event, or when [Gangs.Report], which
+// ends this check, schedules it.
 func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
 	gs.change(key, func(g *gang) {
-		g.report.look = time.Time{}
+		g.report.look, g.report.checking = time.Time{}, true
 		v = g.report.verdict
 	})
 	return v
@@ -115,7 +120,10 @@ func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
 // schedules a later check for the other outdated members, and forgets members that are not pending
 // any more.
 func (gs *Gangs) Report(key workload.Key, pending, outdated []UID, most int, now time.Time) (told []UID) {
-	gs.change(key, func(g *gang) { told = g.report.tell(pending, outdated, most, now) })
+	gs.change(key, func(g *gang) {
+		g.report.checking = false
+		told = g.report.tell(pending, outdated, most, now)
+	})
 	return told
 }
 

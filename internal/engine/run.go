@@ -145,10 +145,13 @@ func (gs *Gangs) HasBegun(key workload.Key, mark uint64) (has bool) {
 	return has
 }
 
-// IsUpToDate reports whether the run of a group is known, and no member has changed since.
-func (gs *Gangs) IsUpToDate(key workload.Key, uid string) (is bool) {
-	gs.read(key, func(g *gang) { is = g.run.known && g.run.group == uid && !g.run.touched })
-	return is
+// Current returns the run of a group with this UID. ok is false if a look is due: the run is not
+// known, or a member has changed since the last look.
+func (gs *Gangs) Current(key workload.Key, uid string) (current Run, ok bool) {
+	gs.read(key, func(g *gang) {
+		current, ok = g.run.Run, g.run.known && g.run.group == uid && !g.run.touched
+	})
+	return current, ok
 }
 
 // BeginLook begins a look at the members of a group. List the members after this, and pass the

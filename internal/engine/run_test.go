@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // at returns the time of these tests after a number of seconds.
@@ -138,15 +140,21 @@ func TestRuns(t *testing.T) {
 	}
 }
 
+// isCurrent reports whether no look at the test's gang is due.
+func isCurrent(gs *Gangs) bool {
+	_, ok := gs.Current(testGang, "g")
+	return ok
+}
+
 // TestLookedAt checks when the run of a group must be looked at, and when a run begins.
 func TestLookedAt(t *testing.T) {
 	t.Parallel()
 	gs, g, members := newTestGangs(), &Group{UID: "g", MinCount: 2, Start: at(5)}, ran("r", 2, 10)
 	gs.Touch(testGang)
-	if len(gs.Touched()) != 1 || gs.IsUpToDate(testGang, "g") {
+	if len(gs.Touched()) != 1 || isCurrent(gs) {
 		t.Error("Members have come, and no look is due")
 	}
-	if run, moved := look(gs, g, members, at(20)); !run.Start.Equal(at(10)) || !moved || !gs.IsWhole(testGang) || !gs.IsUpToDate(testGang, "g") {
+	if run, moved := look(gs, g, members, at(20)); !run.Start.Equal(at(10)) || !moved || !gs.IsWhole(testGang) || !isCurrent(gs) {
 		t.Errorf("Started at %v (moved: %t), want when the members were scheduled", run.Start, moved)
 	}
 	// 1. The gang lacks a member. Until its run is over, looks are due without further events.
@@ -247,5 +255,67 @@ func TestLooksAtTheSameTime(t *testing.T) {
 					gs.IsWhole(testGang), len(gs.Touched()), len(gs.records), c.whole, c.wantTouched, c.wantRecords)
 			}
 		})
+	}
+}
+
+// TestKept checks that the end of kept room is noticed, also for a gang without members.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	// The room of a gang of priority 0 in no queue, all of whose members have reservations.
+	covered, lacking := Kept{}, Kept{Lost: 2}
+	cases := map[string]struct {
+		rooms []Kept
+		leave bool
+		now   map[workload.Key]Kept
+		want  bool
+	}{
+		"as before":              {rooms: []Kept{lacking}, now: map[workload.Key]Kept{testGang: lacking}},
+		"less":                   {rooms: []Kept{lacking}, now: map[workload.Key]Kept{testGang: covered}, want: true},
+		"none":                   {rooms: []Kept{lacking}, want: true},
+		"covered meanwhile":      {rooms: []Kept{lacking, covered}, want: true},
+		"the gang has left":      {rooms: []Kept{lacking}, leave: true, want: true},
+		"no room was ever kept":  {},
+		"all covered, as before": {rooms: []Kept{covered}, now: map[workload.Key]Kept{testGang: covered}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gs := newTestGangs()
+			for _, room := range c.rooms {
+				gs.Keeps(testGang, room)
+			}
+			if c.leave {
+				gs.Leaves(testGang)
+			}
+			if gs.HasKept() != (len(c.rooms) > 0) {
+				t.Errorf("room was kept: %t", gs.HasKept())
+			}
+			if got := gs.EndKept(c.now); got != c.want {
+				t.Errorf("ended: %t, want %t", got, c.want)
+			}
+			if c.want && (gs.HasKept() || len(gs.records) > 0) {
+				t.Error("a record of the room is left")
+			}
+		})
+	}
+}
+
+// TestEnded checks that a member with an unknown result counts until its result is known or its time
+// is over.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	gs := newTestGangs()
+	gs.AwaitResult(testGang, "a", Ended{Pod: "a", Until: at(1)})
+	gs.AwaitResult(testGang, "b", Ended{Pod: "b", Until: at(2)})
+	gs.AwaitResult(testGang, "c", Ended{Pod: "c", Until: at(2)})
+	gs.ResultKnown(testGang, "c")
+	if got := gs.Ended(testGang, at(1)); len(got) != 1 || got[0].Pod != "b" {
+		t.Errorf("%v are awaited", got)
+	}
+	if gs.ExpireResults(at(1)); len(gs.records[testGang].ended) != 1 {
+		t.Error("An expired member is kept, or another one is not")
+	}
+	if gs.ExpireResults(at(2)); len(gs.records) > 0 {
+		t.Error("A record is left")
 	}
 }

@@ -106,9 +106,16 @@ func memberOf(pod *corev1.Pod) engine.Member {
 // decision from before the mark used another start. HasBegun looks at the members only if any has
 // changed.
 func (r *Runs) HasBegun(g *Group, mark uint64, now time.Time) bool {
-	key := KeyOf(g.Key)
-	if !r.records.IsUpToDate(key, string(g.UID)) {
-		r.Look(g, now)
+	r.Current(g, now)
+	return r.records.HasBegun(KeyOf(g.Key), mark)
+}
+
+// Current returns the run of a group. It looks at the members only if any has changed.
+func (r *Runs) Current(g *Group, now time.Time) engine.Run {
+	if r.ready() {
+		if run, ok := r.records.Current(KeyOf(g.Key), string(g.UID)); ok {
+			return run
+		}
 	}
-	return r.records.HasBegun(key, mark)
+	return r.Look(g, now)
 }

@@ -313,7 +313,7 @@ func (h *Hub) barSingleDriver(pod *corev1.Pod) gang.Verdict {
 	if v != (gang.Verdict{}) {
 		h.waits.LeaveTurns(podKey(pod))
 	}
-	h.sayKeptOff(pod, v)
+	h.noteBlocked(pod, v)
 	return v
 }
 
@@ -386,7 +386,7 @@ func (h *Hub) retryDrivers() {
 			h.wake(key)
 			continue
 		}
-		h.sayKeptOff(pod, v)
+		h.noteBlocked(pod, v)
 	}
 }
 

@@ -198,7 +198,7 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	said := "no condition"
 	r.eventually("it says why and until when", func() bool {
 		r.cycles()
-		r.hub.telling.tellKeptOff()
+		r.hub.telling.tellBlocked()
 		if now, ok := r.hub.podOf(podKey(two[1])); ok {
 			if c := scheduledCondition(now); c != nil {
 				said = c.Reason + ": " + c.Message

@@ -83,7 +83,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	}
 	key, ok := h.groupOf(pod)
 	if !ok {
-		if v := h.keptOffQueues(pod); v != (gang.Verdict{}) {
+		if v := h.queueBlocks(pod); v != (gang.Verdict{}) {
 			return gated(v.Message)
 		}
 		return h.gateSingle(pod)
@@ -125,7 +125,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	a := h.gangs.Admit(gangKey(key), string(pod.UID), h.canLead(&members))
 	if a == engine.AdmitLeader && h.hasLeft(gangKey(key)) {
 		// The gang's record was dropped before this, and no other event would drop it again.
-		h.gangs.Leaves(gangKey(key))
+		h.gangs.DropPlacing(gangKey(key))
 	}
 	if a == engine.AdmitPlanned || a == engine.AdmitLeader {
 		return nil

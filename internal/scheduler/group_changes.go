@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -19,28 +20,45 @@ const (
 )
 
 // groupChanges delays changes of PodGroups that change all the time. To follow a change takes time
-// for each member of the group, and a cycle of the gang. With a delay, a tenant that keeps changing
-// PodGroups delays only itself. The zero value delays nothing for changeBurst changes of each
-// PodGroup. It is safe for concurrent use.
+// for each member of the group, and a cycle of the gang. Delayed changes take turns by namespace, so
+// a tenant that keeps changing PodGroups mostly delays itself. The zero value delays nothing for
+// changeBurst changes of each PodGroup. It is safe for concurrent use.
 type groupChanges struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*changingGroup
 	// delayed lists the PodGroups with a change that is not followed yet, the earliest first.
 	delayed []types.NamespacedName
+	// last is when a delayed change of each namespace was last followed.
+	last map[string]time.Time
 	// rests is until when no delayed change is followed.
 	rests time.Time
 }
+
+// urgency tells whether a change of a PodGroup may be delayed.
+type urgency int
+
+const (
+	// patient changes may be delayed.
+	patient urgency = iota
+	// urgent changes are followed at once: a PodGroup that is deleted holds room, and changes no
+	// more.
+	urgent
+)
 
 // changingGroup is a PodGroup that has changed lately.
 type changingGroup struct {
 	limit *rate.Limiter
 	// due is when to follow its changes; zero if all are followed.
 	due time.Time
+	// following is true while the main loop follows a delayed change.
+	following bool
 }
 
 // isDelayed records a change of a PodGroup. If it returns false, the caller must follow the change
-// now. Otherwise the PodGroup is a result of a later call of next.
-func (c *groupChanges) isDelayed(key types.NamespacedName, now time.Time) bool {
+// now. Otherwise the PodGroup is a result of a later call of next. While a delayed change is being
+// followed, each change is delayed, so that nobody follows an older state after a newer one. urgent
+// changes are delayed for this reason only.
+func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.groups[key]
@@ -51,10 +69,10 @@ func (c *groupChanges) isDelayed(key types.NamespacedName, now time.Time) bool {
 		g = &changingGroup{limit: rate.NewLimiter(rate.Every(changeInterval), changeBurst)}
 		c.groups[key] = g
 	}
-	if !g.due.IsZero() {
+	if !g.due.IsZero() && (g.following || urgency != urgent) {
 		return true
 	}
-	if g.limit.AllowN(now, 1) {
+	if !g.following && (urgency == urgent || g.limit.AllowN(now, 1)) {
 		return false
 	}
 	g.due = now.Add(changeInterval)
@@ -76,28 +94,43 @@ func (c *groupChanges) nextLook() (time.Time, bool) {
 	return at, true
 }
 
-// next returns the PodGroup whose changes are to be followed now; false for none.
+// next returns the PodGroup whose changes are to be followed now; false for none. The namespace whose
+// turn is the longest ago comes first. The caller must call followed afterwards.
 func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.delayed) == 0 || now.Before(c.rests) {
+	if now.Before(c.rests) {
 		return types.NamespacedName{}, false
 	}
-	key := c.delayed[0]
+	at := -1
+	for i, key := range c.delayed {
+		if now.Before(c.groups[key].due) {
+			break
+		}
+		if at < 0 || c.last[key.Namespace].Before(c.last[c.delayed[at].Namespace]) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return types.NamespacedName{}, false
+	}
+	key := c.delayed[at]
+	c.delayed = slices.Delete(c.delayed, at, at+1)
 	g := c.groups[key]
-	if now.Before(g.due) {
-		return types.NamespacedName{}, false
-	}
-	c.delayed = c.delayed[1:]
-	g.due = time.Time{}
+	g.due, g.following = time.Time{}, true
 	g.limit.AllowN(now, 1)
 	return key, true
 }
 
-// followed records that a delayed change was followed from began until now.
-func (c *groupChanges) followed(began, now time.Time) {
+// followed records that a delayed change of a PodGroup was followed from began until now.
+func (c *groupChanges) followed(key types.NamespacedName, began, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.groups[key].following = false
+	if c.last == nil {
+		c.last = make(map[string]time.Time)
+	}
+	c.last[key.Namespace] = now
 	c.rests = now.Add(changeRest * now.Sub(began))
 }
 
@@ -107,9 +140,12 @@ func (c *groupChanges) prune(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, g := range c.groups {
-		if g.due.IsZero() && g.limit.TokensAt(now) >= changeBurst {
+		if g.due.IsZero() && !g.following && g.limit.TokensAt(now) >= changeBurst {
 			delete(c.groups, key)
 		}
+	}
+	if len(c.delayed) == 0 {
+		c.last = nil
 	}
 }
 
@@ -122,6 +158,6 @@ func (h *Hub) followDelayed() {
 			return
 		}
 		h.followGroup(key)
-		h.changes.followed(began, h.clock.Now())
+		h.changes.followed(key, began, h.clock.Now())
 	}
 }

@@ -35,16 +35,16 @@ func TestDelayOfGroupChanges(t *testing.T) {
 	var c groupChanges
 	busy, calm := key("busy"), key("calm")
 	for i := range changeBurst {
-		if c.isDelayed(busy, now) {
+		if c.isDelayed(busy, patient, now) {
 			t.Fatalf("Change %d is delayed", i)
 		}
 	}
 	for range 100 {
-		if !c.isDelayed(busy, now) {
+		if !c.isDelayed(busy, patient, now) {
 			t.Fatal("A change past the burst is not delayed")
 		}
 	}
-	if c.isDelayed(calm, now) {
+	if c.isDelayed(calm, patient, now) {
 		t.Error("A change of another PodGroup is delayed")
 	}
 	if at, ok := c.nextLook(); !ok || at.Sub(now) != changeInterval {
@@ -58,7 +58,7 @@ func TestDelayOfGroupChanges(t *testing.T) {
 				return
 			}
 			followed = append(followed, key)
-			c.followed(now, now.Add(took))
+			c.followed(key, now, now.Add(took))
 			now = now.Add(took)
 		}
 	}
@@ -75,7 +75,7 @@ func TestDelayOfGroupChanges(t *testing.T) {
 	}
 	// The rest after a slow change applies to all PodGroups.
 	for range 2 * changeBurst {
-		c.isDelayed(calm, now)
+		c.isDelayed(calm, patient, now)
 	}
 	now = now.Add(2 * time.Second)
 	if follow(took); len(followed) > 1 {
@@ -88,11 +88,46 @@ func TestDelayOfGroupChanges(t *testing.T) {
 	if follow(took); !slices.Equal(followed, []types.NamespacedName{busy, calm}) {
 		t.Errorf("%v is followed", followed)
 	}
-	c.isDelayed(busy, now)
+	c.isDelayed(busy, patient, now)
 	if c.prune(now); len(c.groups) != 1 || c.groups[busy] == nil {
 		t.Errorf("The PodGroups %v are remembered, want only the one that has just changed", c.groups)
 	}
 	if c.prune(now.Add(changeInterval)); len(c.groups) > 0 {
 		t.Errorf("%d PodGroups are remembered", len(c.groups))
+	}
+}
+
+// TestTurnsOfGroupChanges checks that the delayed changes of one namespace do not delay those of
+// another, and that a PodGroup is followed by one goroutine at a time.
+func TestTurnsOfGroupChanges(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	var c groupChanges
+	busy, other := []types.NamespacedName{key("a"), key("b"), key("c")}, types.NamespacedName{Namespace: "other", Name: "g"}
+	for _, group := range append(busy, other) {
+		for range changeBurst + 1 {
+			c.isDelayed(group, patient, now)
+		}
+	}
+	now = now.Add(changeInterval)
+	var order []types.NamespacedName
+	for range 4 {
+		group, ok := c.next(now)
+		if !ok {
+			t.Fatalf("Nothing follows %v", order)
+		}
+		order = append(order, group)
+		if len(order) == 1 && (!c.isDelayed(group, patient, now.Add(time.Hour)) || !c.isDelayed(group, urgent, now)) {
+			t.Error("A change is not delayed while another one of the PodGroup is being followed")
+		}
+		now = now.Add(time.Millisecond)
+		c.followed(group, now.Add(-time.Millisecond), now)
+		now = now.Add(changeRest * time.Millisecond)
+	}
+	if want := []types.NamespacedName{busy[0], other, busy[1], busy[2]}; !slices.Equal(order, want) {
+		t.Errorf("The order is %v, want %v", order, want)
+	}
+	if c.isDelayed(busy[0], urgent, now) {
+		t.Error("An urgent change is delayed")
 	}
 }

@@ -73,6 +73,7 @@ func (h *Hub) run(ctx context.Context) {
 			h.expireQueues()
 			h.takeBackLost()
 			h.changes.prune(now)
+			h.gangs.ExpireResults(now)
 			h.sweepStale(now)
 			h.sweepKept()
 			h.takeBackHeld()
@@ -82,7 +83,7 @@ func (h *Hub) run(ctx context.Context) {
 			if h.leads.Load() {
 				h.telling.tellOfTurns()
 				h.telling.tellMembers(h.clock.Now())
-				h.telling.tellKeptOff()
+				h.telling.tellBlocked()
 			}
 		}
 	}

@@ -18,8 +18,7 @@ func (h *Hub) awaitOutcome(pod *corev1.Pod) {
 		return
 	}
 	if key, ok := h.groupOf(pod); ok {
-		now := h.clock.Now()
-		h.gangs.AwaitResult(gangKey(key), string(pod.UID), engine.Ended{Pod: pod, Until: now.Add(engine.ShortTime)}, now)
+		h.gangs.AwaitResult(gangKey(key), string(pod.UID), engine.Ended{Pod: pod, Until: h.clock.Now().Add(engine.ShortTime)})
 	}
 }
 

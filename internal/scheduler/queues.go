@@ -437,7 +437,7 @@ func kindsOf(pods []*corev1.Pod) []string {
 // keptByQueue returns the verdict that blocks a single pod because of its queue: either the pod may
 // not use the queue, or a limit is reached.
 func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
-	if v := h.keptOffQueues(pod); v != (gang.Verdict{}) || !h.board.Used() {
+	if v := h.queueBlocks(pod); v != (gang.Verdict{}) || !h.board.Used() {
 		return v
 	}
 	key := h.keyOf(pod)

@@ -22,7 +22,7 @@ import (
 // not stale.
 func (h *Hub) degradedBy(g *gang.Group) snapshot.Degraded {
 	now := h.clock.Now()
-	since := h.runs.Look(g, now).DegradedSince
+	since := h.runs.Current(g, now).DegradedSince
 	if since.IsZero() {
 		return snapshot.Degraded{}
 	}

@@ -163,9 +163,9 @@ func (b *books) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
 	return b.board.Claim(b.workOfMembers(g, members, nil))
 }
 
-// keptOffQueues returns the verdict if a single pod may not use its queue or lacks a required one.
+// queueBlocks returns the verdict if a single pod may not use its queue or lacks a required one.
 // The pod then waits for a change.
-func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
+func (h *Hub) queueBlocks(pod *corev1.Pod) gang.Verdict {
 	if !h.asksForQueues() {
 		return gang.Verdict{}
 	}
@@ -177,18 +177,22 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 	}
 	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
 		// For a driver that may use its queue, barSingleDriver reports.
-		h.sayKeptOff(pod, v)
+		h.noteBlocked(pod, v)
 	}
 	return v
 }
 
-// sayKeptOff records why a single pod is gated, for its condition; the zero Verdict for a pod that
+// noteBlocked records why a single pod is gated, for its condition; the zero Verdict for a pod that
 // is not gated.
-func (h *Hub) sayKeptOff(pod *corev1.Pod, v gang.Verdict) {
-	if h.records.KeptOff(string(pod.UID), podKey(pod), v); v != (gang.Verdict{}) && !h.awaitsPlace(pod) {
+func (h *Hub) noteBlocked(pod *corev1.Pod, v gang.Verdict) {
+	if v == (gang.Verdict{}) {
+		h.records.Unblocked(string(pod.UID))
+		return
+	}
+	if h.records.Blocked(string(pod.UID), podKey(pod), v); !h.awaitsPlace(pod) {
 		// The pod has been forgotten already, and nothing else would remove this record.
 		h.waits.Forget(podKey(pod))
-		h.records.KeptOff(string(pod.UID), podKey(pod), gang.Verdict{})
+		h.records.Unblocked(string(pod.UID))
 	}
 }
 
@@ -199,8 +203,8 @@ func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
 	}
 }
 
-// tellKeptOff reports why single pods may not use their queue, in their conditions and by events.
-func (t *teller) tellKeptOff() {
+// tellBlocked reports why single pods may not use their queue, in their conditions and by events.
+func (t *teller) tellBlocked() {
 	for _, report := range t.records.Reports(tellBatch) {
 		pod, ok := t.podOf(report.Key)
 		if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {

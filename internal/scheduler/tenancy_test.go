@@ -26,9 +26,9 @@ func (r *rig) ofTeam(team string) {
 	}
 }
 
-// TestKeptOffQueues checks a pod and a gang that may not use their queue. They are not tried, have
+// TestBlockedByQueue checks a pod and a gang that may not use their queue. They are not tried, have
 // no turn, and count for no queue. That changes as soon as their namespace may use the queue.
-func TestKeptOffQueues(t *testing.T) {
+func TestBlockedByQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
 	r.ofTeam("blue")
@@ -52,9 +52,9 @@ func TestKeptOffQueues(t *testing.T) {
 	}
 }
 
-// TestKeptOffGivesRoomBack checks that a pod loses its reservation when it may not use its queue
+// TestBlockedGivesRoomBack checks that a pod loses its reservation when it may not use its queue
 // any more. Its victims, which run in that queue, stay.
-func TestKeptOffGivesRoomBack(t *testing.T) {
+func TestBlockedGivesRoomBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
 	r.ofTeam("red")

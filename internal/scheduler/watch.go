@@ -35,12 +35,14 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 	h.cluster.GroupChanged(key)
 	h.wanted.askAnew()
+	urgency := patient
 	if ok {
 		h.disrupted(key, g.Disrupted)
 	} else {
 		h.disrupted(key, nil)
+		urgency = urgent
 	}
-	if h.changes.isDelayed(key, h.clock.Now()) {
+	if h.changes.isDelayed(key, urgency, h.clock.Now()) {
 		h.waits.Look()
 		return
 	}
