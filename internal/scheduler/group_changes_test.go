@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -14,17 +13,25 @@ import (
 func TestGroupThatChangesAllTheTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.gangOf("g", math.MaxInt32, 0)
-	r.create(members("g", 3, "1", 0)...)
+	for _, name := range []string{"a", "b", "c"} {
+		r.hub.QueueSet(limitedQueue(name, "8"))
+	}
+	r.queuedGang("g", "a", 3)
+	r.create(members("g", 2, "1", 0)...)
 	for range 100 {
-		for _, minCount := range []int{math.MaxInt32 - 1, math.MaxInt32} {
-			r.gangOf("g", minCount, 0)
+		for _, queue := range []string{"a", "b"} {
+			r.queuedGang("g", queue, 3)
 			r.hub.GroupChanged(key("g"))
 		}
 	}
-	r.gangOf("g", 3, 0)
+	r.queuedGang("g", "c", 3)
 	r.hub.GroupChanged(key("g"))
-	r.waitBound("g-0", "g-1", "g-2")
+	if got := r.hub.board.CountsFor("uid-g-0"); got == "c" {
+		t.Errorf("The last change is followed at once")
+	}
+	r.eventually("the members count for the last queue", func() bool {
+		return r.hub.board.CountsFor("uid-g-0") == "c" && r.hub.board.CountsFor("uid-g-1") == "c"
+	})
 }
 
 // TestDelayOfGroupChanges checks that the first changes of a PodGroup are followed at once, and the
