@@ -165,9 +165,10 @@ func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservat
 
 // ask asks a question about the queue of a workload, and returns the verdict. If the verdict blocks
 // the workload, the workload waits for the end of the cause. If the cause has ended meanwhile, ask
-// repeats the question.
+// repeats the question. If causes end all the time, the workload is retried a moment later.
 func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verdict) gang.Verdict {
-	for {
+	const most = 3
+	for n := 1; ; n++ {
 		mark := h.waits.Mark()
 		v := question()
 		if v == (gang.Verdict{}) {
@@ -175,6 +176,10 @@ func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verd
 			return v
 		}
 		if h.waits.Wait(key, c, mark) {
+			return v
+		}
+		if n == most {
+			h.waits.Gather(key, h.clock.Now().Add(chargeDelay))
 			return v
 		}
 	}
