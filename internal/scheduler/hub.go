@@ -66,6 +66,8 @@ type Hub struct {
 	wanted     wants
 	// changes delays changes of PodGroups that change all the time.
 	changes groupChanges
+	// progress holds the steps that must end soon.
+	progress progress
 	// refused holds the pods whose deletion the API server rejects.
 	refused *eviction.Refusals
 

@@ -38,6 +38,7 @@ func (h *Hub) run(ctx context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		now := h.clock.Now()
+		ended := h.progress.begin("a turn of the main loop", now)
 		// 1. Workloads and changes of PodGroups that waited for this moment.
 		for _, due := range h.waits.Due(now) {
 			switch due.Cause {
@@ -63,29 +64,37 @@ func (h *Hub) run(ctx context.Context) {
 		if !lull {
 			h.letThrough(now)
 		}
+		ended()
 		// 5. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
-			// 6. Check victims that keep running. Remove deleted Queues whose time is over. Release reservations on lost nodes and of blocked
-			// workloads. Retry workloads that are not blocked any more, and workloads whose queue
-			// has a larger share. Check the blocked drivers again. Report to users why their work
-			// waits.
-			h.sweepLeaving()
-			h.expireQueues()
-			h.takeBackLost()
-			h.changes.prune(now)
-			h.gangs.ExpireResults(now)
-			h.sweepStale(now)
-			h.sweepKept()
-			h.takeBackHeld()
-			h.wakeHeld()
-			h.retryDrivers()
-			h.easeTurns()
-			if h.leads.Load() {
-				h.telling.tellOfTurns()
-				h.telling.tellMembers(h.clock.Now())
-				h.telling.tellBlocked()
-			}
+			// 6. Do the work that no event triggers.
+			h.tick(now)
 		}
+	}
+}
+
+// tick does the work of each interval. It checks victims that keep running, releases reservations
+// on lost nodes and of blocked workloads, and retries workloads that are not blocked any more, or
+// whose queue has a larger share. It checks the blocked drivers again, and reports to users why
+// their work waits.
+func (h *Hub) tick(now time.Time) {
+	defer h.progress.begin("a tick of the main loop", h.clock.Now())()
+	h.findStall()
+	h.sweepLeaving()
+	h.expireQueues()
+	h.takeBackLost()
+	h.changes.prune(now)
+	h.gangs.ExpireResults(now)
+	h.sweepStale(now)
+	h.sweepKept()
+	h.takeBackHeld()
+	h.wakeHeld()
+	h.retryDrivers()
+	h.easeTurns()
+	if h.leads.Load() {
+		h.telling.tellOfTurns()
+		h.telling.tellMembers(h.clock.Now())
+		h.telling.tellBlocked()
 	}
 }
 

@@ -154,6 +154,7 @@ func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 // decide takes a view of the snapshot and asks the core for a decision.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.hub.clock.Now()
+	defer p.hub.progress.begin("the decision on "+pre.key.String(), start)()
 	classes, err := p.classesOf(&pre)
 	if err != nil {
 		return nil, err

@@ -110,7 +110,7 @@ func Run(ctx context.Context, opts *Options) error {
 		return err
 	}
 	taken := &snapshots{cache: sched.Cache, hub: parts.plugins.Hub(), process: process}
-	stopServing, err := serve(ctx, &cc, sched, leading, map[string]http.Handler{
+	stopServing, err := serve(ctx, &cc, sched, leading, parts.stalled, map[string]http.Handler{
 		decisionsPath: latestDecisions(decisions), snapshotPath: readOnly(taken.ServeHTTP),
 	})
 	if err != nil {
@@ -333,6 +333,14 @@ func (p *parts) recorderOf(profile string) events.EventRecorder {
 		return r
 	}
 	return p.recorder
+}
+
+// stalled returns why no pod is scheduled any more; nil if all is well.
+func (p *parts) stalled(*http.Request) error {
+	if hub := p.plugins.Hub(); hub != nil {
+		return hub.Stalled()
+	}
+	return nil
 }
 
 // followGroups makes the sources of groups.

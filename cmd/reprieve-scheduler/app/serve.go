@@ -45,16 +45,19 @@ var errNotSynced = errors.New("handlers are not fully synchronized")
 // library's own server cannot be extended, so it is disabled. serve installs its handlers in the
 // same order, and adds Reprieve's behind the same authentication and authorization.
 //
-// The caller closes leading when the process becomes the leader. Without a secure port, nothing is
-// served.
-func serve(ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, leading <-chan struct{}, own map[string]http.Handler) (end func(), err error) {
+// The caller closes leading when the process becomes the leader. /livez fails while stalled returns
+// an error. Without a secure port, nothing is served.
+func serve(
+	ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, leading <-chan struct{},
+	stalled func(*http.Request) error, own map[string]http.Handler,
+) (end func(), err error) {
 	serving := cc.SecureServing
 	if serving == nil {
 		return func() {}, nil
 	}
 	cc.SecureServing = nil
 	paths := mux.NewPathRecorderMux(endpointsName)
-	installHealth(ctx, paths, cc, sched)
+	installHealth(ctx, paths, cc, sched, healthz.NamedCheck("progress", stalled))
 	installMetrics(paths, cc, leading)
 	installDebug(paths, cc)
 	for path, handler := range own {
@@ -83,7 +86,9 @@ func guarded(handler http.Handler, cc *schedulerconfig.CompletedConfig) http.Han
 }
 
 // installHealth answers whether the process is alive, and whether it is ready.
-func installHealth(ctx context.Context, paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler) {
+func installHealth(
+	ctx context.Context, paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, progress healthz.HealthChecker,
+) {
 	var alive []healthz.HealthChecker
 	if cc.LeaderElection != nil && cc.LeaderElection.WatchDog != nil {
 		alive = append(alive, cc.LeaderElection.WatchDog)
@@ -104,7 +109,7 @@ func installHealth(ctx context.Context, paths *mux.PathRecorderMux, cc *schedule
 	})
 	ready := slices.Concat(alive, []healthz.HealthChecker{healthz.NewShutdownHealthz(ctx.Done()), handlers})
 	healthz.InstallHandler(paths, alive...)
-	healthz.InstallLivezHandler(paths)
+	healthz.InstallLivezHandler(paths, progress)
 	healthz.InstallReadyzHandler(paths, ready...)
 }
 

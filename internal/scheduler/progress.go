@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// stallTime is how long a step of the scheduler may take. The slowest steps of large clusters take
+// seconds.
+const stallTime = 2 * time.Minute
+
+// progress holds the steps that are under way, to find the ones that do not end. The zero value has
+// none. It is safe for concurrent use.
+type progress struct {
+	mu    sync.Mutex
+	steps map[*step]struct{}
+}
+
+// step is one piece of work that must end soon.
+type step struct {
+	what  string
+	began time.Time
+}
+
+// begin records that a step begins now. The caller must call end when it has ended.
+func (p *progress) begin(what string, now time.Time) (end func()) {
+	s := &step{what: what, began: now}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.steps == nil {
+		p.steps = make(map[*step]struct{})
+	}
+	p.steps[s] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.steps, s)
+	}
+}
+
+// stalled returns the step that has taken longest, if that is more than stallTime; nil otherwise.
+func (p *progress) stalled(now time.Time) *step {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var longest *step
+	for s := range p.steps {
+		if now.Sub(s.began) > stallTime && (longest == nil || s.began.Before(longest.began)) {
+			longest = s
+		}
+	}
+	return longest
+}
+
+// Stalled returns an error if the main loop or a decision does not go on, or if nobody gets the
+// lock of the scheduler's queue. Then no pod is scheduled any more. It does not block. Any goroutine
+// may call it.
+func (h *Hub) Stalled() error {
+	now := h.clock.Now()
+	if s := h.progress.stalled(now); s != nil {
+		return fmt.Errorf("%s has taken %v without an end; see the goroutines at /debug/pprof/goroutine", s.what, now.Sub(s.began).Round(time.Second))
+	}
+	return nil
+}
+
+// findStall takes and releases the lock of the scheduler's queue, so that a holder that does not
+// release it stalls the main loop.
+func (h *Hub) findStall() { h.handle.Activate(klog.Background(), nil) }

@@ -1,0 +1,71 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// TestStalled checks that a step counts as stalled if it takes longer than stallTime, and no longer
+// once it has ended.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	h := detached(&Inputs{Groups: &gang.Store{}, Clock: clk})
+	if err := h.Stalled(); err != nil {
+		t.Error(err)
+	}
+	short := h.progress.begin("a short step", clk.Now())
+	clk.Step(time.Second)
+	long := h.progress.begin("a long step", clk.Now())
+	short()
+	clk.Step(stallTime)
+	if err := h.Stalled(); err != nil {
+		t.Error(err)
+	}
+	clk.Step(time.Second)
+	if err := h.Stalled(); err == nil || !strings.Contains(err.Error(), "a long step has taken 2m1s") {
+		t.Errorf("It says %v", err)
+	}
+	if long(); h.Stalled() != nil {
+		t.Error("It counts as stalled after its end")
+	}
+}
+
+// TestStallOfTheQueue checks that the main loop stalls while a PreEnqueue plugin does not return,
+// because that plugin holds the lock of the scheduler's queue.
+func TestStallOfTheQueue(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakeClock(time.Now())
+	r := newRigOn(t, clientWith(nodes(1, "8")...), &groups{}, schedulerYAML, nil, func(in *Inputs) { in.Clock = clk })
+	tick := func() bool {
+		clk.Step(time.Second)
+		return r.hub.Stalled() != nil
+	}
+	for range 5 {
+		if tick() {
+			t.Fatalf("It is stalled: %v", r.hub.Stalled())
+		}
+	}
+	// A gate that reads a group waits for this lock.
+	r.groups.mu.Lock()
+	released := false
+	release := func() {
+		if !released {
+			r.groups.mu.Unlock()
+			released = true
+		}
+	}
+	defer release()
+	if _, err := r.client.CoreV1().Pods("ns").Create(t.Context(), pod("g-0", "g", "1", 0), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the stall is noticed", tick)
+	release()
+	r.eventually("the stall has ended", func() bool { return r.hub.Stalled() == nil })
+}
