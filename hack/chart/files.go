@@ -24,9 +24,7 @@ func filesOf(deploy string) (map[string][]byte, error) {
 	if err := decode(filepath.Join(deploy, "kustomization.yaml"), &kustomization); err != nil {
 		return nil, err
 	}
-	from := map[string]string{
-		"components/admission-system-classes.yaml": filepath.Join(deploy, "components", "system-classes", "admission-system-classes.yaml"),
-	}
+	from := map[string]string{}
 	for _, resource := range kustomization.Resources {
 		if filepath.Ext(resource) == ".yaml" && !slices.Contains(templated(), resource) {
 			from[resource] = filepath.Join(deploy, resource)

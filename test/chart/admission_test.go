@@ -2,6 +2,7 @@ package chart
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -85,5 +86,30 @@ func TestPoliciesOnPods(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSystemClasses: the release restricts the classes of the system to the namespaces of the values, unless that is disabled.
+func TestSystemClasses(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]any{
+		"": []any{"kube-system"}, "systemClassNamespaces: [a, b]": []any{"a", "b"}, "confineSystemClasses: false": nil,
+	} {
+		all := render(t, values, cluster{namespace: namespace})
+		for _, policy := range []string{"podgroup-system-classes.reprieve.dev", "workload-system-classes.reprieve.dev"} {
+			o, bound := all["ValidatingAdmissionPolicy  "+policy], all["ValidatingAdmissionPolicyBinding  "+policy]
+			if (o != nil) != (want != nil) || (bound != nil) != (want != nil) {
+				t.Errorf("with %q there is %s: %t, and its binding: %t", values, policy, o != nil, bound != nil)
+				continue
+			}
+			if want == nil {
+				continue
+			}
+			expressions, _ := o.at("spec", "matchConstraints", "namespaceSelector", "matchExpressions").([]any)
+			selected, _ := expressions[0].(map[string]any)
+			if !reflect.DeepEqual(selected["values"], want) {
+				t.Errorf("with %q, %s is for all but %v, want %v", values, policy, selected["values"], want)
+			}
+		}
 	}
 }

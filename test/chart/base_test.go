@@ -88,7 +88,6 @@ func TestComponents(t *testing.T) {
 	for component, values := range map[string]string{
 		"control-plane":       "onControlPlane: true",
 		"native-workload-api": "nativeWorkloadAPI: true",
-		"system-classes":      "confineSystemClasses: true",
 	} {
 		t.Run(component, func(t *testing.T) {
 			t.Parallel()

@@ -40,7 +40,7 @@ profiles:
 configuration: {parallelism: 32, leaderElection: {leaseDuration: 30s}}
 queues: [{name: research, spec: {quota: {cpu: "8"}}}]
 nativeWorkloadAPI: true
-confineSystemClasses: true
+systemClassNamespaces: [kube-system, node-agents]
 namespace: {create: true}
 rbac: {extraRules: [{apiGroups: [example.com], resources: [things], verbs: [list, watch]}]}
 networkPolicy: {enabled: true, from: [{namespaceSelector: {}}]}

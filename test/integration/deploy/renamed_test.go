@@ -2,35 +2,36 @@ package deploy
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// readmePatch is the patch of deploy/README.md for who renames the ServiceAccount.
-func readmePatch(t *testing.T) string {
+// readmePatch is the first patch of deploy/README.md after some words.
+func readmePatch(t *testing.T, words string) string {
 	t.Helper()
 	raw, err := os.ReadFile(deployPath(t, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	const indent = "      "
-	_, rest, found := strings.Cut(string(raw), "\n"+indent+"patches:\n")
+	_, rest, said := strings.Cut(string(raw), words)
+	_, rest, found := strings.Cut(rest, "\n"+indent+"patches:\n")
 	block, _, ended := strings.Cut(rest, "\n\n")
-	if !found || !ended {
+	if !said || !found || !ended {
 		t.Fatal("the README has no patch")
 	}
 	return "patches:\n" + strings.ReplaceAll("\n"+block, "\n"+indent, "\n")[1:] + "\n"
 }
 
-// TestRenamedAccount: with the README's patch, all policies let another user do what is Reprieve's, the optional ones
-// included.
+// TestRenamedAccount: with the README's patch, all policies let another user do what is Reprieve's.
 func TestRenamedAccount(t *testing.T) {
-	patch := strings.NewReplacer("NAMESPACE", "batch", "NAME", "placer").Replace(readmePatch(t))
+	patch := strings.NewReplacer("NAMESPACE", "batch", "NAME", "placer").Replace(readmePatch(t, "To patch the policies:"))
 	const want = "request.userInfo.username != 'system:serviceaccount:batch:placer'"
 	exempt := 0
-	for _, object := range overlay(t, systemClassesComponent+patch).ofKind("ValidatingAdmissionPolicy") {
+	for _, object := range overlay(t, patch).ofKind("ValidatingAdmissionPolicy") {
 		policy := typed[admissionv1.ValidatingAdmissionPolicy](t, object)
 		for _, c := range policy.Spec.MatchConditions {
 			if c.Name != "not-reprieve" {
@@ -42,7 +43,20 @@ func TestRenamedAccount(t *testing.T) {
 			}
 		}
 	}
-	if exempt < 4 {
-		t.Errorf("%d policies let somebody through, want 4 at least", exempt)
+	if exempt < 7 {
+		t.Errorf("%d policies let somebody through, want 7 at least", exempt)
+	}
+}
+
+// TestMoreSystemNamespaces: with the README's patch, the classes of the system are for another namespace as well.
+func TestMoreSystemNamespaces(t *testing.T) {
+	patch := strings.ReplaceAll(readmePatch(t, "are for `kube-system`"), "NAMESPACE", "node-agents")
+	m := overlay(t, patch)
+	for _, name := range []string{"podgroup-system-classes.reprieve.dev", "workload-system-classes.reprieve.dev"} {
+		policy := typed[admissionv1.ValidatingAdmissionPolicy](t, m.find(t, "ValidatingAdmissionPolicy", name))
+		selector := policy.Spec.MatchConstraints.NamespaceSelector.MatchExpressions
+		if want := []string{"kube-system", "node-agents"}; len(selector) != 1 || !slices.Equal(selector[0].Values, want) {
+			t.Errorf("%s is for all but %+v, want %v", name, selector, want)
+		}
 	}
 }

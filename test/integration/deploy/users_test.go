@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -143,30 +142,16 @@ func testUserRoles(t *testing.T, c *cluster) {
 	}
 }
 
-// systemClassesComponent is what a user's kustomization adds to confine the system's classes.
-const systemClassesComponent = "components: [$BASE/components/system-classes]\n"
-
 const (
 	groupClassRefused = `podgroups.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'podgroup-system-classes.reprieve.dev' with binding 'podgroup-system-classes.reprieve.dev' denied request: ` +
-		`PriorityClasses whose names begin with system- are for PodGroups in kube-system`
+		`PriorityClasses whose names begin with system- are for PodGroups in the namespaces of the policy, such as kube-system`
 	templateClassRefused = `workloads.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'workload-system-classes.reprieve.dev' with binding 'workload-system-classes.reprieve.dev' denied request: ` +
-		`PriorityClasses whose names begin with system- are for templates in kube-system`
+		`PriorityClasses whose names begin with system- are for templates in the namespaces of the policy, such as kube-system`
 	critical = "system-node-critical"
 )
 
-// testSystemClasses adds the optional component, and tries what it refuses.
+// testSystemClasses tries the policies for the classes of the system.
 func testSystemClasses(t *testing.T, c *cluster) {
-	var policies manifests
-	for _, object := range overlay(t, systemClassesComponent) {
-		isThere := func(o *unstructured.Unstructured) bool {
-			return o.GetKind() == object.GetKind() && o.GetName() == object.GetName()
-		}
-		if slices.ContainsFunc(c.manifests, isThere) {
-			continue
-		}
-		c.create(t, object)
-		policies = append(policies, object)
-	}
 	inSystem := func(o client.Object) client.Object {
 		o.SetNamespace(metav1.NamespaceSystem)
 		return o
@@ -205,7 +190,6 @@ func testSystemClasses(t *testing.T, c *cluster) {
 		})
 	}
 	t.Run("updates", func(t *testing.T) { testSystemClassUpdates(t, c) })
-	t.Run("no warning", func(t *testing.T) { requireTypesChecked(t, c, policies.ofKind("ValidatingAdmissionPolicy")) })
 }
 
 // testSystemClassUpdates: what is there stays, and what an update adds is looked at.
@@ -216,7 +200,7 @@ func testSystemClassUpdates(t *testing.T, c *cluster) {
 	old := groupOf(gangOfTwo(critical))
 	old.Name = "old"
 	c.create(t, open)
-	// Before the component was installed, anybody could; the scheduler's account still can.
+	// Before the policy was installed, anybody could; the scheduler's account still can.
 	if err := c.as(t, account, "system:masters").Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
