@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/deploy"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -260,6 +261,51 @@ func TestPoliciesKnowForeignWords(t *testing.T) {
 			if !lists(byDefault, k) {
 				t.Errorf("the policy for default queues does not know %+v, by which pods name a queue of %s", k, scheduler)
 			}
+		}
+	}
+}
+
+// TestPolicySealsKeys checks that the policy for pods with a node lists all labels and annotations
+// of pods that groups and queues depend on.
+func TestPolicySealsKeys(t *testing.T) {
+	t.Parallel()
+	raw, err := deploy.API.ReadFile("admission-placed.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "- name: labels\n")
+	labels, rest, _ := strings.Cut(rest, "- name: annotations\n")
+	annotations, _, found := strings.Cut(rest, "- name: changed\n")
+	if !found {
+		t.Fatal("the policy has other variables")
+	}
+	keys := []key{label(v1alpha1.LabelQueue), label(v1alpha1.LabelPodGroup), label(v1alpha1.LabelLedBy), annotation(v1alpha1.AnnotationLeads)}
+	add := func(rule *Rule) {
+		for _, name := range []string{rule.NameLabel, rule.UnitLabel, rule.RoleLabel, rule.Aside.Key} {
+			keys = append(keys, label(name))
+		}
+		keys = append(append(keys, rule.Count), rule.Names...)
+		for i := range rule.Roles {
+			keys = append(keys, rule.Roles[i].Said)
+		}
+	}
+	for _, scheduler := range configv1alpha1.KnownLabels() {
+		w := foreign(scheduler)
+		keys = append(keys, w.queue...)
+		for _, rule := range w.rules {
+			add(rule)
+		}
+	}
+	for _, rule := range BuiltIn() {
+		add(rule)
+	}
+	for _, k := range keys {
+		list := labels
+		if k.annotation {
+			list = annotations
+		}
+		if k.name != "" && !strings.Contains(list, "'"+k.name+"'") {
+			t.Errorf("the policy does not seal %+v", k)
 		}
 	}
 }

@@ -89,6 +89,48 @@ func TestPoliciesOnPods(t *testing.T) {
 	}
 }
 
+// variable is the expression of a policy's variable.
+func (o object) variable(name string) string {
+	variables, _ := o.at("spec", "variables").([]any)
+	for _, v := range variables {
+		if variable, _ := v.(map[string]any); variable["name"] == name {
+			expression, _ := variable["expression"].(string)
+			return expression
+		}
+	}
+	return ""
+}
+
+// TestPolicyOnPlacedPods: the policy for pods with a node knows all profiles of the release, the labels by which each has queues named,
+// and the labels of their own rules.
+func TestPolicyOnPlacedPods(t *testing.T) {
+	t.Parallel()
+	const policy = "ValidatingAdmissionPolicy  placed-pods.reprieve.dev"
+	for name, c := range map[string]struct{ values, ours, labels string }{
+		"by default": {"", "in ['reprieve-scheduler']", "['reprieve.dev/queue', 'reprieve.dev/pod-group', 'reprieve.dev/led-by'] + (variables.ours ? [ 'spark-role',"},
+		"with profiles": {
+			`profiles:
+  - {schedulerName: a, args: {queueLabelKey: team.example/queue}}
+  - schedulerName: b
+    args: {groups: {rules: [{apiVersion: e.com/v1, kind: A, resource: as, nameLabel: e.com/a, roleLabel: e.com/role}, {apiVersion: e.com/v1, kind: B, resource: bs, nameLabel: e.com/b, roleLabel: e.com/role}]}}
+`,
+			"in ['a', 'b']",
+			"['reprieve.dev/queue', 'team.example/queue', 'reprieve.dev/pod-group', 'reprieve.dev/led-by'] + (variables.ours ? [ 'e.com/a', 'e.com/role', 'e.com/b', 'spark-role',",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := render(t, c.values, cluster{namespace: namespace})[policy]
+			if got := of.variable("ours"); !strings.HasSuffix(got, c.ours) {
+				t.Errorf("its profiles are %q, want %q", got, c.ours)
+			}
+			if got := of.variable("labels"); !strings.HasPrefix(got, c.labels) {
+				t.Errorf("its labels are %q, want %q", got, c.labels)
+			}
+		})
+	}
+}
+
 // TestSystemClasses: the release restricts the classes of the system to the namespaces of the values, unless that is disabled.
 func TestSystemClasses(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,319 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+// tenantPool is the pool of the tenant's nodes.
+const tenantPool = "tenant"
+
+// TestTenant: the policies as installed refuse the deeds by which a tenant with the built-in role edit would change how placed work
+// counts, and no others. They stop neither administrators nor the cluster's own controllers.
+func TestTenant(t *testing.T) {
+	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{tenantPool: 2}, playground.Options{})
+	c.startScheduler(t, name+"-0")
+	c.create(t, priorityClass(low, lowValue), priorityClass(high, highValue))
+	for _, queue := range []string{"red", "blue"} {
+		c.create(t, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: queue}})
+	}
+	tenant := c.tenant(t, metav1.NamespaceDefault)
+	c.place(t, tenant)
+	t.Run("pods", func(t *testing.T) { testPlacedPods(t, c, tenant) })
+	t.Run("deleting groups", func(t *testing.T) { testGroupDeletion(t, c, tenant) })
+	t.Run("the size of groups", func(t *testing.T) { testGroupSize(t, c, tenant) })
+	t.Run("the cluster's controllers", func(t *testing.T) { testControllersPass(t, c, tenant) })
+	t.Run("a namespace", func(t *testing.T) { testNamespaceGoes(t, c) })
+}
+
+// tenant is a client with the kubeconfig of a ServiceAccount that has the role edit in a namespace.
+func (c *cluster) tenant(t *testing.T, in string) client.Client {
+	t.Helper()
+	const user = "tenant"
+	c.create(t,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: user}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: user},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: user}},
+		})
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := c.playground.WriteKubeconfig(path, c.token(t, in, user)); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	out, err := client.New(config, client.Options{Scheme: c.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A controller aggregates the built-in role, and the authorizer follows by watches.
+	eventually(t, "the rights of the tenant", func(ctx context.Context) string {
+		probe := groupOf(gangOfTwo(low))
+		probe.Namespace, probe.Name = in, "probe"
+		return said(out.Create(ctx, probe, client.DryRunAll))
+	})
+	return out
+}
+
+// place starts the tenant's work: a pod, a gang of two with its node, and a gang and a pod that wait.
+func (c *cluster) place(t *testing.T, tenant client.Client) {
+	t.Helper()
+	inQueue := func(pod *corev1.Pod) { pod.Labels = map[string]string{v1alpha1.LabelQueue: "red"} }
+	train, waits := groupOf(gangOfTwo(low)), groupOf(gangOfTwo(low))
+	train.Name, waits.Name = "train", "waits"
+	for _, o := range []client.Object{
+		train, waits,
+		newPod("alone", tenantPool, low, inQueue), newPod("alone-waits", tenantPool, low, inQueue, asks("nvidia.com/gpu", "1000")),
+		newPod("train-0", tenantPool, low, memberOf("train")), newPod("train-1", tenantPool, low, memberOf("train")),
+		newPod("waits-0", tenantPool, low, memberOf("waits")),
+	} {
+		eventually(t, "create "+o.GetName(), func(ctx context.Context) string { return said(client.IgnoreAlreadyExists(tenant.Create(ctx, o))) })
+	}
+	c.waitRunning(t, "alone", "train-0", "train-1")
+	c.waitGroup(t, "train", func(pg *v1alpha1.PodGroup) string {
+		if pg.Status.Scheduled != 2 {
+			return fmt.Sprintf("%d members are scheduled", pg.Status.Scheduled)
+		}
+		return ""
+	})
+}
+
+// refusedBy reports how an answer differs from a refusal with some words; from success for "".
+func refusedBy(err error, want string) string {
+	switch {
+	case want == "" && err != nil:
+		return fmt.Sprintf("it is refused: %v", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		return fmt.Sprintf("got %v, want it refused: %s", err, want)
+	}
+	return ""
+}
+
+func testPlacedPods(t *testing.T, c *cluster, tenant client.Client) {
+	label := func(key, value string) string { return fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, value) }
+	annotation := func(key, value string) string { return fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, value) }
+	for name, tc := range map[string]struct {
+		pod, patch string
+		by         client.Client
+		want       string
+	}{
+		"takes the queue off":                   {pod: "alone", patch: label(v1alpha1.LabelQueue, "null"), want: "the label reprieve.dev/queue of a pod on a node cannot change"},
+		"names another queue":                   {pod: "alone", patch: label(v1alpha1.LabelQueue, `"blue"`), want: "the label reprieve.dev/queue of"},
+		"puts it into a group":                  {pod: "alone", patch: label(v1alpha1.LabelPodGroup, `"train"`), want: "the label reprieve.dev/pod-group of"},
+		"takes it out of its group":             {pod: "train-0", patch: label(v1alpha1.LabelPodGroup, "null"), want: "the label reprieve.dev/pod-group of"},
+		"calls it a driver":                     {pod: "alone", patch: annotation(v1alpha1.AnnotationLeads, `"9"`), want: "the annotation reprieve.dev/leads of"},
+		"names a group of another scheduler":    {pod: "alone", patch: annotation("pod-group-name", `"g"`), want: "the annotation pod-group-name of"},
+		"names a queue of another scheduler":    {pod: "alone", patch: label("kai.scheduler/queue", `"blue"`), want: "the label kai.scheduler/queue of"},
+		"gives it another role":                 {pod: "alone", patch: label("spark-role", `"driver"`), want: "the label spark-role of"},
+		"adds a label of its own":               {pod: "alone", patch: label("app", `"web"`)},
+		"tells of a checkpoint":                 {pod: "alone", patch: annotation(v1alpha1.AnnotationLastCheckpoint, `"2026-01-01T00:00:00Z"`)},
+		"names another queue for what waits":    {pod: "alone-waits", patch: label(v1alpha1.LabelQueue, `"blue"`)},
+		"takes what waits out of its group":     {pod: "waits-0", patch: label(v1alpha1.LabelPodGroup, "null")},
+		"names the same queue again":            {pod: "alone", patch: label(v1alpha1.LabelQueue, `"red"`)},
+		"an administrator names another queue":  {pod: "alone", patch: label(v1alpha1.LabelQueue, `"blue"`), by: c.Client},
+		"adds a label and takes the queue away": {pod: "alone", patch: `{"metadata":{"labels":{"app":"web","reprieve.dev/queue":null}}}`, want: "the label reprieve.dev/queue of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			by := tenant
+			if tc.by != nil {
+				by = tc.by
+			}
+			pod := newPod(tc.pod, "", "")
+			eventually(t, "the answer", func(ctx context.Context) string {
+				return refusedBy(by.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(tc.patch)), client.DryRunAll), tc.want)
+			})
+		})
+	}
+}
+
+func testGroupDeletion(t *testing.T, c *cluster, tenant client.Client) {
+	const has = `PodGroup "train" has members on nodes (2); delete them, or the object that creates them, and then the PodGroup`
+	group := func(name string) *v1alpha1.PodGroup { return &v1alpha1.PodGroup{ObjectMeta: meta(name)} }
+	for name, tc := range map[string]struct {
+		do   func(context.Context) error
+		want string
+	}{
+		"that runs":  {func(ctx context.Context) error { return tenant.Delete(ctx, group("train"), client.DryRunAll) }, has},
+		"that waits": {func(ctx context.Context) error { return tenant.Delete(ctx, group("waits"), client.DryRunAll) }, ""},
+		"all of them": {func(ctx context.Context) error {
+			return tenant.DeleteAllOf(ctx, group(""), client.InNamespace(metav1.NamespaceDefault), client.DryRunAll)
+		}, has},
+		"as an administrator": {func(ctx context.Context) error { return c.Delete(ctx, group("train"), client.DryRunAll) }, ""},
+		"as the scheduler": {func(ctx context.Context) error {
+			return c.as(t, account, "system:masters").Delete(ctx, group("train"), client.DryRunAll)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventually(t, "the answer", func(ctx context.Context) string { return refusedBy(tc.do(ctx), tc.want) })
+		})
+	}
+	t.Run("after its members", func(t *testing.T) {
+		short := group("short")
+		short.Spec.PodGroupPolicy = gangOfTwo(low)
+		short.Spec.SchedulingPolicy.Gang.MinCount = 1
+		c.create(t, short, newPod("short-0", tenantPool, low, memberOf("short")))
+		c.waitRunning(t, "short-0")
+		eventually(t, "the refusal", func(ctx context.Context) string {
+			return refusedBy(tenant.Delete(ctx, group("short"), client.DryRunAll), "has members on nodes (1)")
+		})
+		if err := tenant.Delete(t.Context(), newPod("short-0", "", "")); err != nil {
+			t.Fatal(err)
+		}
+		c.waitGone(t, "short-0")
+		eventually(t, "the deletion", func(ctx context.Context) string { return said(tenant.Delete(ctx, group("short"))) })
+	})
+}
+
+func testGroupSize(t *testing.T, c *cluster, tenant client.Client) {
+	const tooLarge, tooMany = "of a PodGroup have at most 65536 bytes", "a PodGroup has at most 16 field managers"
+	many := func(n int) map[string]string {
+		out := map[string]string{}
+		for i := range n {
+			out[fmt.Sprintf("a%d", i)] = ""
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.PodGroup)
+		want   string
+	}{
+		"as usual":              {func(*v1alpha1.PodGroup) {}, ""},
+		"60 KiB of annotations": {func(pg *v1alpha1.PodGroup) { pg.Annotations = map[string]string{"a": strings.Repeat("x", 60<<10)} }, ""},
+		"70 KiB of annotations": {func(pg *v1alpha1.PodGroup) { pg.Annotations = map[string]string{"a": strings.Repeat("x", 70<<10)} }, tooLarge},
+		// 35 thousand characters are 70 thousand bytes.
+		"characters of two bytes": {func(pg *v1alpha1.PodGroup) { pg.Annotations = map[string]string{"a": strings.Repeat("ä", 35000)} }, tooLarge},
+		"a thousand labels":       {func(pg *v1alpha1.PodGroup) { pg.Labels = many(1000) }, ""},
+		"many labels":             {func(pg *v1alpha1.PodGroup) { pg.Labels = many(2000) }, tooLarge},
+		"very many labels":        {func(pg *v1alpha1.PodGroup) { pg.Labels = many(60000) }, tooLarge},
+		"an owner of a long name": {func(pg *v1alpha1.PodGroup) {
+			pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: strings.Repeat("x", 70<<10), UID: "u"}}
+		}, tooLarge},
+		"many finalizers": {func(pg *v1alpha1.PodGroup) {
+			for i := range 2000 {
+				pg.Finalizers = append(pg.Finalizers, fmt.Sprintf("example.com/f%d", i))
+			}
+		}, tooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventually(t, "the answer", func(ctx context.Context) string {
+				pg := groupOf(gangOfTwo(low))
+				tc.change(pg)
+				return refusedBy(tenant.Create(ctx, pg, client.DryRunAll), tc.want)
+			})
+		})
+	}
+	t.Run("field managers", func(t *testing.T) {
+		apply := func(i int) error {
+			text := fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"labels":{"l%d":""}}}`, i)
+			//nolint:staticcheck // The typed way to apply needs configurations that the project does not generate.
+			return tenant.Patch(t.Context(), &v1alpha1.PodGroup{ObjectMeta: meta("waits")}, client.RawPatch(types.ApplyPatchType, []byte(text)),
+				client.FieldOwner(fmt.Sprintf("m%d", i)))
+		}
+		for i := range 30 {
+			if err := apply(i); err != nil {
+				if why := refusedBy(err, tooMany); why != "" || i < 8 {
+					t.Errorf("after %d managers: %s", i, why)
+				}
+				return
+			}
+		}
+		t.Error("no manager is refused")
+	})
+	t.Run("one that was too large before", func(t *testing.T) {
+		old := groupOf(gangOfTwo("missing"))
+		old.Name, old.Annotations = "old", map[string]string{"a": strings.Repeat("x", 70<<10), "b": strings.Repeat("x", 1<<10)}
+		if err := c.as(t, account, "system:masters").Create(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		for patch, want := range map[string]string{
+			`{"metadata":{"annotations":{"b":null}}}`:               "",
+			`{"spec":{"schedulingPolicy":{"gang":{"minCount":1}}}}`: "",
+			`{"metadata":{"annotations":{"c":"one more"}}}`:         tooLarge,
+		} {
+			err := tenant.Patch(t.Context(), old.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)), client.DryRunAll)
+			if why := refusedBy(err, want); why != "" {
+				t.Errorf("%s: %s", patch, why)
+			}
+		}
+	})
+}
+
+// testControllersPass: the garbage collector deletes a group of which the owner has gone, whatever its members do.
+func testControllersPass(t *testing.T, c *cluster, tenant client.Client) {
+	for _, controller := range []string{"generic-garbage-collector", "namespace-controller"} {
+		account := "system:serviceaccount:kube-system:" + controller
+		by := c.as(t, account, "system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
+		eventually(t, controller, func(ctx context.Context) string {
+			return said(by.Delete(ctx, &v1alpha1.PodGroup{ObjectMeta: meta("train")}, client.DryRunAll))
+		})
+	}
+	owner := &corev1.ConfigMap{ObjectMeta: meta("owner")}
+	if err := tenant.Create(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	owned := groupOf(gangOfTwo(low))
+	owned.Name, owned.Spec.SchedulingPolicy.Gang.MinCount = "owned", 1
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+	if err := tenant.Create(t.Context(), owned); err != nil {
+		t.Fatal(err)
+	}
+	c.create(t, newPod("owned-0", tenantPool, low, memberOf("owned")))
+	eventually(t, "the member has a node", func(ctx context.Context) string {
+		return refusedBy(tenant.Delete(ctx, owned.DeepCopy(), client.DryRunAll), "has members on nodes (1)")
+	})
+	if err := tenant.Delete(t.Context(), owner); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the garbage collector deletes the group", func(ctx context.Context) string {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(owned), &v1alpha1.PodGroup{}); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is there (%v)", err)
+		}
+		return ""
+	})
+}
+
+// testNamespaceGoes: a namespace with a group that runs can be deleted.
+func testNamespaceGoes(t *testing.T, c *cluster) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leaving"}}
+	c.create(t, ns)
+	tenant := c.tenant(t, ns.Name)
+	pg := groupOf(gangOfTwo(low))
+	pg.Namespace, pg.Spec.SchedulingPolicy.Gang.MinCount = ns.Name, 1
+	member := newPod("it-0", tenantPool, low, memberOf("it"))
+	member.Namespace, member.Spec.TerminationGracePeriodSeconds = ns.Name, ptr.To[int64](5)
+	for _, o := range []client.Object{pg, member} {
+		eventually(t, "create "+o.GetName(), func(ctx context.Context) string { return said(client.IgnoreAlreadyExists(tenant.Create(ctx, o))) })
+	}
+	eventually(t, "the member has a node", func(ctx context.Context) string {
+		return refusedBy(tenant.Delete(ctx, pg.DeepCopy(), client.DryRunAll), "has members on nodes (1)")
+	})
+	if err := c.Delete(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the namespace has gone", func(ctx context.Context) string {
+		var now corev1.Namespace
+		if err := c.Get(ctx, client.ObjectKeyFromObject(ns), &now); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("%v, %+v", err, now.Status.Conditions)
+		}
+		return ""
+	})
+}
