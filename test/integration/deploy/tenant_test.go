@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,6 +40,7 @@ func TestTenant(t *testing.T) {
 	t.Run("the size of groups", func(t *testing.T) { testGroupSize(t, c, tenant) })
 	t.Run("the cluster's controllers", func(t *testing.T) { testControllersPass(t, c, tenant) })
 	t.Run("a namespace", func(t *testing.T) { testNamespaceGoes(t, c) })
+	t.Run("quotas of classes", func(t *testing.T) { testClassQuotas(t, c, tenant) })
 }
 
 // tenant is a client with the kubeconfig of a ServiceAccount that has the role edit in a namespace.
@@ -253,6 +255,73 @@ func testGroupSize(t *testing.T, c *cluster, tenant client.Client) {
 			if why := refusedBy(err, want); why != "" {
 				t.Errorf("%s: %s", patch, why)
 			}
+		}
+	})
+}
+
+func testClassQuotas(t *testing.T, c *cluster, tenant client.Client) {
+	quota := func(name, hard, count, operator string, classes ...string) *corev1.ResourceQuota {
+		return &corev1.ResourceQuota{ObjectMeta: meta(name), Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{corev1.ResourceName(hard): resource.MustParse(count)},
+			ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{
+				ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOperator(operator), Values: classes,
+			}}},
+		}}
+	}
+	for class, value := range map[string]int32{"none": 1, "few": 2, "bare": 3, "free": 4} {
+		c.create(t, priorityClass(class, value))
+	}
+	besides := quota("besides", "pods", "0", "In", "free")
+	besides.Spec.Scopes = []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}
+	all := &corev1.ResourceQuota{ObjectMeta: meta("all"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}}}
+	c.create(t, quota("no-none", "pods", "0", "In", "none", "other"), quota("few", "count/pods", "3", "In", "few"), quota("no-cpu", "requests.cpu", "0", "In", "bare"),
+		quota("others", "pods", "1k", "NotIn", "free"), besides, all)
+	gang := func(class string, n int32) *v1alpha1.PodGroup {
+		pg := groupOf(gangOfTwo(class))
+		pg.Spec.SchedulingPolicy.Gang.MinCount = n
+		return pg
+	}
+	basic := gang("none", 1)
+	basic.Spec.DisruptionMode, basic.Spec.SchedulingPolicy = nil, &v1alpha1.SchedulingPolicy{Basic: &v1alpha1.BasicSchedulingPolicy{}}
+	unnamed := gang("", 1)
+	unnamed.Spec.PriorityClassName = nil
+	template := func(pg *v1alpha1.PodGroup) *v1alpha1.Workload {
+		return workloadOf(gangOfTwo(low), pg.Spec.PodGroupPolicy)
+	}
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"a class without pods":           {gang("none", 1), `ResourceQuota "no-none" allows fewer pods of PriorityClass "none" than the group needs, which is 1`},
+		"one by one":                     {basic, `ResourceQuota "no-none" allows fewer`},
+		"more than the quota has":        {gang("few", 4), `ResourceQuota "few" allows fewer pods of PriorityClass "few" than the group needs, which is 4`},
+		"as many as the quota has":       {gang("few", 3), ""},
+		"a class without CPU":            {gang("bare", 1), `ResourceQuota "no-cpu" allows no CPU or no memory for pods of PriorityClass "bare"`},
+		"a class of no quota":            {gang("free", 2000), ""},
+		"a class of the others":          {gang(low, 2000), `ResourceQuota "others" allows fewer`},
+		"no class":                       {unnamed, ""},
+		"a template without pods":        {template(gang("none", 1)), `ResourceQuota "no-none" allows fewer pods of the PriorityClass of a template than a group needs`},
+		"a template without CPU":         {template(gang("bare", 1)), `ResourceQuota "no-cpu" allows no CPU or no memory for pods of the PriorityClass of a template`},
+		"a template as large as allowed": {template(gang("few", 3)), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eventually(t, "the answer", func(ctx context.Context) string {
+				o, _ := tc.object.DeepCopyObject().(client.Object)
+				return refusedBy(tenant.Create(ctx, o, client.DryRunAll), tc.want)
+			})
+		})
+	}
+	t.Run("raised later", func(t *testing.T) {
+		small := gang("few", 2)
+		small.Name = "small"
+		if err := tenant.Create(t.Context(), small); err != nil {
+			t.Fatal(err)
+		}
+		raise := func(n int) error {
+			return tenant.Patch(t.Context(), small.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, n)), client.DryRunAll)
+		}
+		if why := refusedBy(raise(4), `ResourceQuota "few" allows fewer`) + refusedBy(raise(3), ""); why != "" {
+			t.Error(why)
 		}
 	})
 }
