@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
 //go:embed page
@@ -35,10 +37,9 @@ func Write(to io.Writer, r *Report, mode Mode) error {
 		}
 		files[file] = string(text)
 	}
-	// The encoder escapes <, > and &, so the data cannot end the element.
-	data, err := json.Marshal(r)
+	data, err := Encode(r)
 	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
+		return err
 	}
 	connect := "'none'"
 	if mode == Live {
@@ -64,6 +65,17 @@ func Write(to io.Writer, r *Report, mode Mode) error {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
+}
+
+// Encode returns a report as JSON for the page. The encoder escapes <, > and &, so the data cannot
+// end its element. Names and messages show control characters as escapes: they could reverse the
+// order of the text around them.
+func Encode(r *Report) ([]byte, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the report: %w", err)
+	}
+	return escape.JSON(data), nil
 }
 
 // hashed returns a content security policy source that permits only this text.

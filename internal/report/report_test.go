@@ -239,7 +239,8 @@ func TestRead(t *testing.T) {
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	for mode, wantPolicy := range map[report.Mode]string{report.Still: "connect-src 'none'", report.Live: "connect-src 'self'"} {
-		evil := at(1, "</script><script>alert(1)</script>{{script}}")
+		const name = "</script><script>alert(1)</script>{{script}}"
+		evil := at(1, name+"\u202e")
 		var page, again bytes.Buffer
 		for _, to := range []*bytes.Buffer{&page, &again} {
 			if err := report.Write(to, report.Build(report.Input{Entries: []report.Entry{evil}}), mode); err != nil {
@@ -263,7 +264,7 @@ func TestWrite(t *testing.T) {
 		_, rest, _ := strings.Cut(text, `id="data">`)
 		data, _, _ := strings.Cut(rest, "</script>")
 		var back report.Report
-		if err := json.Unmarshal([]byte(data), &back); err != nil || back.Workloads[0].Name != evil.Preemptor.Name {
+		if err := json.Unmarshal([]byte(data), &back); err != nil || back.Workloads[0].Name != name+`\u202e` {
 			t.Errorf("%s: the report reads back as %+v, %v", mode, back.Workloads, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/reprieve-dev/reprieve/internal/escape"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/manifest"
 	"github.com/reprieve-dev/reprieve/internal/replay"
@@ -88,5 +89,5 @@ func codeOf(err error) int {
 	}
 }
 
-// oneLine is an error in one line.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+// oneLine is an error in one line, without control characters.
+func oneLine(err error) string { return escape.Line(strings.Join(strings.Fields(err.Error()), " ")) }

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
+
+	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
 // The formats of answers.
@@ -48,7 +50,10 @@ func (a *asking) write(value any, show func(to io.Writer, wide bool) error) erro
 		text, err = json.MarshalIndent(value, "", "  ")
 		text = append(text, '\n')
 	case formatYAML:
-		text, err = yaml.Marshal(value)
+		// The YAML package refuses control characters, but reads their escapes.
+		if text, err = json.Marshal(value); err == nil {
+			text, err = yaml.JSONToYAML(escape.Text(text))
+		}
 	default:
 		return show(a.streams.Out, a.format == formatWide)
 	}
@@ -66,10 +71,9 @@ func table(to io.Writer, rows [][]string) error {
 	var text strings.Builder
 	out := printers.GetNewTabWriter(&text)
 	// Text from others, such as the notes of events, must fit in one line and one column.
-	plain := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ", "\f", " ", "\v", " ")
 	for _, row := range rows {
 		for i := range row {
-			row[i] = plain.Replace(row[i])
+			row[i] = paintedLine(row[i])
 		}
 		fmt.Fprintln(out, unpainted(strings.Join(row, "\t")))
 	}
@@ -86,16 +90,30 @@ func table(to io.Writer, rows [][]string) error {
 	return nil
 }
 
+// paintedLine is a text in one line, with its colours and without control characters.
+func paintedLine(text string) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, mark)
+		out.WriteString(escape.Line(before))
+		if !found || rest == "" {
+			return out.String()
+		}
+		out.WriteString(mark + rest[:1])
+		text = rest[1:]
+	}
+}
+
 // unpainted is a text without its colours, which take no room on a terminal.
 func unpainted(text string) string {
 	var out strings.Builder
 	for {
-		before, rest, found := strings.Cut(text, "\x1b[")
+		before, rest, found := strings.Cut(text, mark)
 		out.WriteString(before)
-		if !found {
+		if !found || rest == "" {
 			return out.String()
 		}
-		_, text, _ = strings.Cut(rest, "m")
+		text = rest[1:]
 	}
 }
 
@@ -111,20 +129,35 @@ func repainted(line string, cells []string) string {
 	return out.String() + line
 }
 
+// mark begins a mark in output. The writer of the output replaces marks by the sequences of a
+// terminal, and escapes all sequences in other text.
+const mark = "\xff"
+
 // The colours of words that say how something stands.
 const (
-	good = "\x1b[32m"
-	fair = "\x1b[33m"
-	bad  = "\x1b[31m"
-	bold = "\x1b[1m"
+	good = mark + "g"
+	fair = mark + "f"
+	bad  = mark + "b"
+	bold = mark + "B"
+	// uncoloured ends a colour, and cleared clears the line.
+	uncoloured = mark + "0"
+	cleared    = mark + "c"
 )
+
+// colourMarks returns the sequences of the colours.
+func colourMarks() map[byte]string {
+	return map[byte]string{'g': "\x1b[32m", 'f': "\x1b[33m", 'b': "\x1b[31m", 'B': "\x1b[1m", '0': "\x1b[0m"}
+}
+
+// progressMarks returns the sequences for a line that changes.
+func progressMarks() map[byte]string { return map[byte]string{'c': "\r\x1b[K"} }
 
 // paint colours a text on a terminal.
 func (a *asking) paint(colour, text string) string {
 	if !a.coloured {
 		return text
 	}
-	return colour + text + "\x1b[0m"
+	return colour + text + uncoloured
 }
 
 // hours writes hours for people.

@@ -16,6 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
 	"github.com/reprieve-dev/reprieve/internal/derived"
+	"github.com/reprieve-dev/reprieve/internal/escape"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
@@ -46,7 +47,7 @@ func (t *told) text() string {
 	if !t.Since.IsZero() {
 		since = ", since " + t.Since.Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s (%s%s): %s", of, what, since, t.Message)
+	return fmt.Sprintf("%s (%s%s): %s", of, what, since, escape.Line(t.Message))
 }
 
 func conditionTold(of string, c *metav1.Condition) told {

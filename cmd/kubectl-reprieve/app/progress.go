@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"k8s.io/utils/clock"
+
+	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
 // progress shows the current activity on a terminal, once it takes longer than patience. It is safe
@@ -36,14 +38,14 @@ func newProgress(to io.Writer, clk clock.Clock) *progress {
 			select {
 			case <-p.done:
 				if shown {
-					fmt.Fprint(to, "\r\x1b[K")
+					fmt.Fprint(to, cleared)
 				}
 				return
 			case <-timer.C():
 				p.mu.Lock()
 				said := p.said
 				p.mu.Unlock()
-				fmt.Fprintf(to, "\r\x1b[K%s ...", said)
+				fmt.Fprintf(to, "%s%s ...", cleared, escape.Line(said))
 				shown = true
 				timer.Reset(patience / 5)
 			}
@@ -73,12 +75,15 @@ func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, note := range p.notes {
-		fmt.Fprintln(p.to, "note:", note)
+		fmt.Fprintln(p.to, "note:", escape.Line(note))
 	}
 }
 
-// isTerminal reports whether the writer is a terminal.
+// isTerminal reports whether the writer is a terminal, or escapes text for one.
 func isTerminal(to io.Writer) bool {
+	if w, ok := to.(*escape.Writer); ok {
+		to = w.To
+	}
 	file, ok := to.(*os.File)
 	if !ok {
 		return false

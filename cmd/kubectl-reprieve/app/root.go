@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
 // asking has the state that all subcommands share.
@@ -33,12 +34,19 @@ type asking struct {
 }
 
 // Run runs the command and returns its exit code. Environment looks up a variable of the
-// environment.
+// environment. Control characters in text from a cluster or a file are escaped in all output.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string, environment func(string) (string, bool)) int {
 	_, plain := environment("NO_COLOR")
+	coloured := !plain && isTerminal(streams.Out)
+	out, errOut := &escape.Writer{To: streams.Out}, &escape.Writer{To: streams.ErrOut, Marks: progressMarks()}
+	if coloured {
+		out.Marks = colourMarks()
+	}
+	defer func() { _, _ = out.Close(), errOut.Close() }()
+	streams.Out, streams.ErrOut = out, errOut
 	a := &asking{
 		streams: streams, kube: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams), clock: clock.RealClock{},
-		coloured: !plain && isTerminal(streams.Out),
+		coloured: coloured,
 	}
 	cmd := a.command()
 	cmd.SetArgs(args)

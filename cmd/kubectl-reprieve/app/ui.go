@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -146,7 +145,9 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = report.Write(&body, made, report.Live)
 	} else {
 		header.Set("Content-Type", "application/json")
-		err = json.NewEncoder(&body).Encode(made)
+		var data []byte
+		data, err = report.Encode(made)
+		body.Write(data)
 	}
 	if err != nil {
 		http.Error(w, oneLine(err), http.StatusInternalServerError)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/escape"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
@@ -95,7 +96,7 @@ func messageOf(h *happening) string {
 	if h.Message == "" {
 		return ""
 	}
-	return ": " + h.Message
+	return ": " + escape.Line(h.Message)
 }
 
 // showChoice shows the alternatives of a decision.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,8 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
 // Options are kube-scheduler's, and Reprieve's own.
@@ -84,7 +88,7 @@ of the queue, ReprievePrioritySort.`,
 			}
 			// Handles --version=raw and --version=vX.Y.Z, as in every component.
 			verflag.PrintAndExitIfRequested()
-			if err := logsapi.ValidateAndApply(opts.Logs, utilfeature.DefaultFeatureGate); err != nil {
+			if err := logsapi.ValidateAndApplyWithOptions(opts.Logs, logStreams(os.Stdout, os.Stderr), utilfeature.DefaultFeatureGate); err != nil {
 				return err
 			}
 			cliflag.PrintFlags(cmd.Flags())
@@ -133,4 +137,10 @@ func OneLine(err error) string {
 		return strings.Join(parts, "; ")
 	}
 	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// logStreams returns the streams of the log. They escape control characters: klog writes values of
+// several lines as they are, and values may be text of users.
+func logStreams(info, errors io.Writer) *logsapi.LoggingOptions {
+	return &logsapi.LoggingOptions{InfoStream: &escape.Writer{To: info}, ErrorStream: &escape.Writer{To: errors}}
 }

@@ -1,0 +1,87 @@
+package app_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// hostile is text that a terminal would act on: it clears the screen, changes the title, reverses the order of what follows, begins a
+// sequence with one character and with one byte, and goes back to the beginning of the line.
+const hostile = "\x1b[2J\x1b]0;owned\a\u202e\u009b31m\rfake\nTaken: pod default/faked by nobody"
+
+// requireHarmless checks that a text has nothing in it that a terminal acts on, and the rest of the hostile text visibly.
+func requireHarmless(t *testing.T, text string) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			t.Errorf("it has the character %U: %q", r, text)
+			return
+		}
+	}
+	// Arguments are quoted in errors.
+	if !strings.Contains(text, `\u001b[2J`) && !strings.Contains(text, `\x1b[2J`) && !strings.Contains(text, `\e[2J`) {
+		t.Errorf("it does not show what was written: %q", text)
+	}
+	if strings.Contains(text, "\nTaken: pod default/faked") {
+		t.Errorf("it has a line of its own: %q", text)
+	}
+}
+
+// TestUntrustedText: the messages of events and of conditions, and the names and annotations of a snapshot, are text of others.
+func TestUntrustedText(t *testing.T) {
+	t.Parallel()
+	event := fmt.Sprintf(`{"metadata":{"namespace":"default","name":"e"},"eventTime":"2026-03-01T11:00:00.000000Z","reason":"Preempted","type":"Normal",
+"regarding":{"kind":"Pod","namespace":"default","name":"v"},"related":{"kind":"Pod","namespace":"default","name":"urgent"},"note":%s}`, quoted(told("")+hostile))
+	server := apiServer(t, "", "", map[string]string{
+		"/apis/events.k8s.io/v1/namespaces/default/events": list("events.k8s.io/v1", "EventList", event),
+		"/apis/events.k8s.io/v1/events":                    list("events.k8s.io/v1", "EventList", event),
+	})
+	said := strings.Replace(victimPod("v", "", `,"nodeName":"n","schedulerName":"reprieve-scheduler"`, "Running"), `the victim's priority is 10"`, `the victim's priority is 10"+`, 1)
+	said = strings.Replace(said, `"+`, strings.TrimPrefix(quoted(hostile), `"`), 1)
+	named := victimPod("v", "", "", "Running")
+	named = strings.Replace(named, `"name":"v"`, `"name":`+quoted("v"+hostile), 1)
+	gang := strings.Replace(victimPod("m", `,"annotations":{"reprieve.dev/leads":`+quoted(hostile)+`}`, "", "Pending"), `"status":"True"`, `"status":"False"`, 1)
+	for name, c := range map[string]struct {
+		snapshot string
+		args     []string
+	}{
+		"an event":                     {args: []string{"history", "-o", "wide"}},
+		"an event, by why":             {args: []string{"why", "pod/v"}},
+		"an event, in JSON":            {args: []string{"history", "-o", "json"}},
+		"a condition":                  {snapshot: said, args: []string{"history", "-o", "wide"}},
+		"a condition, by why":          {snapshot: said, args: []string{"why", "pod/v"}},
+		"a condition, in YAML":         {snapshot: said, args: []string{"history", "-o", "yaml"}},
+		"a name":                       {snapshot: named, args: []string{"history"}},
+		"an annotation, in a snapshot": {snapshot: gang, args: []string{"snapshot"}},
+		"an argument":                  {snapshot: named, args: []string{"why", "pod/" + hostile}},
+		"a command":                    {snapshot: named, args: []string{hostile}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, errOut string
+			if c.snapshot == "" {
+				_, out, errOut = runAt(t, server, c.args...)
+			} else {
+				_, out, errOut = run(t, map[string]string{"cluster.json": taken(c.snapshot)}, "", append(c.args, "--snapshot", "cluster.json")...)
+			}
+			requireHarmless(t, out+errOut)
+		})
+	}
+}
+
+// quoted is a string in JSON.
+func quoted(text string) string {
+	var out strings.Builder
+	out.WriteByte('"')
+	for _, r := range text {
+		if r < ' ' || r == '"' || r == '\\' {
+			fmt.Fprintf(&out, `\u%04x`, r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	out.WriteByte('"')
+	return out.String()
+}
