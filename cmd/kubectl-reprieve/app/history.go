@@ -32,7 +32,8 @@ func (a *asking) historyCommand() *cobra.Command {
 		Short: "Show the preemptions that the cluster still tells of, newest first",
 		Long: `Show the preemptions that the cluster still tells of, newest first: by the statuses of PodGroups and pods, which
 stay as long as those do, and by events, which an API server keeps for an hour unless it is set up otherwise. With --log or
---scheduler, those of the scheduler's record are among them. With --queue, which queue a victim was in is known from the record, or as
+--scheduler, those of the scheduler's record are among them. The record counts before a status, and a status before an event: users
+may write events, so the answer says where it is "according to an event" alone. With --queue, which queue a victim was in is known from the record, or as
 the scheduler would have it now, as long as the victim is there; others are left out and counted.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -157,13 +158,17 @@ func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 		_, err := io.WriteString(to, "Nothing tells of any preemption.\n")
 		return err
 	}
-	rows := [][]string{{"TIME", "VICTIM", "PREEMPTOR", "RULE"}}
+	rows := [][]string{{"TIME", "VICTIM", "PREEMPTOR", "RULE", "SOURCE"}}
 	if wide {
 		rows[0] = append(rows[0], "MESSAGE")
 	}
 	for i := range answer.Preemptions {
 		h := &answer.Preemptions[i]
-		row := []string{h.Time.Format(time.RFC3339), h.Victim, orDash(h.Preemptor), orDash(h.Rule)}
+		source := h.Source
+		if source == sourceEvent {
+			source = accordingToEvent
+		}
+		row := []string{h.Time.Format(time.RFC3339), h.Victim, orDash(h.Preemptor), orDash(h.Rule), source}
 		if wide {
 			row = append(row, orDash(h.Message))
 		}

@@ -266,19 +266,24 @@ func entriesOf(found []happening, parties map[string]report.Party) []report.Entr
 	type key struct {
 		preemptor string
 		at        time.Time
+		byEvent   bool
 	}
 	at := make(map[key]int)
 	var out []report.Entry
 	for i := range slices.Backward(found) {
 		h := &found[i]
-		k := key{h.Preemptor, h.Time.Truncate(time.Second)}
+		k := key{h.Preemptor, h.Time.Truncate(time.Second), h.Source == sourceEvent}
 		n, ok := at[k]
 		if !ok {
 			n = len(out)
 			at[k] = n
+			id, message := h.Preemptor+"@"+k.at.Format(time.RFC3339), h.Message
+			if k.byEvent {
+				id, message = id+"@"+sourceEvent, accordingToEvent+": "+message
+			}
 			out = append(out, report.Entry{
-				ID: h.Preemptor + "@" + k.at.Format(time.RFC3339), Time: h.Time, Preemptor: party(h.Preemptor, parties),
-				Outcome: core.Preempts, State: decisionlog.CarriedOut, Message: h.Message,
+				ID: id, Time: h.Time, Preemptor: party(h.Preemptor, parties),
+				Outcome: core.Preempts, State: decisionlog.CarriedOut, Message: message,
 			})
 		}
 		victim := party(h.Victim, parties)

@@ -31,8 +31,8 @@ type happening struct {
 	Namespace string `json:"namespace"`
 	Rule      string `json:"rule,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// Source is the origin of this information: an event, the status of the victim, or the
-	// scheduler's record. Of several sources, the source with the latest moment counts.
+	// Source is the origin of this information. Of several sources, the most trusted one counts:
+	// the scheduler's record, then the status of the victim, then an event.
 	Source string `json:"source"`
 
 	// group is the PodGroup that a pod went with, as Victim would name it; "" for none. memberOf is
@@ -89,40 +89,68 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 }
 
 // onceEach merges happenings about the same preemption: a pod's event, its condition and the record
-// may all report it. If a PodGroup was evicted as a whole, the result has the group and not its
-// pods. The result is sorted, newest first.
+// may all report it. The most trusted source gives the time, the rule and the message. If a
+// PodGroup was evicted as a whole, the result has the group and not its pods. A source that is
+// trusted less than the pod's removes no pod. The result is sorted, newest first.
 func onceEach(all []happening) []happening {
 	type same struct{ victim, preemptor string }
-	told := make(map[same]bool)
+	told := make(map[same]int)
 	for i := range all {
-		told[same{all[i].Victim, all[i].Preemptor}] = true
+		key := same{all[i].Victim, all[i].Preemptor}
+		told[key] = max(told[key], all[i].trust())
 	}
-	all = slices.DeleteFunc(all, func(h happening) bool { return told[same{h.group, h.Preemptor}] })
-	last := make(map[same]int)
+	all = slices.DeleteFunc(all, func(h happening) bool { return h.group != "" && told[same{h.group, h.Preemptor}] >= h.trust() })
+	type place struct {
+		at int
+		// newest is the time of the newest happening there.
+		newest time.Time
+	}
+	last := make(map[same]place)
 	var out []happening
 	for _, h := range all {
 		key := same{h.Victim, h.Preemptor}
-		at, known := last[key]
-		if !known || out[at].Time.Sub(h.Time) >= time.Minute {
-			last[key] = len(out)
+		of, known := last[key]
+		if !known || of.newest.Sub(h.Time) >= time.Minute {
+			last[key] = place{len(out), h.Time}
 			out = append(out, h)
 			continue
 		}
-		one := &out[at]
-		one.Rule, one.Message = cmp.Or(one.Rule, h.Rule), cmp.Or(one.Message, h.Message)
-		one.memberOf = cmp.Or(one.memberOf, h.memberOf)
-		if h.recorded && !one.recorded {
-			one.recorded, one.queue = true, h.queue
-		}
-		if one.pods == nil {
-			one.pods = h.pods
-		}
+		out[of.at] = merged(out[of.at], h)
 	}
+	slices.SortStableFunc(out, func(x, y happening) int { return y.Time.Compare(x.Time) })
 	return out
 }
 
-// sourceRecord is the source of happenings from the scheduler's record.
-const sourceRecord = "record"
+// merged returns one happening from two about the same preemption.
+func merged(one, other happening) happening {
+	if other.trust() > one.trust() {
+		one, other = other, one
+	}
+	one.Rule, one.Message = cmp.Or(one.Rule, other.Rule), cmp.Or(one.Message, other.Message)
+	one.group, one.memberOf = cmp.Or(one.group, other.group), cmp.Or(one.memberOf, other.memberOf)
+	if one.pods == nil {
+		one.pods = other.pods
+	}
+	return one
+}
+
+// The sources of happenings.
+const (
+	// sourceRecord is the scheduler's record of its decisions.
+	sourceRecord = "record"
+	// sourceStatus is the status of the victim, which only schedulers and nodes write.
+	sourceStatus = "status"
+	// sourceEvent is an event. Everybody with the role edit in a namespace may write events there.
+	sourceEvent = "event"
+)
+
+// accordingToEvent is the source of a happening for people if nothing but an event tells of it.
+const accordingToEvent = "according to an event"
+
+// trust returns how far the source of a happening is trusted; higher values are trusted more.
+func (h *happening) trust() int {
+	return slices.Index([]string{sourceEvent, sourceStatus, sourceRecord}, h.Source) + 1
+}
 
 // byStatus reads the preemptions in the statuses of PodGroups, and in the conditions of pods.
 func byStatus(objects *inventory.Inventory) ([]happening, error) {
@@ -138,7 +166,7 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 	for _, pg := range groups {
 		victim := "podgroup " + pg.Namespace + "/" + pg.Name
 		if d := pg.Status.LastDisruption; d != nil {
-			h := happening{Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Source: "status"}
+			h := happening{Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Source: sourceStatus}
 			for _, name := range d.Pods {
 				member := h
 				member.Victim, member.memberOf = unitName(pg.Namespace, name, false), victim
@@ -150,7 +178,7 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 		}
 		if d := pg.Status.Disruption; d != nil {
 			out = append(out, happening{
-				Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Message: d.Message, Source: "status",
+				Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Message: d.Message, Source: sourceStatus,
 			})
 		}
 	}
@@ -159,7 +187,7 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == v1alpha1.ReasonPreemptionByScheduler {
 				out = append(out, happening{
 					Time: c.LastTransitionTime.UTC(), Preemptor: preemptorIn(c.Message), Victim: "pod " + pod.Namespace + "/" + pod.Name, group: groupIn(c.Message),
-					Namespace: pod.Namespace, Rule: ruleIn(c.Message), Message: c.Message, Source: "status",
+					Namespace: pod.Namespace, Rule: ruleIn(c.Message), Message: c.Message, Source: sourceStatus,
 				})
 			}
 		}
@@ -213,7 +241,7 @@ func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, e
 	out := make([]happening, 0, len(told))
 	for i := range told {
 		e := &told[i]
-		h := happening{Time: timeOf(e), Victim: referenceName(&e.Regarding), group: groupIn(e.Note), Namespace: e.Regarding.Namespace, Rule: ruleIn(e.Note), Message: e.Note, Source: "event"}
+		h := happening{Time: timeOf(e), Victim: referenceName(&e.Regarding), group: groupIn(e.Note), Namespace: e.Regarding.Namespace, Rule: ruleIn(e.Note), Message: e.Note, Source: sourceEvent}
 		if e.Related != nil {
 			h.Preemptor = referenceName(e.Related)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -99,9 +100,36 @@ func TestOnceEach(t *testing.T) {
 		"a pod and a group that goes":             {told: []happening{pod(0, "", "event"), group}, want: 2},
 		"a pod with its group":                    {told: []happening{pod(0, "podgroup default/g", "event"), group}, want: 1},
 		"a pod of a group of which nothing tells": {told: []happening{pod(0, "podgroup default/g", "event")}, want: 1},
+		"a pod of a group of which but an event tells": {
+			told: []happening{pod(0, "podgroup default/g", "status"), {Time: at(0), Victim: "podgroup default/g", Preemptor: "pod default/urgent", Source: "event"}}, want: 2,
+		},
 	} {
 		if got := onceEach(c.told); len(got) != c.want {
 			t.Errorf("%s: %d, want %d: %+v", name, len(got), c.want, got)
+		}
+	}
+}
+
+// TestTrust: of several that tell of one preemption, the record is believed before a status, and a status before an event.
+func TestTrust(t *testing.T) {
+	t.Parallel()
+	tell := func(source string, second int) happening {
+		return happening{
+			Time: time.Date(2026, 1, 1, 12, 0, second, 0, time.UTC), Victim: "pod default/p", Preemptor: "pod default/urgent",
+			Source: source, Rule: "of " + source, Message: "by " + source,
+		}
+	}
+	for name, c := range map[string]struct {
+		told []happening
+		want happening
+	}{
+		"an event, later than a status":      {[]happening{tell(sourceEvent, 9), tell(sourceStatus, 1)}, tell(sourceStatus, 1)},
+		"a status, later than the record":    {[]happening{tell(sourceStatus, 9), tell(sourceRecord, 1)}, tell(sourceRecord, 1)},
+		"all of them, the record in between": {[]happening{tell(sourceEvent, 9), tell(sourceRecord, 5), tell(sourceStatus, 1)}, tell(sourceRecord, 5)},
+		"an event alone":                     {[]happening{tell(sourceEvent, 9)}, tell(sourceEvent, 9)},
+	} {
+		if got := onceEach(c.told); len(got) != 1 || !reflect.DeepEqual(got[0], c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 }

@@ -85,3 +85,38 @@ func quoted(text string) string {
 	out.WriteByte('"')
 	return out.String()
 }
+
+// TestForgedHistory: a preemption of which nothing but an event tells is said to be according to an event, and one that the victim's
+// status tells of as well is as the status has it.
+func TestForgedHistory(t *testing.T) {
+	t.Parallel()
+	event := func(victim, preemptor, rule string) string {
+		note := fmt.Sprintf("preempted by Pod default/%s (priority 100): %s, the victim's priority is 10", preemptor, rule)
+		return fmt.Sprintf(`{"metadata":{"namespace":"default","name":%q},"eventTime":"2026-03-01T11:00:30.000000Z","reason":"Preempted","type":"Normal",
+"regarding":{"kind":"Pod","namespace":"default","name":%q},"related":{"kind":"Pod","namespace":"default","name":%q},"note":%q}`, victim+preemptor, victim, preemptor, note)
+	}
+	events := list("events.k8s.io/v1", "EventList", event("v", "urgent", "Forged"), event("v", "rival", "Forged"), event("gone", "rival", "Forged"))
+	server := apiServer(t, "", "", map[string]string{
+		"/apis/events.k8s.io/v1/namespaces/default/events": events, "/apis/events.k8s.io/v1/events": events,
+		"/api/v1/pods": list("v1", "PodList", victimPod("v", "", `,"nodeName":"n","schedulerName":"reprieve-scheduler"`, "Running")),
+	})
+	_, out, errOut := runAt(t, server, "history")
+	lines := map[string]string{}
+	for _, line := range strings.Split(out, "\n") {
+		if f := strings.Fields(line); len(f) > 5 {
+			lines[f[2]+" "+f[4]] = strings.Join(append(f[:1:1], f[5:]...), " ")
+		}
+	}
+	for of, want := range map[string]string{
+		"default/v default/urgent":   "2026-03-01T11:00:00Z Reclaim status",
+		"default/v default/rival":    "2026-03-01T11:00:30Z Forged according to an event",
+		"default/gone default/rival": "2026-03-01T11:00:30Z Forged according to an event",
+	} {
+		if lines[of] != want {
+			t.Errorf("%s: %q, want %q; it says %s%s", of, lines[of], want, out, errOut)
+		}
+	}
+	if _, out, errOut := runAt(t, server, "why", "pod/gone"); !strings.Contains(out, "Taken: pod default/gone by pod default/rival, 2026-03-01T11:00:30Z, rule Forged, according to an event: preempted") {
+		t.Errorf("why says %s%s", out, errOut)
+	}
+}

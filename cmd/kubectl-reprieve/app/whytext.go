@@ -59,14 +59,14 @@ func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 		showDecision(to, answer, wide)
 	}
 	for _, h := range answer.Took {
-		fmt.Fprintf(to, "%s: %s, %s%s%s\n", saysTook, h.Victim, h.Time.Format(time.RFC3339), ruleOf(&h), messageOf(&h))
+		fmt.Fprintf(to, "%s: %s, %s%s%s%s\n", saysTook, h.Victim, h.Time.Format(time.RFC3339), ruleOf(&h), sourceOf(&h), messageOf(&h))
 	}
 	for _, h := range answer.TakenBy {
 		by := h.Preemptor
 		if by == "" {
 			by = "the scheduler"
 		}
-		fmt.Fprintf(to, "%s: %s by %s, %s%s%s\n", saysTaken, h.Victim, by, h.Time.Format(time.RFC3339), ruleOf(&h), messageOf(&h))
+		fmt.Fprintf(to, "%s: %s by %s, %s%s%s%s\n", saysTaken, h.Victim, by, h.Time.Format(time.RFC3339), ruleOf(&h), sourceOf(&h), messageOf(&h))
 	}
 	for i := range answer.Choices {
 		showChoice(to, &answer.Choices[i], wide)
@@ -90,6 +90,14 @@ func ruleOf(h *happening) string {
 		return ""
 	}
 	return ", rule " + h.Rule
+}
+
+// sourceOf names the source of a happening if nothing but an event tells of it.
+func sourceOf(h *happening) string {
+	if h.Source != sourceEvent {
+		return ""
+	}
+	return ", " + accordingToEvent
 }
 
 func messageOf(h *happening) string {
