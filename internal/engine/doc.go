@@ -29,7 +29,7 @@
 //	object   minCount, and why a spec cannot be filled in     NeedsMembers,              the same, with
 //	                                                          SetUnresolved              nothing to record
 //	placing  the leader, the plan, reserved members           Admit, SetPlan, Reserve    Settled, Release
-//	         the verdict of planning                          SetVerdict                 SetVerdict
+//	         the verdict of planning                          SetVerdict                 the same
 //	run      since when the group is whole or lacks members   Touch, Lost, EndLook       ForgetRun
 //	ended    members whose result is unknown                  AwaitResult                ResultKnown
 //	kept     room that is kept for lost members               Keeps                      EndKept

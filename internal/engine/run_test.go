@@ -101,7 +101,7 @@ func TestRuns(t *testing.T) {
 	for name, looks := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			gs, moves := newTestGangs(), 0
+			gs := newTestGangs()
 			g := &Group{UID: "g", MinCount: 2}
 			var before, degraded time.Time
 			for i, l := range looks {
@@ -112,14 +112,15 @@ func TestRuns(t *testing.T) {
 					before = g.Start
 				}
 				var want time.Time
-				if moves = 0; l.want != 0 {
+				if l.want != 0 {
 					want = at(l.want)
 				}
 				var run Run
+				moves := 0
 				for range 2 {
 					gs.Touch(testGang)
-					moved := false
-					if run, moved = look(gs, g, l.members, at(l.at)); moved {
+					now, moved := look(gs, g, l.members, at(l.at))
+					if run = now; moved {
 						moves++
 					}
 					if !run.Start.Equal(want) {

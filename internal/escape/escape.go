@@ -3,6 +3,7 @@ package escape
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -58,9 +59,9 @@ type Writer struct {
 func (w *Writer) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := append(w.rest, text...)
+	all := slices.Concat(w.rest, text)
 	whole := len(all) - unfinished(all)
-	w.rest = append([]byte(nil), all[whole:]...)
+	w.rest = slices.Clone(all[whole:])
 	if err := w.put(all[:whole], w.Marks); err != nil {
 		return 0, err
 	}

@@ -43,8 +43,9 @@ type Label struct {
 	values []string
 }
 
-// profileLabel is the profile of the preemptor. [Metrics.Serves] adds its values.
-var profileLabel = Label{Name: "profile"}
+// profileLabel is the name of the label with the profile of the preemptor. [Metrics.Serves] adds its
+// values.
+const profileLabel = "profile"
 
 // closed returns a label with a fixed set of values.
 func closed[T ~string](name string, values ...T) Label {
@@ -116,7 +117,7 @@ func (d *Description) labelNames() []string {
 
 // hasProfile reports whether the metric has the label profile.
 func (d *Description) hasProfile() bool {
-	return slices.Contains(d.labelNames(), profileLabel.Name)
+	return slices.Contains(d.labelNames(), profileLabel)
 }
 
 // register registers all metrics. If no registration fails, the series without a profile begin.
@@ -155,7 +156,7 @@ func (e *entry) beginAll(left []Label, profile string, chosen []string) {
 		return
 	}
 	values := left[0].values
-	if left[0].Name == profileLabel.Name {
+	if left[0].Name == profileLabel {
 		values = []string{profile}
 	}
 	for _, v := range values {

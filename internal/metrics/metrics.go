@@ -163,26 +163,26 @@ func (m *Metrics) defineDecisions(c *catalog) {
 		Help: "Searches for victims, for work that does not fit.",
 		Advice: "A pod gets the previous answer without a search if nothing has changed since an equal pod failed. " +
 			"Many with `infeasible`: the cluster is full of protected work. Any with `error`: see the log.",
-		Labels: []Label{preemptor, closed("result", Fits, Preempts, Infeasible, Broken), profileLabel},
+		Labels: []Label{preemptor, closed("result", Fits, Preempts, Infeasible, Broken), open(profileLabel)},
 	})
 	m.decision = c.histogram(Description{
 		Name:   "preemption_decision_seconds",
 		Help:   "Duration of a search.",
 		Advice: "It is part of the scheduling cycle, so a search of seconds delays all pods.",
-		Labels: []Label{preemptor, profileLabel},
+		Labels: []Label{preemptor, open(profileLabel)},
 	}, k8smetrics.ExponentialBuckets(0.0001, 2, 16))
 	m.victims = c.histogram(Description{
 		Name:   "preemption_victims",
 		Help:   "Pods that one preemption has evicted.",
 		Advice: "A preemption that failed before its first eviction is not counted.",
-		Labels: []Label{profileLabel},
+		Labels: []Label{open(profileLabel)},
 	}, k8smetrics.ExponentialBuckets(1, 2, 13))
 	m.unbound = c.counter(Description{
 		Name: "preemptions_without_binding_total",
 		Help: "Preemptions whose preemptor was not bound: the victims terminated, and Reserve, Permit, PreBind or Bind failed.",
 		Advice: "[The preemptor reports the cause](#a-preemptor-is-not-bound), and backs off. " +
 			"Alert on more than one in 90 minutes.",
-		Labels: []Label{preemptor, profileLabel},
+		Labels: []Label{preemptor, open(profileLabel)},
 	})
 	m.unconfirmed = c.counter(Description{
 		Name:   "gang_plans_unconfirmed_total",
@@ -195,7 +195,7 @@ func (m *Metrics) defineDecisions(c *catalog) {
 // definePreemptions makes the metrics of API calls off the scheduling cycle. [Completion] has no
 // profile, so its series are not among those of a profile.
 func (m *Metrics) definePreemptions(c *catalog) {
-	labels := []Label{closed("operation", Preemption), closed("result", Success, Failure, Abandoned), profileLabel}
+	labels := []Label{closed("operation", Preemption), closed("result", Success, Failure, Abandoned), open(profileLabel)}
 	m.goroutineExecution = c.counter(Description{
 		Name:   "goroutines_execution_total",
 		Help:   "Evictions that were carried out.",
@@ -226,7 +226,7 @@ func (m *Metrics) defineGroups(c *catalog) {
 		Help: "Requests of evicted pods, multiplied by their run time.",
 		Advice: "`nvidia.com/gpu` divided by 3600 is GPU-hours. Checkpoints do not count, so the real loss is less. " +
 			"Pods evicted by the completion of a preemption are not counted.",
-		Labels: []Label{open("resource"), profileLabel},
+		Labels: []Label{open("resource"), open(profileLabel)},
 	})
 	m.held = c.gauges(Description{
 		Name: "held_pods",

@@ -299,7 +299,7 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	held := pod("held", "g", "1", 0)
 	held.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
 	r.create(append(members("g", 2, "1", 0), held)...)
-	r.hub.gangs.MemberLeaves(gangKey(key("g")), string(r.hub.gangs.Leader(gangKey(key("g")))))
+	r.hub.gangs.MemberLeaves(gangKey(key("g")), r.hub.gangs.Leader(gangKey(key("g"))))
 	if status := r.hub.gatePod(held); !status.IsSuccess() {
 		t.Errorf("PreEnqueue: %v, want what others say to count", status)
 	}

@@ -308,7 +308,7 @@ func (h *Hub) wakeNext(key types.NamespacedName) {
 	if next == "" {
 		return
 	}
-	member, _ := h.records.Seated(string(next))
+	member, _ := h.records.Seated(next)
 	pod, ok := h.podOf(member)
 	switch {
 	case !ok || !h.awaitsPlace(pod):

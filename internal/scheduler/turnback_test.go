@@ -299,7 +299,7 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 			r.hub.turnBackWaiting(types.UID(held[0]), "it is to go back")
 			r.eventually("the gang is tried again", func() bool {
 				r.cycles()
-				return len(r.evictor.orders) > 0 || r.hub.records.IsAwaited(string(last))
+				return len(r.evictor.orders) > 0 || r.hub.records.IsAwaited(last)
 			})
 			if len(r.evictor.orders) > 0 {
 				t.Errorf("It takes %v", r.evictor.orders[0].Victims)

@@ -39,6 +39,7 @@ func TestTenant(t *testing.T) {
 	t.Run("deleting groups", func(t *testing.T) { testGroupDeletion(t, c, tenant) })
 	t.Run("the size of groups", func(t *testing.T) { testGroupSize(t, c, tenant) })
 	t.Run("the cluster's controllers", func(t *testing.T) { testControllersPass(t, c, tenant) })
+	t.Run("queue owners", func(t *testing.T) { testQueueOwner(t, c) })
 	t.Run("a namespace", func(t *testing.T) { testNamespaceGoes(t, c) })
 	t.Run("quotas of classes", func(t *testing.T) { testClassQuotas(t, c, tenant) })
 }
@@ -226,7 +227,6 @@ func testGroupSize(t *testing.T, c *cluster, tenant client.Client) {
 	t.Run("field managers", func(t *testing.T) {
 		apply := func(i int) error {
 			text := fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"labels":{"l%d":""}}}`, i)
-			//nolint:staticcheck // The typed way to apply needs configurations that the project does not generate.
 			return tenant.Patch(t.Context(), &v1alpha1.PodGroup{ObjectMeta: meta("waits")}, client.RawPatch(types.ApplyPatchType, []byte(text)),
 				client.FieldOwner(fmt.Sprintf("m%d", i)))
 		}
