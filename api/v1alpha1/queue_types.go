@@ -17,6 +17,13 @@ const AnnotationDefaultQueue = LabelQueue
 // "true", running work loses its place in the Queue at once when the Queue is deleted.
 const AnnotationConfirmDeletion = "reprieve.dev/confirm-deletion"
 
+// Annotations of a Queue with the longest min-runtimes that the owners of its children may set. The
+// values are durations such as "90m". Without a cap, owners set no min-runtime.
+const (
+	AnnotationMaxPreemptMinRuntime = "reprieve.dev/max-preempt-min-runtime"
+	AnnotationMaxReclaimMinRuntime = "reprieve.dev/max-reclaim-min-runtime"
+)
+
 // Types of the conditions in QueueStatus.
 const (
 	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the
