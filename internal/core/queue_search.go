@@ -26,7 +26,7 @@ func (c *queuePolicy) search(sr *search) Decision {
 		if wide, found := c.searchAmong(sr); found || !ok {
 			return wide
 		}
-		c.reachTo(reach{share: near.share})
+		return d
 	}
 	d, _ := c.searchAmong(sr)
 	return d
@@ -39,10 +39,11 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
 	order := c.rank(mem)
+	var sub *search
 	var first, last *refusal
 	without := make(map[int32]bool)
 	for range boundRounds {
-		sub := sr.among(order, without)
+		sub = sr.among(order, without)
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f), true
 		}
@@ -53,18 +54,20 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 		c.bar(sub.refused, sub.s.ranks, without)
 	}
 	if first != nil {
-		sub := sr.among(order, nil)
+		sub = sr.among(order, nil)
 		if f, ok := sub.wholeSets(cmp.Or(last, first).bound.rule); ok {
 			return sub.preempting(f), true
 		}
 	}
 	if sr.p.Gang && order.bounded {
-		sub := sr.among(order, order.apart())
+		sub = sr.among(order, order.apart())
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f), true
 		}
 	}
-	sub := sr.among(order, nil)
+	if first != nil || sr.p.Gang {
+		sub = sr.among(order, nil)
+	}
 	sub.refused = first
 	return sub.infeasible(), false
 }

@@ -237,12 +237,32 @@ func (e *wholeSets) possible() bool { return e.allowed() && e.k.room() }
 
 // allowed reports whether the bounds allow the units in out.
 func (e *wholeSets) allowed() bool {
+	if !e.mayGive() {
+		return false
+	}
 	l := e.c.ledger()
 	for _, u := range e.out {
 		l.add(u, e.c.reclaims(u))
 	}
 	_, ok := l.allows(e.out, e.pathUse)
 	return ok
+}
+
+// mayGive reports whether the bounds may allow the last unit in out. Most sets fail by it, and the
+// check needs no ledger: it assumes that nothing else is taken from the unit's queue.
+func (e *wholeSets) mayGive() bool {
+	if len(e.out) == 0 || !e.c.reclaims(e.out[len(e.out)-1]) {
+		return true
+	}
+	c, after := e.c, e.pathUse.reach()
+	leaf := c.leafOf[e.out[len(e.out)-1]]
+	top, steps := c.top(leaf), c.stepsTo(leaf)
+	byShare, byQuota := steps <= max(after.share, after.quota), steps <= after.quota && c.holdsNoLess(e.pathUse)
+	return slices.ContainsFunc(c.asks, func(r int) bool {
+		used := c.usedOf(top)[r]
+		isOver := byShare && used > c.shareOf(top, r) || byQuota && c.hasQuota(r) && used > c.quotaOf(top, r)
+		return isOver && e.pathUse.after(0, r) > c.usedOf(c.leaf)[r]
+	})
 }
 
 func (e *wholeSets) remove(u int32) {
