@@ -3,8 +3,8 @@
 //
 // # Pods
 //
-// The record of a pod has the state of its attempt, the node that it is assumed on, and the node that
-// it has given up.
+// The record of a pod has the state of its attempt, the node that it is assumed on, and the node
+// that it has given up.
 //
 // The framework reports the life of a pod in pieces. One extension point begins an attempt, and
 // another one learns its outcome; informers report the binding. Each piece may be missing: another
@@ -22,28 +22,29 @@
 //
 // # Groups
 //
-// The record of a group has parts, each with its own facts and events. The parts placing, run, ended
-// and report end when the last member leaves ([Gangs.Leaves]):
+// The record of a group has parts, each with its own facts and events. The parts placing, run,
+// ended and report end when the last member leaves ([Gangs.Leaves]):
 //
-//	part     has                                              begins with                ends with
-//	object   minCount, and why a spec cannot be filled in     NeedsMembers,              the same, with
-//	                                                          SetUnresolved              nothing to record
-//	placing  the leader, the plan, reserved members           Admit, SetPlan, Reserve    Settled, Release
-//	         the verdict of planning                          SetVerdict                 the same
-//	run      since when the group is whole or lacks members   Touch, Lost, EndLook       ForgetRun
-//	ended    members whose result is unknown                  AwaitResult                ResultKnown
-//	kept     room that is kept for lost members               Keeps                      EndKept
-//	report   messages for the pending members                 FoundNoRoom, CheckReport   Report, DropReport
+//	part     has                                     begins with        ends with
+//	object   minCount of the PodGroup                NeedsMembers       the same, with 0
+//	         why its spec cannot be filled in        SetUnresolved      the same, with none
+//	placing  the leader, the plan                    Admit, SetPlan     Settled, Release
+//	         members that are assumed on a node      Reserve            Settled, MemberLeaves
+//	         the verdict of planning                 SetVerdict         the same, with none
+//	run      since when the group is whole or not    Touch, EndLook     ForgetRun
+//	ended    members whose result is unknown         AwaitResult        ResultKnown
+//	kept     room that is kept for lost members      Keeps              EndKept
+//	report   messages for the pending members        FoundNoRoom        Report, DropReport
 //
 // The states of a gang's placement, and the events that lead from one to the next:
 //
-//	idle ── Admit ──► led ── SetPlan ──► planned ── Reserve, for each member ──► reserved
-//	  ▲                │                    │                                       │
-//	  ├─ PassOn, MemberLeaves               │                                       │
-//	  ├───────────────── Release ◄──────────┘                                       │
-//	  └───────────────── Settled, MemberLeaves ◄────────────────────────────────────┘
+//	idle ── Admit ──► led ── SetPlan ──► planned ── Reserve each ──► reserved
+//	  ▲                │                    │                           │
+//	  ├─ PassOn, MemberLeaves               │                           │
+//	  ├───────────────── Release ◄──────────┘                           │
+//	  └───────────────── Settled, MemberLeaves ◄────────────────────────┘
 //
-// The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods call
-// functions of the caller only without the lock, so extension points that run under a lock of the
+// The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods hold no lock
+// while they call functions of the caller. So extension points that run under a lock of the
 // framework may call all of them. They are safe for concurrent use.
 package engine

@@ -66,7 +66,7 @@ type Pods struct {
 	// changed once shared is true.
 	assumed Set
 	shared  bool
-	// nominated are the pods with a nomination, and inflated those of them with an inflated one.
+	// nominated are the pods with a nomination, and inflated the pods with an inflated nomination.
 	// unreported are the pods with a report to write.
 	nominated, inflated, unreported Set
 }

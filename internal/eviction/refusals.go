@@ -40,8 +40,8 @@ const (
 // protected for a while. A refusal is recorded until the pod is gone. When one refused pod is
 // deleted after all, the other pods of its namespace are no longer protected.
 //
-// A refusal may also be due to the object itself: the pod or its PodGroup is too large or invalid,
-// or others write the PodGroup all the time. Such a pod is protected at once, and says nothing
+// A refusal may also be due to the object itself. The pod or its PodGroup is too large or invalid,
+// or others write the PodGroup all the time. Such a pod is protected at once, and shows nothing
 // about others. Refusals is safe for concurrent use.
 type Refusals struct {
 	clock clock.PassiveClock

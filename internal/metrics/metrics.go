@@ -193,7 +193,7 @@ func (m *Metrics) defineDecisions(c *catalog) {
 }
 
 // definePreemptions makes the metrics of API calls off the scheduling cycle. [Completion] has no
-// profile, so its series are not among those of a profile.
+// profile, so no profile has its series.
 func (m *Metrics) definePreemptions(c *catalog) {
 	labels := []Label{closed("operation", Preemption), closed("result", Success, Failure, Abandoned), open(profileLabel)}
 	m.goroutineExecution = c.counter(Description{

@@ -73,10 +73,10 @@ func (h *Hub) run(ctx context.Context) {
 	}
 }
 
-// tick does the work of each interval. It checks victims that keep running, releases reservations
-// on lost nodes and of blocked workloads, and retries workloads that are not blocked any more, or
-// whose queue has a larger share. It checks the blocked drivers again, and reports to users why
-// their work waits.
+// tick does the work of each interval. It checks victims that keep running, and removes deleted
+// Queues whose time is over. It releases reservations on lost nodes and of blocked workloads. It
+// retries workloads that are not blocked any more, or whose queue has a larger share. It checks the
+// blocked drivers again, and reports to users why their work waits.
 func (h *Hub) tick(now time.Time) {
 	defer h.progress.begin("a tick of the main loop", h.clock.Now())()
 	h.findStall()

@@ -12,7 +12,7 @@ import (
 // seconds.
 const stallTime = 2 * time.Minute
 
-// progress holds the steps that are under way, to find the ones that do not end. The zero value has
+// progress holds the steps that are under way, to find a step that does not end. The zero value has
 // none. It is safe for concurrent use.
 type progress struct {
 	mu    sync.Mutex

@@ -24,8 +24,8 @@ import (
 func (h *Hub) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
 
 // GroupChanged handles a new, changed or deleted PodGroup, and checks the members of the group
-// again. Decisions use the change at once. What follows from it may come later if the PodGroup
-// changes all the time. Any goroutine may call it once the scheduler runs.
+// again. Decisions use the change at once. All else may follow later if the PodGroup changes all
+// the time. Any goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if ok {
@@ -49,7 +49,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	h.followGroup(key)
 }
 
-// followGroup does what follows from changes of a PodGroup, given its present state.
+// followGroup acts on changes of a PodGroup, given its present state.
 func (h *Hub) followGroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	h.groupChangedByOwner(key, g)
