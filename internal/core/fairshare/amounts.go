@@ -17,9 +17,9 @@ const MaxAmount = int64(1) << 61
 // Used returns the room that a running pod occupies, given its request. It is never negative.
 func Used(v int64) int64 { return min(max(v, 0), MaxAmount) }
 
-// MaxUsage is the largest quantity that one pod counts with in the usage of its queue, far more than
-// any node has. So sums of 2^17 pods do not overflow, and stay exact when pods are added and
-// subtracted. An honest pod never has as much.
+// MaxUsage is the largest quantity that one pod counts with in the usage of its queue. It is far
+// more than any node has. Sums of 2^17 pods do not overflow, and stay exact when pods are added and
+// subtracted.
 const MaxUsage = int64(1) << 46
 
 // Usage returns the quantity that a pod counts with in the usage of its queue, given its request.
