@@ -13,8 +13,8 @@ const LabelQueue = "reprieve.dev/queue"
 // none.
 const AnnotationDefaultQueue = LabelQueue
 
-// AnnotationConfirmDeletion is the annotation of a Queue whose deletion is no mistake. With the value
-// "true", running work loses its place in the Queue at once when the Queue is deleted.
+// AnnotationConfirmDeletion is the annotation of a Queue whose deletion is no mistake. With the
+// value "true", running work loses its place in the Queue at once when the Queue is deleted.
 const AnnotationConfirmDeletion = "reprieve.dev/confirm-deletion"
 
 // Annotations of a Queue with the longest min-runtimes that the owners of its children may set. The

@@ -1,5 +1,5 @@
-// Command metricsdoc writes the table of metrics into docs/troubleshooting.md, from the descriptions
-// in internal/metrics.
+// Command metricsdoc writes the table of metrics into docs/troubleshooting.md, from the
+// descriptions in internal/metrics.
 package main
 
 import (

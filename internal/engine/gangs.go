@@ -156,8 +156,8 @@ func (gs *Gangs) Leaves(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { *g = gang{object: g.object, kept: g.kept, looks: g.looks, leftAt: gs.now()} })
 }
 
-// NeedsMembers records the minCount of a PodGroup; 0 for a group that is gone or no gang. It reports
-// whether the group protects its members less than before.
+// NeedsMembers records the minCount of a PodGroup; 0 for a group that is gone or no gang. It
+// reports whether the group protects its members less than before.
 func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	gs.change(key, func(g *gang) {
 		eased = minCount < g.object.minCount

@@ -293,8 +293,8 @@ func (p *placing) drop(member UID) {
 	delete(p.reserved, member)
 }
 
-// DropPlacing drops all facts about the placement of a gang. Call it for an event that may have come
-// after the last member left.
+// DropPlacing drops all facts about the placement of a gang. Call it for an event that may have
+// come after the last member left.
 func (gs *Gangs) DropPlacing(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing = placing{} })
 }

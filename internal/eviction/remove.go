@@ -55,10 +55,9 @@ const (
 	absent
 )
 
-// remove marks a pod and deletes it with the pod's own grace period, or with the longest that victims
-// get. A pod that is gone, or whose
-// name belongs to another pod now, is not an error. proceed is called right before the delete and
-// can stop it.
+// remove marks a pod and deletes it with the pod's own grace period, or with the longest that
+// victims get. A pod that is gone, or whose name belongs to another pod now, is not an error.
+// proceed is called right before the delete and can stop it.
 func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
 	became, err := r.try(ctx, pod, proceed)
 	switch became {

@@ -43,8 +43,8 @@ type Label struct {
 	values []string
 }
 
-// profileLabel is the name of the label with the profile of the preemptor. [Metrics.Serves] adds its
-// values.
+// profileLabel is the name of the label with the profile of the preemptor. [Metrics.Serves] adds
+// its values.
 const profileLabel = "profile"
 
 // closed returns a label with a fixed set of values.

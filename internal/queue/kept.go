@@ -74,8 +74,8 @@ func (b *Board) runs(queue string) bool {
 	return false
 }
 
-// keptAbove returns the first deleted queue among a queue and its ancestors; "" for none. The caller
-// holds the lock.
+// keptAbove returns the first deleted queue among a queue and its ancestors; "" for none. The
+// caller holds the lock.
 func (b *Board) keptAbove(queue string) string {
 	if len(b.kept) == 0 {
 		return ""

@@ -12,9 +12,10 @@ import (
 // confirmed, the work keeps its place for some time. Otherwise the Queue is gone at once. Any
 // goroutine may call it.
 //
-// The memory of the process holds the Queue for that time. With a finalizer, the Queue would survive
-// a restart. But an operator could not create it again before the time is over, which is how to
-// repair a mistake. The removal of the CRDs would also wait for a scheduler that may be gone already.
+// The memory of the process holds the Queue for that time. With a finalizer, the Queue would
+// survive a restart. But an operator could not create it again before the time is over, which is
+// how to repair a mistake. The removal of the CRDs would also wait for a scheduler that may be gone
+// already.
 func (h *Hub) QueueDeleted(q *v1alpha1.Queue) {
 	until := h.clock.Now().Add(h.profiles.deletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.board.KeepQueue(q.Name, until) {

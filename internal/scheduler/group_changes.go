@@ -20,8 +20,8 @@ const (
 )
 
 // groupChanges delays changes of PodGroups that change all the time. To follow a change takes time
-// for each member of the group, and a cycle of the gang. Delayed changes take turns by namespace, so
-// a tenant that keeps changing PodGroups mostly delays itself. The zero value delays nothing for
+// for each member of the group, and a cycle of the gang. Delayed changes take turns by namespace,
+// so a tenant that keeps changing PodGroups mostly delays itself. The zero value delays nothing for
 // changeBurst changes of each PodGroup. It is safe for concurrent use.
 type groupChanges struct {
 	mu     sync.Mutex
@@ -94,8 +94,8 @@ func (c *groupChanges) nextLook() (time.Time, bool) {
 	return at, true
 }
 
-// next returns the PodGroup whose changes are to be followed now; false for none. The namespace whose
-// turn is the longest ago comes first. The caller must call followed afterwards.
+// next returns the PodGroup whose changes are to be followed now; false for none. The namespace
+// whose turn is the longest ago comes first. The caller must call followed afterwards.
 func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,9 +46,9 @@ func (l departureLimits) cut(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > int64(l.grace/time.Second)
 }
 
-// overdueAt returns when a terminating pod becomes overdue, whoever deleted it. The deletion
-// timestamp of the pod is the end of its grace period. The begin of the deletion does not change if
-// somebody shortens the grace period.
+// overdueAt returns when a terminating pod becomes overdue. The deletion timestamp of the pod is
+// the end of its grace period. The begin of the deletion does not change if somebody shortens the
+// grace period.
 func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 	if !l.cut(pod) {
 		return pod.DeletionTimestamp.Add(l.timeout)

@@ -55,8 +55,8 @@ func (p *progress) stalled(now time.Time) *step {
 }
 
 // Stalled returns an error if the main loop or a decision does not go on, or if nobody gets the
-// lock of the scheduler's queue. Then no pod is scheduled any more. It does not block. Any goroutine
-// may call it.
+// lock of the scheduler's queue. Then no pod is scheduled any more. It does not block. Any
+// goroutine may call it.
 func (h *Hub) Stalled() error {
 	now := h.clock.Now()
 	if s := h.progress.stalled(now); s != nil {

@@ -109,9 +109,9 @@ type ReprieveArgs struct {
 	TerminationTimeout *metav1.Duration `json:"terminationTimeout,omitempty"`
 
 	// maxGracePeriod is the longest grace period that the scheduler waits for, from the start of
-	// the deletion. A pod that was deleted with a longer one, by its owner or by anyone else, counts
-	// as staying terminationTimeout after maxGracePeriod. Then it is in use again, also for its
-	// queue, and the scheduler looks for other room. The scheduler itself evicts no pod with a
+	// the deletion. A pod that was deleted with a longer one, by its owner or by anyone else,
+	// counts as staying terminationTimeout after maxGracePeriod. Then it is in use again, also for
+	// its queue, and the scheduler looks for other room. The scheduler itself evicts no pod with a
 	// longer grace period: it deletes the pod with maxGracePeriod in place of the pod's
 	// terminationGracePeriodSeconds. If profiles differ, the longest time applies to all. Between
 	// 1s and 99999h.
@@ -194,8 +194,8 @@ type QueueArgs struct {
 	// Example: true
 	Required *bool `json:"required,omitempty"`
 
-	// deletedTimeout is the time that running work keeps its place after its Queue, or a Queue above
-	// it, was deleted. Until then the work counts for the Queue, whose quota and min-runtimes
+	// deletedTimeout is the time that running work keeps its place after its Queue, or a Queue
+	// above it, was deleted. Until then the work counts for the Queue, whose quota and min-runtimes
 	// protect it. No other work of the Queue starts. A Queue with the annotation
 	// reprieve.dev/confirm-deletion: "true" is gone at once. If profiles differ, the longest time
 	// applies to all. Between 0s and 24h.
