@@ -77,8 +77,8 @@ func TestMarkIsKept(t *testing.T) {
 	}
 }
 
-// TestGracePeriodOfVictims checks that a victim is deleted with its own grace period, unless that is
-// longer than the longest.
+// TestGracePeriodOfVictims checks that a victim is deleted with its own grace period, unless that
+// is longer than the longest.
 func TestGracePeriodOfVictims(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ own, want *int64 }{

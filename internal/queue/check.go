@@ -27,10 +27,10 @@ func (b *Board) Check(queue string) gang.Verdict {
 	return b.check(queue)
 }
 
-// Orphaned returns the reason why running work is not in the queue that it names, and whether the
-// work still counts for the queue. It returns the zero Verdict if the work is in that queue or
-// names none. before is true if the work was reported as orphaned already. Once no queue exists,
-// only such work and work that names a deleted queue is orphaned.
+// Orphaned returns the reason why running work is not in the queue that it names, and the effect on
+// the work. It returns the zero Verdict if the work is in that queue or names none. before is true
+// if the work was reported as orphaned already. Once no queue exists, only such work and work that
+// names a deleted queue is orphaned.
 func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
 	if queue == "" {
 		return gang.Verdict{}

@@ -101,7 +101,7 @@ func (b *Board) checkKept(queue string) gang.Verdict {
 	}
 }
 
-// effectOf describes the fate of running work that is not in the queue that it names. The caller
+// effectOf describes the effect on running work that is not in the queue that it names. The caller
 // holds the lock.
 func (b *Board) effectOf(queue string) string {
 	if deleted := b.keptAbove(queue); deleted != "" {

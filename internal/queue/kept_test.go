@@ -59,8 +59,8 @@ func TestKeepQueue(t *testing.T) {
 	}
 }
 
-// TestKeepQueueUntilItReturns checks that a queue that is created again is a usual one, and does not
-// expire.
+// TestKeepQueueUntilItReturns checks that a queue that is created again is a usual one, and does
+// not expire.
 func TestKeepQueueUntilItReturns(t *testing.T) {
 	t.Parallel()
 	b := boardOf(queueUnder("a", ""))
