@@ -37,7 +37,7 @@ func benchPod(n, i int, request Amounts) Pod {
 	h.Write([]byte(name))
 	// UIDs differ from the first digit on, like real ones.
 	uid := fmt.Sprintf("%016x-4000-8000-%012x", h.Sum64(), n)
-	return Pod{Namespace: "default", Name: name, UID: uid, Request: request, Start: int64(1 + (n*31+i*17)%1000)}
+	return Pod{Namespace: "default", Name: name, UID: uid, Request: request, Start: int64(1+(n*31+i*17)%1000) * 1e9}
 }
 
 // podCluster is the shape of the benchmark "pod": 30 pods of lower priority on every node.

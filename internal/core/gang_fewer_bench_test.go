@@ -19,7 +19,7 @@ func besideGangs(nodes int) *Snapshot {
 			// Gangs of one priority share nodes.
 			name := fmt.Sprintf("p%d-%d", n, i)
 			st.Pods = append(st.Pods, RunningPod{
-				Pod: Pod{Namespace: "ns", Name: name, UID: name, Request: Amounts{1}, Start: int64(1 + (n*7+i*13)%1000)}, Running: true, Group: groups[(n*8+i)%len(groups)],
+				Pod: Pod{Namespace: "ns", Name: name, UID: name, Request: Amounts{1}, Start: int64(1+(n*7+i*13)%1000) * 1e9}, Running: true, Group: groups[(n*8+i)%len(groups)],
 			})
 		}
 		if err := c.SetNode(&st); err != nil {

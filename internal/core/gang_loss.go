@@ -39,6 +39,7 @@ func (sr *search) cheaperBesideGangs(f found) found {
 	}
 	s.breaking(nil)
 	if !s.fewByLoss() {
+		s.prefix(s.gangs, s.best.score.BrokenGangs)
 		s.grow()
 		s.shrinkByLoss()
 	}
@@ -123,12 +124,18 @@ func (s *gangSearch) fewByLoss() bool {
 
 // grow adds further gangs to the gangs that the best outcome breaks, one at a time.
 func (s *gangSearch) grow() {
+	some := s.broken(s.best)
 	for _, g := range s.gangs {
-		if s.tries == 0 || s.lossOf(g) > s.best.score.LostWork {
+		if slices.Contains(some, g) {
+			continue
+		}
+		more := append(slices.Clip(some), g)
+		if s.tries == 0 || s.losesMore(more) {
+			// The gangs after it lose no less.
 			return
 		}
-		if some := s.broken(s.best); !slices.Contains(some, g) {
-			s.breaking(append(some, g))
+		if _, ok := s.breaking(more); ok {
+			some = s.broken(s.best)
 		}
 	}
 }

@@ -15,10 +15,6 @@ func BenchmarkOrders(b *testing.B) {
 		"pod beside gangs, 1000 nodes":        {gangs, podOf(5, 1)},
 		"gang of 64 beside gangs, 1000 nodes": {gangs, gangOf(5, 64, members("w", 64, 0, 1))},
 	} {
-		for u := range c.s.Units {
-			// As seconds, the starts give each unit work of its own to lose.
-			c.s.Units[u].Start = 1 + c.s.Units[u].Start%second*second
-		}
 		devices := make(Amounts, len(c.s.Resources))
 		for r, resource := range c.s.Resources {
 			if resource != "cpu" && resource != "memory" && resource != "pods" {
@@ -28,7 +24,7 @@ func BenchmarkOrders(b *testing.B) {
 		for order, of := range map[string]Order{"priority": OrderPriority, "lost work": OrderLostWork} {
 			b.Run(name+"/"+order, func(b *testing.B) {
 				p := *c.p
-				p.Order, p.Now, p.Devices = of, 2*second*second, devices
+				p.Order, p.Now, p.Devices = of, 2000*second, devices
 				measure(b, Preempts, func() Decision { return decideBench(b, c.s, &p, nil) })
 			})
 		}
