@@ -125,7 +125,7 @@ func NewCluster(resources []string) *Cluster {
 		c: columns{
 			lent: &sync.Pool{},
 			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32),
-			having: newTraitIndex(), minRuntimes: make(minRuntimeIndex),
+			having: newTraitIndex(), minRuntimes: make(minRuntimeIndex), losses: newLossTables(),
 		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
 		going: make(map[int32][]Pod), gangs: make(gangIndex), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),

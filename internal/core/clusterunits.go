@@ -186,6 +186,9 @@ func (c *Cluster) tellSurplus() {
 		}
 		for _, m := range slices.Backward(members) {
 			u := &c.s.Units[m]
+			// A checkpoint of one member counts for all.
+			c.c.losses.forget(m)
+			c.c.losses.touch(int32(u.Pods[0].Node))
 			surplus := elastic(u) && left.Spare(int(u.Membership.MinCount), u.Role) > 0
 			if surplus {
 				left.Add(u.Role, -1)

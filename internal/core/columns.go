@@ -46,6 +46,9 @@ type columns struct {
 	roster *roster
 	// groups lists the units of each PodGroup by its UID; nil where there is no such index.
 	groups map[string][]int32
+	// losses has the parts of lost work that do not depend on the decision. A restricted view has
+	// none.
+	losses *lossTables
 	// lent is memory for restricted views.
 	lent *sync.Pool
 }
@@ -75,6 +78,11 @@ func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 	c.nodes[n], c.sound[n] = b.column(entries, c.later[at:at+c.dims], c.widest[at:at+c.dims])
 	c.sumUp(n)
 	c.locate(n)
+	for _, e := range entries {
+		// The column of a node with quantities out of range has no units.
+		c.losses.forget(e.unit)
+	}
+	c.losses.touch(n)
 }
 
 // sumUp copies the sums and priorities that most questions need from a node's column.
@@ -183,7 +191,7 @@ func newColumns(s *Snapshot) *columns {
 		lent: &sync.Pool{},
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
 		perPriority: make(map[int32]int), having: newTraitIndex(), minRuntimes: make(minRuntimeIndex),
-		sites: make([]site, len(s.Units)),
+		sites: make([]site, len(s.Units)), losses: newLossTables(),
 	}
 	c.grow(n)
 	for i := range s.Nodes {

@@ -2,7 +2,7 @@ package core
 
 import (
 	"math"
-	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
@@ -71,6 +71,10 @@ type losses struct {
 	paid map[string]bool
 	// saved has the latest checkpoint of any member, by the UID of the gang.
 	saved map[string]int64
+	// table has the losses that grow evenly; nil for none.
+	table *lossTable
+	// byNumber has the losses of gangs by their number in the table; -1 where it is not known.
+	byNumber []int64
 }
 
 func newLosses(s *Snapshot, p *Preemptor) *losses {
@@ -88,6 +92,9 @@ func (l *losses) of(u int32) int64 {
 	if l == nil {
 		return 0
 	}
+	if lost, ok := l.table.at(u, l.now); ok {
+		return lost
+	}
 	unit := &l.s.Units[u]
 	if unit.Start == 0 {
 		return 0
@@ -95,11 +102,7 @@ func (l *losses) of(u int32) int64 {
 	from, saved, total := max(unit.Start, unit.Since), l.savedAt(unit), int64(0)
 	for i := range unit.Pods {
 		pod := &unit.Pods[i]
-		hi, lo := bits.Mul64(uint64(l.rate(pod)), uint64(l.unsaved(&pod.Progress, from, saved)/1e9))
-		if hi > 0 || lo > uint64(maxLoss) {
-			return maxLoss
-		}
-		total = min(total+int64(lo), maxLoss)
+		total = min(total+capped(l.rate(pod), l.unsaved(&pod.Progress, from, saved)/1e9), maxLoss)
 	}
 	return total
 }
@@ -177,10 +180,28 @@ func (l *losses) charge(u int32) int64 {
 
 // least returns a lower bound of the work that a unit adds to the lost work of a set.
 func (l *losses) least(u int32) int64 {
+	if len(l.paid) == 0 {
+		return l.of(u)
+	}
 	if unit := &l.s.Units[u]; l.paid[unit.PodGroup] && l.s.gangs.isNeeded(unit) {
 		return 0
 	}
 	return l.of(u)
+}
+
+// alone returns a lower bound of the lost work of every set with a unit in it.
+func (l *losses) alone(u int32) int64 {
+	if l.table == nil || l.table.units[u].gang == 0 {
+		return l.least(u)
+	}
+	number := l.table.units[u].gang
+	if l.byNumber == nil {
+		l.byNumber = slices.Repeat([]int64{-1}, len(l.table.gangs)+1)
+	}
+	if l.byNumber[number] < 0 {
+		l.byNumber[number] = l.gang(l.s.Units[u].PodGroup)
+	}
+	return l.byNumber[number]
 }
 
 // gang returns the loss of a whole gang; 0 for a gang that stops anyway.
@@ -229,6 +250,6 @@ func (l *losses) paying(gangs map[string]bool) *losses {
 		return nil
 	}
 	paid := *l
-	paid.paid = gangs
+	paid.paid, paid.byNumber = gangs, nil
 	return &paid
 }

@@ -42,10 +42,9 @@ func (sr *search) onlyClass() int {
 type prospect struct {
 	node    int32
 	ceiling int32
-	// leading bounds the leading component of the price: lost work if it counts, or else the sum of
-	// priorities.
-	leading int64
-	least   int
+	// lost bounds the lost work, if it counts, and sum the sum of priorities.
+	lost, sum int64
+	least     int
 }
 
 // nodeSearch is the search for a single pod. It works out nodes in order of their least cost, until
@@ -161,68 +160,120 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		}
 	}
 	for _, priority := range col.priorities[:pr.least-1] {
-		pr.leading += int64(priority) + priorityOffset
+		pr.sum += int64(priority) + priorityOffset
 	}
-	pr.leading += int64(pr.ceiling) + priorityOffset
+	pr.sum += int64(pr.ceiling) + priorityOffset
 	if n.losses != nil {
-		pr.leading = n.leastLost(col, pr)
+		pr.lost = n.quickLost(pr)
 	}
 	return pr, true
 }
 
-// leastLost returns a lower bound of the work that is lost on a node. The bound is the sum over the
-// fewest units, each with the least lost work.
-func (n *nodeSearch) leastLost(col *nodeColumn, pr prospect) (lost int64) {
+// quickLost returns a lower bound of the work that is lost on a node, without a look at its units.
+func (n *nodeSearch) quickLost(pr prospect) int64 {
+	l := n.losses
+	if l.table == nil || len(l.paid) > 0 && l.table.nodes[pr.node].grouped {
+		return 0
+	}
+	return l.table.atLeast(pr.node, pr.least, l.now)
+}
+
+// leastLost returns a lower bound of the work that is lost on a node. A set has at least the fewest
+// units, each with the least lost work. It also loses the whole work of each gang that it breaks.
+func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
+	col := n.v.column(pr.node)
 	// By room alone, no unit above the ceiling is needed. With the oracle, all may be.
 	count := col.count(int64(pr.ceiling) + 1)
 	if n.v.stateful[n.class] {
 		count = col.count(n.v.victims.below)
 	}
-	n.starts = n.starts[:0]
-	for _, u := range col.units[:count] {
-		n.starts = append(n.starts, n.losses.least(u))
-	}
-	slices.Sort(n.starts)
-	for _, least := range n.starts[:min(pr.least, len(n.starts))] {
+	units, fewest := col.units[:count], min(pr.least, count)
+	for _, least := range n.fewest(units, fewest, n.losses.least) {
 		// The sum of a set is bounded in the same way.
 		lost = min(lost+least, maxLoss)
+	}
+	if len(n.v.s.gangs) > 0 && fewest > 0 {
+		lost = max(lost, n.fewest(units, fewest, n.losses.alone)[fewest-1])
 	}
 	return lost
 }
 
-// tryAll works out the prospects, those with the lowest bounds first.
+// fewest returns the lowest amounts of some units, ascending, in scratch space.
+func (n *nodeSearch) fewest(units []int32, count int, of func(u int32) int64) []int64 {
+	n.starts = n.starts[:0]
+	for _, u := range units {
+		n.starts = append(n.starts, of(u))
+	}
+	slices.Sort(n.starts)
+	return n.starts[:count]
+}
+
+// tryAll works out the prospects, those with the lowest bounds first. Nearly all nodes differ in
+// lost work, so one outcome leaves few of them to sort.
 func (n *nodeSearch) tryAll() {
-	slices.SortFunc(n.prospects, func(a, b prospect) int {
-		return cmp.Or(
-			cmp.Compare(a.ceiling, b.ceiling),
-			cmp.Compare(a.leading, b.leading),
-			cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node]),
-		)
-	})
-	for _, pr := range n.prospects {
-		if n.any && n.best.score.BrokenBudgets == 0 {
-			c := cmp.Or(
-				cmp.Compare(pr.ceiling, n.best.score.HighestPriority),
-				cmp.Compare(pr.leading, n.best.score.leading(n.v.s)),
-			)
-			if c > 0 {
-				return
-			}
-			if c == 0 && !n.mayBeBetter(pr) {
-				continue
-			}
+	if n.losses != nil {
+		n.tryFirst()
+		for i := range n.prospects {
+			n.prospects[i].lost = n.leastLost(n.prospects[i])
 		}
-		if n.v.admitsNode(n.class, pr.node) {
+		n.tryFirst()
+	}
+	slices.SortFunc(n.prospects, n.compare)
+	for _, pr := range n.prospects {
+		c := n.againstBest(pr)
+		if c > 0 {
+			return
+		}
+		if (c < 0 || n.mayBeBetter(pr)) && n.v.admitsNode(n.class, pr.node) {
 			n.try(pr)
 		}
 	}
+}
+
+// compare orders prospects by their bounds, then by name.
+func (n *nodeSearch) compare(a, b prospect) int {
+	return cmp.Or(
+		cmp.Compare(a.ceiling, b.ceiling),
+		cmp.Compare(a.lost, b.lost),
+		cmp.Compare(a.sum, b.sum),
+		cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node]),
+	)
+}
+
+// againstBest compares the bounds of a prospect with the best outcome so far. It is positive if the
+// node cannot be better, and 0 if the node is no better by the leading criteria.
+func (n *nodeSearch) againstBest(pr prospect) int {
+	best := &n.best.score
+	if !n.any || best.BrokenBudgets > 0 {
+		return -1
+	}
+	return cmp.Or(
+		cmp.Compare(pr.ceiling, best.HighestPriority),
+		cmp.Compare(pr.lost, best.LostWork),
+		cmp.Compare(pr.sum, best.PrioritySum),
+	)
+}
+
+// tryFirst works out the prospect with the lowest bounds, and drops the prospects that cannot be
+// better.
+func (n *nodeSearch) tryFirst() {
+	if len(n.prospects) == 0 {
+		return
+	}
+	first := slices.MinFunc(n.prospects, n.compare)
+	if n.againstBest(first) <= 0 && n.v.admitsNode(n.class, first.node) {
+		n.try(first)
+	}
+	n.prospects = slices.DeleteFunc(n.prospects, func(pr prospect) bool {
+		return pr.node == first.node || n.againstBest(pr) > 0
+	})
 }
 
 // mayBeBetter reports whether a node with the same cost in priorities as the best one may still be
 // better. Among equals, the first by name is chosen.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	best := &n.best.score
-	if best.BrokenGangs > 0 && n.thorough || n.losses != nil {
+	if best.BrokenGangs > 0 && (n.thorough || n.losses != nil) {
 		return true
 	}
 	if surplus := min(best.Pods, n.v.surplusUpTo(n.v.column(pr.node), int64(pr.ceiling))); surplus != best.Surplus {

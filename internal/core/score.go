@@ -32,14 +32,6 @@ type Score struct {
 	EarliestStart int64 `json:"earliestStart"`
 }
 
-// leading returns the first component of the score's price that counts.
-func (sc *Score) leading(s *Snapshot) int64 {
-	if s.losses != nil {
-		return sc.LostWork
-	}
-	return sc.PrioritySum
-}
-
 // noVictims returns the score without victims.
 func noVictims() Score {
 	return Score{HighestPriority: math.MinInt32, EarliestStart: math.MaxInt64}

@@ -54,6 +54,7 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	if p.Order == OrderLostWork {
 		counting := *s
 		counting.losses = newLosses(&counting, p)
+		counting.losses.table = c.losses.of(&counting, c, p.Devices)
 		s = &counting
 	}
 	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now, meter: &meter{}}

@@ -1,0 +1,189 @@
+package core
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// lossTable has the parts of lost work that do not depend on the time of a decision. It says how
+// fast the loss of each unit grows, and since when. Bounds by node follow from them.
+type lossTable struct {
+	// devices is the same as in [losses].
+	devices Amounts
+	units   []unitLoss
+	nodes   []nodeLoss
+	// gangs numbers the gangs that the units refer to, from 1 on, by UID.
+	gangs map[string]int32
+}
+
+// unitLoss is the loss of a unit that grows with time at a constant rate.
+type unitLoss struct {
+	// rate is the number of milli-devices. It is 0 for a unit whose loss does not grow evenly, such
+	// as a unit that saves its work at an interval.
+	rate int64
+	// begin is when the work was last saved or began, in nanoseconds since 1970. The loss of a
+	// decision before begin is not rate times the time since.
+	begin int64
+	// gang is the number of the gang that falls below minCount without the unit; 0 for none.
+	gang int32
+}
+
+// nodeLoss bounds the loss of the units on one node.
+type nodeLoss struct {
+	// rate is the lowest rate of any unit, and others the number of units without a rate.
+	rate   int64
+	others int
+	// begins has, for every number of units, the sum of the latest begins of units with a rate, in
+	// seconds since 1970.
+	begins []int64
+	// grouped is true if some unit is a member of a gang.
+	grouped bool
+}
+
+// lossTables keeps a lossTable from one decision to the next.
+type lossTables struct {
+	mu    sync.Mutex
+	table *lossTable
+	// changed are the nodes that have changed since the table was last brought up to date.
+	changed map[int32]bool
+}
+
+func newLossTables() *lossTables { return &lossTables{changed: make(map[int32]bool)} }
+
+// touch records that the units of a node have changed. No decision may use the table meanwhile.
+func (ts *lossTables) touch(n int32) {
+	if ts.table != nil {
+		ts.changed[n] = true
+	}
+}
+
+// forget removes the entry of a unit that may have changed. No decision may use the table
+// meanwhile.
+func (ts *lossTables) forget(u int32) {
+	if ts.table != nil && int(u) < len(ts.table.units) {
+		ts.table.units[u] = unitLoss{}
+	}
+}
+
+// of returns the up-to-date table for a snapshot with the given columns. There is one table, for
+// the last devices.
+func (ts *lossTables) of(s *Snapshot, c *columns, devices Amounts) *lossTable {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.table == nil || !slices.Equal(ts.table.devices, devices) {
+		ts.table = &lossTable{devices: slices.Clone(devices), gangs: make(map[string]int32)}
+		for n := range c.nodes {
+			ts.changed[int32(n)] = true
+		}
+	}
+	if len(ts.changed) > 0 {
+		ts.table.update(s, c, ts.changed)
+		clear(ts.changed)
+	}
+	return ts.table
+}
+
+// update computes the entries of some nodes and of their units.
+func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
+	t.units = append(t.units, make([]unitLoss, max(len(s.Units)-len(t.units), 0))...)
+	t.nodes = append(t.nodes, make([]nodeLoss, max(len(c.nodes)-len(t.nodes), 0))...)
+	// At the end of time, every checkpoint is in the past.
+	l := newLosses(s, &Preemptor{Now: math.MaxInt64, Devices: t.devices})
+	var begins []int64
+	for n := range nodes {
+		node := nodeLoss{rate: math.MaxInt64}
+		begins = begins[:0]
+		for _, u := range c.nodes[n].units {
+			unit := l.growth(u)
+			unit.gang = t.gangOf(s, u)
+			t.units[u] = unit
+			node.grouped = node.grouped || elastic(&s.Units[u])
+			if unit.rate == 0 {
+				node.others++
+				continue
+			}
+			node.rate, begins = min(node.rate, unit.rate), append(begins, unit.begin)
+		}
+		slices.Sort(begins)
+		node.begins = append(t.nodes[n].begins[:0], 0)
+		for i, begin := range slices.Backward(begins) {
+			// Losses count whole seconds, so a begin within a second counts as the end of it.
+			node.begins = append(node.begins, node.begins[len(begins)-1-i]+(begin-1)/1e9+1)
+		}
+		t.nodes[n] = node
+	}
+}
+
+// gangOf returns the number of the gang that falls below minCount without a unit; 0 for none.
+func (t *lossTable) gangOf(s *Snapshot, u int32) int32 {
+	unit := &s.Units[u]
+	whole := s.gangs.of(unit)
+	if whole == nil || unit.Surplus || whole.counted.Spare(whole.minCount, unit.Role) > 0 {
+		return 0
+	}
+	number, known := t.gangs[unit.PodGroup]
+	if !known {
+		number = int32(len(t.gangs)) + 1
+		t.gangs[unit.PodGroup] = number
+	}
+	return number
+}
+
+// growth returns the entry of a unit, without its gang. The losses must be at the end of time.
+func (l *losses) growth(u int32) unitLoss {
+	unit := &l.s.Units[u]
+	if unit.Start == 0 {
+		return unitLoss{}
+	}
+	rate := int64(0)
+	for i := range unit.Pods {
+		pod := &unit.Pods[i]
+		if pod.Progress.Interval > 0 || pod.Progress.Restart != 0 {
+			return unitLoss{}
+		}
+		each := l.rate(pod)
+		if each > maxLoss || rate > maxLoss {
+			return unitLoss{}
+		}
+		rate += each
+	}
+	return unitLoss{rate: rate, begin: max(unit.Start, unit.Since, l.savedAt(unit))}
+}
+
+// at returns the loss of a unit at the time of a decision. It returns false if the loss does not
+// follow from the table.
+func (t *lossTable) at(u int32, now int64) (int64, bool) {
+	if t == nil {
+		return 0, false
+	}
+	e := &t.units[u]
+	if e.rate == 0 || e.begin > now {
+		return 0, false
+	}
+	return capped(e.rate, (now-e.begin)/1e9), true
+}
+
+// atLeast returns a lower bound of the sum of the losses of any count units of a node.
+func (t *lossTable) atLeast(n int32, count int, now int64) int64 {
+	node := &t.nodes[n]
+	count = min(count-node.others, len(node.begins)-1)
+	if count <= 0 {
+		return 0
+	}
+	seconds := int64(count)*(now/1e9) - node.begins[count]
+	if seconds <= 0 {
+		return 0
+	}
+	return capped(node.rate, seconds)
+}
+
+// capped returns the loss of a rate over some seconds, at most maxLoss.
+func capped(rate, seconds int64) int64 {
+	hi, lo := bits.Mul64(uint64(rate), uint64(seconds))
+	if hi > 0 || lo > uint64(maxLoss) {
+		return maxLoss
+	}
+	return int64(lo)
+}
