@@ -93,12 +93,13 @@ type access struct {
 // Waiting work counts for no queue if the access rules of its queue exclude it. If the queue does
 // not exist or cannot hold work, waiting work counts under its name.
 //
-// Running work keeps its previous queue if it names a queue that cannot hold work or excludes the
-// namespace. So a change of a queue's settings does not make running work evictable, and a user
-// gains nothing from naming another team's queue. A bound of priorities does not affect running
-// work. A pod that already runs when it is first seen, for example after a restart, counts for the
-// queue that it names. If the queue excludes its namespace, this holds only for profiles of this
-// scheduler, because some check let the pod start.
+// Running work keeps its previous queue in three cases: it names none any more, it names a queue
+// that cannot hold work, or the queue that it names excludes the namespace. So a change of a
+// queue's settings does not make running work evictable, and a user gains nothing from naming
+// another team's queue. A bound of priorities does not affect running work. A pod that already runs
+// when it is first seen, for example after a restart, counts for the queue that it names. If the
+// queue excludes its namespace, this holds only for profiles of this scheduler, because some check
+// let the pod start.
 func (b *Board) Claim(w Work) Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,6 +108,9 @@ func (b *Board) Claim(w Work) Claim {
 		return Claim{Bar: bar, Confined: bar != (gang.Verdict{})}
 	}
 	b.misnamed.Delete(w.Pod)
+	if sealed := b.sealed(&w); sealed != "" {
+		return Claim{Queue: sealed}
+	}
 	c := Claim{Queue: b.nameFor(w)}
 	if c.Queue == "" {
 		if _, known := b.namespaces[w.Namespace]; !known && w.Ours && !w.Placed {
@@ -115,10 +119,6 @@ func (b *Board) Claim(w Work) Claim {
 		}
 		c.Bar = w.unqueued()
 		c.Confined = c.Bar != (gang.Verdict{})
-		if before, ok := b.pods[w.Pod]; ok && w.Placed && c.Confined {
-			// The pod named a queue when it started.
-			c.Queue = before.queue
-		}
 		return c
 	}
 	if c.Bar = b.check(c.Queue); c.Bar != (gang.Verdict{}) {
@@ -144,6 +144,21 @@ func (b *Board) Claim(w Work) Claim {
 		}
 	}
 	return c
+}
+
+// sealed returns the queue of running work that names none any more; "" for other work. Its label
+// was removed, its PodGroup was deleted, or it lost its owner. A user could do all of that, and the
+// work would run on outside of the quota and limit of its queue. The default queue of the namespace
+// is for work that starts after it is set. The caller holds the lock.
+func (b *Board) sealed(w *Work) string {
+	if !w.Placed || w.Named != "" {
+		return ""
+	}
+	before, ok := b.pods[w.Pod]
+	if !ok || before.queue == "" || b.keptAbove(before.queue) == "" && b.check(before.queue) != (gang.Verdict{}) {
+		return ""
+	}
+	return before.queue
 }
 
 // NameFor returns the queue that work names, or the default of its namespace. The queue need not

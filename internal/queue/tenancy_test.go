@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,7 +120,7 @@ func TestClaim(t *testing.T) {
 }
 
 // TestClaimOfWhatRuns checks the queue of a running pod after changes of its queue and of its
-// label. The pod keeps its queue unless it names no queue or another queue that it may use.
+// label. The pod keeps its queue unless it names another queue that it may use.
 func TestClaimOfWhatRuns(t *testing.T) {
 	t.Parallel()
 	b := tenants()
@@ -143,8 +144,16 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	if got := b.Claim(Work{Namespace: "r", Ours: true, Required: true, Placed: true, Pod: runs.UID}).Queue; got != "red" {
 		t.Errorf("it names none any more, where it has to, and counts for %q", got)
 	}
-	if got := claim(""); got != "" {
+	if got := claim(""); got != "red" {
 		t.Errorf("it names none any more, and counts for %q", got)
+	}
+	b.SetNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "r", Annotations: map[string]string{v1alpha1.AnnotationDefaultQueue: "open"}}})
+	if got := claim(""); got != "red" {
+		t.Errorf("it names none any more, the namespace has a default queue, and it counts for %q", got)
+	}
+	b.KeepQueue("red", time.Unix(1000, 0))
+	if got := claim(""); got != "red" {
+		t.Errorf("it names none any more, its queue was deleted, and it counts for %q", got)
 	}
 	if got := claim("open"); got != "open" {
 		t.Errorf("it names a queue that it may use, and counts for %q", got)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ type progress struct {
 type step struct {
 	what  string
 	began time.Time
+	// logged is true once the goroutines were logged for this step.
+	logged bool
 }
 
 // begin records that a step begins now. The caller must call end when it has ended.
@@ -54,12 +57,34 @@ func (p *progress) stalled(now time.Time) *step {
 	return longest
 }
 
+// logs reports whether the goroutines must be logged for a step, which is once.
+func (p *progress) logs(s *step) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !s.logged
+	s.logged = true
+	return first
+}
+
+// mostStacks is the size of the longest log of goroutines, in bytes.
+const mostStacks = 1 << 20
+
+// allStacks returns the stacks of all goroutines, at most mostStacks bytes of them.
+func allStacks() []byte {
+	text := make([]byte, mostStacks)
+	return text[:runtime.Stack(text, true)]
+}
+
 // Stalled returns an error if the main loop or a decision does not go on, or if nobody gets the
 // lock of the scheduler's queue. Then no pod is scheduled any more. It does not block. Any
 // goroutine may call it.
 func (h *Hub) Stalled() error {
 	now := h.clock.Now()
 	if s := h.progress.stalled(now); s != nil {
+		if h.progress.logs(s) {
+			// The kubelet restarts the container soon, and nothing else shows the cause afterwards.
+			klog.Background().Error(nil, "The scheduler stalls", "step", s.what, "since", s.began, "goroutines", string(allStacks()))
+		}
 		return fmt.Errorf("%s has taken %v without an end; see the goroutines at /debug/pprof/goroutine", s.what, now.Sub(s.began).Round(time.Second))
 	}
 	return nil

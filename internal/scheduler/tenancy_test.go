@@ -145,10 +145,6 @@ func (r *rig) defaultQueue(name string) {
 func TestLimitThatIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(r *rig){
-		"its group is deleted": func(r *rig) {
-			r.groups.drop(key("runs"))
-			r.hub.GroupChanged(key("runs"))
-		},
 		"its group is in another queue": func(r *rig) {
 			r.queuedGang("runs", "b", 1)
 			r.hub.GroupChanged(key("runs"))
@@ -168,6 +164,29 @@ func TestLimitThatIsLeft(t *testing.T) {
 			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
 		})
 	}
+}
+
+// TestLimitOfADeletedGroup checks that running work counts for the queue of its group after the
+// group is deleted. Otherwise a user could run more than the limit of the queue.
+func TestLimitOfADeletedGroup(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "4")...)
+	r.hub.QueueSet(limitedQueue("a", "2"))
+	r.queuedGang("runs", "a", 1)
+	runs := on(pod("runs-0", "runs", "2", 5), "node-0")
+	r.create(runs)
+	p := ofQueue("a", pod("p", "", "2", 0))
+	r.create(p)
+	atLimit := func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), admission.Queue) }
+	r.eventually("it is at the limit", atLimit)
+	r.groups.drop(key("runs"))
+	r.hub.GroupChanged(key("runs"))
+	if queue := r.hub.board.CountsFor("uid-runs-0"); queue != "a" {
+		t.Errorf("the member counts for queue %q", queue)
+	}
+	r.eventually("it is at the limit still", atLimit)
+	r.remove(runs)
+	r.eventually("it is placed once the member is gone", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
 }
 
 // TestGroupThatChangesItsQueue checks that a group loses its reservations when it moves to a queue
