@@ -107,7 +107,8 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 			node.rate, begins = min(node.rate, unit.rate), append(begins, unit.begin)
 		}
 		slices.Sort(begins)
-		node.begins = append(t.nodes[n].begins[:0], 0)
+		node.begins = t.nodes[n].begins[:0]
+		node.begins = append(node.begins, 0)
 		for i, begin := range slices.Backward(begins) {
 			// Losses count whole seconds, so a begin within a second counts as the end of it.
 			node.begins = append(node.begins, node.begins[len(begins)-1-i]+(begin-1)/1e9+1)
