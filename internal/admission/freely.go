@@ -14,8 +14,9 @@ import (
 type freely struct {
 	// underway holds the workloads that have no place yet.
 	underway map[workload.Key]*waiter
-	// doubts holds workloads that found no room despite a free pass, with their queues. While they
-	// wait and the quota ledger has no reason for it, the same may be true of any other workload.
+	// doubts maps each workload that found no room despite a free pass to its queue. While such a
+	// workload waits and the quota ledger does not explain the lack of room, any other workload may
+	// find no room either. So no workload gets a free pass.
 	doubts map[workload.Key]string
 }
 

@@ -12,7 +12,7 @@ import (
 type level int
 
 const (
-	// ready means that the waiter lets no others go first.
+	// ready means that the waiter keeps its position in the order.
 	ready level = iota
 	// yielding means that ready work of other queues goes first. So does ready work behind the
 	// waiter in its own queue, unless that requests at least as much.

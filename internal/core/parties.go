@@ -56,8 +56,8 @@ func (t *simulation) enclosures(ws []want) []confinement {
 	if !scattered(gs) {
 		return nil
 	}
-	// A gathering that shares a class with another lies in the domains around it, so one of the
-	// largest domains holds all.
+	// If a gathering shares a class with gatherings of larger domains, it lies inside these
+	// domains. So one of the largest domains contains all gatherings.
 	around := gathering{domains: gs[len(gs)-1].domains, count: gs[len(gs)-1].count}
 	for _, w := range ws {
 		around.classes = append(around.classes, w.class)

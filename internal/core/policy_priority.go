@@ -115,8 +115,8 @@ func (pp *priorityPolicy) roomOn(n int32) []int64 {
 
 func (pp *priorityPolicy) protected() map[Rule]int { return pp.count }
 
-// named returns the units of lower priority that are protected, then those closest to the
-// preemptor's priority.
+// named lists units to name in messages. First come the units of lower priority that a rule
+// protects, then the units whose priority is closest to the preemptor's.
 func (pp *priorityPolicy) named() []int32 {
 	v, top := pp.v, topUnits{s: pp.s, sign: -1, most: capUnits}
 	for u := range v.victims.protected {

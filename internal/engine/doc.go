@@ -3,8 +3,9 @@
 //
 // # Pods
 //
-// The record of a pod has the state of its attempt, the node that it is assumed on, and the node
-// that it has given up.
+// The record of a pod has the state of its attempt. It has the pod's node in a gang's plan, the
+// node that the pod is assumed on, and the node that it has given up. It also has the pod's
+// nomination in the API, and its report about a queue that it may not use.
 //
 // The framework reports the life of a pod in pieces. One extension point begins an attempt, and
 // another one learns its outcome; informers report the binding. Each piece may be missing: another
@@ -14,37 +15,46 @@
 //
 // The states of an attempt, and the events that lead from one to the next:
 //
-//	idle ── Begins ──► tried ── Hears ──► heard ── Assumes ──► assumed ── Places ──► (no record)
-//	  ▲                  │                  │                    │  Rejects: rejected, until GivesUp
-//	  └───── Ends ◄──────┴──────────────────┴──────── GivesUp ◄──┘
+//	state     meaning                                   event      next state
+//	idle      no cycle runs                             Begins     tried
+//	tried     a cycle runs                              Hears      heard
+//	heard     an extension point has the outcome        Assumes    assumed
+//	assumed   the pod waits at Permit, or is bound      Places     no record
+//	assumed   a later step fails                        GivesUp    tried
+//	any       the attempt ends without a place          Ends       idle
 //
-// A pod that gives up its node is returning until a cycle has seen the node without it.
+// Rejects marks an assumed pod as rejected at Permit: the pod keeps its node until GivesUp. A pod
+// that gave up its node counts as returning until the scheduler has a snapshot of that node without
+// the pod. Until then, its record outlives [Pods.Leaves].
 //
 // # Groups
 //
 // The record of a group has parts, each with its own facts and events. The parts placing, run,
 // ended and report end when the last member leaves ([Gangs.Leaves]):
 //
-//	part     has                                     begins with        ends with
-//	object   minCount of the PodGroup                NeedsMembers       the same, with 0
-//	         why its spec cannot be filled in        SetUnresolved      the same, with none
-//	placing  the leader, the plan                    Admit, SetPlan     Settled, Release
-//	         members that are assumed on a node      Reserve            Settled, MemberLeaves
-//	         the verdict of planning                 SetVerdict         the same, with none
-//	run      since when the group is whole or not    Touch, EndLook     ForgetRun
-//	ended    members whose result is unknown         AwaitResult        ResultKnown
-//	kept     room that is kept for lost members      Keeps              EndKept
-//	report   messages for the pending members        FoundNoRoom        Report, DropReport
+//	part     has                                     begins with              ends with
+//	object   minCount of the PodGroup                NeedsMembers             NeedsMembers(0)
+//	         why its spec cannot be filled in        SetUnresolved            SetUnresolved(zero)
+//	placing  the leader, the plan                    Admit, SetPlan           see below
+//	         the verdict of planning                 SetVerdict               SetVerdict(zero)
+//	run      since when the group is whole or not    Touch, EndLook           ForgetRun
+//	ended    members whose result is unknown         AwaitResult              ResultKnown
+//	kept     room that is kept for lost members      Keeps                    EndKept
+//	report   messages for the pending members        FoundNoRoom, CheckReport Report, DropReport
 //
 // The states of a gang's placement, and the events that lead from one to the next:
 //
-//	idle ── Admit ──► led ── SetPlan ──► planned ── Reserve each ──► reserved
-//	  ▲                │                    │                           │
-//	  ├─ PassOn, MemberLeaves               │                           │
-//	  ├───────────────── Release ◄──────────┘                           │
-//	  └───────────────── Settled, MemberLeaves ◄────────────────────────┘
+//	state     meaning                                event                    next state
+//	idle      no member leads or is planned          Admit                    led
+//	led       one member plans for the gang          SetPlan                  planned
+//	led                                              PassOn, MemberLeaves     idle
+//	planned   the members have nodes in a plan       Reserve, for the last    idle
+//	planned                                          Release                  idle
+//
+// Reserve makes one planned member a reserved member. It stays reserved until Settled, MemberLeaves
+// or Release. All facts about the placement end with DropPlacing.
 //
 // The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods hold no lock
-// while they call functions of the caller. So extension points that run under a lock of the
-// framework may call all of them. They are safe for concurrent use.
+// while they call functions of the caller. So extension points may call every method, even under a
+// lock of the framework. All methods are safe for concurrent use.
 package engine

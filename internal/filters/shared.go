@@ -175,8 +175,9 @@ func (o *Oracle) findExclusive() {
 	}
 }
 
-// isMadeWherePodsGo reports whether the volume of a claim is provisioned on the pod's node and does
-// not exist yet. Existing volumes of classes without a provisioner may be on several nodes.
+// isMadeWherePodsGo reports whether a claim is unbound, waits for its first consumer, and has a
+// class with a provisioner. Its volume is then created for the node of the first pod. Without a
+// provisioner, existing volumes may be on several nodes.
 func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
 	class := classOfUnbound(o.profile, namespace, name)
 	return class != nil && class.Provisioner != storagehelpers.NotSupportedProvisioner

@@ -54,11 +54,11 @@ func RequestOf(pod *corev1.Pod) Amounts {
 	return out
 }
 
-// mostRequested is the highest amount that a pod counts with.
+// mostRequested is the largest amount that the ledger counts for one pod.
 const mostRequested = fairshare.MaxUsage
 
-// mostOffered is the highest amount that a node counts with. The sum over 2^13 nodes does not
-// overflow.
+// mostOffered is the largest amount that the ledger counts for one node. The sum over 2^13 nodes
+// fits in an int64.
 const mostOffered = int64(1) << 49
 
 // roomOf returns the amounts that a node offers.

@@ -147,8 +147,8 @@ func (b *Board) Claim(w Work) Claim {
 
 // sealed returns the queue of running work that names none any more; "" for other work. Its label
 // was removed, its PodGroup was deleted, or it lost its owner. A user could do all of that, and the
-// work would run on outside of the quota and limit of its queue. The default queue of the namespace
-// is for work that starts after it is set. The caller holds the lock.
+// work would run on outside of the quota and limit of its queue. A change of the namespace's
+// default queue does not move such work either. The caller holds the lock.
 func (b *Board) sealed(w *Work) string {
 	if !w.Placed || w.Named != "" {
 		return ""

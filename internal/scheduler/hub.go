@@ -340,8 +340,8 @@ func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1
 	return oldest
 }
 
-// entersQueue reports whether only the gate can keep a pod from the scheduler's queue. Other pods
-// cannot plan for their gang.
+// entersQueue reports whether nothing except Reprieve's own gate blocks a pod: no other PreEnqueue
+// plugin, and no group that outranks the pod. Other pods cannot plan for their gang.
 func (h *Hub) entersQueue(pod *corev1.Pod) bool { return h.keptOut(pod) == "" }
 
 // keptOut returns which other PreEnqueue plugin gates a pod, and why, or that the pod's group

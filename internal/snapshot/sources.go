@@ -82,7 +82,8 @@ const (
 type Tolerations interface {
 	// OfPod returns a pod's own toleration. It is used if the pod has no group.
 	OfPod(pod *corev1.Pod) *core.Toleration
-	// OfGroup returns the toleration of a group with a priority that has been whole since start.
+	// OfGroup returns the toleration of a group. priority is the group's priority, and the group
+	// has been whole since start.
 	OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// The first words of the lines of why. docs/troubleshooting.md has each of them.
+// The first words of the output lines of `kubectl reprieve why`. docs/troubleshooting.md lists
+// each.
 const (
 	saysBlocked   = "Blocked"
 	saysTold      = "Told"

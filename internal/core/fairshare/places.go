@@ -38,8 +38,8 @@ func (d *Divided) Shares() []Amounts {
 
 // Place is the set of pools that some work competes for, by resource.
 type Place struct {
-	// Shares has each queue's share of the place, by its index in the tree. Entitled adds the
-	// queue's usage elsewhere.
+	// Shares is the fair share of each queue in these pools, by the queue's index in the tree.
+	// Entitled is Shares plus the queue's usage in other pools.
 	Shares, Entitled []Amounts
 	// pools has the pools of each resource.
 	pools []uint64
