@@ -8,7 +8,7 @@ export const rules: Record<string, string> = {
   StaleGang: "The victim is a gang that has lacked members for longer than `gang.staleTimeout`. Work of the same or a higher priority may preempt it as a whole.",
   NotLowerPriority: "The unit's priority is not lower.",
   OwnGang: "The unit is a member of the preemptor's own PodGroup.",
-  DeletionRefused: "The API server has just refused to delete a pod of the unit: an admission policy or webhook denies it or does not answer. The scheduler asks again after ten seconds, then later each time, up to ten minutes.",
+  DeletionRefused: "The API server has just refused to delete a pod of the unit or to mark its PodGroup: an admission policy or webhook denies it or does not answer, or the object is too large. The scheduler asks again after ten seconds, then later each time, up to ten minutes.",
   StaticPod: "The node's kubelet runs the pod by itself (a mirror pod, with the annotation `kubernetes.io/config.mirror`): its deletion frees nothing.",
   PreemptionToleration: "The unit's PriorityClass tolerates preemption by that priority.",
   PriorityClassNotFound: "The unit's PriorityClass does not exist any more, so its toleration is unknown. Create the class again.",
