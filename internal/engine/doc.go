@@ -15,13 +15,13 @@
 //
 // The states of an attempt, and the events that lead from one to the next:
 //
-//	state     meaning                                   event      next state
-//	idle      no cycle runs                             Begins     tried
-//	tried     a cycle runs                              Hears      heard
-//	heard     an extension point has the outcome        Assumes    assumed
-//	assumed   the pod waits at Permit, or is bound      Places     no record
-//	assumed   a later step fails                        GivesUp    tried
-//	any       the attempt ends without a place          Ends       idle
+//	state     event      next state   reason
+//	idle      Begins     tried        a cycle runs
+//	tried     Hears      heard        an extension point has the outcome
+//	heard     Assumes    assumed      the pod has a node, and may wait at Permit
+//	assumed   Places     no record    the pod is bound
+//	assumed   GivesUp    tried        a later step failed
+//	any       Ends       idle         the attempt ended without a place
 //
 // Rejects marks an assumed pod as rejected at Permit: the pod keeps its node until GivesUp. A pod
 // that gave up its node counts as returning until the scheduler has a snapshot of that node without
@@ -44,12 +44,12 @@
 //
 // The states of a gang's placement, and the events that lead from one to the next:
 //
-//	state     meaning                                event                    next state
-//	idle      no member leads or is planned          Admit                    led
-//	led       one member plans for the gang          SetPlan                  planned
-//	led                                              PassOn, MemberLeaves     idle
-//	planned   the members have nodes in a plan       Reserve, for the last    idle
-//	planned                                          Release                  idle
+//	state     event                   next state   reason
+//	idle      Admit                   led          a member plans for the gang
+//	led       SetPlan                 planned      the members have nodes in a plan
+//	led       PassOn, MemberLeaves    idle         no member leads any more
+//	planned   Reserve, for the last   idle         all members are reserved
+//	planned   Release                 idle         the plan cannot be carried out
 //
 // Reserve makes one planned member a reserved member. It stays reserved until Settled, MemberLeaves
 // or Release. All facts about the placement end with DropPlacing.
