@@ -55,9 +55,9 @@ type changingGroup struct {
 }
 
 // isDelayed records a change of a PodGroup. If it returns false, the caller must follow the change
-// now. Otherwise the PodGroup is a result of a later call of next. While a delayed change is being
-// followed, each change is delayed, so that nobody follows an older state after a newer one. urgent
-// changes are delayed for this reason only.
+// now. Otherwise the PodGroup is a result of a later call of next. While the main loop follows a
+// delayed change, all changes of the PodGroup are delayed. So no goroutine follows an older state
+// after a newer one. An urgent change has a delay in this case only.
 func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,9 +75,9 @@ func allStacks() []byte {
 	return text[:runtime.Stack(text, true)]
 }
 
-// Stalled returns an error if the main loop or a decision does not go on, or if nobody gets the
-// lock of the scheduler's queue. Then no pod is scheduled any more. It does not block. Any
-// goroutine may call it.
+// Stalled returns an error if the main loop or a decision makes no progress. The main loop makes
+// none while another goroutine holds the lock of the scheduler's queue. Then no pod is scheduled.
+// Stalled does not block. Any goroutine may call it.
 func (h *Hub) Stalled() error {
 	now := h.clock.Now()
 	if s := h.progress.stalled(now); s != nil {

@@ -86,8 +86,8 @@ func quoted(text string) string {
 	return out.String()
 }
 
-// TestForgedHistory: a preemption of which nothing but an event tells is said to be according to an event, and one that the victim's
-// status tells of as well is as the status has it.
+// TestForgedHistory checks that history marks a preemption as "according to an event" if its only source
+// is an event. If the victim's status reports the preemption too, history shows the facts of the status.
 func TestForgedHistory(t *testing.T) {
 	t.Parallel()
 	event := func(victim, preemptor, rule string) string {

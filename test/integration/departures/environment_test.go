@@ -101,19 +101,6 @@ func (e *env) urgent(count int, isGang bool) {
 	}
 }
 
-// leaving are the names of the pods on their way out.
-func (e *env) leaving(ctx context.Context) []string {
-	e.Helper()
-	var out []string
-	for _, pod := range e.AllPods(ctx) {
-		if pod.DeletionTimestamp != nil {
-			out = append(out, pod.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // nominated are the short names of the nodes that the preemptor's pods are nominated to.
 func (e *env) nominated(ctx context.Context) []string {
 	e.Helper()
@@ -134,7 +121,7 @@ func (e *env) short(node string) string { return strings.TrimPrefix(node, e.Node
 func (e *env) letGo() {
 	e.Helper()
 	ctx := context.WithoutCancel(e.Context())
-	e.LetGo(e.leaving(ctx)...)
+	e.LetGo(e.Terminating(ctx)...)
 }
 
 // soon waits until something is so, and fails where that takes longer than it may.

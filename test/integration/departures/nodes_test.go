@@ -47,7 +47,7 @@ func (e *env) preempting(isGang bool, nodes ...string) (promised []string) {
 	e.urgent(2, isGang)
 	e.Eventually("it waits for two victims, with two nominations", func(ctx context.Context) string {
 		promised = e.nominated(ctx)
-		if going := e.leaving(ctx); len(going) != 2 || len(promised) != 2 || promised[0] == promised[1] {
+		if going := e.Terminating(ctx); len(going) != 2 || len(promised) != 2 || promised[0] == promised[1] {
 			return fmt.Sprintf("%v go, nominated are %v", going, promised)
 		}
 		return ""
@@ -68,13 +68,13 @@ func TestPromiseOnALostNode(t *testing.T) {
 				lost, kept := promised[0], promised[1]
 				lose(e, lost)
 				e.soon("it is planned again", func(ctx context.Context) string {
-					now, going := e.nominated(ctx), e.leaving(ctx)
+					now, going := e.nominated(ctx), e.Terminating(ctx)
 					if len(now) != 2 || slices.Contains(now, lost) || !slices.Contains(now, kept) || len(going) < 3 {
 						return fmt.Sprintf("nominated are %v, %v go", now, going)
 					}
 					return ""
 				})
-				for _, name := range e.leaving(t.Context()) {
+				for _, name := range e.Terminating(t.Context()) {
 					if name != "victim-"+lost {
 						e.LetGo(name)
 					}

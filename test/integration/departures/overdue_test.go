@@ -27,13 +27,13 @@ func TestOverdue(t *testing.T) {
 			e.Cleanup(e.letGo)
 			e.urgent(1, isGang)
 			e.Eventually("the one goes", func(ctx context.Context) string {
-				if going := e.leaving(ctx); !slices.Equal(going, []string{"stuck"}) {
+				if going := e.Terminating(ctx); !slices.Equal(going, []string{"stuck"}) {
 					return fmt.Sprintf("%v go", going)
 				}
 				return ""
 			})
 			e.NeverFor(terminationTimeout/2, 250*time.Millisecond, "no other one goes", func(ctx context.Context) string {
-				if going := e.leaving(ctx); len(going) != 1 {
+				if going := e.Terminating(ctx); len(going) != 1 {
 					return fmt.Sprintf("%v go", going)
 				}
 				return ""
@@ -46,7 +46,7 @@ func TestOverdue(t *testing.T) {
 				e.WaitsSaying("urgent-0", named...)
 			}
 			e.Eventually("the other one goes as well", func(ctx context.Context) string {
-				if going := e.leaving(ctx); len(going) != 2 {
+				if going := e.Terminating(ctx); len(going) != 2 {
 					return fmt.Sprintf("%v go", going)
 				}
 				return ""

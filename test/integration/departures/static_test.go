@@ -25,7 +25,7 @@ func TestStaticPods(t *testing.T) {
 	e.AddNodes(4, "b")
 	e.Runs("urgent", 1)
 	e.Never("the static pod goes", func(ctx context.Context) string {
-		if going := e.leaving(ctx); len(going) > 0 {
+		if going := e.Terminating(ctx); len(going) > 0 {
 			return fmt.Sprintf("%v go", going)
 		}
 		return ""

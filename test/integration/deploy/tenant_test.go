@@ -326,7 +326,7 @@ func testClassQuotas(t *testing.T, c *cluster, tenant client.Client) {
 	})
 }
 
-// testControllersPass: the garbage collector deletes a group of which the owner has gone, whatever its members do.
+// testControllersPass checks that the garbage collector deletes a group without an owner, even while members run.
 func testControllersPass(t *testing.T, c *cluster, tenant client.Client) {
 	for _, controller := range []string{"generic-garbage-collector", "namespace-controller"} {
 		account := "system:serviceaccount:kube-system:" + controller

@@ -45,6 +45,19 @@ func (s *Stage) AllPods(ctx context.Context) []corev1.Pod {
 	return list.Items
 }
 
+// Terminating returns the names of the terminating pods of the test, sorted.
+func (s *Stage) Terminating(ctx context.Context) []string {
+	s.Helper()
+	var out []string
+	for _, pod := range s.AllPods(ctx) {
+		if pod.DeletionTimestamp != nil {
+			out = append(out, pod.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Pods returns the pods of the test with a prefix, without terminating pods.
 func (s *Stage) Pods(ctx context.Context, prefix string) []corev1.Pod {
 	s.Helper()

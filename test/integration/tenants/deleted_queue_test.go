@@ -46,7 +46,7 @@ func newTeam(t *testing.T) *team {
 func (e *team) keeps(period time.Duration) {
 	e.Helper()
 	e.NeverFor(period, 250*time.Millisecond, "the gang is evicted", func(ctx context.Context) string {
-		if got := e.terminatingNow(ctx); len(got) > 0 || e.Find(ctx, "training") == nil {
+		if got := e.Terminating(ctx); len(got) > 0 || e.Find(ctx, "training") == nil {
 			return fmt.Sprintf("%v terminate", got)
 		}
 		return ""

@@ -136,22 +136,9 @@ func (e *env) urgent(isGang bool, change ...func(*corev1.Pod)) {
 func (e *env) terminating(want ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%v terminate", want), func(ctx context.Context) string {
-		if got := e.terminatingNow(ctx); !slices.Equal(got, want) {
+		if got := e.Terminating(ctx); !slices.Equal(got, want) {
 			return fmt.Sprintf("%v terminate", got)
 		}
 		return ""
 	})
-}
-
-// terminatingNow lists the names of the pods that terminate.
-func (e *env) terminatingNow(ctx context.Context) []string {
-	e.Helper()
-	var out []string
-	for _, pod := range e.AllPods(ctx) {
-		if pod.DeletionTimestamp != nil {
-			out = append(out, pod.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

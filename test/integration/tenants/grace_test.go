@@ -36,7 +36,7 @@ func TestLongGraceOfATenant(t *testing.T) {
 			e.terminating("stuck")
 			e.urgent(isGang)
 			e.NeverFor(maxGracePeriod/2, 250*time.Millisecond, "another pod is evicted", func(ctx context.Context) string {
-				if got := e.terminatingNow(ctx); !slices.Equal(got, []string{"stuck"}) {
+				if got := e.Terminating(ctx); !slices.Equal(got, []string{"stuck"}) {
 					return fmt.Sprintf("%v terminate", got)
 				}
 				return ""
