@@ -1,15 +1,7 @@
-// Package admission records why each workload waits, and decides whose turn it is in the queues.
+// Package admission decides whose turn it is in the queues.
 //
-// A [List] holds this state by workload:
-//
-//   - Causes: why a workload waits ([List.Wait], [List.WaitUntil], [List.WaitForVictims]). Examples
-//     are reserved room, its queue, a protection, terminating pods and evictions under way. When a
-//     cause ends, the list returns the workloads to retry.
-//   - Departures: the time until which others count on a terminating pod to end ([Departure]). It
-//     is a cause of the pod itself; [List.Stays] finds the workloads that wait for the pod.
-//   - Turns ([List.Enter], [List.LetThrough]): work in queues is admitted one workload at a time.
-//     The next one is the first of the queue that is furthest below its share.
-//   - Failures in a row, and how long to back off after them.
+// Work in queues is admitted one workload at a time ([List.Enter], [List.LetThrough]). The next one
+// is the first of the queue that is furthest below its share.
 //
 // Turns exist because their order changes with each placement, and the scheduler's queue, a heap,
 // cannot have such an order. While all workloads find places, a batch of several is admitted, and
@@ -20,17 +12,12 @@
 // If there is room for all waiting work, new workloads get a free pass ([List.Pass]). When the room
 // is no longer plenty, workloads with a free pass but no place are called back ([List.Recall]).
 //
-// [Unbound] records the preemptions that did not end in a binding, and how long their preemptors
-// back off from the next one.
-//
-// [List.Forget] ends all state of a workload.
-//
-// A decision reads a snapshot of the cluster, and a cause may end before the decision does. Call
-// [List.Mark] before taking the snapshot, and pass the mark to Wait. If the cause has ended since
-// the mark, the workload does not wait, so there is no lost wake-up.
+// A List is the order of the workloads in the records of internal/engine: only workloads that are
+// present there enter it, and [List.Forget] drops one. Causes of waiting other than turns are in
+// those records.
 //
 // The package has no clock and starts no goroutine. The caller passes the time, asks
-// [List.NextLook] when to call again, and receives from [List.Wanted] for earlier changes. So a
-// scheduler can drive it, and so can a simulation in virtual time. All methods may be called from
-// any goroutine.
+// [List.LullEnds] when to call again, and is told of earlier changes by a function. So a scheduler
+// can drive it, and so can a simulation in virtual time. All methods may be called from any
+// goroutine.
 package admission

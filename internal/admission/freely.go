@@ -36,7 +36,7 @@ func (l *List) Pass(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := &l.turns
-	if len(t.freely.doubts) > 0 {
+	if len(t.freely.doubts) > 0 || !l.present(w.Key) {
 		return false
 	}
 	if before := t.held[w.Key]; before != nil {

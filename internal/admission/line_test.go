@@ -348,7 +348,7 @@ func TestLines(t *testing.T) {
 			case 3:
 				s.now = s.now.Add(time.Duration(rapid.IntRange(1, 40).Draw(rt, "passes")) * 250 * time.Millisecond)
 			case 4:
-				[]func(workload.Key){s.Rouse, s.Forget, s.LeaveTurns}[rapid.IntRange(0, 2).Draw(rt, "changes")](podNamed(name))
+				[]func(workload.Key){s.Rouse, s.Forget}[rapid.IntRange(0, 1).Draw(rt, "changes")](podNamed(name))
 			default:
 				if !s.AnyHeld() {
 					continue

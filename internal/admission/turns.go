@@ -180,6 +180,9 @@ func (l *List) IsUnderway(key workload.Key) bool {
 func (l *List) Enter(w Waiter, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.present(w.Key) {
+		return
+	}
 	t := &l.turns
 	if before, ok := t.admitted[w.Key]; ok && before.Queue != w.Queue {
 		delete(t.admitted, w.Key)
@@ -328,21 +331,14 @@ func (l *List) Rouse(key workload.Key) {
 
 func (w *waiter) rouse() { w.failures, w.lastUntil, w.rested = 0, time.Time{}, time.Time{} }
 
-// LeaveTurns removes a workload that is blocked otherwise from the turns, so that others need not
-// wait for it.
-func (l *List) LeaveTurns(key workload.Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.turns.forget(key) {
-		l.signal()
-	}
-}
-
 // GoBy admits a workload without a turn, even if it was called back. A turn that it has continues.
 // It reports whether the workload waited for its turn: if so, it has not been retried since.
 func (l *List) GoBy(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.present(w.Key) {
+		return false
+	}
 	t := &l.turns
 	delete(t.batch.called, w.Key)
 	held, ok := t.held[w.Key]
@@ -394,8 +390,4 @@ func (t *turns) lullEnds(now time.Time) time.Time {
 
 // Lull reports whether workloads retried by one event are still arriving, so that it is too early
 // to order them.
-func (l *List) Lull(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !l.turns.lullEnds(now).IsZero()
-}
+func (l *List) Lull(now time.Time) bool { return !l.LullEnds(now).IsZero() }

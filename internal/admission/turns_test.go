@@ -68,7 +68,7 @@ type scene struct {
 
 func newScene(t testing.TB) *scene {
 	t.Helper()
-	s := &scene{List: NewList(), t: t, board: queue.NewBoard(), now: at(0)}
+	s := &scene{List: NewList(func() {}, func(workload.Key) bool { return true }), t: t, board: queue.NewBoard(), now: at(0)}
 	s.board.SetNode(gpuNode("n", 8))
 	for _, name := range []string{"a", "b"} {
 		s.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -499,7 +499,8 @@ func TestLull(t *testing.T) {
 					s.enter(fmt.Sprint("a", i), "a", 0, 0)
 					lulls = s.Lull(s.now)
 				}
-				ends, ok := s.NextLook(s.now)
+				ends := s.LullEnds(s.now)
+				ok := !ends.IsZero()
 				if lulls != a.wantLull || ok != a.wantLull || ok && !ends.Equal(start.Add(time.Duration(a.wantEnds)*time.Millisecond)) {
 					t.Errorf("at %d ms: lull %v until %v, want %v until %d ms", a.millis, lulls, ends.Sub(start), a.wantLull, a.wantEnds)
 				}

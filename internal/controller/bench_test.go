@@ -20,6 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
 // bench is a status reconciler whose members, clock and client are controlled by the test.
@@ -60,6 +61,15 @@ func (b *bench) Members(types.NamespacedName) gang.Members { return gang.Members
 
 func (b *bench) KeptOut(*gang.Members) string { return b.keptOut }
 
+// gangsOf returns records in which groups have members.
+func gangsOf(groups ...types.NamespacedName) *engine.Gangs {
+	e := engine.New(nil)
+	for _, key := range groups {
+		e.GroupArrives(gang.KeyOf(key))
+	}
+	return e.Gangs
+}
+
 var groupKey = types.NamespacedName{Namespace: "ns", Name: "g"}
 
 func newClient(t *testing.T, objects ...client.Object) client.Client {
@@ -82,9 +92,9 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b := &bench{
 		t: t, client: newClient(t, objects...), events: events.NewFakeRecorder(1000),
 		clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
-		gangs: engine.NewGangs(nil),
+		gangs: gangsOf(groupKey),
 	}
-	runs := gang.NewRuns(b.gangs, b.Members, func() bool { return true }, func(types.NamespacedName) {})
+	runs := runs.NewReader(b.gangs, b.Members, func() bool { return true }, func(types.NamespacedName) {})
 	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.gangs, runs, b, b.events, b.clock)
 	return b
 }

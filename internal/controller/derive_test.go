@@ -239,7 +239,7 @@ func (tt *deriveCase) check(t *testing.T) {
 func newDerive(t *testing.T, c client.Client, derived Derived, members Members, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	t.Helper()
 	return NewDerive(c, derived, members, func(pod *corev1.Pod) string { return pod.Labels["queue"] },
-		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), engine.NewGangs(nil), recorder, say, func(string, int) {},
+		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), gangsOf(groupKey), recorder, say, func(string, int) {},
 		clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 }
 

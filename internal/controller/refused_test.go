@@ -29,7 +29,7 @@ func TestTemplateThatIsRefused(t *testing.T) {
 		},
 	})
 	recorder := events.NewFakeRecorder(1)
-	gangs := engine.NewGangs(nil)
+	gangs := engine.New(nil).Gangs
 	result, err := NewResolver(cl, classes(t), gangs, recorder).Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey})
 	if err != nil || !result.IsZero() || len(recorder.Events) != 1 {
 		t.Errorf("Again: %+v, error: %v, %d events", result, err, len(recorder.Events))
@@ -65,7 +65,7 @@ func TestGroupThatCannotBeFilledIn(t *testing.T) {
 				},
 			})
 			recorder := events.NewFakeRecorder(9)
-			gangs := engine.NewGangs(nil)
+			gangs := engine.New(nil).Gangs
 			r := NewResolver(cl, classes(t), gangs, recorder)
 			for range 2 {
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); (err != nil) != c.wantAgain {

@@ -54,7 +54,7 @@ func never(class *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
 func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1alpha1.PodGroup, others ...client.Object) (*v1alpha1.PodGroup, *engine.Gangs, []string) {
 	t.Helper()
 	cl := newClient(t, append(others, pg)...)
-	gangs := engine.NewGangs(nil)
+	gangs := engine.New(nil).Gangs
 	recorder := events.NewFakeRecorder(10)
 	r := NewResolver(cl, lister, gangs, recorder)
 	for range 2 {
@@ -177,7 +177,7 @@ func TestNameOfTheDefaultIsRefused(t *testing.T) {
 			return cl.Patch(ctx, obj, patch, opts...)
 		},
 	})
-	gangs, recorder := engine.NewGangs(nil), events.NewFakeRecorder(10)
+	gangs, recorder := engine.New(nil).Gangs, events.NewFakeRecorder(10)
 	for range 2 {
 		if _, err := NewResolver(cl, lister, gangs, recorder).Reconcile(t.Context(), requestFor(pg)); err != nil {
 			t.Fatal(err)
@@ -395,7 +395,7 @@ func TestTemplateIsFilledIn(t *testing.T) {
 // TestGroupThatGoes checks that the records forgets a deleted group.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
-	gangs := engine.NewGangs(nil)
+	gangs := engine.New(nil).Gangs
 	gangs.SetUnresolved(gang.KeyOf(groupKey), gang.Verdict{Reason: "x"})
 	r := NewResolver(newClient(t), classes(t), gangs, events.NewFakeRecorder(1))
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); err != nil {

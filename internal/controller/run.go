@@ -30,6 +30,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
 // Inputs holds the dependencies of the controllers.
@@ -72,7 +73,7 @@ type Inputs struct {
 	// changes.
 	Gangs *engine.Gangs
 	// Runs holds the start times of groups.
-	Runs    *gang.Runs
+	Runs    *runs.Reader
 	Changed *Trigger
 	// Finisher completes interrupted preemptions of groups, and ends preemptions whose pods are
 	// gone; nil for none. Evicted requests every group after its eviction.

@@ -24,6 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/native"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
 // conflictDelay is how long to wait for the cache after a conflict.
@@ -68,7 +69,7 @@ type Status struct {
 	source   gang.Source
 	profiles sets.Set[string]
 	gangs    *engine.Gangs
-	runs     *gang.Runs
+	runs     *runs.Reader
 	queues   Queues
 	recorder events.EventRecorder
 	// recorderOf returns the recorder of a profile; nil if recorder writes all events.
@@ -113,7 +114,7 @@ type heard struct {
 // NewStatus returns the reconciler of PodGroup status. It finds PodGroups in source, and reads and
 // writes them with c. It ignores PodGroups of scheduling.k8s.io without members in one of the
 // profiles. Run it with one worker, because it remembers its reports without a lock.
-func NewStatus(c client.Client, members WaitingMembers, source gang.Source, profiles sets.Set[string], gangs *engine.Gangs, runs *gang.Runs, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
+func NewStatus(c client.Client, members WaitingMembers, source gang.Source, profiles sets.Set[string], gangs *engine.Gangs, runs *runs.Reader, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
 		client: c, members: members, source: source, profiles: profiles, gangs: gangs, runs: runs, queues: queues, recorder: recorder, clock: clk,
 		told: make(map[types.NamespacedName]*told),

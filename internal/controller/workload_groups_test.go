@@ -83,7 +83,7 @@ func TestWorkloadGroups(t *testing.T) {
 			scheme.AddKnownTypeWithName(kind, native.NewObject(kind))
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).Build()
 			recorder := events.NewFakeRecorder(4)
-			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, nil, engine.NewGangs(nil), recorder)
+			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, nil, gangsOf(), recorder)
 			key := types.NamespacedName{Namespace: "ns", Name: c.ref.GroupName()}
 			for range 2 {
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -150,9 +150,9 @@ func TestWorkloadGroupsAnew(t *testing.T) {
 				return cl.Create(ctx, obj, opts...)
 			}}
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(workload).WithInterceptorFuncs(stored).Build()
-			members, gangs := fixedMembers{Pending: []*corev1.Pod{high}}, engine.NewGangs(nil)
-			r := NewWorkloadGroups(cl, kind, &members, func(*corev1.Pod) string { return "" }, nil, gangs, events.NewFakeRecorder(4))
 			key := types.NamespacedName{Namespace: "ns", Name: ref.GroupName()}
+			members, gangs := fixedMembers{Pending: []*corev1.Pod{high}}, gangsOf(key)
+			r := NewWorkloadGroups(cl, kind, &members, func(*corev1.Pod) string { return "" }, nil, gangs, events.NewFakeRecorder(4))
 			look := func() (again bool) {
 				t.Helper()
 				result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})

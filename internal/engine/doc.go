@@ -1,17 +1,41 @@
-// Package engine keeps one record for each pod that is being scheduled ([Pods]), and one for each
-// group ([Gangs]).
+// Package engine keeps one record for each workload, a pod or a group, and one for each pod in an
+// attempt ([Engine]). The parts of the records share one lock:
+//
+//	part      facts                                                    of
+//	Pods      the attempt of a pod, its node, its nomination           a pod
+//	Gangs     the plan of a gang, its run, its reports                 a group
+//	Waits     causes of waiting, victims, evictions under way          either
+//	Unbound   preemptions without a binding, and the pause after them  either
+//
+// The order of turns ([Engine.Turns]) has a lock of its own, because it reads the quota ledger.
+//
+// # Presence
+//
+// A workload is present while it may have facts:
+//
+//	event          begins or ends
+//	Arrives        a pod waits for its place, or terminates on its node
+//	GroupArrives   a group has a member in any state
+//	Binds          the pod is bound: all facts about it end
+//	Leaves         the pod is gone: all facts about it end, and the next pod of its controller
+//	               inherits its pause
+//	GroupLeaves    the last member is gone: all facts about members end
+//
+// Facts attach only to workloads that are present. Extension points, the main loop and outcomes of
+// API calls may report about a workload that has left meanwhile; such reports change nothing. So
+// these five events are the only places that create and forget workloads.
 //
 // # Pods
 //
 // The record of a pod has the state of its attempt. It has the pod's node in a gang's plan, the
 // node that the pod is assumed on, and the node that it has given up. It also has the pod's
-// nomination in the API, and its report about a queue that it may not use.
+// nomination in the API, and its report about a queue that it may not use ([Pods]).
 //
 // The framework reports the life of a pod in pieces. One extension point begins an attempt, and
 // another one learns its outcome; informers report the binding. Each piece may be missing: another
 // plugin ends the attempt first, or the pod is deleted in between. [Pods] has a method for each of
 // these events. Each event is one transition of one record. The end of an attempt resets its whole
-// state ([Pods.Ends]), and a pod that leaves is one deletion ([Pods.Leaves]).
+// state ([Pods.Ends]), and a pod that leaves is one deletion ([Engine.Leaves]).
 //
 // The states of an attempt, and the events that lead from one to the next:
 //
@@ -19,18 +43,19 @@
 //	idle      Begins     tried        a cycle runs
 //	tried     Hears      heard        an extension point has the outcome
 //	heard     Assumes    assumed      the pod has a node, and may wait at Permit
-//	assumed   Places     no record    the pod is bound
+//	assumed   Binds      no record    the pod is bound
 //	assumed   GivesUp    tried        a later step failed
 //	any       Ends       idle         the attempt ended without a place
 //
 // Rejects marks an assumed pod as rejected at Permit: the pod keeps its node until GivesUp. A pod
 // that gave up its node counts as returning until the scheduler has a snapshot of that node without
-// the pod. Until then, its record outlives [Pods.Leaves].
+// the pod. If it leaves before the framework has forgotten the node, its record lasts until
+// [Pods.Ends].
 //
 // # Groups
 //
 // The record of a group has parts, each with its own facts and events. The parts placing, run,
-// ended and report end when the last member leaves ([Gangs.Leaves]):
+// ended and report end when the last member leaves ([Engine.GroupLeaves]):
 //
 //	part     has                                     begins with              ends with
 //	object   minCount of the PodGroup                NeedsMembers             NeedsMembers(0)
@@ -52,7 +77,7 @@
 //	planned   Release                 idle         the plan cannot be carried out
 //
 // Reserve makes one planned member a reserved member. It stays reserved until Settled, MemberLeaves
-// or Release. All facts about the placement end with DropPlacing.
+// or Release.
 //
 // The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods hold no lock
 // while they call functions of the caller. So extension points may call every method, even under a

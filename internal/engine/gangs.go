@@ -1,20 +1,17 @@
 package engine
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Gangs has one record for each group: its members on their way to a node, its run, and its reports
-// to users. Make one with [NewGangs].
+// Gangs has the facts about groups: their members on their way to a node, their runs, and their
+// reports to users. It is a part of an [Engine].
 type Gangs struct {
+	*store
 	// verdictChanged is called, without the lock, with each group whose verdict changes.
 	verdictChanged func(workload.Key)
-
-	mu      sync.Mutex
-	records map[workload.Key]*gang
 	// Each index lists the groups whose records have such facts.
 	touched, degraded, lost, ended, kept, placing, reported index
 	// mayLack is true while degraded or lost has a group.
@@ -24,11 +21,11 @@ type Gangs struct {
 	clock, begun uint64
 }
 
-// gang is the record of one group. Its parts begin and end with different events:
+// gang has the facts about one group. Its parts begin and end with different events:
 //
 //   - object ends with the PodGroup.
 //   - kept ends when the main loop has retried the workloads that respect the room.
-//   - All other parts end when the last member leaves ([Gangs.Leaves]).
+//   - All other parts end when the last member leaves ([Engine.GroupLeaves]).
 type gang struct {
 	object  object
 	placing placing
@@ -68,14 +65,10 @@ func (x index) set(key workload.Key, in bool) {
 	}
 }
 
-// NewGangs returns Gangs without records. The function verdictChanged is called with each group
-// whose verdict changes, without any lock held. It must not block, and may be nil.
-func NewGangs(verdictChanged func(workload.Key)) *Gangs {
-	if verdictChanged == nil {
-		verdictChanged = func(workload.Key) {}
-	}
+// newGangs returns Gangs without facts.
+func newGangs(s *store, verdictChanged func(workload.Key)) *Gangs {
 	return &Gangs{
-		verdictChanged: verdictChanged, records: make(map[workload.Key]*gang),
+		store: s, verdictChanged: verdictChanged,
 		touched: make(index), degraded: make(index), lost: make(index), ended: make(index), kept: make(index),
 		placing: make(index), reported: make(index),
 	}
@@ -86,11 +79,7 @@ func NewGangs(verdictChanged func(workload.Key)) *Gangs {
 func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	g, ok := gs.records[key]
-	if !ok {
-		g = &gang{}
-	}
-	gs.transit(key, g, transition)
+	gs.transit(key, transition)
 }
 
 // changeKnown is change for a transition that changes nothing in an empty record. A group without a
@@ -98,14 +87,23 @@ func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 func (gs *Gangs) changeKnown(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if g, ok := gs.records[key]; ok {
-		gs.transit(key, g, transition)
+	if r := gs.records[key]; r != nil && r.gang != nil {
+		gs.transit(key, transition)
 	}
 }
 
-// transit runs a transition of a record. The caller holds the lock.
-func (gs *Gangs) transit(key workload.Key, g *gang, transition func(*gang)) {
+// transit runs a transition of a record. Facts about members end at once for a group that is not
+// present. The caller holds the lock.
+func (gs *Gangs) transit(key workload.Key, transition func(*gang)) {
+	r := gs.of(key)
+	g := r.gang
+	if g == nil {
+		g = &gang{}
+	}
 	transition(g)
+	if !r.present {
+		g.loseMembers()
+	}
 	if g.placing.isEmpty() {
 		g.placing = placing{}
 	}
@@ -117,19 +115,23 @@ func (gs *Gangs) transit(key workload.Key, g *gang, transition func(*gang)) {
 	gs.placing.set(key, !g.placing.isEmpty())
 	gs.reported.set(key, !g.report.isEmpty())
 	gs.mayLack.Store(len(gs.degraded)+len(gs.lost) > 0)
-	if g.isEmpty() {
-		delete(gs.records, key)
-	} else {
-		gs.records[key] = g
+	if r.gang = g; g.isEmpty() {
+		r.gang = nil
+		gs.tidy(key)
 	}
 }
 
-// read looks at the record of a group, if there is one.
+// loseMembers drops all facts about the members of a group.
+func (g *gang) loseMembers() {
+	*g = gang{object: g.object, kept: g.kept, looks: g.looks, leftAt: g.leftAt}
+}
+
+// read looks at the facts about a group, if there are any.
 func (gs *Gangs) read(key workload.Key, look func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if g, ok := gs.records[key]; ok {
-		look(g)
+	if r := gs.records[key]; r != nil && r.gang != nil {
+		look(r.gang)
 	}
 }
 
@@ -150,10 +152,12 @@ func (gs *Gangs) now() uint64 {
 	return gs.clock
 }
 
-// Leaves drops all facts about the members of a group. Call it when the last member has left. Room
-// that was kept for the group is left to [Gangs.EndKept].
-func (gs *Gangs) Leaves(key workload.Key) {
-	gs.changeKnown(key, func(g *gang) { *g = gang{object: g.object, kept: g.kept, looks: g.looks, leftAt: gs.now()} })
+// leaves drops all facts about the members of a group. The caller holds the lock.
+func (gs *Gangs) leaves(key workload.Key) {
+	gs.transit(key, func(g *gang) {
+		g.loseMembers()
+		g.leftAt = gs.now()
+	})
 }
 
 // NeedsMembers records the minCount of a PodGroup; 0 for a group that is gone or no gang. It
@@ -201,8 +205,8 @@ func (gs *Gangs) Reports() int { return gs.count(func(g *gang) bool { return !g.
 func (gs *Gangs) count(has func(*gang) bool) (count int) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	for _, g := range gs.records {
-		if has(g) {
+	for _, r := range gs.records {
+		if r.gang != nil && has(r.gang) {
 			count++
 		}
 	}

@@ -52,9 +52,6 @@ func (p *pod) returning() *givenUp {
 	return p.returns
 }
 
-// Places records that a pod is bound, so that its attempt is over.
-func (ps *Pods) Places(uid UID) { ps.Leaves(uid) }
-
 // IsAssumed reports whether a pod is assumed on a node.
 func (ps *Pods) IsAssumed(uid UID) bool {
 	ps.mu.Lock()

@@ -155,7 +155,7 @@ func (gs *Gangs) Unled() []workload.Key {
 	defer gs.mu.Unlock()
 	var out []workload.Key
 	for key := range gs.placing {
-		if gs.records[key].placing.isIdle() {
+		if gs.records[key].gang.placing.isIdle() {
 			out = append(out, key)
 		}
 	}
@@ -364,7 +364,7 @@ func (gs *Gangs) Judged() map[workload.Key]string {
 	defer gs.mu.Unlock()
 	out := make(map[workload.Key]string)
 	for key := range gs.placing {
-		if reason := gs.records[key].placing.verdict.Reason; reason != "" {
+		if reason := gs.records[key].gang.placing.verdict.Reason; reason != "" {
 			out[key] = reason
 		}
 	}

@@ -15,8 +15,6 @@ var testGang = workload.Key{Gang: true, Namespace: "ns", Name: "g"}
 
 func anybody(UID) bool { return true }
 
-func newTestGangs() *Gangs { return NewGangs(nil) }
-
 // TestGangsKeepsItsPromises checks the invariants of a Gangs over random operations.
 func TestGangsKeepsItsPromises(t *testing.T) {
 	t.Parallel()
@@ -135,17 +133,17 @@ func TestGangsKeepsItsPromises(t *testing.T) {
 func TestGangsForgetsWhatIsOver(t *testing.T) {
 	t.Parallel()
 	key := testGang
-	cases := map[string]func(*Gangs){
-		"a leader that has gone": func(r *Gangs) { r.Admit(key, "a", anybody); r.MemberLeaves(key, "a") },
-		"a plan that was carried out": func(r *Gangs) {
+	cases := map[string]func(*testGangs){
+		"a leader that has gone": func(r *testGangs) { r.Admit(key, "a", anybody); r.MemberLeaves(key, "a") },
+		"a plan that was carried out": func(r *testGangs) {
 			r.SetPlan(key, []Seat{{"a", "n"}})
 			r.Reserve(key, "a", "n")
 			r.Settled(key, "a")
 		},
-		"a plan that was taken back":   func(r *Gangs) { r.SetPlan(key, []Seat{{"a", "n"}}); r.Release(key, "b") },
-		"a late reservation":           func(r *Gangs) { r.Leaves(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
-		"a verdict, when all are gone": func(r *Gangs) { r.SetVerdict(key, workload.Verdict{Reason: "X"}); r.Leaves(key) },
-		"questions": func(r *Gangs) {
+		"a plan that was taken back":   func(r *testGangs) { r.SetPlan(key, []Seat{{"a", "n"}}); r.Release(key, "b") },
+		"a late reservation":           func(r *testGangs) { r.Leaves(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
+		"a verdict, when all are gone": func(r *testGangs) { r.SetVerdict(key, workload.Verdict{Reason: "X"}); r.Leaves(key) },
+		"questions": func(r *testGangs) {
 			r.Leader(key)
 			r.Verdict(key)
 			r.Idle(key)
@@ -215,8 +213,8 @@ func TestVerdictTellsOfChangesOnly(t *testing.T) {
 	t.Parallel()
 	key := testGang
 	told := 0
-	var r *Gangs
-	r = NewGangs(func(got workload.Key) {
+	var r *testGangs
+	r = newTestGangsWith(func(got workload.Key) {
 		// The callback may call the Gangs, so no lock is held.
 		if r.Verdict(got).Reason == "" {
 			t.Error("Told before the verdict stands")
@@ -234,7 +232,7 @@ func TestVerdictTellsOfChangesOnly(t *testing.T) {
 func TestUnresolved(t *testing.T) {
 	t.Parallel()
 	var changes []workload.Key
-	r := NewGangs(func(key workload.Key) { changes = append(changes, key) })
+	r := newTestGangsWith(func(key workload.Key) { changes = append(changes, key) })
 	key, v := testGang, workload.Verdict{Reason: "x", Message: "y"}
 	if !r.SetUnresolved(key, v) || r.SetUnresolved(key, v) {
 		t.Error("What is new is no news, or the other way about")
@@ -258,19 +256,19 @@ func TestFailed(t *testing.T) {
 	key := testGang
 	plan := []Seat{{"a", "n"}, {"b", "m"}}
 	cases := map[string]struct {
-		then      func(r *Gangs)
+		then      func(r *testGangs)
 		wantAgain bool
 	}{
-		"the same plan":                    {then: func(r *Gangs) { r.SetPlan(key, plan) }, wantAgain: true},
-		"another who goes first":           {then: func(r *Gangs) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
-		"another node":                     {then: func(r *Gangs) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
-		"the same after there was no room": {then: func(r *Gangs) { r.Unplanned(key); r.SetPlan(key, plan) }},
-		"a plan that was carried out":      {then: func(r *Gangs) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
+		"the same plan":                    {then: func(r *testGangs) { r.SetPlan(key, plan) }, wantAgain: true},
+		"another who goes first":           {then: func(r *testGangs) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
+		"another node":                     {then: func(r *testGangs) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
+		"the same after there was no room": {then: func(r *testGangs) { r.Unplanned(key); r.SetPlan(key, plan) }},
+		"a plan that was carried out":      {then: func(r *testGangs) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewGangs(nil)
+			r := newTestGangs()
 			r.SetPlan(key, plan)
 			if r.Failed(key) || r.Stuck(key) {
 				t.Error("The first refusal is taken for a second one")

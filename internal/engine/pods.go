@@ -2,7 +2,6 @@ package engine
 
 import (
 	"maps"
-	"sync"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -58,9 +57,9 @@ func (p *pod) isEmpty() bool {
 		!p.seated && !p.elsewhere && p.node == "" && !p.rejected && p.returns == nil && p.nominated == (Nomination{}) && p.report == (podReport{})
 }
 
-// Pods has the records. The zero value is ready to use.
+// Pods has the records of pods in their attempts. It is a part of an [Engine].
 type Pods struct {
-	mu      sync.Mutex
+	*store
 	records map[UID]*pod
 	// assumed are the pods with a node. A caller of Assumed may have it, so it is replaced and not
 	// changed once shared is true.
@@ -72,13 +71,17 @@ type Pods struct {
 }
 
 // change runs a transition of the record of a pod, and drops the record if nothing is left of it. A
-// pod without a record gets one.
+// pod that is present gets a record.
 func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p, ok := ps.records[uid]
 	if !ok {
 		p = &pod{}
+	}
+	if _, present := ps.pods[uid]; !ok && !present {
+		transition(p)
+		return
 	}
 	ps.transit(uid, p, transition)
 }
@@ -100,9 +103,6 @@ func (ps *Pods) transit(uid UID, p *pod, transition func(*pod)) {
 	if p.isEmpty() {
 		delete(ps.records, uid)
 		return
-	}
-	if ps.records == nil {
-		ps.records = make(map[UID]*pod)
 	}
 	ps.records[uid] = p
 }
@@ -138,11 +138,10 @@ func (ps *Pods) index(uid UID, p *pod) {
 	}
 }
 
-// Leaves drops the record of a pod that will not be scheduled any more. If the framework still has
-// to forget the node that the pod gave up, that part stays until it has ([Pods.Ends]).
-func (ps *Pods) Leaves(uid UID) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
+// leaves drops the record of a pod that will not be scheduled any more. If the framework still has
+// to forget the node that the pod gave up, that part stays until it has ([Pods.Ends]). The caller
+// holds the lock.
+func (ps *Pods) leaves(uid UID) {
 	p, ok := ps.records[uid]
 	if !ok {
 		return

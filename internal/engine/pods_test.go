@@ -23,75 +23,75 @@ var (
 func TestLives(t *testing.T) {
 	t.Parallel()
 	type step struct {
-		event func(*Pods)
+		event func(*testPods)
 		want  string
 	}
 	for name, steps := range map[string][]step{
 		"a pod that is bound": {
-			{func(ps *Pods) { ps.Begins("p", alone) }, "as ns/p"},
-			{func(ps *Pods) { ps.TakesTurn("p") }, "as ns/p turn"},
-			{func(ps *Pods) { ps.HasReservation("p") }, "as ns/p reserved turn"},
-			{func(ps *Pods) { ps.Hears("p") }, "as ns/p"},
-			{func(ps *Pods) { ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
-			{func(ps *Pods) { ps.Places("p") }, ""},
+			{func(ps *testPods) { ps.Begins("p", alone) }, "as ns/p"},
+			{func(ps *testPods) { ps.TakesTurn("p") }, "as ns/p turn"},
+			{func(ps *testPods) { ps.HasReservation("p") }, "as ns/p reserved turn"},
+			{func(ps *testPods) { ps.Hears("p") }, "as ns/p"},
+			{func(ps *testPods) { ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
+			{func(ps *testPods) { ps.Places("p") }, ""},
 		},
 		"a pod that finds no room": {
-			{func(ps *Pods) { ps.Begins("p", alone) }, "as ns/p"},
-			{func(ps *Pods) { ps.Shows("p", alone) }, "as ns/p shown"},
-			{func(ps *Pods) { ps.Ends("p") }, ""},
+			{func(ps *testPods) { ps.Begins("p", alone) }, "as ns/p"},
+			{func(ps *testPods) { ps.Shows("p", alone) }, "as ns/p shown"},
+			{func(ps *testPods) { ps.Ends("p") }, ""},
 		},
 		"a pod that another plugin refuses first": {
-			{func(ps *Pods) { ps.Shows("p", alone) }, "as ns/p shown"},
-			{func(ps *Pods) { ps.Ends("p") }, ""},
+			{func(ps *testPods) { ps.Shows("p", alone) }, "as ns/p shown"},
+			{func(ps *testPods) { ps.Ends("p") }, ""},
 		},
 		"an attempt for a gang stays one": {
-			{func(ps *Pods) { ps.Begins("m", theGang) }, "as ns/g"},
-			{func(ps *Pods) { ps.Shows("m", other) }, "as ns/g shown"},
-			{func(ps *Pods) { ps.GivesUp("m", member, "node-0") }, "as ns/g shown failed returns from node-0"},
+			{func(ps *testPods) { ps.Begins("m", theGang) }, "as ns/g"},
+			{func(ps *testPods) { ps.Shows("m", other) }, "as ns/g shown"},
+			{func(ps *testPods) { ps.GivesUp("m", member, "node-0") }, "as ns/g shown failed returns from node-0"},
 		},
 		"a binding that fails": {
-			{func(ps *Pods) { ps.Begins("p", alone); ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
-			{func(ps *Pods) { ps.GivesUp("p", alone, "node-0") }, "as ns/p failed returns from node-0"},
-			{func(ps *Pods) { ps.Ends("p") }, "has returned from node-0"},
-			{func(ps *Pods) { ps.HasReturned("p") }, ""},
+			{func(ps *testPods) { ps.Begins("p", alone); ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
+			{func(ps *testPods) { ps.GivesUp("p", alone, "node-0") }, "as ns/p failed returns from node-0"},
+			{func(ps *testPods) { ps.Ends("p") }, "has returned from node-0"},
+			{func(ps *testPods) { ps.HasReturned("p") }, ""},
 		},
 		"a binding that is canceled": {
-			{func(ps *Pods) { ps.Begins("p", alone); ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
-			{func(ps *Pods) { ps.Cancels("p") }, "as ns/p canceled on node-0"},
-			{func(ps *Pods) { ps.KeepsBinding("p") }, "as ns/p on node-0"},
-			{func(ps *Pods) { ps.Places("p") }, ""},
+			{func(ps *testPods) { ps.Begins("p", alone); ps.Assumes("p", alone, "node-0") }, "as ns/p on node-0"},
+			{func(ps *testPods) { ps.Cancels("p") }, "as ns/p canceled on node-0"},
+			{func(ps *testPods) { ps.KeepsBinding("p") }, "as ns/p on node-0"},
+			{func(ps *testPods) { ps.Places("p") }, ""},
 		},
 		"a rejection lasts until the node is given up": {
-			{func(ps *Pods) { ps.Assumes("m", member, "node-0") }, "on node-0"},
-			{func(ps *Pods) { ps.Rejects("m") }, "on node-0 rejected"},
-			{func(ps *Pods) { ps.Awaits("m", theGang) }, "on node-0 rejected returns from  for ns/g"},
-			{func(ps *Pods) { ps.GivesUp("m", theGang, "node-0") }, "as ns/g failed returns from node-0 for ns/g"},
-			{func(ps *Pods) { ps.Ends("m") }, "has returned from node-0"},
-			{func(ps *Pods) { ps.Assumes("m", member, "node-1") }, "on node-1"},
+			{func(ps *testPods) { ps.Assumes("m", member, "node-0") }, "on node-0"},
+			{func(ps *testPods) { ps.Rejects("m") }, "on node-0 rejected"},
+			{func(ps *testPods) { ps.Awaits("m", theGang) }, "on node-0 rejected returns from  for ns/g"},
+			{func(ps *testPods) { ps.GivesUp("m", theGang, "node-0") }, "as ns/g failed returns from node-0 for ns/g"},
+			{func(ps *testPods) { ps.Ends("m") }, "has returned from node-0"},
+			{func(ps *testPods) { ps.Assumes("m", member, "node-1") }, "on node-1"},
 		},
 		"nobody rejects a pod without a node": {
-			{func(ps *Pods) { ps.Rejects("m") }, ""},
-			{func(ps *Pods) { ps.Awaits("m", theGang) }, ""},
+			{func(ps *testPods) { ps.Rejects("m") }, ""},
+			{func(ps *testPods) { ps.Awaits("m", theGang) }, ""},
 		},
 		"a pod looks elsewhere once": {
-			{func(ps *Pods) { ps.Begins("p", alone); ps.LooksElsewhere("p") }, "as ns/p elsewhere"},
-			{func(ps *Pods) { ps.Ends("p") }, "elsewhere"},
-			{func(ps *Pods) { ps.HasLookedElsewhere("p") }, ""},
+			{func(ps *testPods) { ps.Begins("p", alone); ps.LooksElsewhere("p") }, "as ns/p elsewhere"},
+			{func(ps *testPods) { ps.Ends("p") }, "elsewhere"},
+			{func(ps *testPods) { ps.HasLookedElsewhere("p") }, ""},
 		},
 		"a member is seated until it is assumed": {
-			{func(ps *Pods) { ps.Seats("m", member) }, "seated"},
-			{func(ps *Pods) { ps.Assumes("m", member, "node-0") }, "on node-0"},
+			{func(ps *testPods) { ps.Seats("m", member) }, "seated"},
+			{func(ps *testPods) { ps.Assumes("m", member, "node-0") }, "on node-0"},
 		},
 		"hidden nominations outlive the begin of an attempt": {
-			{func(ps *Pods) { ps.Hides("p", "node-0", "q"); ps.Begins("p", alone) }, "as ns/p hidden q on node-0"},
-			{func(ps *Pods) { ps.Reveals("p") }, "as ns/p"},
+			{func(ps *testPods) { ps.Hides("p", "node-0", "q"); ps.Begins("p", alone) }, "as ns/p hidden q on node-0"},
+			{func(ps *testPods) { ps.Reveals("p") }, "as ns/p"},
 		},
 		"a turn that was called back": {
-			{func(ps *Pods) { ps.Begins("p", alone); ps.Recalls("p") }, "as ns/p recalled"},
-			{func(ps *Pods) { ps.Ends("p") }, ""},
+			{func(ps *testPods) { ps.Begins("p", alone); ps.Recalls("p") }, "as ns/p recalled"},
+			{func(ps *testPods) { ps.Ends("p") }, ""},
 		},
 		"a pod that leaves is one deletion": {
-			{func(ps *Pods) {
+			{func(ps *testPods) {
 				ps.Begins("p", alone)
 				ps.TakesTurn("p")
 				ps.HasReservation("p")
@@ -103,14 +103,14 @@ func TestLives(t *testing.T) {
 			}, ""},
 		},
 		"the framework still forgets the node of a pod that left": {
-			{func(ps *Pods) { ps.GivesUp("p", alone, "node-0"); ps.Leaves("p") }, "returns from node-0"},
-			{func(ps *Pods) { ps.Ends("p") }, "has returned from node-0"},
-			{func(ps *Pods) { ps.Leaves("p") }, ""},
+			{func(ps *testPods) { ps.GivesUp("p", alone, "node-0"); ps.Leaves("p") }, "returns from node-0"},
+			{func(ps *testPods) { ps.Begins("p", alone); ps.Shows("p", alone) }, "as ns/p shown returns from node-0"},
+			{func(ps *testPods) { ps.Ends("p") }, ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ps := &Pods{}
+			ps := newTestPods()
 			for i, s := range steps {
 				s.event(ps)
 				if got := stateOf(ps); got != s.want {
@@ -122,7 +122,7 @@ func TestLives(t *testing.T) {
 }
 
 // stateOf describes the only record; "" for none.
-func stateOf(ps *Pods) string {
+func stateOf(ps *testPods) string {
 	if ps.Len() > 1 {
 		return fmt.Sprintf("%d records", ps.Len())
 	}
@@ -163,7 +163,7 @@ func (p *pod) describe() string {
 // TestGangWaitsForTheLast: a gang hears once, of the last member that gives its node up.
 func TestGangWaitsForTheLast(t *testing.T) {
 	t.Parallel()
-	ps := &Pods{}
+	ps := newTestPods()
 	for _, uid := range []UID{"a", "b", "c"} {
 		ps.GivesUp(uid, theGang, "node-0")
 	}
@@ -189,7 +189,7 @@ func TestGangWaitsForTheLast(t *testing.T) {
 // TestAssumedDoesNotChange: a caller keeps the set that it has been given.
 func TestAssumedDoesNotChange(t *testing.T) {
 	t.Parallel()
-	ps := &Pods{}
+	ps := newTestPods()
 	ps.Assumes("p", alone, "node-0")
 	before := ps.Assumed()
 	ps.Places("p")
@@ -207,33 +207,33 @@ func TestAssumedDoesNotChange(t *testing.T) {
 func TestEveryOrderOfEvents(t *testing.T) {
 	t.Parallel()
 	uids := []UID{"a", "b", "c"}
-	events := []func(*Pods, UID){
-		func(ps *Pods, uid UID) { ps.Begins(uid, theGang) },
-		func(ps *Pods, uid UID) { ps.TakesTurn(uid) },
-		func(ps *Pods, uid UID) { ps.Recalls(uid) },
-		func(ps *Pods, uid UID) { ps.HasReservation(uid) },
-		func(ps *Pods, uid UID) { ps.Hears(uid) },
-		func(ps *Pods, uid UID) { ps.HearsReservation(uid) },
-		func(ps *Pods, uid UID) { ps.Shows(uid, theGang) },
-		func(ps *Pods, uid UID) { ps.Hides(uid, "node-0", "q") },
-		func(ps *Pods, uid UID) { ps.Reveals(uid) },
-		func(ps *Pods, uid UID) { ps.Cancels(uid) },
-		func(ps *Pods, uid UID) { ps.KeepsBinding(uid) },
-		func(ps *Pods, uid UID) { ps.Seats(uid, member) },
-		func(ps *Pods, uid UID) { ps.Unseats(uid) },
-		func(ps *Pods, uid UID) { ps.LooksElsewhere(uid) },
-		func(ps *Pods, uid UID) { ps.HasLookedElsewhere(uid) },
-		func(ps *Pods, uid UID) { ps.Assumes(uid, member, "node-0") },
-		func(ps *Pods, uid UID) { ps.GivesUp(uid, theGang, "node-0") },
-		func(ps *Pods, uid UID) { ps.Rejects(uid) },
-		func(ps *Pods, uid UID) { ps.Awaits(uid, theGang) },
-		func(ps *Pods, uid UID) { ps.HasReturned(uid) },
-		func(ps *Pods, uid UID) { ps.Places(uid) },
-		func(ps *Pods, uid UID) { ps.Ends(uid) },
-		func(ps *Pods, uid UID) { ps.Leaves(uid) },
+	events := []func(*testPods, UID){
+		func(ps *testPods, uid UID) { ps.Begins(uid, theGang) },
+		func(ps *testPods, uid UID) { ps.TakesTurn(uid) },
+		func(ps *testPods, uid UID) { ps.Recalls(uid) },
+		func(ps *testPods, uid UID) { ps.HasReservation(uid) },
+		func(ps *testPods, uid UID) { ps.Hears(uid) },
+		func(ps *testPods, uid UID) { ps.HearsReservation(uid) },
+		func(ps *testPods, uid UID) { ps.Shows(uid, theGang) },
+		func(ps *testPods, uid UID) { ps.Hides(uid, "node-0", "q") },
+		func(ps *testPods, uid UID) { ps.Reveals(uid) },
+		func(ps *testPods, uid UID) { ps.Cancels(uid) },
+		func(ps *testPods, uid UID) { ps.KeepsBinding(uid) },
+		func(ps *testPods, uid UID) { ps.Seats(uid, member) },
+		func(ps *testPods, uid UID) { ps.Unseats(uid) },
+		func(ps *testPods, uid UID) { ps.LooksElsewhere(uid) },
+		func(ps *testPods, uid UID) { ps.HasLookedElsewhere(uid) },
+		func(ps *testPods, uid UID) { ps.Assumes(uid, member, "node-0") },
+		func(ps *testPods, uid UID) { ps.GivesUp(uid, theGang, "node-0") },
+		func(ps *testPods, uid UID) { ps.Rejects(uid) },
+		func(ps *testPods, uid UID) { ps.Awaits(uid, theGang) },
+		func(ps *testPods, uid UID) { ps.HasReturned(uid) },
+		func(ps *testPods, uid UID) { ps.Places(uid) },
+		func(ps *testPods, uid UID) { ps.Ends(uid) },
+		func(ps *testPods, uid UID) { ps.Leaves(uid) },
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		ps := &Pods{}
+		ps := newTestPods()
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			rapid.SampledFrom(events).Draw(t, "event")(ps, rapid.SampledFrom(uids).Draw(t, "pod"))
 			if rapid.Bool().Draw(t, "somebody has the set") {
@@ -270,7 +270,7 @@ func TestEveryOrderOfEvents(t *testing.T) {
 // TestNominated checks that a nomination lasts until the pod has a node or is gone.
 func TestNominated(t *testing.T) {
 	t.Parallel()
-	var ps Pods
+	ps := newTestPods()
 	ps.Nominates("a", Nomination{Node: "n1"})
 	ps.Nominates("b", Nomination{Node: "n2", Inflated: true})
 	ps.Nominates("moved", Nomination{Node: "n3"})
@@ -294,7 +294,7 @@ func TestNominated(t *testing.T) {
 // TestBlocked checks the reports on a pod that may not use its queue.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
-	var ps Pods
+	ps := newTestPods()
 	closed, full := workload.Verdict{Reason: "Closed", Message: "a"}, workload.Verdict{Reason: "Closed", Message: "b"}
 	step := func(what string, v workload.Verdict, want ...PodReport) {
 		t.Helper()

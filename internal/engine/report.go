@@ -94,12 +94,12 @@ func (gs *Gangs) ReportsDue(now time.Time) []workload.Key {
 	defer gs.mu.Unlock()
 	var out []workload.Key
 	for key := range gs.reported {
-		if at := gs.records[key].report.look; !at.IsZero() && !at.After(now) {
+		if at := gs.records[key].gang.report.look; !at.IsZero() && !at.After(now) {
 			out = append(out, key)
 		}
 	}
 	slices.SortFunc(out, func(a, b workload.Key) int {
-		return cmp.Or(gs.records[a].report.look.Compare(gs.records[b].report.look), a.Compare(b))
+		return cmp.Or(gs.records[a].gang.report.look.Compare(gs.records[b].gang.report.look), a.Compare(b))
 	})
 	return out
 }

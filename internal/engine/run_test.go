@@ -41,11 +41,11 @@ func succeeded(m *crew) { m.Running, m.Succeeded = false, true }
 func unplaced(m *crew)  { m.Running, m.unplaced = false, true }
 
 // look looks at the members of the test's gang.
-func look(gs *Gangs, g *Group, members []crew, now time.Time) (Run, bool) {
+func look(gs *testGangs, g *Group, members []crew, now time.Time) (Run, bool) {
 	return endLook(gs, gs.BeginLook(testGang), g, members, now)
 }
 
-func endLook(gs *Gangs, look uint64, g *Group, members []crew, now time.Time) (Run, bool) {
+func endLook(gs *testGangs, look uint64, g *Group, members []crew, now time.Time) (Run, bool) {
 	var placed []Member
 	for _, m := range members {
 		if !m.unplaced {
@@ -142,7 +142,7 @@ func TestRuns(t *testing.T) {
 }
 
 // isCurrent reports whether no look at the test's gang is due.
-func isCurrent(gs *Gangs) bool {
+func isCurrent(gs *testGangs) bool {
 	_, ok := gs.Current(testGang, "g")
 	return ok
 }
@@ -192,7 +192,7 @@ func TestLookedAt(t *testing.T) {
 	}
 	gs.Touch(testGang)
 	gs.ForgetRun(testGang)
-	if n := len(gs.records); n > 0 || len(gs.Touched()) > 0 {
+	if n := gs.facts(); n > 0 || len(gs.Touched()) > 0 {
 		t.Error("A group that is gone has a record")
 	}
 }
@@ -203,43 +203,43 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	g, all := &Group{UID: "g", MinCount: 2}, ran("r", 2, 10)
 	cases := map[string]struct {
-		do          func(gs *Gangs)
+		do          func(gs *testGangs)
 		whole       bool
 		wantTouched int
 		wantRecords int
 	}{
-		"the later list counts": {do: func(gs *Gangs) {
+		"the later list counts": {do: func(gs *testGangs) {
 			first, second := gs.BeginLook(testGang), gs.BeginLook(testGang)
 			endLook(gs, second, g, all, at(20))
 			endLook(gs, first, g, all[:1], at(20))
 		}, whole: true, wantRecords: 1},
-		"the later list ends later": {do: func(gs *Gangs) {
+		"the later list ends later": {do: func(gs *testGangs) {
 			first, second := gs.BeginLook(testGang), gs.BeginLook(testGang)
 			endLook(gs, first, g, all[:1], at(20))
 			endLook(gs, second, g, all, at(20))
 		}, whole: true, wantRecords: 1},
-		"a change during the look": {do: func(gs *Gangs) {
+		"a change during the look": {do: func(gs *testGangs) {
 			first := gs.BeginLook(testGang)
 			gs.Touch(testGang)
 			endLook(gs, first, g, all, at(20))
 		}, whole: true, wantTouched: 1, wantRecords: 1},
-		"a member comes during the look": {do: func(gs *Gangs) {
+		"a member comes during the look": {do: func(gs *testGangs) {
 			first := gs.BeginLook(testGang)
 			gs.Touch(testGang)
 			endLook(gs, first, g, nil, at(20))
 		}, wantTouched: 1, wantRecords: 1},
-		"all members leave during the look": {do: func(gs *Gangs) {
+		"all members leave during the look": {do: func(gs *testGangs) {
 			first := gs.BeginLook(testGang)
 			gs.Leaves(testGang)
 			endLook(gs, first, g, all, at(20))
 		}},
-		"all members leave before the list": {do: func(gs *Gangs) {
+		"all members leave before the list": {do: func(gs *testGangs) {
 			look(gs, g, all, at(20))
 			first := gs.BeginLook(testGang)
 			endLook(gs, first, g, nil, at(30))
 			gs.Leaves(testGang)
 		}},
-		"the PodGroup is deleted during the look": {do: func(gs *Gangs) {
+		"the PodGroup is deleted during the look": {do: func(gs *testGangs) {
 			first := gs.BeginLook(testGang)
 			gs.ForgetRun(testGang)
 			endLook(gs, first, g, all, at(20))
@@ -251,9 +251,9 @@ func TestLooksAtTheSameTime(t *testing.T) {
 			gs := newTestGangs()
 			gs.Touch(testGang)
 			c.do(gs)
-			if gs.IsWhole(testGang) != c.whole || len(gs.Touched()) != c.wantTouched || len(gs.records) != c.wantRecords {
+			if gs.IsWhole(testGang) != c.whole || len(gs.Touched()) != c.wantTouched || gs.facts() != c.wantRecords {
 				t.Errorf("whole: %t, touched: %d, records: %d, want %t, %d and %d",
-					gs.IsWhole(testGang), len(gs.Touched()), len(gs.records), c.whole, c.wantTouched, c.wantRecords)
+					gs.IsWhole(testGang), len(gs.Touched()), gs.facts(), c.whole, c.wantTouched, c.wantRecords)
 			}
 		})
 	}
@@ -294,7 +294,7 @@ func TestKept(t *testing.T) {
 			if got := gs.EndKept(c.now); got != c.want {
 				t.Errorf("ended: %t, want %t", got, c.want)
 			}
-			if c.want && (gs.HasKept() || len(gs.records) > 0) {
+			if c.want && (gs.HasKept() || gs.facts() > 0) {
 				t.Error("a record of the room is left")
 			}
 		})
@@ -313,10 +313,10 @@ func TestEnded(t *testing.T) {
 	if got := gs.Ended(testGang, at(1)); len(got) != 1 || got[0].Pod != "b" {
 		t.Errorf("%v are awaited", got)
 	}
-	if gs.ExpireResults(at(1)); len(gs.records[testGang].ended) != 1 {
+	if gs.ExpireResults(at(1)); len(gs.records[testGang].gang.ended) != 1 {
 		t.Error("An expired member is kept, or another one is not")
 	}
-	if gs.ExpireResults(at(2)); len(gs.records) > 0 {
+	if gs.ExpireResults(at(2)); gs.facts() > 0 {
 		t.Error("A record is left")
 	}
 }

@@ -286,6 +286,24 @@ func (b *Book) Use(uid types.UID, node string) {
 // Release releases all reservations of a workload.
 func (b *Book) Release(key workload.Key) { b.Keep(key, nil) }
 
+// ReleaseFor releases all reservations of the workload that a reservation belongs to. It does
+// nothing and returns false if that reservation has ended or moved meanwhile: the workload has been
+// planned again since the caller judged it.
+func (b *Book) ReleaseFor(r *Reservation) bool {
+	b.mu.Lock()
+	if b.of(r.UID) != r {
+		b.mu.Unlock()
+		return false
+	}
+	ended := slices.Collect(maps.Values(b.byKey[b.keyOf[r.UID]]))
+	for _, other := range ended {
+		b.remove(other.UID)
+	}
+	b.mu.Unlock()
+	b.end(ended)
+	return true
+}
+
 // ReleasePod releases the reservations of pods.
 func (b *Book) ReleasePod(pods ...types.UID) {
 	b.release(pods, func(workload.Key) bool { return true })

@@ -285,3 +285,22 @@ func TestBookIsSafeForConcurrentUse(t *testing.T) {
 		t.Errorf("%d reservations are left", len(b.On("n")))
 	}
 }
+
+// TestReleaseFor checks that a judgement about a reservation that has moved since releases nothing.
+func TestReleaseFor(t *testing.T) {
+	t.Parallel()
+	b, key := New(newWorld()), workload.Key{Gang: true, Name: "x"}
+	judged, other := reservationOf(t, "a", "n0", 0), reservationOf(t, "b", "n1", 0)
+	b.Keep(key, []*Reservation{judged, other})
+	moved := reservationOf(t, "a", "n2", 0)
+	b.Keep(key, []*Reservation{moved, other})
+	if b.ReleaseFor(judged) || b.Len() != 2 {
+		t.Errorf("%d reservations are left of a workload that was planned again, want 2", b.Len())
+	}
+	if !b.ReleaseFor(moved) || b.Len() != 0 {
+		t.Errorf("%d reservations are left, want none", b.Len())
+	}
+	if b.ReleaseFor(moved) {
+		t.Error("A reservation that has ended is released again")
+	}
+}

@@ -46,13 +46,10 @@ func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload
 	if returned != (workload.Key{}) {
 		h.tryReturned(returned)
 	}
-	if !h.awaitsPlace(pod) {
-		h.records.Leaves(string(pod.UID))
-	}
 	if attempt.Shown {
 		h.takeBackShown(attempt.As, pod)
 	}
-	if attempt.Recalled && h.waits.IsUnderway(attempt.As) {
+	if attempt.Recalled && h.turns.IsUnderway(attempt.As) {
 		// The pod's next turn has begun meanwhile, but the framework makes the pod back off.
 		h.activate(pod)
 	}
@@ -79,7 +76,7 @@ func (h *Hub) heardOf(pod *corev1.Pod) {
 // leads that was not rejected yet. If the pod was planned, see unanswered.
 func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 	if !key.Gang {
-		h.waits.CameToNothing(key)
+		h.turns.CameToNothing(key)
 		return
 	}
 	if _, planned := h.gangs.PlannedNode(key, string(pod.UID)); planned {
@@ -88,9 +85,9 @@ func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 	}
 	if h.gangs.Leader(key) == string(pod.UID) && h.passOn(nameOf(key), pod.UID) {
 		// The turn is the same, and others need not wait for it.
-		h.waits.Decided(key)
+		h.turns.Decided(key)
 	} else {
-		h.waits.CameToNothing(key)
+		h.turns.CameToNothing(key)
 	}
 }
 

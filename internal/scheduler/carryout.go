@@ -15,8 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -55,16 +55,16 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	if d.Outcome == core.Preempts && pre.key.Gang {
 		sayWith(nominations, said, pod.UID)
 	}
-	p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
+	p.hub.waits.Resolve(pre.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
 	if d.Outcome == core.Infeasible {
-		p.hub.waits.CameToNothing(pre.key)
+		p.hub.turns.CameToNothing(pre.key)
 		p.hub.evictor.Nominate(ctx, nominations)
 		p.hub.waits.ResolveVictims(pre.key)
 		p.tryLater(made)
 		// An empty node deletes an earlier nomination of the pod.
 		return framework.NewPostFilterResultWithNominatedNode(""), made.status(fwk.Unschedulable)
 	}
-	p.hub.waits.Decided(pre.key)
+	p.hub.turns.Decided(pre.key)
 	if news {
 		p.displace(ctx, pre, nodes)
 	}
@@ -121,7 +121,7 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 	missed := false
 	p.retryAfterPause(pre)
 	if made.view.HasPromised() {
-		missed = !waits.Wait(pre.key, admission.Reserved, made.view.mark)
+		missed = !waits.Wait(pre.key, engine.Reserved, made.view.mark)
 	}
 	if d.RetryAt != 0 {
 		// For a protection whose clock has not begun, RetryAt assumes that the clock begins at the
@@ -132,21 +132,17 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 			at = soonest
 		}
 		if pre.pause == nil || at.Before(pre.pause.Until) {
-			waits.WaitUntil(pre.key, admission.ProtectionEnds, at)
+			waits.WaitUntil(pre.key, engine.ProtectionEnds, at)
 		}
 	} else if !p.hub.isCharged(pre) {
 		waits.Gather(pre.key, p.hub.clock.Now().Add(chargeDelay))
 	}
 	mayBeLifted := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() })
 	if d.RetryAt != 0 || mayBeLifted {
-		missed = !waits.Wait(pre.key, admission.Protection, made.view.mark) || missed
+		missed = !waits.Wait(pre.key, engine.Protection, made.view.mark) || missed
 	}
 	if missed {
 		p.hub.tryAgain(pre.key)
-	}
-	if !p.hub.remains(pre) {
-		// The preemptor was deleted in its own cycle, and its record was dropped before this.
-		waits.Forget(pre.key)
 	}
 }
 
@@ -156,11 +152,7 @@ func (p *Plugin) retryAfterPause(pre *preemptor) {
 	if pre.pause == nil {
 		return
 	}
-	p.hub.waits.WaitUntil(pre.key, admission.ProtectionEnds, pre.pause.Until)
-	if !p.hub.remains(pre) {
-		// The preemptor was deleted in its own cycle, and its record was dropped before this.
-		p.hub.waits.Forget(pre.key)
-	}
+	p.hub.waits.WaitUntil(pre.key, engine.ProtectionEnds, pre.pause.Until)
 }
 
 // status returns the status of a decision for the pod in the cycle. For a gang, the status of
@@ -311,7 +303,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 	}
 	order.Surplus = p.surplusIn(made, order.Groups)
 	p.await(made, nodes)
-	p.hub.preempts(&pre)
+	p.hub.unbound.Preempts(pre.key)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
@@ -332,9 +324,9 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 	} else {
 		p.hub.leaving.over(taken, sets.KeySet(taken), p.hub.clock.Now())
 	}
-	if delay := p.hub.backOff(pre, outcome, p.args.Retry); outcome.Err != nil && p.hub.remains(pre) {
+	if delay := p.hub.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
 		// The retry comes when this cycle is over, at the earliest.
-		p.hub.waits.WaitUntil(pre.key, admission.Retry, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
+		p.hub.waits.WaitUntil(pre.key, engine.Retry, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
 	return outcome.Err
 }
@@ -356,7 +348,7 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 // instead: an earlier cycle would fail, with an API call and an event. If the departure takes long,
 // or the reservation is in doubt, the preemptor is retried. ctx is the context of the cycle, which
 // may not be over.
-func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *admission.Eviction) {
+func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *engine.Eviction) {
 	if outcome.Err != nil {
 		// At the end of the cycle, the framework nominates the pod in it.
 		if over := ctx.Done(); over != nil {
@@ -367,7 +359,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 		p.hub.leaving.over(taken, sets.KeySet(taken), p.hub.clock.Now())
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); delay > 0 {
-		p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(delay))
+		p.hub.waits.WaitUntil(pre.key, engine.Backoff, p.hub.clock.Now().Add(delay))
 		p.hub.waits.EndEviction(running)
 		return
 	}

@@ -15,8 +15,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -543,7 +543,7 @@ func TestVictimsThatGo(t *testing.T) {
 				}
 				if !linger {
 					// Only the departure may retry them.
-					r.hub.waits.Resolve(c.key, admission.Going)
+					r.hub.waits.Resolve(c.key, engine.Going)
 				} else {
 					r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 					r.cycles()

@@ -100,7 +100,7 @@ func (p *Plugin) record(made *cycleDecision) {
 // endIfLeft ends the wait of a preemptor that was deleted in its own cycle: the event that ends it
 // came before the record.
 func (p *Plugin) endIfLeft(made *cycleDecision) {
-	if !p.hub.remains(&made.pre) && p.hub.hasLeft(made.pre.key) {
+	if !p.hub.engine.IsPresent(made.pre.key) {
 		p.hub.endWait(made.pre.key, decisionlog.Gone)
 	}
 }

@@ -109,9 +109,10 @@ func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName,
 
 // regrouped cleans up after a pod that has left a group, or was scheduled by itself before.
 func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
+	h.arrives(pod)
 	// The reservation was for the pod as part of another workload.
 	h.reserved.ReleasePod(pod.UID)
-	h.waits.Forget(podKey(pod))
+	h.engine.Rejoins(podKey(pod))
 	h.endWait(podKey(pod), decisionlog.Gone)
 	if was {
 		h.memberLeft(before, pod)

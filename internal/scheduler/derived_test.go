@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // roles is a Derived for pods named ROLE-NUMBER. needed is the number of members that the gang
@@ -181,6 +182,7 @@ func TestPlacedMembersBecomeKnown(t *testing.T) {
 				if err := r.sched.Cache.AssumePod(klog.Background(), placed[1]); err != nil {
 					t.Fatal(err)
 				}
+				r.hub.engine.Arrives(string(placed[1].UID), podKey(placed[1]), workload.Key{})
 				r.hub.records.Assumes(string(placed[1].UID), podKey(placed[1]), "node-1")
 				placed[1] = placed[1].DeepCopy()
 				placed[1].Spec.NodeName = ""

@@ -11,8 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
@@ -161,11 +161,7 @@ func (p *Plugin) rideOut(made *cycleDecision, pod *corev1.Pod, node string, ends
 		p.hub.gangs.SetVerdict(key, v)
 		p.hub.telling.say(key, v)
 	}
-	p.hub.waits.Decided(key)
-	p.hub.waits.WaitUntil(key, admission.Retry, ends)
-	if !p.hub.remains(&made.pre) {
-		// The preemptor was deleted in its own cycle, and its record was dropped before this.
-		p.hub.waits.Forget(key)
-	}
+	p.hub.turns.Decided(key)
+	p.hub.waits.WaitUntil(key, engine.Retry, ends)
 	return p.show(key, pod, p.hub.reserved.NodeOf(pod.UID)), fwk.NewStatus(fwk.Success, "preemption: "+said)
 }

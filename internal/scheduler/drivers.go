@@ -11,7 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
@@ -294,12 +294,12 @@ func (h *Hub) barDriver(pod *corev1.Pod) gang.Verdict {
 func (h *Hub) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
-		h.waits.Resolve(key, admission.Drivers)
+		h.waits.Resolve(key, engine.Drivers)
 	case until.IsZero():
 		// The main loop checks again at each tick, so no event is missed meanwhile.
-		h.waits.Wait(key, admission.Drivers, h.waits.Mark())
+		h.waits.Wait(key, engine.Drivers, h.waits.Mark())
 	default:
-		h.waits.WaitUntil(key, admission.Drivers, onClock(until, h.clock.Now()))
+		h.waits.WaitUntil(key, engine.Drivers, onClock(until, h.clock.Now()))
 	}
 }
 
@@ -311,7 +311,7 @@ func (h *Hub) barSingleDriver(pod *corev1.Pod) gang.Verdict {
 	}
 	v := h.barDriver(pod)
 	if v != (gang.Verdict{}) {
-		h.waits.LeaveTurns(podKey(pod))
+		h.turns.Forget(podKey(pod))
 	}
 	h.noteBlocked(pod, v)
 	return v
@@ -345,7 +345,7 @@ func (h *Hub) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 
 // touchDrivers asks the main loop to check the blocked drivers, if a pod may matter to them.
 func (h *Hub) touchDrivers(pod *corev1.Pod) {
-	if !h.waits.Awaits(admission.Drivers) {
+	if !h.waits.Awaits(engine.Drivers) {
 		return
 	}
 	if _, isMember := h.groupOf(pod); !isMember && !gang.ConcernsDrivers(pod, h.derived) {
@@ -369,14 +369,14 @@ func (h *Hub) retryDrivers() {
 		}
 		return found
 	}
-	for _, key := range h.waits.Waiting(admission.Drivers) {
+	for _, key := range h.waits.Waiting(engine.Drivers) {
 		if key.Gang {
 			h.retryDriverGang(key, counting)
 			continue
 		}
 		pod, ok := h.podOf(key)
 		if !ok || !h.awaitsPlace(pod) {
-			h.waits.Resolve(key, admission.Drivers)
+			h.waits.Resolve(key, engine.Drivers)
 			continue
 		}
 		v, until := h.driversAhead(pod, counting)
@@ -407,6 +407,6 @@ func (h *Hub) retryDriverGang(key workload.Key, counting func(scope) []countingD
 		}
 		return
 	}
-	h.waits.Resolve(key, admission.Drivers)
+	h.waits.Resolve(key, engine.Drivers)
 	h.wake(key)
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -73,7 +73,7 @@ func TestDriversLeaveRoomForWorkers(t *testing.T) {
 			}
 		}
 	}
-	r.eventually("nothing is known of drivers any more", func() bool { return !r.hub.waits.Awaits(admission.Drivers) })
+	r.eventually("nothing is known of drivers any more", func() bool { return !r.hub.waits.Awaits(engine.Drivers) })
 	if len(r.evictor.orders) > 0 {
 		t.Errorf("%d preemptions", len(r.evictor.orders))
 	}
@@ -141,12 +141,12 @@ func TestDriverIsRetried(t *testing.T) {
 			r.create(two...)
 			r.waitBound("driver-0")
 			r.never("the second is placed at once", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-1") != "" })
-			if !r.hub.waits.WaitsFor(podKey(two[1]), admission.Drivers) {
+			if !r.hub.waits.WaitsFor(podKey(two[1]), engine.Drivers) {
 				t.Fatal("the second driver does not wait for the first")
 			}
 			tt.ends(r, two[0])
 			r.waitBound("driver-1")
-			if r.hub.waits.WaitsFor(podKey(two[1]), admission.Drivers) {
+			if r.hub.waits.WaitsFor(podKey(two[1]), engine.Drivers) {
 				t.Error("it still waits for others")
 			}
 		})

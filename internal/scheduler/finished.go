@@ -98,6 +98,7 @@ func (h *Hub) memberFinished(obj any) {
 	if !ok {
 		return
 	}
+	h.engine.GroupArrives(gangKey(key))
 	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
 	h.gangs.Touch(gangKey(key))
 	h.regroup(key)

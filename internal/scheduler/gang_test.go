@@ -265,7 +265,7 @@ func TestNothingIsRemembered(t *testing.T) {
 		r.remove(p)
 	}
 	r.eventually("nothing is remembered", func() bool {
-		return r.hub.gangs.Len() == 0 && r.hub.reserved.Empty() && r.hub.waits.Len() == 0 && r.hub.records.Len() == 0
+		return r.hub.gangs.Len() == 0 && r.hub.reserved.Empty() && r.hub.engine.Len() == 0 && r.hub.records.Len() == 0
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -78,6 +77,7 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status { return g.hub.gatePod(pod) }
 
 func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
+	h.comes(pod)
 	if v := h.derived.Hold(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
@@ -110,7 +110,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 		return h.gateSingle(pod)
 	}
 	// The pod may have been queued by itself before its group became a gang.
-	h.waits.LeaveTurns(podKey(pod))
+	h.turns.Forget(podKey(pod))
 	if !h.entersQueue(pod) {
 		// Another plugin gates the pod in any case. Only a member that can enter the queue may
 		// lead.
@@ -123,10 +123,6 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 		return gated(holdForTurn)
 	}
 	a := h.gangs.Admit(gangKey(key), string(pod.UID), h.canLead(&members))
-	if a == engine.AdmitLeader && h.hasLeft(gangKey(key)) {
-		// The gang's record was dropped before this, and no other event would drop it again.
-		h.gangs.DropPlacing(gangKey(key))
-	}
 	if a == engine.AdmitPlanned || a == engine.AdmitLeader {
 		return nil
 	}
@@ -137,8 +133,8 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 // so that other workloads need not wait for them.
 func (h *Hub) cannotCome(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
 	h.gangs.SetVerdict(gangKey(key), verdict)
-	h.waits.LeaveTurns(gangKey(key))
-	h.waits.LeaveTurns(podKey(pod))
+	h.turns.Forget(gangKey(key))
+	h.turns.Forget(podKey(pod))
 }
 
 func (h *Hub) gateSingle(pod *corev1.Pod) *fwk.Status {
@@ -169,7 +165,7 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	if verdict == (gang.Verdict{}) && h.asksForQueues() {
 		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }
 		if claim() != (gang.Verdict{}) {
-			verdict = h.ask(gangKey(key), admission.Access, claim)
+			verdict = h.ask(gangKey(key), engine.Access, claim)
 		}
 	}
 	if verdict == (gang.Verdict{}) && g.IsGang() {
@@ -215,7 +211,7 @@ func gated(why string) *fwk.Status {
 
 // speaks reports whether this pod is the one to retry for itself or its gang.
 func (h *Hub) speaks(pod *corev1.Pod) bool {
-	if h.board.Used() && h.waits.Holds(h.keyOf(pod)) {
+	if h.board.Used() && h.turns.Holds(h.keyOf(pod)) {
 		return false
 	}
 	key, ok := h.groupOf(pod)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -153,7 +153,7 @@ func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 				t.Fatalf("%v is tried meanwhile", got)
 			}
 			r.plugin.devicesReleased(t.Context(), &pre, running, tt.released, tt.err)
-			if got := r.hub.waits.WaitsFor(pre.key, admission.Retry); got != tt.later {
+			if got := r.hub.waits.WaitsFor(pre.key, engine.Retry); got != tt.later {
 				t.Errorf("it waits for another try: %v", got)
 			}
 			switch got := len(r.active()) > 0; {

@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -281,7 +280,7 @@ func (h *Hub) sweepKept() {
 	if !h.gangs.EndKept(now) {
 		return
 	}
-	for _, key := range h.waits.End(admission.Reserved) {
+	for _, key := range h.waits.End(engine.Reserved) {
 		logOf(context.Background(), key).V(6).Info("Room for lost members ended")
 		h.tryAgain(key)
 	}

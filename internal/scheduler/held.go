@@ -14,12 +14,7 @@ import (
 func (h *Hub) wakeHeld() {
 	moved := h.moved.Swap(false)
 	for key, reason := range h.gangs.Judged() {
-		if (moved || isGateReason(reason)) && h.hasLeft(key) {
-			// The gang got its verdict while its last member was deleted.
-			h.dropGang(nameOf(key))
-			continue
-		}
-		if !isGateReason(reason) || h.waits.Holds(key) {
+		if !isGateReason(reason) || h.turns.Holds(key) {
 			// A queued gang has passed the gate. Its verdict may be outdated until its turn is
 			// over.
 			continue

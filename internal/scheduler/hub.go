@@ -24,6 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -48,18 +49,20 @@ type Hub struct {
 	// PriorityClasses.
 	cluster     *snapshot.Cache
 	tolerations *snapshot.ClassTolerations
-	// waits holds the causes of waiting workloads, and the order of turns.
-	waits *admission.List
+	// engine has the records of workloads. The fields after it are parts of it.
+	engine *engine.Engine
+	waits  *engine.Waits
+	turns  *admission.List
 	// judgeNext is the earliest time of the next check whether there is room for all queued work.
 	judgeNext time.Time
 	// unbound holds the preemptions that did not end in a binding.
-	unbound admission.Unbound
+	unbound *engine.Unbound
 	// driversChanged has a token when the main loop must check the blocked drivers.
 	driversChanged chan struct{}
 	// doubted are nodes that may not be able to fulfill their reservations.
 	doubted *doubts
 	// runs follows the times since when groups are whole.
-	runs *gang.Runs
+	runs *runs.Reader
 	// executions counts the orders without an outcome, and wanted caches which orders are still
 	// wanted.
 	executions executions
@@ -112,13 +115,14 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 // assemble returns the shared state without any data. handle and finished may be nil if it only
 // records changes and schedules nothing.
 func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache.SharedIndexInformer) *Hub {
-	gangs := in.Gangs
-	if gangs == nil {
-		gangs = engine.NewGangs(nil)
+	e := in.Engine
+	if e == nil {
+		e = engine.New(nil)
 	}
 	h := &Hub{
-		books:   &books{occupancy: &occupancy{roster: r, gangs: gangs}, board: queue.NewBoard(), dips: newDips(dipTime)},
-		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
+		books:  &books{occupancy: &occupancy{roster: r, gangs: e.Gangs, records: e.Pods}, board: queue.NewBoard(), dips: newDips(dipTime)},
+		engine: e, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
+		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, witness: in.Witness, refused: in.Refused, doubted: newDoubts(r.hasNode),
 		driversChanged: make(chan struct{}, 1),
 	}
@@ -142,7 +146,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 		_, paused := h.unbound.Pause(key, h.clock.Now())
 		return paused
 	}
-	h.telling = &teller{books: h.books, waits: h.waits, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
+	h.telling = &teller{books: h.books, waits: h.waits, turns: h.turns, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
 	if h.telling.statuses == nil {
 		h.telling.statuses = unsaid{}
 	}
@@ -151,7 +155,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 	}
 	h.cluster = snapshot.NewCache(h.sources())
 	h.refused.Follow(h.cluster.NodeChanged, h.lifted)
-	h.runs = gang.NewRuns(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
+	h.runs = runs.NewReader(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
 	return h
 }
 
@@ -198,7 +202,7 @@ func (h *Hub) HasSynced() bool {
 }
 
 // Runs returns the times since when groups are whole.
-func (h *Hub) Runs() *gang.Runs { return h.runs }
+func (h *Hub) Runs() *runs.Reader { return h.runs }
 
 // isEvictingFor reports whether an eviction is under way for a single pod.
 func (h *Hub) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
@@ -211,28 +215,21 @@ func (h *Hub) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1al
 	case outcome.Err == nil:
 		h.waits.Succeeded(pre.key)
 		return 0
-	case outcome.Unwanted || !h.remains(pre):
-		// No later event would drop the record of a preemptor that is gone.
+	case outcome.Unwanted:
 		return 0
 	}
 	if outcome.Refused {
 		// A rejected deletion does no harm, and the next decision avoids the pod.
 		return retry.InitialBackoff.Duration
 	}
-	delay := h.waits.Failed(pre.key, admission.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
-	if !h.remains(pre) {
-		// The preemptor was deleted meanwhile, and its record was dropped before this.
-		h.waits.Succeeded(pre.key)
-		return 0
-	}
-	return delay
+	return h.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 }
 
 // wake retries a workload at once because something has changed for it, and ends its back off. It
 // calls tryAgain, which keeps the back off. tryAgain calls wakeGroup and wakeGang, which choose the
 // pods, and activate, which moves them.
 func (h *Hub) wake(key workload.Key) {
-	h.waits.Rouse(key)
+	h.turns.Rouse(key)
 	h.tryAgain(key)
 }
 
@@ -248,7 +245,7 @@ func (h *Hub) tryAgain(keys ...workload.Key) {
 }
 
 // ended retries the workloads that waited for a cause that has ended.
-func (h *Hub) ended(c admission.Cause) {
+func (h *Hub) ended(c engine.Cause) {
 	for _, key := range h.waits.End(c) {
 		logOf(context.Background(), key).V(6).Info("What it waited for has ended", "cause", c)
 		h.wake(key)
@@ -261,7 +258,7 @@ func (h *Hub) eased(limited []string) {
 	if len(limited) == 0 {
 		return
 	}
-	ended := h.waits.EndFor(admission.Queue, func(key workload.Key) bool {
+	ended := h.waits.EndFor(engine.Queue, func(key workload.Key) bool {
 		name, ok := h.queueOfWork(key)
 		return !ok || slices.ContainsFunc(h.board.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
 	})

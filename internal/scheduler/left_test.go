@@ -17,11 +17,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // again makes a pod a new pod with the same name.
@@ -60,7 +60,7 @@ func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 		r.remove(p)
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
 		r.fail(0, errRefused)
-		r.eventually("nothing is remembered", func() bool { return r.hub.waits.Len() == 0 })
+		r.eventually("nothing is remembered", func() bool { return r.hub.engine.Len() == 0 })
 	})
 }
 
@@ -307,7 +307,7 @@ func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	r.remove(p)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.hub.gatePod(p)
-	if n := r.hub.waits.Len(); n != 0 {
+	if n := r.hub.engine.Len(); n != 0 {
 		t.Errorf("%d entries are left of it", n)
 	}
 }
@@ -351,7 +351,7 @@ func (l *boundMeanwhile) Get(string) (*corev1.Pod, error) {
 		l.once = true
 		before := l.pod
 		l.pod = on(l.pod.DeepCopy(), "node-0")
-		l.hub.records.Places(string(l.pod.UID))
+		l.hub.engine.Binds(string(l.pod.UID), podKey(l.pod))
 		return before, nil
 	}
 	return l.pod, nil
@@ -370,6 +370,7 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	h := detached(&Inputs{})
 	h.handle = nobodyWaits{}
 	v := pod("v", "", "1", 0)
+	h.engine.Arrives(string(v.UID), podKey(v), workload.Key{})
 	h.records.Assumes(string(v.UID), podKey(v), "node-0")
 	h.pods = oneNamespace{pods: &boundMeanwhile{hub: h, pod: v}}
 	if p := (&Plugin{hub: h, handle: nobodyWaits{}}); p.TurnBack(v) {
@@ -452,7 +453,7 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.cycle()
 		// The pause may be over already. A backoff takes at least a second.
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Second/2, true, func(context.Context) (bool, error) {
-			return r.hub.waits.WaitsFor(r.hub.keyOf(p), admission.Pause) || slices.Contains(r.active(), p.Name), nil
+			return r.hub.waits.WaitsFor(r.hub.keyOf(p), engine.Pause) || slices.Contains(r.active(), p.Name), nil
 		})
 		if err != nil {
 			t.Error("It backs off")

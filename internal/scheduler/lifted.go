@@ -6,12 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // lifted retries workloads that wait for the end of a protection, because one has ended before its
 // time.
-func (h *Hub) lifted() { h.ended(admission.Protection) }
+func (h *Hub) lifted() { h.ended(engine.Protection) }
 
 // runsDelay is the time after the start of a member until the framework usually knows that the
 // member runs.
@@ -20,7 +20,7 @@ const runsDelay = 200 * time.Millisecond
 // runsOn retries workloads that wait for the end of a protection after a member of a group has
 // started. It does so if more members run than the group needs: surplus has no min-runtime.
 func (h *Hub) runsOn(key types.NamespacedName) {
-	if !h.waits.Awaits(admission.Protection) {
+	if !h.waits.Awaits(engine.Protection) {
 		return
 	}
 	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || g.Whole || h.running(key) <= g.MinCount {
@@ -29,7 +29,7 @@ func (h *Hub) runsOn(key types.NamespacedName) {
 	// The framework learns of the member from the same informer, possibly later. A decision before
 	// that does not count the member as running, and no other event would cause a retry.
 	soon := h.clock.Now().Add(runsDelay)
-	for _, key := range h.waits.End(admission.Protection) {
+	for _, key := range h.waits.End(engine.Protection) {
 		h.wake(key)
 		h.waits.Gather(key, soon)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -42,10 +43,10 @@ func (h *Hub) run(ctx context.Context) {
 		// 1. Workloads and changes of PodGroups that waited for this moment.
 		for _, due := range h.waits.Due(now) {
 			switch due.Cause {
-			case admission.Pause, admission.Going:
+			case engine.Pause, engine.Going:
 				// Frequent changes do not end a back off.
 				h.tryAgain(due.Key)
-			case admission.Departure:
+			case engine.Departure:
 				h.overdue(due.Key)
 			default:
 				h.retry(due.Key)
@@ -56,8 +57,8 @@ func (h *Hub) run(ctx context.Context) {
 		h.reviewRooms(now)
 		// 3. If there is not room for all queued work any more, workloads wait for turns from now
 		// on.
-		lull := h.waits.Lull(now)
-		if h.waits.AnyFree() || !lull && h.waits.CanBegin(now) {
+		lull := h.turns.Lull(now)
+		if h.turns.AnyFree() || !lull && h.turns.CanBegin(now) {
 			h.followPlenty(now)
 		}
 		// 4. Begin the next turns, unless workloads of one event are still arriving.
@@ -102,7 +103,7 @@ func (h *Hub) tick(now time.Time) {
 // tick was the reason.
 func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
 	var moment <-chan time.Time
-	at, ok := h.waits.NextLook(now)
+	at, ok := h.engine.NextLook(now)
 	if next, due := h.nextJudgement(); due && (!ok || next.Before(at)) {
 		at, ok = next, true
 	}
@@ -116,7 +117,7 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	}
 	select {
 	case <-ctx.Done():
-	case <-h.waits.Wanted():
+	case <-h.engine.Wanted():
 	case <-h.doubted.wanted:
 	case <-h.driversChanged:
 		h.retryDrivers()
@@ -231,10 +232,10 @@ func (h *Hub) letThrough(now time.Time) {
 	// A standby schedules nothing. Its turns would pass unused, and all queued work would be
 	// admitted when it leads. The ledger is slow to read, and every end of a turn calls this
 	// function.
-	if !h.leads.Load() || !h.waits.CanBegin(now) {
+	if !h.leads.Load() || !h.turns.CanBegin(now) {
 		return
 	}
-	for _, key := range h.waits.LetThrough(h.shares(), now) {
+	for _, key := range h.turns.LetThrough(h.shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
 		h.wake(key)
 	}
@@ -243,7 +244,7 @@ func (h *Hub) letThrough(now time.Time) {
 // easeTurns retries work whose turn failed and whose queue has a larger share since.
 func (h *Hub) easeTurns() {
 	if s := h.shares(); s != nil {
-		for _, key := range h.waits.Eased(s) {
+		for _, key := range h.turns.Eased(s) {
 			h.wake(key)
 		}
 	}
@@ -259,7 +260,7 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	name, key := claim.Queue, h.keyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
 		// The pod may have been in a queue before.
-		h.waits.LeaveTurns(key)
+		h.turns.Forget(key)
 		return false
 	}
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
@@ -267,19 +268,15 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		// no turn. It may have been queued for its surplus, after a recall, or before this
 		// scheduler led. It got no events while it was queued, and the member that was queued still
 		// leads it, so the gang is retried.
-		if h.waits.TurnOf(key, name) == admission.Admitted {
+		if h.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
-		if h.waits.GoBy(h.waiter(key, pod, name), h.clock.Now()) && key.Gang {
+		if h.turns.GoBy(h.waiter(key, pod, name), h.clock.Now()) && key.Gang {
 			h.wakeSoon(nameOf(key))
-		}
-		if h.hasLeft(key) {
-			// The record was dropped before this, and no other event would drop it again.
-			h.waits.Forget(key)
 		}
 		return false
 	}
-	switch h.waits.TurnOf(key, name) {
+	switch h.turns.TurnOf(key, name) {
 	case admission.Admitted:
 		return false
 	case admission.Held:
@@ -289,11 +286,7 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	waiter := h.waiter(key, pod, name)
 	passes := h.passes(pod, &waiter)
 	if !passes {
-		h.waits.Enter(waiter, h.clock.Now())
-	}
-	if h.hasLeft(key) {
-		// The record was dropped before this, and no other event would drop it again.
-		h.waits.Forget(key)
+		h.turns.Enter(waiter, h.clock.Now())
 	}
 	return !passes
 }
@@ -307,16 +300,6 @@ func (o *occupancy) isPartlyThrough(key workload.Key) bool {
 	members := o.members(g.Key)
 	through := o.through(&members)
 	return through > 0 && through < g.MinCount
-}
-
-// hasLeft reports whether a workload has no pods in the informer any more.
-func (r *roster) hasLeft(key workload.Key) bool {
-	if key.Gang {
-		members := r.lister.Members(nameOf(key))
-		return members.Total() == 0
-	}
-	_, ok := r.podOf(key)
-	return !ok
 }
 
 // waiter returns the data that decide the turn of a pod or its gang.
@@ -337,7 +320,7 @@ func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admis
 // tellOfTurns reports to users of work that has waited long for its first turn. After the first
 // turn, other reports say why the work waits. It also updates the metrics.
 func (t *teller) tellOfTurns() {
-	picked, waiting := t.waits.Untold(t.clock.Now())
+	picked, waiting := t.turns.Untold(t.clock.Now())
 	sum := 0
 	for _, n := range waiting {
 		sum += n

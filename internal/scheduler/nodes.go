@@ -142,8 +142,8 @@ func (h *Hub) loseNode(key workload.Key, why string) {
 // tellLost sets the verdict of a gang that lost its room to Unschedulable, if the verdict was
 // Preempting or Pending. Without any node, no cycle comes that would update the verdict.
 func (h *Hub) tellLost(key types.NamespacedName, why string) {
-	switch h.gangs.Verdict(gangKey(key)).Reason {
-	case v1alpha1.ReasonPreempting, v1alpha1.ReasonPending:
+	v := h.gangs.Verdict(gangKey(key))
+	if v == released() || v.Reason == v1alpha1.ReasonPreempting || v.Reason == v1alpha1.ReasonPending {
 		h.gangs.SetVerdict(gangKey(key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned again"})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
@@ -252,6 +251,11 @@ func (h *Hub) takeBack(key workload.Key, why string) {
 	h.waits.ResolveVictims(key)
 }
 
+// released returns the verdict on a gang that has lost its reservations, until the next decision.
+func released() gang.Verdict {
+	return gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the room that was reserved for it has been released; it is planned again"}
+}
+
 // unpromised changes the verdict of gangs that lost their last reservation while the verdict was
 // Preempting. The next decision sets a better one. Without any node, no decision comes.
 func (b *books) unpromised(pods []*corev1.Pod) {
@@ -263,9 +267,7 @@ func (b *books) unpromised(pods []*corev1.Pod) {
 	}
 	for key := range keys {
 		if b.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonPreempting && len(b.reserved.Of(gangKey(key))) == 0 {
-			b.gangs.SetVerdict(gangKey(key), gang.Verdict{
-				Reason: v1alpha1.ReasonUnschedulable, Message: "the room that it was promised has been taken back; it is planned again",
-			})
+			b.gangs.SetVerdict(gangKey(key), released())
 		}
 	}
 }
@@ -300,7 +302,7 @@ func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 // often, so workloads whose last turn failed continue to back off. Otherwise they would block
 // others each time.
 func (b *bookkeeper) Freed(queues []string) {
-	b.hub.tryAgain(b.hub.waits.End(admission.Reserved)...)
+	b.hub.tryAgain(b.hub.waits.End(engine.Reserved)...)
 	// Reserved room counted as usage of a queue.
 	b.hub.eased(b.hub.board.LimitsOn(queues...))
 }

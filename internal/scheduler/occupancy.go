@@ -16,7 +16,7 @@ type occupancy struct {
 	// leaving are pods that will terminate, although their objects do not show it yet.
 	leaving leavingPods
 	// records holds the pods in their scheduling attempts, and the assumed pods.
-	records engine.Pods
+	records *engine.Pods
 	// rejecting is held while pods are rejected at Permit, so that no pod is rejected twice.
 	rejecting sync.Mutex
 }

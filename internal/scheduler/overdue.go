@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -70,7 +70,8 @@ func (h *Hub) MaxGracePeriod() time.Duration { return h.profiles.departureLimits
 func (h *Hub) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
 		at := h.profiles.departureLimits().overdueAt(pod)
-		h.waits.WaitUntil(podKey(pod), admission.Departure, onClock(at, h.clock.Now()))
+		h.engine.Arrives(string(pod.UID), podKey(pod), workload.Key{})
+		h.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, h.clock.Now()))
 	}
 }
 

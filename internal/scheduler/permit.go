@@ -26,12 +26,12 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	g := p.hub.gangOf(pod)
 	if g == nil {
 		p.hub.takeBackBelow(p.hub.standingOf(pod))
-		p.hub.waits.Placed(p.hub.keyOf(pod))
+		p.hub.engine.Placed(p.hub.keyOf(pod))
 		return nil
 	}
 	if complete := p.hub.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
 		// Members without a place in the plan now wait for another turn and another leader.
-		p.hub.waits.TurnOver(gangKey(g.Key))
+		p.hub.turns.TurnOver(gangKey(g.Key))
 		p.hub.wakeGang(g.Key)
 	} else {
 		p.hub.wakeNext(g.Key)

@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
@@ -44,7 +43,7 @@ type preemptor struct {
 	// terminate first, on whatever nodes they are.
 	atLimit bool
 	// pause says why the preemptor may not preempt, and until when; nil if it may.
-	pause *admission.PreemptionPause
+	pause *engine.PreemptionPause
 }
 
 // podPreemptor returns the preemptor for a single pod.

@@ -34,21 +34,21 @@ func (h *Hub) passes(pod *corev1.Pod, w *admission.Waiter) bool {
 		// has not seen.
 		h.chargeAgain(pod)
 	}
-	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.waits.Pass(*w, h.clock.Now())
+	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
 }
 
 // followPlenty recalls workloads that were admitted without a turn, if there is not enough room for
 // them any more. The main loop calls it.
 func (h *Hub) followPlenty(now time.Time) {
 	if h.judgePlenty(now) {
-		h.waits.Recall(h.hasPlenty)
+		h.turns.Recall(h.hasPlenty)
 	}
 }
 
 // nextJudgement returns the earliest time of the next judgement, and whether admitted workloads
 // wait for it. The main loop calls it.
 func (h *Hub) nextJudgement() (time.Time, bool) {
-	return h.judgeNext, h.waits.AnyFree() && h.profiles.knowFilters() && !h.board.Judged()
+	return h.judgeNext, h.turns.AnyFree() && h.profiles.knowFilters() && !h.board.Judged()
 }
 
 // judgePlenty checks whether there is room for all queued work, limits aside, unless that is known.

@@ -50,11 +50,11 @@ func TestPassesWherePlenty(t *testing.T) {
 	one := ofQueue("a", pod("one", "", "1", 0))
 	r.create(one)
 	r.eventually("it goes on", func() bool { return len(r.active()) == 2 })
-	r.hub.waits.Forget(podKey(one))
-	if r.hub.waitsForTurn(one) || r.hub.waits.TurnOf(podKey(one), "a") != admission.Admitted {
+	r.hub.turns.Forget(podKey(one))
+	if r.hub.waitsForTurn(one) || r.hub.turns.TurnOf(podKey(one), "a") != admission.Admitted {
 		t.Error("the pod waits for its turn")
 	}
-	if _, seated := r.hub.waits.Seat(podKey(one)); seated {
+	if _, seated := r.hub.turns.Seat(podKey(one)); seated {
 		t.Error("the pod has gone on in a batch")
 	}
 	r.queuedGang("g", "a", 3)
@@ -74,7 +74,7 @@ func TestTurnsWhereNotPlenty(t *testing.T) {
 	r.create(severalOf("b", 13)...)
 	r.eventually("all of them go on", func() bool { return len(r.active()) == 14 })
 	r.create(severalOf("a", 8)...)
-	r.eventually("they are called back", func() bool { return r.hub.waits.TurnOf(podKey(pod("b-12", "", "1", 0)), "b") == admission.Held })
+	r.eventually("they are called back", func() bool { return r.hub.turns.TurnOf(podKey(pod("b-12", "", "1", 0)), "b") == admission.Held })
 	has := func(queue string) int64 {
 		s := r.hub.board.Standing([]string{"cpu"})
 		i, _ := s.Tree.Find(queue)
@@ -99,7 +99,7 @@ func TestCalledBackWhenANodeGoes(t *testing.T) {
 	r.create(severalOf("b", 10)...)
 	r.eventually("all of them go on", func() bool { return len(r.active()) == 11 })
 	r.removeNode("node-1")
-	r.eventually("they are called back", func() bool { return r.hub.waits.TurnOf(podKey(pod("b-9", "", "1", 0)), "b") == admission.Held })
+	r.eventually("they are called back", func() bool { return r.hub.turns.TurnOf(podKey(pod("b-9", "", "1", 0)), "b") == admission.Held })
 }
 
 // TestNoPlentyForStrangers checks that all workloads wait for turns if the inputs of some plugin or

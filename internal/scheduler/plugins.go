@@ -22,10 +22,10 @@ import (
 
 // Inputs holds everything that the plugins of a scheduler need from the process.
 type Inputs struct {
-	// Groups finds PodGroups, and Evictor evicts victims. Gangs has the records of groups; nil for
-	// new records.
+	// Groups finds PodGroups, and Evictor evicts victims. Engine has the records of
+	// workloads; nil for new ones.
 	Groups  gang.Source
-	Gangs   *engine.Gangs
+	Engine  *engine.Engine
 	Evictor Evictor
 	// Statuses writes conditions of gang members that have no cycle of their own; nil to write
 	// none.

@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -33,7 +33,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	made, decided := decisionOf(state)
 	atLimit := decided && made.pre.atLimit
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) && !atLimit {
-		p.hub.waits.CameToNothing(p.hub.keyOf(pod))
+		p.hub.turns.CameToNothing(p.hub.keyOf(pod))
 		// The previous reservations of the pod become free for others.
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)
@@ -45,13 +45,13 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		pre := p.podPreemptor(pod)
 		if made, err = p.decide(ctx, pre); err != nil {
 			p.count(&pre, metrics.Broken)
-			p.hub.waits.CameToNothing(pre.key)
+			p.hub.turns.CameToNothing(pre.key)
 			return p.nominated(pod), fwk.AsStatus(err)
 		}
 	}
 	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
-		p.hub.waits.CameToNothing(made.pre.key)
+		p.hub.turns.CameToNothing(made.pre.key)
 		if p.hub.dropInflated() || p.dropInTheWay(made, pod) || p.loosen(ctx, state, made, pod) {
 			// The framework kept room for a nomination that inflates its priority, is outdated, or
 			// has a lower standing than the pod. Or the pod was confined to a node, and fits on
@@ -153,12 +153,12 @@ func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 // once if devices were released, and later if that failed. Otherwise it is retried only if a retry
 // was suppressed meanwhile. That retry comes after a delay, because each try releases devices
 // again.
-func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *admission.Eviction, released int, err error) {
+func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *engine.Eviction, released int, err error) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
 		logger.Error(err, "Left devices with members that find no room where they are")
 		if delay := p.hub.backOff(pre, eviction.Outcome{Err: err}, p.args.Retry); delay > 0 {
-			p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(delay))
+			p.hub.waits.WaitUntil(pre.key, engine.Backoff, p.hub.clock.Now().Add(delay))
 			p.hub.waits.EndEviction(running)
 			return
 		}
@@ -168,8 +168,8 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *a
 	case err == nil && released > 0:
 		logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
 		p.hub.retry(pre.key)
-	case (stopped || err != nil) && p.hub.remains(pre):
-		p.hub.waits.WaitUntil(pre.key, admission.Retry, p.hub.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
+	case stopped || err != nil:
+		p.hub.waits.WaitUntil(pre.key, engine.Retry, p.hub.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
 	}
 }
 
@@ -193,7 +193,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
 	// The next leader plans in the same turn. Other workloads need not wait for it.
-	p.hub.waits.Decided(gangKey(g.Key))
+	p.hub.turns.Decided(gangKey(g.Key))
 	if p.hub.gangs.Leader(gangKey(g.Key)) == string(pod.UID) {
 		p.hub.passOn(g.Key, pod.UID)
 	}

@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
@@ -29,7 +28,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	p.hub.dropInflated()
 	key := p.hub.keyOf(pod)
 	p.hub.records.Begins(string(pod.UID), key)
-	if p.hub.waits.TurnAway(key) {
+	if p.hub.turns.TurnAway(key) {
 		// The turn was recalled after the workload had passed PreEnqueue.
 		p.hub.records.Recalls(string(pod.UID))
 		state.Write(turnedDownKey, turnedDown{queueInTheWay})
@@ -178,7 +177,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	pre := p.gangPreemptor(g, members)
 	if p.awaitsReturn(g.Key, members) {
 		// Others need not wait for it.
-		p.hub.waits.Decided(pre.key)
+		p.hub.turns.Decided(pre.key)
 		state.Write(turnedDownKey, turnedDown{membersReturn})
 		return nil, fwk.NewStatus(fwk.Unschedulable, membersReturn)
 	}
@@ -210,7 +209,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		nodes[seat.Member] = seat.Node
 	}
 	p.reserve(ctx, &pre, order)
-	p.hub.waits.Placed(pre.key)
+	p.hub.engine.Placed(pre.key)
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
 		p.hub.records.Seats(string(member.UID), podKey(member))
@@ -270,7 +269,7 @@ func tooFew(pre *preemptor) gang.Verdict {
 // those are too few, it returns a verdict. The decision then evicts work below the limit, or is nil
 // if there is none.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
-	if v := p.hub.ask(pre.key, admission.Queue, func() gang.Verdict { return p.hub.withinLimits(pre) }); v != (gang.Verdict{}) {
+	if v := p.hub.ask(pre.key, engine.Queue, func() gang.Verdict { return p.hub.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
 	}
 	made, err := p.decide(ctx, *pre)
@@ -292,7 +291,7 @@ func keptOut(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *fwk.Sta
 // broken records that a decision failed with an error.
 func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	p.count(pre, metrics.Broken)
-	p.hub.waits.CameToNothing(pre.key)
+	p.hub.turns.CameToNothing(pre.key)
 	if pre.key.Gang && pre.minCount > 0 {
 		p.hub.gangs.SetVerdict(pre.key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
 	}
@@ -331,7 +330,7 @@ func areAlike(d *core.Decision, a, b engine.UID) bool {
 
 // turnDown blocks a gang because its queue has no room for it, and releases its reservations.
 func (p *Plugin) turnDown(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
-	p.hub.waits.CameToNothing(pre.key)
+	p.hub.turns.CameToNothing(pre.key)
 	if pre.minCount > 0 {
 		p.hub.gangs.SetVerdict(pre.key, v)
 	}

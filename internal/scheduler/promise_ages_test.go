@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // TestAgeOfPromises checks the metric for the age of the oldest unused reservation. Victims may
@@ -30,6 +31,7 @@ func TestAgeOfPromises(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		h.engine.Arrives(string(pod.UID), podKey(pod), workload.Key{})
 		h.reserved.Keep(podKey(pod), []*reservation.Reservation{{Pod: pi, UID: pod.UID, Node: "n"}})
 	}
 	// The main loop updates the metric each second. One update is enough for a test.

@@ -31,7 +31,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
@@ -432,8 +432,8 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 		return "its queue does not let it have that"
 	}
 	_, planned := h.gangs.PlannedNode(gangKey(group), string(pod.UID))
-	soon := h.waits.WaitsFor(key, admission.Pause) || h.waits.WaitsFor(key, admission.Going) || h.waits.WaitsFor(key, admission.Retry)
-	soon = soon || h.waits.Holds(key)
+	soon := h.waits.WaitsFor(key, engine.Pause) || h.waits.WaitsFor(key, engine.Going) || h.waits.WaitsFor(key, engine.Retry)
+	soon = soon || h.turns.Holds(key)
 	if !planned && !soon && !h.waits.WaitsForVictims(key) && !c.isQueued(now) {
 		return "it waits for nothing"
 	}

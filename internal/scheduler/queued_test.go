@@ -128,7 +128,7 @@ func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	r.cycles()
 	r.hub.leads.Store(false)
 	r.hub.activate(surplus)
-	r.eventually("it stands in the line", func() bool { return r.hub.waits.Holds(gangKey(key("g"))) })
+	r.eventually("it stands in the line", func() bool { return r.hub.turns.Holds(gangKey(key("g"))) })
 	r.remove(members("g", 2, "1", 0)[0])
 	r.create(pod("g-3", "g", "1", 0))
 	r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
@@ -474,6 +474,7 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	if h.isBarred(g) {
 		t.Error("It may not wait for what leaves")
 	}
+	h.engine.GroupArrives(g)
 	h.gangs.SetPlan(g, []engine.Seat{{Member: string(waits.UID), Node: "n"}})
 	if !h.isBarred(g) {
 		t.Error("It may come in beside what has not left yet")
@@ -522,11 +523,11 @@ func TestWhatLimitsWakes(t *testing.T) {
 			}
 			r.eventually("all are kept by a limit", func() bool {
 				r.cycles()
-				return !slices.ContainsFunc(waiting, func(key workload.Key) bool { return !r.hub.waits.WaitsFor(key, admission.Queue) })
+				return !slices.ContainsFunc(waiting, func(key workload.Key) bool { return !r.hub.waits.WaitsFor(key, engine.Queue) })
 			})
 			woken := func() (names []string) {
 				for _, key := range waiting {
-					if !r.hub.waits.WaitsFor(key, admission.Queue) {
+					if !r.hub.waits.WaitsFor(key, engine.Queue) {
 						names = append(names, key.Name)
 					}
 				}

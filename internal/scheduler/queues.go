@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -95,9 +94,9 @@ func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 // queuesChanged retries all workloads that a change of the queues may affect.
 func (h *Hub) queuesChanged() {
 	h.takeBackBarred()
-	h.ended(admission.Queue)
-	h.ended(admission.Access)
-	h.ended(admission.Protection)
+	h.ended(engine.Queue)
+	h.ended(engine.Access)
+	h.ended(engine.Protection)
 }
 
 // takeBackBarred releases reservations of work that may not use them any more because of its queue.
@@ -166,7 +165,7 @@ func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservat
 // ask asks a question about the queue of a workload, and returns the verdict. If the verdict blocks
 // the workload, the workload waits for the end of the cause. If the cause has ended meanwhile, ask
 // repeats the question. If causes end all the time, the workload is retried a moment later.
-func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verdict) gang.Verdict {
+func (h *Hub) ask(key workload.Key, c engine.Cause, question func() gang.Verdict) gang.Verdict {
 	const most = 3
 	for n := 1; ; n++ {
 		mark := h.waits.Mark()
@@ -383,7 +382,7 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	if made.decision.Outcome == core.Infeasible {
 		p.measure(made)
 		p.record(made)
-		p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
+		p.hub.waits.Resolve(pre.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
 		p.tryLater(made)
 		if made.decision.RetryAt != 0 || pre.pause != nil {
 			v.Message = joined(v.Message, made.decision.Message)
@@ -411,7 +410,7 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 // reclaim the room.
 func (h *Hub) leaveToOthers(pre *preemptor, plan []engine.Seat) []engine.Seat {
 	least := max(pre.minCount, 1)
-	if pre.queue == "" || len(plan) <= least || !h.board.Used() || !h.waits.OthersWait(pre.queue, h.clock.Now()) {
+	if pre.queue == "" || len(plan) <= least || !h.board.Used() || !h.turns.OthersWait(pre.queue, h.clock.Now()) {
 		return plan
 	}
 	standing := h.board.Standing(h.board.Resources())
@@ -446,7 +445,7 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 		return v
 	}
 	key := h.keyOf(pod)
-	return h.ask(key, admission.Queue, func() gang.Verdict {
+	return h.ask(key, engine.Queue, func() gang.Verdict {
 		c := h.claimOf(pod)
 		if c.Bar != (gang.Verdict{}) {
 			return c.Bar

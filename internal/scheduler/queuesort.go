@@ -66,7 +66,7 @@ func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Seat {
 // seatOf returns the sort key of a pod that came to the queue at the given time.
 func (h *Hub) seatOf(pod *corev1.Pod, came time.Time) admission.Seat {
 	if h.board.Used() {
-		if seat, ok := h.waits.Seat(h.keyOf(pod)); ok {
+		if seat, ok := h.turns.Seat(h.keyOf(pod)); ok {
 			return seat
 		}
 	}

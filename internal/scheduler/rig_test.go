@@ -255,7 +255,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	t.Cleanup(r.stop)
 	profiles := decodeProfiles(t, configuration)
 	AddGate(profiles)
-	in := Inputs{Statuses: &r.listener, Groups: r.groups, Gangs: engine.NewGangs(nil), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
+	in := Inputs{Statuses: &r.listener, Groups: r.groups, Engine: engine.New(nil), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
 	for _, c := range change {
 		c(&in)
 	}

@@ -107,7 +107,7 @@ func (h *Hub) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 			}
 			done.Insert(key)
 			if !h.makesRoomForOthers(key, r) {
-				h.loseRoom(key, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, r.Pod.GetPod().Name))
+				h.loseRoom(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, r.Pod.GetPod().Name))
 			}
 		}
 	}
@@ -139,9 +139,13 @@ func (h *Hub) makesRoomForOthers(key workload.Key, crowded *reservation.Reservat
 	})
 }
 
-// loseRoom releases the reservations of a workload and retries it. If evictions are under way for
-// the workload, they stop first, and the retry follows.
-func (h *Hub) loseRoom(key workload.Key, why string) {
+// loseRoom releases the reservations of a workload and retries it, unless it has been planned again
+// since: crowded is the reservation that cannot be fulfilled. If evictions are under way for the
+// workload, they stop first, and the retry follows.
+func (h *Hub) loseRoom(key workload.Key, crowded *reservation.Reservation, why string) {
+	if !h.reserved.ReleaseFor(crowded) {
+		return
+	}
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
 	if key.Gang {
 		h.tellLost(nameOf(key), why)

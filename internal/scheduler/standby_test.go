@@ -21,7 +21,7 @@ func TestStandbyGivesNoTurns(t *testing.T) {
 	r.create(on(pod("low", "", "1", 0), "node-0"))
 	waiting := []*corev1.Pod{ofQueue("a", pod("p", "", "1", 10)), ofQueue("a", pod("q", "", "1", 10))}
 	r.create(waiting...)
-	r.eventually("they wait", func() bool { return r.hub.waits.Holds(podKey(waiting[0])) && r.hub.waits.Holds(podKey(waiting[1])) })
+	r.eventually("they wait", func() bool { return r.hub.turns.Holds(podKey(waiting[0])) && r.hub.turns.Holds(podKey(waiting[1])) })
 	r.never("one has its turn", 2*admission.Interval, func() bool { return len(r.active()) > 0 })
 	before := time.Now()
 	r.hub.Lead()

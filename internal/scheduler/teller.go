@@ -4,6 +4,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
@@ -12,7 +13,8 @@ import (
 // add reports. The main loop writes them.
 type teller struct {
 	*books
-	waits *admission.List
+	waits *engine.Waits
+	turns *admission.List
 	// statuses writes the reports.
 	statuses Statuses
 	metrics  *metrics.Metrics

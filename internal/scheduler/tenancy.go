@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -172,8 +171,8 @@ func (h *Hub) queueBlocks(pod *corev1.Pod) gang.Verdict {
 	bar := func() gang.Verdict { return h.claimOf(pod).Bar }
 	key, v := podKey(pod), bar()
 	if v != (gang.Verdict{}) {
-		v = h.ask(key, admission.Access, bar)
-		h.waits.LeaveTurns(key)
+		v = h.ask(key, engine.Access, bar)
+		h.turns.Forget(key)
 	}
 	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
 		// For a driver that may use its queue, barSingleDriver reports.
@@ -189,11 +188,7 @@ func (h *Hub) noteBlocked(pod *corev1.Pod, v gang.Verdict) {
 		h.records.Unblocked(string(pod.UID))
 		return
 	}
-	if h.records.Blocked(string(pod.UID), podKey(pod), v); !h.awaitsPlace(pod) {
-		// The pod has been forgotten already, and nothing else would remove this record.
-		h.waits.Forget(podKey(pod))
-		h.records.Unblocked(string(pod.UID))
-	}
+	h.records.Blocked(string(pod.UID), podKey(pod), v)
 }
 
 // notHeldAnyMore clears the verdict of a group that may use its queue now.
@@ -282,12 +277,12 @@ func (h *Hub) tenantsChanged(namespace string) {
 			h.cluster.Invalidate()
 		}
 		h.takeBackBarred()
-		h.ended(admission.Queue)
+		h.ended(engine.Queue)
 		for key := range moved {
 			h.changedQueue(key)
 		}
 	}
-	h.ended(admission.Access)
+	h.ended(engine.Access)
 }
 
 // boundsChanged handles a change of the priorities that queues accept. Placed work counts as
@@ -295,8 +290,8 @@ func (h *Hub) tenantsChanged(namespace string) {
 func (h *Hub) boundsChanged() {
 	h.chargeAnew()
 	h.takeBackBarred()
-	h.ended(admission.Queue)
-	h.ended(admission.Access)
+	h.ended(engine.Queue)
+	h.ended(engine.Access)
 }
 
 // chargeAnew charges waiting pods to their current queues, and restarts workloads whose queue has

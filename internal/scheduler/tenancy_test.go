@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // teamQueue returns a queue for the namespaces of a team.
@@ -159,7 +160,7 @@ func TestLimitThatIsLeft(t *testing.T) {
 			r.create(on(pod("runs-0", "runs", "2", 5), "node-0"))
 			p := ofQueue("a", pod("p", "", "2", 0))
 			r.create(p)
-			r.eventually("it is at the limit", func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), admission.Queue) })
+			r.eventually("it is at the limit", func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), engine.Queue) })
 			leave(r)
 			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
 		})
@@ -177,7 +178,7 @@ func TestLimitOfADeletedGroup(t *testing.T) {
 	r.create(runs)
 	p := ofQueue("a", pod("p", "", "2", 0))
 	r.create(p)
-	atLimit := func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), admission.Queue) }
+	atLimit := func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), engine.Queue) }
 	r.eventually("it is at the limit", atLimit)
 	r.groups.drop(key("runs"))
 	r.hub.GroupChanged(key("runs"))

@@ -19,7 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -33,14 +32,10 @@ const lowest = math.MinInt32
 
 // pauseOf returns the pause of a workload that may preempt nothing yet; nil for others. A pod of a
 // controller inherits the pause of a deleted pod.
-func (h *Hub) pauseOf(key workload.Key, pods ...*corev1.Pod) *admission.PreemptionPause {
+func (h *Hub) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
 	now := h.clock.Now()
 	if !key.Gang && len(pods) == 1 {
 		h.unbound.Inherits(key, controllerOf(pods[0]), now)
-		if h.unbound.Has(key) && !h.awaitsPlace(pods[0]) {
-			// The pod was deleted and forgotten meanwhile.
-			h.unbound.Leaves(key, controllerOf(pods[0]), now)
-		}
 	}
 	p, paused := h.unbound.Pause(key, now)
 	if !paused {
@@ -68,7 +63,7 @@ func (pre *preemptor) pauseSentence() string {
 }
 
 // pauseSentence says how long a workload does not preempt.
-func pauseSentence(p *admission.PreemptionPause, key workload.Key) string {
+func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 	what, n := "pod", "1 preemption"
 	if key.Gang {
 		what = "gang"
@@ -77,15 +72,6 @@ func pauseSentence(p *admission.PreemptionPause, key workload.Key) string {
 		n = fmt.Sprintf("%d preemptions", p.Preemptions)
 	}
 	return fmt.Sprintf("%s for this %s did not end in a binding, so it preempts nothing before %s", n, what, p.Until.UTC().Format(time.RFC3339))
-}
-
-// preempts records that a preemption begins.
-func (h *Hub) preempts(pre *preemptor) {
-	h.unbound.Preempts(pre.key)
-	if !h.remains(pre) {
-		// The preemptor was deleted and forgotten meanwhile.
-		h.unbound.Leaves(pre.key, "", h.clock.Now())
-	}
 }
 
 // carriedOut records that a preemption is over. A preemption that ended before any victim was
@@ -110,14 +96,10 @@ func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, 
 	if !failed {
 		return status
 	}
-	backing := admission.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
+	backing := engine.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
 	if n := h.unbound.Fails(key, f, h.stateOf(key), backing, h.clock.Now()); n > 0 {
 		h.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
 		happened(logOf(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
-	}
-	if !h.awaitsPlace(pod) {
-		// The pod was bound although an error was returned, or was deleted and forgotten meanwhile.
-		h.forgetUnbound(pod)
 	}
 	p, paused := h.unbound.Pause(key, h.clock.Now())
 	if !paused {
@@ -134,16 +116,9 @@ func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, 
 	return withSentence(status, said)
 }
 
-// forgetUnbound ends the record of a pod that is bound or gone, and the record of its gang once
-// enough members are bound.
-func (h *Hub) forgetUnbound(pod *corev1.Pod) {
-	if now, ok := h.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
-		h.unbound.Ends(podKey(pod))
-	} else {
-		h.unbound.Leaves(podKey(pod), controllerOf(pod), h.clock.Now())
-	}
-	key, ok := h.groupOf(pod)
-	if !ok || !h.unbound.Has(gangKey(key)) {
+// endUnbound ends the record of a gang's preemptions once enough members are bound.
+func (h *Hub) endUnbound(key types.NamespacedName) {
+	if !h.unbound.Has(gangKey(key)) {
 		return
 	}
 	if g, ok := h.groups.Group(key); ok {
@@ -187,7 +162,7 @@ func (h *Hub) endPauseEarly(key workload.Key, of string) {
 		return
 	}
 	if p, paused := h.unbound.Pause(key, now); paused {
-		h.waits.WaitUntil(key, admission.ProtectionEnds, p.Until)
+		h.waits.WaitUntil(key, engine.ProtectionEnds, p.Until)
 		return
 	}
 	h.wake(key)
@@ -229,7 +204,7 @@ const permitTimeout = "rejected due to timeout"
 // failureOf parses the status at the end of a cycle to find the step that failed after the
 // decision. It reports false if this plugin sent the pod back, because its gang is released or the
 // pod is preempted.
-func failureOf(profile framework.Framework, status *fwk.Status) (admission.Failure, bool) {
+func failureOf(profile framework.Framework, status *fwk.Status) (engine.Failure, bool) {
 	plugin, message := status.Plugin(), status.Message()
 	var fit *framework.FitError
 	steps := []string{"PreBind", "Bind"}
@@ -242,10 +217,10 @@ func failureOf(profile framework.Framework, status *fwk.Status) (admission.Failu
 	}
 	timeout := strings.HasPrefix(message, permitTimeout)
 	if plugin == Name && !timeout {
-		return admission.Failure{}, false
+		return engine.Failure{}, false
 	}
 	if found := ranPlugin.FindStringSubmatch(message); found != nil {
-		return admission.Failure{Stage: fmt.Sprintf("%s plugin %s", found[1], found[2]), Message: shortened(message[len(found[0]):])}, true
+		return engine.Failure{Stage: fmt.Sprintf("%s plugin %s", found[1], found[2]), Message: shortened(message[len(found[0]):])}, true
 	}
 	stage := "Bind"
 	switch {
@@ -257,7 +232,7 @@ func failureOf(profile framework.Framework, status *fwk.Status) (admission.Failu
 	if plugin != "" {
 		stage += " plugin " + plugin
 	}
-	return admission.Failure{Stage: stage, Message: shortened(message)}, true
+	return engine.Failure{Stage: stage, Message: shortened(message)}, true
 }
 
 // stagesOf returns the given steps that a plugin takes part in.

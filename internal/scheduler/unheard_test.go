@@ -73,11 +73,11 @@ func TestPodThatIsRefusedForGood(t *testing.T) {
 	refused.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	r.create(refused)
 	r.eventually("its turn comes", func() bool { return len(r.active()) == 1 })
-	if !r.hub.waits.IsUnderway(podKey(refused)) {
+	if !r.hub.turns.IsUnderway(podKey(refused)) {
 		t.Fatal("It has no turn")
 	}
 	r.cycle()
-	if r.hub.waits.IsUnderway(podKey(refused)) {
+	if r.hub.turns.IsUnderway(podKey(refused)) {
 		t.Error("its turn goes on")
 	}
 }
@@ -94,21 +94,21 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 	r.groups.set(basic)
 	all := members("g", 2, "1", 0)
 	r.create(all...)
-	r.eventually("they stand in line", func() bool { return r.hub.waits.Holds(podKey(all[0])) && r.hub.waits.Holds(podKey(all[1])) })
+	r.eventually("they stand in line", func() bool { return r.hub.turns.Holds(podKey(all[0])) && r.hub.turns.Holds(podKey(all[1])) })
 	r.groups.drop(key("g"))
 	r.hub.GroupChanged(key("g"))
 	r.queuedGang("g", "a", 2)
 	r.hub.GroupChanged(key("g"))
 	for _, pod := range all {
-		if r.hub.waits.Holds(podKey(pod)) {
+		if r.hub.turns.Holds(podKey(pod)) {
 			t.Errorf("%s stands in line by itself", pod.Name)
 		}
 	}
 	// A member whose PreEnqueue saw the basic group leaves its turn at the next check.
-	r.hub.waits.Enter(r.hub.waiter(podKey(all[0]), all[0], "a"), r.hub.clock.Now())
+	r.hub.turns.Enter(r.hub.waiter(podKey(all[0]), all[0], "a"), r.hub.clock.Now())
 	r.hub.leads.Store(true)
 	r.eventually("it leaves", func() bool {
-		return !r.hub.waits.Holds(podKey(all[0])) && !r.hub.waits.IsUnderway(podKey(all[0]))
+		return !r.hub.turns.Holds(podKey(all[0])) && !r.hub.turns.IsUnderway(podKey(all[0]))
 	})
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
@@ -198,18 +198,19 @@ func TestPromisedWorkWaitsForNoTurn(t *testing.T) {
 	if !r.hub.reserved.Has(p.UID) {
 		t.Fatal("Nothing is promised")
 	}
-	r.hub.waits.LeaveTurns(podKey(p))
+	r.hub.turns.Forget(podKey(p))
+	r.hub.engine.Arrives("uid-first", workload.Key{Namespace: "ns", Name: "first", UID: "uid-first"}, workload.Key{})
 	for i, name := range []string{"first", "p"} {
 		waiter := admission.Waiter{Key: workload.Key{Namespace: "ns", Name: name, UID: "uid-" + name}, Queue: "a", Priority: int32(99 - i)}
-		r.hub.waits.Enter(waiter, r.hub.clock.Now())
+		r.hub.turns.Enter(waiter, r.hub.clock.Now())
 	}
-	if !r.hub.waits.Holds(podKey(p)) {
+	if !r.hub.turns.Holds(podKey(p)) {
 		t.Fatal("It does not stand in the line")
 	}
 	r.succeed(0)
 	r.remove(v)
 	r.eventually("it comes for its room", func() bool { return len(r.active()) == 1 })
-	if r.hub.waits.IsUnderway(podKey(p)) {
+	if r.hub.turns.IsUnderway(podKey(p)) {
 		t.Error("it has waited for a turn")
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -16,7 +16,7 @@ import (
 type view struct {
 	*snapshot.View
 	// mark is the time of the view, for causes that the decision waits for.
-	mark admission.Mark
+	mark engine.Mark
 	// seen identifies the state of running groups at that time.
 	seen uint64
 	// promised are the reservations and nominations of others at that time. own are the preemptor's

@@ -43,7 +43,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		urgency = urgent
 	}
 	if h.changes.isDelayed(key, urgency, h.clock.Now()) {
-		h.waits.Look()
+		h.engine.Look()
 		return
 	}
 	h.followGroup(key)
@@ -68,7 +68,7 @@ func (h *Hub) followGroup(key types.NamespacedName) {
 	switch {
 	case !ok:
 		h.endWait(gangKey(key), decisionlog.Gone)
-		h.waits.LeaveTurns(gangKey(key))
+		h.turns.Forget(gangKey(key))
 		h.release(key, nil, "its PodGroup is gone")
 		h.takeBack(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
@@ -82,7 +82,7 @@ func (h *Hub) followGroup(key types.NamespacedName) {
 		h.wakeGang(key)
 	default:
 		h.endWait(gangKey(key), decisionlog.Gone)
-		h.waits.LeaveTurns(gangKey(key))
+		h.turns.Forget(gangKey(key))
 		h.takeBack(gangKey(key), "it is no gang any more")
 		pending := h.lister.Members(key).Pending
 		if change.Moved {
@@ -115,7 +115,7 @@ func (h *Hub) joined(key types.NamespacedName) {
 	for _, pod := range h.lister.Members(key).Pending {
 		single := podKey(pod)
 		if queued {
-			h.waits.LeaveTurns(single)
+			h.turns.Forget(single)
 		}
 		if promised && len(h.reserved.Of(single)) > 0 {
 			h.takeBack(single, "it is part of a gang now")
@@ -133,6 +133,7 @@ func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
 
 func (h *Hub) podAdded(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
+		h.arrives(pod)
 		if key, isMember := h.groupOf(pod); isMember && pod.Spec.NodeName != "" {
 			h.gangs.Touch(gangKey(key))
 			h.regroup(key)
@@ -238,6 +239,7 @@ func (h *Hub) changedQueue(key workload.Key) {
 // podChanged handles a new or changed pod. cameForward is true for a pod that has just become ready
 // for scheduling: its gang may have lacked it.
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
+	h.arrives(pod)
 	h.records.Nominates(string(pod.UID), h.nominationOf(pod))
 	// The charge comes first: when the pod is not assumed any more, the quota ledger must have it
 	// as placed.
@@ -246,10 +248,8 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.eased(change.Eased)
 	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
-		h.records.Places(string(pod.UID))
+		h.engine.Binds(string(pod.UID), podKey(pod))
 		h.reserved.Use(pod.UID, pod.Spec.NodeName)
-		h.waits.Forget(podKey(pod))
-		h.forgetUnbound(pod)
 		h.telling.statuses.Bound(pod.UID)
 		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
@@ -267,6 +267,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 			h.wakeNext(key)
 		}
 		h.endTurns(key)
+		h.endUnbound(key)
 		h.memberBound(key)
 		h.moved.Store(true)
 		h.gangs.CheckReported(gangKey(key), h.clock.Now())
@@ -311,11 +312,40 @@ func (h *Hub) departed(uid types.UID) []workload.Key {
 	return free
 }
 
+// arrives makes a pod and its group present in the engine.
+func (h *Hub) arrives(pod *corev1.Pod) {
+	group := workload.Key{}
+	if key, ok := h.groupOf(pod); ok {
+		group = gangKey(key)
+	}
+	switch {
+	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
+		h.engine.Arrives(string(pod.UID), podKey(pod), group)
+	case group != (workload.Key{}):
+		h.engine.GroupArrives(group)
+	}
+}
+
+// comes makes a pod present that the scheduler's queue has. The queue and the handlers of the
+// informers learn of a pod in any order, so the pod may have been deleted already.
+func (h *Hub) comes(pod *corev1.Pod) {
+	if !h.awaitsPlace(pod) {
+		return
+	}
+	if h.arrives(pod); h.awaitsPlace(pod) {
+		return
+	}
+	h.engine.Leaves(string(pod.UID), podKey(pod), controllerOf(pod), h.clock.Now())
+	if key, ok := h.groupOf(pod); ok {
+		if members := h.lister.Members(key); members.Total() == 0 {
+			h.engine.GroupLeaves(gangKey(key), h.clock.Now())
+		}
+	}
+}
+
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Hub) podLeft(pod *corev1.Pod) {
-	h.records.Leaves(string(pod.UID))
-	h.waits.Forget(podKey(pod))
-	h.unbound.Leaves(podKey(pod), controllerOf(pod), h.clock.Now())
+	h.engine.Leaves(string(pod.UID), podKey(pod), controllerOf(pod), h.clock.Now())
 	h.endWait(podKey(pod), decisionlog.Gone)
 	h.reserved.ReleasePod(pod.UID)
 	h.touchDrivers(pod)
@@ -390,7 +420,7 @@ func (h *Hub) endTurns(key types.NamespacedName) {
 	if !h.board.Used() || h.board.Pends(key) || len(h.lister.Members(key).Pending) > 0 {
 		return
 	}
-	h.waits.LeaveTurns(gangKey(key))
+	h.turns.Forget(gangKey(key))
 	// A member that has come meanwhile may have begun to wait.
 	h.activate(h.lister.Members(key).Pending...)
 }
@@ -413,9 +443,7 @@ func (h *Hub) review(key types.NamespacedName) {
 
 // dropGang forgets a gang without members.
 func (h *Hub) dropGang(key types.NamespacedName) {
-	h.gangs.Leaves(gangKey(key))
-	h.waits.Forget(gangKey(key))
-	h.unbound.Leaves(gangKey(key), "", h.clock.Now())
+	h.engine.GroupLeaves(gangKey(key), h.clock.Now())
 	h.endWait(gangKey(key), decisionlog.Gone)
 	h.reserved.Release(gangKey(key))
 }

@@ -78,8 +78,8 @@ func (k *kin) remove(j *job) {
 func (k *kin) first(s *simulation) *job {
 	for _, j := range k.jobs {
 		switch {
-		case len(j.promises) > 0 || s.list.Evicting(j.key):
-		case j.queued || s.list.Holds(j.key):
+		case len(j.promises) > 0 || s.engine.Waits.Evicting(j.key):
+		case j.queued || s.engine.Turns.Holds(j.key):
 			return nil
 		default:
 			return j

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // midnight is the start of all days.
@@ -208,7 +208,7 @@ func TestDayByOtherRules(t *testing.T) {
 				d.advance(midnight().Add(24 * time.Hour))
 			} else {
 				d.play()
-				if n := d.list.Len(); n != 0 {
+				if n := d.engine.Len(); n != 0 {
 					t.Errorf("the list knows of %d workloads when none is left", n)
 				}
 			}
@@ -227,7 +227,7 @@ func (d *day) check(t *testing.T) {
 	t.Helper()
 	r := d.referee
 	t.Logf("%d jobs, %d decisions %v, victims %v; drained at %s", len(d.jobs), bytes.Count(r.log.Bytes(), []byte("\n")), r.outcomes, r.rules, d.clock())
-	if n := d.list.Len(); n != 0 {
+	if n := d.engine.Len(); n != 0 {
 		t.Errorf("the list knows of %d workloads when none is left", n)
 	}
 	for _, n := range d.nodes {
@@ -251,7 +251,7 @@ func (d *day) check(t *testing.T) {
 			t.Errorf("nothing was taken by %s", rule)
 		}
 	}
-	for _, c := range []admission.Cause{admission.Reserved, admission.Queue, admission.Protection, admission.ProtectionEnds} {
+	for _, c := range []engine.Cause{engine.Reserved, engine.Queue, engine.Protection, engine.ProtectionEnds} {
 		if r.waits[c] == 0 {
 			t.Errorf("no workload waited for cause %d", c)
 		}

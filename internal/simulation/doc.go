@@ -1,8 +1,8 @@
 // Package simulation runs a cluster and its scheduler in virtual time. Work arrives, waits for its
 // turn, is placed, is evicted, and arrives again.
 //
-// The decisions are the same as in production: core.Decide, the queue tree with its shares, and the
-// waiting list of internal/admission. They are plain Go without a clock. A heap of events drives
+// The decisions are the same as in production: core.Decide, the queue tree with its shares, the
+// turns of internal/admission and the records of internal/engine. They are plain Go without a clock. A heap of events drives
 // them here, in place of an API server. This package has its own version of the steps between them.
 // Many of these steps have the name of their counterpart in internal/scheduler. It also models the
 // cluster: pods that end, grace periods, and controllers that create evicted pods again.

@@ -10,13 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // simulation is a cluster and its scheduler in virtual time. It processes a heap of events, and
 // after each event runs the scheduler. Many of its steps have the name of their counterpart in
 // internal/scheduler. The decisions are the same as in production: core.Decide, the queue tree and
-// the waiting list.
+// the engine.
 //
 // Create one with newSimulation, add jobs with submit, and call run.
 type simulation struct {
@@ -33,7 +34,7 @@ type simulation struct {
 	// failed is the error that ended the simulation early.
 	failed error
 
-	list    *admission.List
+	engine  *engine.Engine
 	cluster *core.Cluster
 	books   *books
 	nodes   []*node
@@ -102,7 +103,7 @@ func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	tree, _ := fairshare.NewTree(len(in.Resources), queues)
 	s := &simulation{
 		policy: p, opts: o, random: rand.New(rand.NewPCG(o.Seed, 1)), begins: in.Start, now: in.Start, agenda: newAgenda(), seen: seen,
-		list: admission.NewList(), cluster: core.NewCluster(in.Resources), books: newBooks(in, tree),
+		engine: engine.New(nil), cluster: core.NewCluster(in.Resources), books: newBooks(in, tree),
 		byName: make(map[string]*node), onNodes: make(map[string]*pod),
 		jobs: make(map[workload.Key]*job), alike: make(map[likeness]*kin),
 	}
@@ -162,7 +163,7 @@ func (s *simulation) run(ctx context.Context, until time.Time) error {
 // isWanted reports whether the list has work for the loop.
 func (s *simulation) isWanted() bool {
 	select {
-	case <-s.list.Wanted():
+	case <-s.engine.Wanted():
 		return true
 	default:
 		return false
@@ -181,6 +182,11 @@ func (s *simulation) arrive(j *job) {
 		j.pods = append(j.pods, &pod{job: j, uid: j.podUID(i), request: request})
 	}
 	s.jobs[j.key] = j
+	if j.gang {
+		s.engine.GroupArrives(j.key)
+	} else {
+		s.engine.Arrives(j.pods[0].uid, j.key, workload.Key{})
+	}
 	at, _ := s.find(j)
 	s.waiting = slices.Insert(s.waiting, at, j)
 	s.kinOf(j).add(j)
@@ -231,15 +237,15 @@ func place(jobs []*job, j *job) (int, bool) {
 // enqueue does the work of PreEnqueue. A job with an eviction under way, or without a turn, stays
 // gated.
 func (s *simulation) enqueue(j *job) {
-	if s.list.Evicting(j.key) {
+	if s.engine.Waits.Evicting(j.key) {
 		return
 	}
 	if s.books.tree.Len() > 0 && j.queue != "" {
-		switch s.list.TurnOf(j.key, j.queue) {
+		switch s.engine.Turns.TurnOf(j.key, j.queue) {
 		case admission.Held:
 			return
 		case admission.NotEntered:
-			s.list.Enter(s.waiter(j), s.now)
+			s.engine.Turns.Enter(s.waiter(j), s.now)
 			return
 		case admission.Admitted:
 		}
@@ -262,20 +268,20 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 // look is one round of the scheduler's loop.
 func (s *simulation) look() {
 	// 1. Retry the workloads whose time has come.
-	due := s.list.Due(s.now)
+	due := s.engine.Waits.Due(s.now)
 	keys := make([]workload.Key, len(due))
 	for i := range due {
 		keys[i] = due[i].Key
 	}
 	s.wake(keys...)
 	// 2. Begin the next turns, unless workloads retried by one event still arrive.
-	if !s.list.Lull(s.now) && s.list.AnyHeld() {
-		for _, key := range s.list.LetThrough(s.shares(), s.now) {
+	if !s.engine.Turns.Lull(s.now) && s.engine.Turns.AnyHeld() {
+		for _, key := range s.engine.Turns.LetThrough(s.shares(), s.now) {
 			s.wake(key)
 		}
 	}
 	// 3. Wait until something happens, or the next time comes.
-	if at, ok := s.list.NextLook(s.now); ok && (s.nextLook.IsZero() || at.Before(s.nextLook)) {
+	if at, ok := s.engine.NextLook(s.now); ok && (s.nextLook.IsZero() || at.Before(s.nextLook)) {
 		s.nextLook = at
 		s.at(at, func() {
 			if s.nextLook.Equal(s.now) {
@@ -290,7 +296,7 @@ func (s *simulation) look() {
 func (s *simulation) tick() {
 	s.ticking = false
 	if shares := s.shares(); shares.At() != s.easedAt {
-		eased := s.list.Eased(shares)
+		eased := s.engine.Turns.Eased(shares)
 		s.wake(eased...)
 		if len(eased) == 0 {
 			s.easedAt = shares.At()
@@ -302,7 +308,7 @@ func (s *simulation) tick() {
 
 // tickAgain schedules the next tick if there are queues and the list is not empty.
 func (s *simulation) tickAgain() {
-	if s.ticking || s.books.tree.Len() == 0 || s.list.Len() == 0 {
+	if s.ticking || s.books.tree.Len() == 0 || s.engine.Len() == 0 {
 		return
 	}
 	s.ticking = true
@@ -312,7 +318,7 @@ func (s *simulation) tickAgain() {
 // wake retries workloads because a change may help them. It ends their backing off.
 func (s *simulation) wake(keys ...workload.Key) {
 	for _, key := range keys {
-		s.list.Rouse(key)
+		s.engine.Turns.Rouse(key)
 	}
 	s.tryAgain(keys...)
 }
@@ -338,7 +344,7 @@ func (s *simulation) tryAgain(keys ...workload.Key) {
 }
 
 // ended retries the workloads that waited for a cause that has ended.
-func (s *simulation) ended(c admission.Cause) { s.wake(s.list.End(c)...) }
+func (s *simulation) ended(c engine.Cause) { s.wake(s.engine.Waits.End(c)...) }
 
 func (s *simulation) cycleAgain() {
 	if !s.cycling && len(s.ready) > 0 {
@@ -364,7 +370,7 @@ func (s *simulation) cycle() {
 	j := s.ready[next]
 	s.ready = slices.Delete(s.ready, next, next+1)
 	j.queued = false
-	if !s.list.TurnAway(j.key) {
+	if !s.engine.Turns.TurnAway(j.key) {
 		s.try(j)
 	}
 	s.cycleAgain()
@@ -372,7 +378,7 @@ func (s *simulation) cycle() {
 
 // seat returns the rank of a job in the scheduler's queue.
 func (s *simulation) seat(j *job) admission.Seat {
-	if seat, ok := s.list.Seat(j.key); ok {
+	if seat, ok := s.engine.Turns.Seat(j.key); ok {
 		return seat
 	}
 	return admission.Seat{Priority: j.priority, Time: j.since}

@@ -137,7 +137,7 @@ func (j *job) uid() string { return fmt.Sprintf("%s.%d", j.name, j.turn) }
 // podUID returns the UID of the job's i-th pod.
 func (j *job) podUID(i int) string { return fmt.Sprintf("%s-%d", j.uid(), i) }
 
-// identity returns the job's key in the waiting list.
+// identity returns the job's key in the engine.
 func (j *job) identity() workload.Key {
 	key := workload.Key{Gang: j.gang, Namespace: j.namespace, Name: j.name}
 	if !j.gang {

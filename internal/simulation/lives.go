@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // These are the steps that carry a decision out, and the steps that follow from it until a job
@@ -14,14 +14,14 @@ import (
 // place starts a job on its nodes.
 func (s *simulation) place(j *job, promises []promise) {
 	s.promise(j, promises)
-	s.list.Placed(j.key)
+	s.engine.Placed(j.key)
 	s.dropPromises(j)
 	s.goesOn(j, running)
 	s.settle(j, promises, s.now)
 	if j.gang {
-		s.list.TurnOver(j.key)
+		s.engine.Turns.TurnOver(j.key)
 	} else {
-		s.list.Forget(j.key)
+		s.engine.Binds(j.pods[0].uid, j.key)
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *simulation) evict(j *job, d *core.Decision, promises []promise, victims
 		s.frees(v.node)
 	}
 	s.await(j, d, promises, victims)
-	underWay, key, turn := s.list.StartEviction(j.key), j.key, j.turn
+	underWay, key, turn := s.engine.Waits.StartEviction(j.key), j.key, j.turn
 	fails := s.opts.faulty > 0 && s.random.IntN(100) < s.opts.faulty
 	s.after(callTime+time.Duration(len(victims))*time.Millisecond, func() {
 		remains := j.phase == pending && j.turn == turn
@@ -89,17 +89,17 @@ func (s *simulation) evict(j *job, d *core.Decision, promises []promise, victims
 		var delay time.Duration
 		switch {
 		case !fails:
-			s.list.Succeeded(key)
+			s.engine.Waits.Succeeded(key)
 		case remains:
-			delay = s.list.Failed(key, admission.Backing{Initial: time.Second, Max: time.Minute})
+			delay = s.engine.Waits.Failed(key, engine.Backing{Initial: time.Second, Max: time.Minute})
 		}
 		if delay > 0 {
-			s.list.WaitUntil(key, admission.Backoff, s.now.Add(delay))
-			s.list.EndEviction(underWay)
+			s.engine.Waits.WaitUntil(key, engine.Backoff, s.now.Add(delay))
+			s.engine.Waits.EndEviction(underWay)
 			return
 		}
-		s.list.EndEviction(underWay)
-		if fails || !s.list.LeaveToVictims(key, s.now) {
+		s.engine.Waits.EndEviction(underWay)
+		if fails || !s.engine.Waits.LeaveToVictims(key, s.now) {
 			s.wake(key)
 		}
 	})
@@ -109,7 +109,7 @@ func (s *simulation) evict(j *job, d *core.Decision, promises []promise, victims
 // victims. remains is true if the preemptor is still the same pending job.
 func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
 	if remains {
-		s.list.ResolveVictims(j.key)
+		s.engine.Waits.ResolveVictims(j.key)
 		s.promise(j, nil)
 	}
 	for _, v := range victims {
@@ -118,7 +118,7 @@ func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
 			continue
 		}
 		s.frees(v.node)
-		for _, key := range s.list.Stays(v.uid) {
+		for _, key := range s.engine.Waits.Stays(v.uid) {
 			s.wake(key)
 		}
 	}
@@ -215,9 +215,9 @@ func (s *simulation) deleted(p *pod) {
 	p.charged = false
 	s.recount(p.job)
 	if p.job.queue != "" {
-		s.ended(admission.Queue)
+		s.ended(engine.Queue)
 	}
-	s.wake(s.list.Gone(p.uid)...)
+	s.wake(s.engine.Waits.Gone(p.uid)...)
 	if !slices.ContainsFunc(p.job.pods, func(other *pod) bool { return other.charged }) {
 		s.left(p.job)
 	}
@@ -227,10 +227,10 @@ func (s *simulation) deleted(p *pod) {
 // that found no room, except those represented by another workload.
 func (s *simulation) roomFreed(p *pod) {
 	for _, j := range slices.Clone(s.promised) {
-		if j.phase != pending || j.queued || s.list.Holds(j.key) || s.list.Evicting(j.key) {
+		if j.phase != pending || j.queued || s.engine.Turns.Holds(j.key) || s.engine.Waits.Evicting(j.key) {
 			continue
 		}
-		if awaited, worthIt := s.list.GoneFor(j.key, p.uid); !awaited || worthIt {
+		if awaited, worthIt := s.engine.Waits.GoneFor(j.key, p.uid); !awaited || worthIt {
 			s.enqueue(j)
 		}
 	}
@@ -243,7 +243,11 @@ func (s *simulation) roomFreed(p *pod) {
 
 // left forgets a job that has no pods left. A preempted job arrives again.
 func (s *simulation) left(j *job) {
-	s.list.Forget(j.key)
+	if j.gang {
+		s.engine.GroupLeaves(j.key, s.now)
+	} else {
+		s.engine.Leaves(j.podUID(0), j.key, "", s.now)
+	}
 	s.promise(j, nil)
 	delete(s.jobs, j.key)
 	for _, p := range j.pods {

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // referee checks a simulation against the rules with direct computations, and keeps statistics.
@@ -31,7 +31,7 @@ type referee struct {
 	outcomes map[core.Outcome]int
 	rules    map[core.Rule]int
 	// waits counts, by cause, the moments at which a workload waited.
-	waits [admission.Backoff + 1]int
+	waits [engine.Backoff + 1]int
 }
 
 const (
@@ -82,7 +82,7 @@ func (r *referee) settled(s *simulation) {
 		r.counted = now
 		r.room(s)
 	}
-	if now := r.log.Len() + int(s.books.counted); now != r.rested && !s.cycling && !s.list.Lull(s.now) {
+	if now := r.log.Len() + int(s.books.counted); now != r.rested && !s.cycling && !s.engine.Turns.Lull(s.now) {
 		r.rested = now
 		for _, j := range s.waiting {
 			r.waitsForSomething(s, j)
@@ -204,40 +204,40 @@ func (r *referee) whole(s *simulation, j *job) {
 // an event will end.
 func (r *referee) waitsForSomething(s *simulation, j *job) {
 	for c := range r.waits {
-		if s.list.WaitsFor(j.key, admission.Cause(c)) {
+		if s.engine.Waits.WaitsFor(j.key, engine.Cause(c)) {
 			r.waits[c]++
 		}
 	}
 	anyone := func(what func(p *pod) bool) bool {
 		return slices.ContainsFunc(s.nodes, func(n *node) bool { return slices.ContainsFunc(n.pods, what) })
 	}
-	next, timed := s.list.NextLook(s.now)
+	next, timed := s.engine.NextLook(s.now)
 	switch {
 	case j.queued:
 		if !s.cycling {
 			r.fail(s, "%s is in the scheduler's queue, and no cycle comes", j.name)
 		}
-	case s.list.Holds(j.key):
+	case s.engine.Turns.Holds(j.key):
 		if !s.ticking && !timed {
 			r.fail(s, "%s waits for its turn, and the list is not looked at", j.name)
 		}
-	case s.list.WaitsForVictims(j.key):
+	case s.engine.Waits.WaitsForVictims(j.key):
 		if !slices.ContainsFunc(j.awaited, func(p *pod) bool { return p.charged && p.leaving() }) {
 			r.fail(s, "%s waits for victims, and none of them is leaving", j.name)
 		}
 		if len(j.promises) == 0 {
 			r.fail(s, "%s waits for victims, and no room is promised to it", j.name)
 		}
-	case s.list.Evicting(j.key):
-	case s.list.WaitsFor(j.key, admission.Queue) && s.allowed(j) >= j.minCount:
+	case s.engine.Waits.Evicting(j.key):
+	case s.engine.Waits.WaitsFor(j.key, engine.Queue) && s.allowed(j) >= j.minCount:
 		r.fail(s, "%s waits for its queue, which leaves room for it", j.name)
-	case s.list.WaitsFor(j.key, admission.ProtectionEnds):
+	case s.engine.Waits.WaitsFor(j.key, engine.ProtectionEnds):
 		if !timed || s.nextLook.IsZero() || s.nextLook.After(next) {
 			r.fail(s, "%s waits for a protection to end, and the list is not looked at then", j.name)
 		}
 	case len(j.promises) > 0:
 		r.fail(s, "%s is promised room, and waits for no victim", j.name)
-	case s.list.WaitsFor(j.key, admission.Queue), s.list.WaitsFor(j.key, admission.Reserved):
+	case s.engine.Waits.WaitsFor(j.key, engine.Queue), s.engine.Waits.WaitsFor(j.key, engine.Reserved):
 		if !anyone(func(*pod) bool { return true }) && !slices.ContainsFunc(s.waiting, func(other *job) bool { return len(other.promises) > 0 }) && !j.hopeless {
 			r.fail(s, "%s waits for room in an empty cluster", j.name)
 		}

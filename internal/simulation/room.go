@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // These are the steps that concern room: the core's snapshot of it, reservations, and the limits of
@@ -136,7 +136,7 @@ func (s *simulation) await(j *job, d *core.Decision, promises []promise, victims
 		}
 	}
 	// The snapshot has no reservations of other jobs, so fewer pods count as needed.
-	s.list.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
+	s.engine.Waits.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
 }
 
 // promise replaces the reservations of a job. If it releases room, the jobs that wait for reserved
@@ -152,8 +152,8 @@ func (s *simulation) promise(j *job, promises []promise) {
 		s.freed++
 	}
 	if slices.ContainsFunc(old, func(st promise) bool { return !slices.Contains(promises, st) }) {
-		s.tryAgain(s.list.End(admission.Reserved)...)
-		s.ended(admission.Queue)
+		s.tryAgain(s.engine.Waits.End(engine.Reserved)...)
+		s.ended(engine.Queue)
 	}
 }
 
@@ -172,11 +172,11 @@ func (s *simulation) displace(j *job, promises []promise) {
 		yields := slices.ContainsFunc(other.promises, func(theirs promise) bool {
 			return slices.ContainsFunc(promises, func(st promise) bool { return st.node == theirs.node })
 		})
-		if other == j || !yields || s.keepsFrom(other, j) || s.list.Evicting(other.key) {
+		if other == j || !yields || s.keepsFrom(other, j) || s.engine.Waits.Evicting(other.key) {
 			continue
 		}
 		s.promise(other, nil)
-		s.list.ResolveVictims(other.key)
+		s.engine.Waits.ResolveVictims(other.key)
 		s.wake(other.key)
 	}
 }
@@ -215,9 +215,9 @@ func (s *simulation) promises(j *job) []core.Hold {
 func (s *simulation) withinLimits(j *job) []*pod {
 	n := s.allowed(j)
 	if n < j.minCount {
-		s.list.Wait(j.key, admission.Queue, s.list.Mark())
+		s.engine.Waits.Wait(j.key, engine.Queue, s.engine.Waits.Mark())
 	} else {
-		s.list.Resolve(j.key, admission.Queue)
+		s.engine.Waits.Resolve(j.key, engine.Queue)
 	}
 	return j.pods[:n]
 }
@@ -262,7 +262,7 @@ func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
 // only while work of other queues waits for its turn.
 func (s *simulation) leaveToOthers(j *job, promises []promise) []promise {
 	leaf := s.books.tree.LeafOf(j.queue)
-	if leaf < 0 || len(promises) <= j.minCount || !s.list.OthersWait(j.queue, s.now) {
+	if leaf < 0 || len(promises) <= j.minCount || !s.engine.Turns.OthersWait(j.queue, s.now) {
 		return promises
 	}
 	requests := make([]core.Amounts, len(promises))

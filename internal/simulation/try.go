@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // try decides for one job and carries the decision out.
@@ -17,7 +17,7 @@ func (s *simulation) try(j *job) {
 		return
 	}
 	// 2. Decide, on a snapshot of the cluster.
-	mark := s.list.Mark()
+	mark := s.engine.Waits.Mark()
 	held := s.promises(j)
 	p := s.preemptor(j, pods)
 	if told := s.known(j); told != nil {
@@ -53,8 +53,8 @@ func (s *simulation) try(j *job) {
 func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
 	news := slices.ContainsFunc(promises, func(st promise) bool { return !slices.Contains(j.promises, st) })
 	s.promise(j, promises)
-	s.list.Resolve(j.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
-	s.list.Decided(j.key)
+	s.engine.Waits.Resolve(j.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
+	s.engine.Turns.Decided(j.key)
 	if news {
 		s.displace(j, promises)
 	}
@@ -68,32 +68,32 @@ func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
 // turnDown records that the job's queue leaves no room for the job. Its reservations are released.
 func (s *simulation) turnDown(j *job) {
 	s.seen.overLimit(s, j)
-	s.list.CameToNothing(j.key)
+	s.engine.Turns.CameToNothing(j.key)
 	s.promise(j, nil)
-	s.list.ResolveVictims(j.key)
+	s.engine.Waits.ResolveVictims(j.key)
 }
 
 // refuse records that there is no room for the job. Its reservations are released.
-func (s *simulation) refuse(j *job, told *refusal, mark admission.Mark) {
+func (s *simulation) refuse(j *job, told *refusal, mark engine.Mark) {
 	s.promise(j, nil)
-	s.list.Resolve(j.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
-	s.list.CameToNothing(j.key)
-	s.list.ResolveVictims(j.key)
+	s.engine.Waits.Resolve(j.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
+	s.engine.Turns.CameToNothing(j.key)
+	s.engine.Waits.ResolveVictims(j.key)
 	s.tryLater(j, told, mark)
 }
 
 // tryLater registers the causes that retry a job without room: the release of reserved room, and
 // the end of protections. Deleted pods retry the job without a registration.
-func (s *simulation) tryLater(j *job, told *refusal, mark admission.Mark) {
+func (s *simulation) tryLater(j *job, told *refusal, mark engine.Mark) {
 	missed := false
 	if told.reserved {
-		missed = !s.list.Wait(j.key, admission.Reserved, mark)
+		missed = !s.engine.Waits.Wait(j.key, engine.Reserved, mark)
 	}
 	if told.retryAt != 0 {
-		s.list.WaitUntil(j.key, admission.ProtectionEnds, time.Unix(0, told.retryAt))
+		s.engine.Waits.WaitUntil(j.key, engine.ProtectionEnds, time.Unix(0, told.retryAt))
 	}
 	if told.retryAt != 0 || told.mayBeLifted {
-		missed = !s.list.Wait(j.key, admission.Protection, mark) || missed
+		missed = !s.engine.Waits.Wait(j.key, engine.Protection, mark) || missed
 	}
 	if missed {
 		s.tryAgain(j.key)

@@ -237,7 +237,7 @@ func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, be
 	for _, pg := range s.groups {
 		groups.Set(gang.FromPodGroup(pg))
 	}
-	in.Groups, in.Gangs, in.Evictor = groups, engine.NewGangs(nil), a
+	in.Groups, in.Engine, in.Evictor = groups, engine.New(nil), a
 	plugins := scheduler.NewPlugins(in)
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := informers.NewSharedInformerFactory(a.client, 0)

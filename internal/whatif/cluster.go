@@ -112,7 +112,7 @@ func (c *Cluster) Close() { c.close() }
 // Cluster.
 func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*kubescheduler.Scheduler, error) {
 	inputs := scheduler.Inputs{
-		Groups: c.groups, Gangs: engine.NewGangs(nil), Evictor: idle{},
+		Groups: c.groups, Engine: engine.New(nil), Evictor: idle{},
 		Clock: stopped{c.objects.Taken}, SchedulingGroups: len(c.objects.Objects(inventory.NativePodGroups)) > 0,
 	}
 	if c.derived.Used() {

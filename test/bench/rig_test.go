@@ -72,7 +72,7 @@ type rig struct {
 	plugin  fwk.Plugin
 	hub     *scheduler.Hub
 	evictor *evictor
-	gangs   *engine.Gangs
+	engine  *engine.Engine
 	// next is the node whose pod changes next.
 	next int
 	// close ends everything; twice is as good as once.
@@ -107,9 +107,9 @@ func newSceneRig(tb testing.TB, s *scene) *rig {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(tb.Context()), logr.Discard()))
 	r := &rig{
 		scene: s, tb: tb, ctx: ctx, evictor: &evictor{},
-		gangs: engine.NewGangs(nil),
+		engine: engine.New(nil),
 	}
-	plugins := scheduler.NewPlugins(scheduler.Inputs{Groups: s.source(), Gangs: r.gangs, Evictor: r.evictor})
+	plugins := scheduler.NewPlugins(scheduler.Inputs{Groups: s.source(), Engine: r.engine, Evictor: r.evictor})
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	sched, err := kubescheduler.New(ctx, client, factory, nil,

@@ -94,7 +94,7 @@ func newRig(t *testing.T, c *cluster) *rig {
 	snapshot := internalcache.NewSnapshot(c.running, c.nodes)
 	queue := internalqueue.NewTestQueueWithObjects(ctx, (&queuesort.PrioritySort{}).Less, c.objects())
 	captured := &capture{}
-	reprieve := scheduler.NewPlugins(scheduler.Inputs{Groups: noGroups{}, Gangs: engine.NewGangs(nil), Evictor: captured})
+	reprieve := scheduler.NewPlugins(scheduler.Inputs{Groups: noGroups{}, Engine: engine.New(nil), Evictor: captured})
 	defaults, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)

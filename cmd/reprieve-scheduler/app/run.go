@@ -204,7 +204,7 @@ func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfigurat
 type parts struct {
 	cache       cache.Cache
 	client      client.Client
-	gangs       *engine.Gangs
+	engine      *engine.Engine
 	queueClient client.Client
 	changed     *controller.Trigger
 	recorder    events.EventRecorder
@@ -272,7 +272,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		direct = native.NewClient(direct, *kind)
 	}
 	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: witness}
-	p.gangs = engine.NewGangs(func(key workload.Key) { p.changed.Request(gang.NameOf(key)) })
+	p.engine = engine.New(func(key workload.Key) { p.changed.Request(gang.NameOf(key)) })
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
 		name := cc.ComponentConfig.Profiles[i].SchedulerName
@@ -294,7 +294,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		eviction.WithMaxGracePeriod(func() time.Duration { return p.plugins.Hub().MaxGracePeriod() }))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
-		Groups:  p.source, Gangs: p.gangs, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,
+		Groups:  p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,
 		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	return p, nil
@@ -405,7 +405,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	inputs := controller.Inputs{
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
-		Gangs: p.gangs, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
+		Gangs: p.engine.Gangs, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,
 		MalformedTolerations: p.metrics.Malformed, SayOfPod: p.statuses.Say, HeldPods: p.metrics.Held,
 	}

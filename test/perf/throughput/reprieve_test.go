@@ -106,7 +106,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
 	changed, evicted := &controller.Trigger{}, &controller.Trigger{}
-	gangs := engine.NewGangs(func(key workload.Key) { changed.Request(gang.NameOf(key)) })
+	records := engine.New(func(key workload.Key) { changed.Request(gang.NameOf(key)) })
 	broadcaster := events.NewEventBroadcasterAdapterWithContext(ctx, kube)
 	broadcaster.StartRecordingToSink(ctx.Done())
 	context.AfterFunc(ctx, broadcaster.Shutdown)
@@ -135,7 +135,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return err
 	}
 	plugins = scheduler.NewPlugins(scheduler.Inputs{
-		Groups: groups, Gangs: gangs, Evictor: executor, Statuses: statuses, Metrics: a.metrics, Decisions: decisions, Derived: made.resolver,
+		Groups: groups, Engine: records, Evictor: executor, Statuses: statuses, Metrics: a.metrics, Decisions: decisions, Derived: made.resolver,
 	})
 	run(ctx, "cache", objects.Start)
 	if !objects.WaitForCacheSync(ctx) || !groups.WaitForSync(ctx) {
@@ -164,7 +164,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		hub.Lead()
 		inputs := controller.Inputs{
 			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
-			Gangs: gangs, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
+			Gangs: records.Gangs, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
 			Queues: hub, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
 			Derived: made.resolver, DerivedChanged: made.changed, HoldChanged: made.held, SayOfPod: statuses.Say, HeldPods: a.metrics.Held,
 		}

@@ -1,4 +1,4 @@
-package admission
+package engine
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func TestUnbound(t *testing.T) {
 		return func(u *Unbound, now time.Time) { u.Changed(key, of, now) }
 	}
 	leaves := func(key workload.Key, controller string) func(*Unbound, time.Time) {
-		return func(u *Unbound, now time.Time) { u.Leaves(key, controller, now) }
+		return func(u *Unbound, now time.Time) { leave(u, key, controller, now) }
 	}
 	inherits := func(key workload.Key, controller string) func(*Unbound, time.Time) {
 		return func(u *Unbound, now time.Time) { u.Inherits(key, controller, now) }
@@ -114,13 +114,13 @@ func TestUnbound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var u Unbound
+			u := newWorld().Unbound
 			for i, s := range c.steps {
-				now := at(s.at)
-				s.do(&u, now)
+				now := atSecond(s.at)
+				s.do(u, now)
 				end := 0
 				if p, paused := u.Pause(s.of, now); paused {
-					end = int(p.Until.Sub(at(0)).Seconds())
+					end = int(p.Until.Sub(atSecond(0)).Seconds())
 				}
 				if end != s.want {
 					t.Errorf("After step %d the pause ends at %d s, want %d", i, end, s.want)
@@ -137,15 +137,15 @@ func TestUnbound(t *testing.T) {
 // pause names the last failure.
 func TestUnboundCounts(t *testing.T) {
 	t.Parallel()
-	var u Unbound
+	u := newWorld().Unbound
 	gang := workload.Key{Gang: true, Namespace: "ns", Name: "gang"}
 	u.Preempts(gang)
 	u.Preempts(gang)
 	var got []int
 	for i := range 3 {
-		got = append(got, u.Fails(gang, Failure{Stage: "Bind", Message: fmt.Sprint(i)}, "", doubling, at(i)))
+		got = append(got, u.Fails(gang, Failure{Stage: "Bind", Message: fmt.Sprint(i)}, "", doubling, atSecond(i)))
 	}
-	p, _ := u.Pause(gang, at(3))
+	p, _ := u.Pause(gang, atSecond(3))
 	if want := (Failure{"Bind", "2"}); !slices.Equal(got, []int{2, 0, 0}) || p.Preemptions != 2 || p.Last != want {
 		t.Errorf("Without a binding are %v, and the pause is %+v", got, p)
 	}
@@ -156,24 +156,26 @@ func TestUnboundCounts(t *testing.T) {
 func TestUnboundEndsEvictions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var u Unbound
-		key, uid, preemptions := podNamed("pod-0"), 0, 0
+		e := New(nil)
+		u, key, uid, preemptions := e.Unbound, podNamed("pod-0"), 0, 0
+		e.Arrives("pod-0", key, workload.Key{})
 		const hours = 10
 		for now := 0; now < hours*3600; now += rapid.IntRange(1, 60).Draw(t, "wait") {
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
-				u.Changed(key, "", at(now))
+				u.Changed(key, "", atSecond(now))
 			case 1:
-				u.Fails(key, Failure{}, "", doubling, at(now))
+				u.Fails(key, Failure{}, "", doubling, atSecond(now))
 			case 2:
-				u.Leaves(key, "rs", at(now))
+				e.Leaves(key.Name, key, "rs", atSecond(now))
 				uid++
 				key = podNamed(fmt.Sprintf("pod-%d", uid))
+				e.Arrives(key.Name, key, workload.Key{})
 			default:
-				u.Inherits(key, "rs", at(now))
-				if _, paused := u.Pause(key, at(now)); !paused {
+				u.Inherits(key, "rs", atSecond(now))
+				if _, paused := u.Pause(key, atSecond(now)); !paused {
 					u.Preempts(key)
-					u.Fails(key, Failure{}, "", doubling, at(now))
+					u.Fails(key, Failure{}, "", doubling, atSecond(now))
 					preemptions++
 				}
 			}
@@ -187,4 +189,11 @@ func TestUnboundEndsEvictions(t *testing.T) {
 			t.Errorf("%d preemptions in %d hours, want %d at most", preemptions, hours, most)
 		}
 	})
+}
+
+// leave ends the presence of a workload, which comes again at once.
+func leave(u *Unbound, key workload.Key, controller string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.leaves(key, controller, now)
 }

@@ -1,4 +1,4 @@
-package gang
+package runs
 
 import (
 	"time"
@@ -7,52 +7,45 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// Runs follows the runs of groups: it reads their members into the records of an [engine.Gangs].
+// Reader follows the runs of groups: it reads their members into the records of an [engine.Gangs].
 // Protections such as min-runtime count from the start of a run. The status of a PodGroup stores
-// the start for the next process. Runs has no state of its own. It is safe for concurrent use.
-type Runs struct {
+// the start for the next process. A Reader has no state of its own. It is safe for concurrent use.
+type Reader struct {
 	records *engine.Gangs
-	members func(types.NamespacedName) Members
+	members func(types.NamespacedName) gang.Members
 	ready   func() bool
 	moved   func(types.NamespacedName)
 }
 
-// NewRuns returns Runs of groups. The function members lists the members of a group. Its lists are
-// complete once ready returns true. Until then, Runs uses the times in the statuses.
+// NewReader returns a Reader. The function members lists the members of a group. Its lists are
+// complete once ready returns true. Until then, the Reader uses the times in the statuses.
 //
-// Runs calls moved with each group whose start or time of degradation changes.
-func NewRuns(records *engine.Gangs, members func(types.NamespacedName) Members, ready func() bool, moved func(types.NamespacedName)) *Runs {
-	return &Runs{records: records, members: members, ready: ready, moved: moved}
-}
-
-// KeyOf returns the key of a group in the records of the engine.
-func KeyOf(name types.NamespacedName) workload.Key {
-	return workload.Key{Gang: true, Namespace: name.Namespace, Name: name.Name}
-}
-
-// NameOf returns the name of a group from its key.
-func NameOf(key workload.Key) types.NamespacedName {
-	return types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
+// The Reader calls moved with each group whose start or time of degradation changes.
+func NewReader(records *engine.Gangs, members func(types.NamespacedName) gang.Members, ready func() bool, moved func(types.NamespacedName)) *Reader {
+	return &Reader{records: records, members: members, ready: ready, moved: moved}
 }
 
 // Settle updates the runs of the groups with changed members. It returns a mark of the current
-// state for [Runs.HasBegun].
-func (r *Runs) Settle(groups Source, now time.Time) (mark uint64) {
+// state for [Reader.HasBegun].
+func (r *Reader) Settle(groups gang.Source, now time.Time) (mark uint64) {
 	r.lookAll(r.records.Touched(), groups, now)
 	return r.records.Mark()
 }
 
 // SettleLost updates the runs of the groups that lost members since the last look. Updating a group
 // for each new member would dominate the time of scheduling.
-func (r *Runs) SettleLost(groups Source, now time.Time) { r.lookAll(r.records.WithLost(), groups, now) }
+func (r *Reader) SettleLost(groups gang.Source, now time.Time) {
+	r.lookAll(r.records.WithLost(), groups, now)
+}
 
-func (r *Runs) lookAll(keys []workload.Key, groups Source, now time.Time) {
+func (r *Reader) lookAll(keys []workload.Key, groups gang.Source, now time.Time) {
 	for _, key := range keys {
-		if g, ok := groups.Group(NameOf(key)); ok {
+		if g, ok := groups.Group(gang.NameOf(key)); ok {
 			r.Look(g, now)
 		} else {
 			r.records.ForgetRun(key)
@@ -61,11 +54,11 @@ func (r *Runs) lookAll(keys []workload.Key, groups Source, now time.Time) {
 }
 
 // Look updates the run of a group from its members, and returns the run.
-func (r *Runs) Look(g *Group, now time.Time) engine.Run {
+func (r *Reader) Look(g *gang.Group, now time.Time) engine.Run {
 	if !r.ready() {
 		return engine.Run{Start: g.StartTime, DegradedSince: g.DegradedSince}
 	}
-	key := KeyOf(g.Key)
+	key := gang.KeyOf(g.Key)
 	look := r.records.BeginLook(key)
 	members := r.members(g.Key)
 	run, moved := r.records.EndLook(key, look, recordOf(g), placedOf(&members), members.Total(), now)
@@ -76,14 +69,14 @@ func (r *Runs) Look(g *Group, now time.Time) engine.Run {
 }
 
 // recordOf describes a group for the engine.
-func recordOf(g *Group) *engine.Group {
+func recordOf(g *gang.Group) *engine.Group {
 	return &engine.Group{
 		UID: string(g.UID), MinCount: g.MinCount, Start: g.StartTime, DegradedSince: g.DegradedSince, Scheduled: g.Scheduled, Ambiguous: g.Ambiguous,
 	}
 }
 
 // placedOf describes the placed members of a group for the engine.
-func placedOf(m *Members) []engine.Member {
+func placedOf(m *gang.Members) []engine.Member {
 	out := make([]engine.Member, 0, m.Placed())
 	for _, pod := range m.Assigned {
 		member := memberOf(pod)
@@ -105,15 +98,15 @@ func memberOf(pod *corev1.Pod) engine.Member {
 // HasBegun reports whether a run of a group has begun, or begun again, since a mark. If so, a
 // decision from before the mark used another start. HasBegun looks at the members only if any has
 // changed.
-func (r *Runs) HasBegun(g *Group, mark uint64, now time.Time) bool {
+func (r *Reader) HasBegun(g *gang.Group, mark uint64, now time.Time) bool {
 	r.Current(g, now)
-	return r.records.HasBegun(KeyOf(g.Key), mark)
+	return r.records.HasBegun(gang.KeyOf(g.Key), mark)
 }
 
 // Current returns the run of a group. It looks at the members only if any has changed.
-func (r *Runs) Current(g *Group, now time.Time) engine.Run {
+func (r *Reader) Current(g *gang.Group, now time.Time) engine.Run {
 	if r.ready() {
-		if run, ok := r.records.Current(KeyOf(g.Key), string(g.UID)); ok {
+		if run, ok := r.records.Current(gang.KeyOf(g.Key), string(g.UID)); ok {
 			return run
 		}
 	}

@@ -1,4 +1,4 @@
-package admission
+package engine
 
 import (
 	"time"
@@ -14,11 +14,13 @@ type Eviction struct {
 }
 
 // StartEviction records that API calls to evict victims for a workload are under way.
-func (l *List) StartEviction(key workload.Key) *Eviction {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (w *Waits) StartEviction(key workload.Key) *Eviction {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	ev := &Eviction{key: key}
-	l.entryOf(key).making = ev
+	if e, ok := w.entryOf(key); ok {
+		e.making = ev
+	}
 	return ev
 }
 
@@ -27,43 +29,43 @@ func (l *List) StartEviction(key workload.Key) *Eviction {
 //
 // It reports whether StopForEviction stopped a retry meanwhile. The caller must then retry the
 // workload, because the event of that retry is lost.
-func (l *List) EndEviction(ev *Eviction) (stopped bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e, ok := l.entries[ev.key]; ok && e.making == ev {
+func (w *Waits) EndEviction(ev *Eviction) (stopped bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.entry(ev.key); e != nil && e.making == ev {
 		e.making = nil
-		l.tidy(e)
+		w.tidy(e)
 	}
 	return ev.stopped
 }
 
 // StopForEviction is like Evicting, for a workload that is to be retried now. It records that the
 // retry was stopped; see EndEviction.
-func (l *List) StopForEviction(key workload.Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.entries[key]
-	if !ok {
+func (w *Waits) StopForEviction(key workload.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entry(key)
+	if e == nil {
 		return false
 	}
 	if e.making != nil {
 		e.making.stopped = true
 	}
-	return l.evicting(e)
+	return w.evicting(e)
 }
 
 // Evicting reports whether an eviction for a workload is under way, or the workload backs off from
 // one.
-func (l *List) Evicting(key workload.Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.entries[key]
-	return ok && l.evicting(e)
+func (w *Waits) Evicting(key workload.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entry(key)
+	return e != nil && w.evicting(e)
 }
 
 // evicting is Evicting for an entry. The caller holds the lock.
-func (l *List) evicting(e *entry) bool {
-	_, backsOff := l.waiting[Backoff][e.key]
+func (w *Waits) evicting(e *entry) bool {
+	_, backsOff := w.waiting[Backoff][e.key]
 	return e.making != nil || backsOff
 }
 
@@ -73,10 +75,10 @@ type Backing struct{ Initial, Max time.Duration }
 
 // Failed records that an eviction for a workload has failed, and returns the delay before the next
 // try. The first failure has no delay.
-func (l *List) Failed(key workload.Key, b Backing) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.entryOf(key)
+func (w *Waits) Failed(key workload.Key, b Backing) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, _ := w.entryOf(key)
 	e.failures++
 	return b.after(e.failures - 1)
 }
@@ -92,11 +94,11 @@ func (b Backing) after(failures int) time.Duration {
 }
 
 // Succeeded records that an eviction for a workload has not failed.
-func (l *List) Succeeded(key workload.Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e, ok := l.entries[key]; ok {
+func (w *Waits) Succeeded(key workload.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.entry(key); e != nil {
 		e.failures = 0
-		l.tidy(e)
+		w.tidy(e)
 	}
 }

@@ -1,4 +1,4 @@
-package admission
+package engine
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -18,14 +19,16 @@ func gangNamed(name string) workload.Key {
 	return workload.Key{Gang: true, Namespace: "ns", Name: name}
 }
 
-func at(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
+// atSecond returns a time of the tests.
+func atSecond(n int) time.Time { return at(float64(n)) }
 
 // TestWait checks that the end of a cause retries all workloads that wait for it, once, and no
 // others.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	x, y, z := podNamed("x"), gangNamed("x"), podNamed("z")
-	l := NewList()
+	e := newWorld()
+	l := e.Waits
 	mark := l.Mark()
 	l.Wait(x, Reserved, mark)
 	l.Wait(y, Reserved, mark)
@@ -62,7 +65,8 @@ func TestEndedSinceTheMark(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := NewList()
+			e := newWorld()
+			l := e.Waits
 			l.End(Reserved)
 			mark := l.Mark()
 			for _, ended := range c.ends {
@@ -79,14 +83,15 @@ func TestEndedSinceTheMark(t *testing.T) {
 func TestDue(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
-	l := NewList()
-	l.WaitUntil(x, ProtectionEnds, at(50))
-	l.WaitUntil(y, ProtectionEnds, at(20))
-	l.WaitUntil(x, ProtectionEnds, at(10))
-	l.WaitUntil(x, Backoff, at(30))
-	l.Gather(y, at(40))
-	l.Gather(y, at(60))
-	l.Gather(y, at(35))
+	e := newWorld()
+	l := e.Waits
+	l.WaitUntil(x, ProtectionEnds, atSecond(50))
+	l.WaitUntil(y, ProtectionEnds, atSecond(20))
+	l.WaitUntil(x, ProtectionEnds, atSecond(10))
+	l.WaitUntil(x, Backoff, atSecond(30))
+	l.Gather(y, atSecond(40))
+	l.Gather(y, atSecond(60))
+	l.Gather(y, atSecond(35))
 	steps := []struct {
 		now      int
 		want     []Due
@@ -98,11 +103,11 @@ func TestDue(t *testing.T) {
 		{now: 100},
 	}
 	for _, s := range steps {
-		if got := l.Due(at(s.now)); !slices.Equal(got, s.want) {
+		if got := l.Due(atSecond(s.now)); !slices.Equal(got, s.want) {
 			t.Errorf("at %d: %v are due, want %v", s.now, got, s.want)
 		}
-		next, ok := l.NextLook(at(s.now))
-		if ok != (s.wantNext > 0) || ok && !next.Equal(at(s.wantNext)) {
+		next, ok := e.NextLook(atSecond(s.now))
+		if ok != (s.wantNext > 0) || ok && !next.Equal(atSecond(s.wantNext)) {
 			t.Errorf("at %d: the next look is at %v (%v), want %d", s.now, next, ok, s.wantNext)
 		}
 	}
@@ -116,20 +121,21 @@ func TestDue(t *testing.T) {
 func TestForgetEndsEverything(t *testing.T) {
 	t.Parallel()
 	x := podNamed("x")
-	l := NewList()
+	e := newWorld()
+	l := e.Waits
 	for c := range causes {
-		l.WaitUntil(x, c, at(int(c)))
+		l.WaitUntil(x, c, atSecond(int(c)))
 	}
 	l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true})
 	l.StartEviction(x)
 	l.Failed(x, Backing{})
-	l.Enter(Waiter{Key: x, Queue: "q"}, at(0))
-	l.Forget(x)
+	e.Turns.Enter(admission.Waiter{Key: x, Queue: "q"}, atSecond(0))
+	e.leaves(x)
 	if n := l.Len(); n != 0 || len(l.byVictim) != 0 || len(l.deadlines.Items) != 0 {
 		t.Errorf("%d entries, %v and %d moments are left", n, l.byVictim, len(l.deadlines.Items))
 	}
 	woken := l.Gone("a")
-	for _, due := range l.Due(at(100)) {
+	for _, due := range l.Due(atSecond(100)) {
 		woken = append(woken, due.Key)
 	}
 	for c := range causes {
@@ -144,12 +150,14 @@ func TestForgetEndsEverything(t *testing.T) {
 // failure.
 func TestEvictions(t *testing.T) {
 	t.Parallel()
-	x, l := gangNamed("x"), NewList()
+	e, x := newWorld(), gangNamed("x")
+	l := e.Waits
 	first := l.StartEviction(x)
 	if !l.Evicting(x) || l.Evicting(podNamed("x")) {
 		t.Error("the gang, and not the pod of its name, is held back")
 	}
-	l.Forget(x)
+	e.leaves(x)
+	e.GroupArrives(x)
 	second := l.StartEviction(x)
 	if stopped := l.EndEviction(first); stopped || !l.Evicting(x) {
 		t.Error("the end of an eviction for members that have gone ends that of others")
@@ -174,11 +182,11 @@ func TestEvictions(t *testing.T) {
 	if got := l.Failed(x, b); got != 0 {
 		t.Errorf("the first failure after a success: back off for %v", got)
 	}
-	l.WaitUntil(x, Backoff, at(5))
+	l.WaitUntil(x, Backoff, atSecond(5))
 	if !l.Evicting(x) {
 		t.Error("it is not held back while it backs off")
 	}
-	if got := l.Due(at(5)); !slices.Equal(got, []Due{{x, Backoff}}) || l.Evicting(x) {
+	if got := l.Due(atSecond(5)); !slices.Equal(got, []Due{{x, Backoff}}) || l.Evicting(x) {
 		t.Errorf("%v are due, held back %v", got, l.Evicting(x))
 	}
 }
@@ -194,32 +202,32 @@ func TestVictims(t *testing.T) {
 		wantWorthIt bool
 	}
 	cases := map[string]struct {
-		wait func(l *List)
+		wait func(l *Waits)
 		then []step
 	}{
 		"each has its own": {
-			func(l *List) {
+			func(l *Waits) {
 				l.WaitForVictims(x, []string{"a", "b"}, nil)
 				l.WaitForVictims(y, []string{"b"}, nil)
 			},
 			[]step{{"b", []workload.Key{y}, true}, {"b", nil, true}, {"a", []workload.Key{x}, false}},
 		},
 		"another set in place of the first": {
-			func(l *List) {
+			func(l *Waits) {
 				l.WaitForVictims(x, []string{"a", "b"}, nil)
 				l.WaitForVictims(x, []string{"c"}, nil)
 			},
 			[]step{{"a", nil, false}, {"c", []workload.Key{x}, false}},
 		},
 		"none any more": {
-			func(l *List) {
+			func(l *Waits) {
 				l.WaitForVictims(x, []string{"a"}, nil)
 				l.WaitForVictims(x, nil, nil)
 			},
 			[]step{{"a", nil, false}},
 		},
 		"those in the way, remembered": {
-			func(l *List) {
+			func(l *Waits) {
 				l.WaitForVictims(x, []string{"a", "b", "c", "d", "e"}, map[string]bool{"a": true, "b": true, "elsewhere": true})
 				// Planned again, without another victim.
 				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, nil)
@@ -227,7 +235,7 @@ func TestVictims(t *testing.T) {
 			[]step{{"a", nil, false}, {"c", nil, false}, {"b", []workload.Key{x}, true}, {"d", []workload.Key{x}, false}},
 		},
 		"those in the way, until others go": {
-			func(l *List) {
+			func(l *Waits) {
 				l.WaitForVictims(x, []string{"a"}, map[string]bool{"a": true})
 				// Another pod terminates by itself, and its room may be enough.
 				l.WaitForVictims(x, []string{"a", "b"}, nil)
@@ -238,7 +246,8 @@ func TestVictims(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := NewList()
+			e := newWorld()
+			l := e.Waits
 			c.wait(l)
 			for _, s := range c.then {
 				if got := l.Gone(s.gone); !slices.Equal(got, s.want) {
@@ -260,7 +269,8 @@ func TestVictims(t *testing.T) {
 func TestVictimsForOne(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
-	l := NewList()
+	e := newWorld()
+	l := e.Waits
 	l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true, "b": true})
 	l.WaitForVictims(y, []string{"a"}, nil)
 	type word struct{ awaited, worthIt bool }
@@ -289,7 +299,8 @@ func TestVictimsForOne(t *testing.T) {
 func TestVictimsThatStay(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
-	l := NewList()
+	e := newWorld()
+	l := e.Waits
 	l.WaitForVictims(x, []string{"a", "b"}, nil)
 	l.WaitForVictims(y, []string{"b"}, nil)
 	if got := l.Stays("a"); !slices.Equal(got, []workload.Key{x}) {
@@ -310,7 +321,8 @@ func TestNothingIsLost(t *testing.T) {
 	keys := []workload.Key{podNamed("x"), gangNamed("x"), podNamed("y")}
 	uids := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {
-		l, now := NewList(), 0
+		e, now := newWorld(), 0
+		l := e.Waits
 		key := rapid.SampledFrom(keys)
 		cause := rapid.Map(rapid.IntRange(0, int(causes)-1), func(i int) Cause { return Cause(i) })
 		uid := rapid.SampledFrom(uids)
@@ -322,7 +334,7 @@ func TestNothingIsLost(t *testing.T) {
 				}
 			},
 			"wait until": func(t *rapid.T) {
-				l.WaitUntil(key.Draw(t, "key"), cause.Draw(t, "cause"), at(now+rapid.IntRange(0, 9).Draw(t, "in")))
+				l.WaitUntil(key.Draw(t, "key"), cause.Draw(t, "cause"), atSecond(now+rapid.IntRange(0, 9).Draw(t, "in")))
 			},
 			"resolve": func(t *rapid.T) { l.Resolve(key.Draw(t, "key"), cause.Draw(t, "cause")) },
 			"end": func(t *rapid.T) {
@@ -341,19 +353,23 @@ func TestNothingIsLost(t *testing.T) {
 			"stays":  func(t *rapid.T) { l.Stays(uid.Draw(t, "pod")) },
 			"evict":  func(t *rapid.T) { l.EndEviction(l.StartEviction(key.Draw(t, "key"))) },
 			"fail":   func(t *rapid.T) { l.Failed(key.Draw(t, "key"), Backing{}) },
-			"placed": func(t *rapid.T) { l.Placed(key.Draw(t, "key")) },
-			"enter":  func(t *rapid.T) { l.Enter(Waiter{Key: key.Draw(t, "key"), Queue: "q"}, at(now)) },
-			"turns":  func(*rapid.T) { l.LetThrough(nil, at(now)) },
-			"fails":  func(t *rapid.T) { l.CameToNothing(key.Draw(t, "key")) },
+			"placed": func(t *rapid.T) { e.Placed(key.Draw(t, "key")) },
+			"enter":  func(t *rapid.T) { e.Turns.Enter(admission.Waiter{Key: key.Draw(t, "key"), Queue: "q"}, atSecond(now)) },
+			"turns":  func(*rapid.T) { e.Turns.LetThrough(nil, atSecond(now)) },
+			"fails":  func(t *rapid.T) { e.Turns.CameToNothing(key.Draw(t, "key")) },
 			"later": func(*rapid.T) {
 				now += 5
-				l.Due(at(now))
-				if next, ok := l.NextLook(at(now)); ok && !next.After(at(now)) {
+				l.Due(atSecond(now))
+				if next, ok := e.NextLook(atSecond(now)); ok && !next.After(atSecond(now)) {
 					t.Fatalf("the next look is at %v, which has come", next)
 				}
 			},
 			"": func(t *rapid.T) {
-				for k, e := range l.entries {
+				for k, r := range l.records {
+					e := r.waits
+					if e == nil {
+						continue
+					}
 					waits := e.victims != nil || e.making != nil || e.failures > 0
 					for c := range causes {
 						waits = waits || l.WaitsFor(k, c)
@@ -364,7 +380,7 @@ func TestNothingIsLost(t *testing.T) {
 				}
 				for _, waiting := range l.byVictim {
 					for k, e := range waiting {
-						if l.entries[k] != e || e.victims == nil {
+						if l.entry(k) != e || e.victims == nil {
 							t.Fatalf("%v is to be woken by a pod that it does not wait for", k)
 						}
 					}
@@ -372,7 +388,7 @@ func TestNothingIsLost(t *testing.T) {
 			},
 		})
 		for _, k := range keys {
-			l.Forget(k)
+			e.leaves(k)
 		}
 		if n := l.Len(); n != 0 || len(l.byVictim) != 0 || len(l.deadlines.Items) != 0 {
 			t.Fatalf("%d entries, %v and %d moments are left", n, l.byVictim, len(l.deadlines.Items))
@@ -384,19 +400,20 @@ func TestNothingIsLost(t *testing.T) {
 // another one at once.
 func TestLeaveToVictims(t *testing.T) {
 	t.Parallel()
-	x, start := podNamed("x"), at(0)
+	x, start := podNamed("x"), atSecond(0)
 	for name, c := range map[string]struct {
-		waits func(l *List)
+		waits func(l *Waits)
 		want  bool
 	}{
-		"it waits for nothing":            {waits: func(*List) {}},
-		"one that is needed is left":      {waits: func(l *List) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}) }, want: true},
-		"one that is not needed is left":  {waits: func(l *List) { l.WaitForVictims(x, []string{"a"}, nil) }},
-		"the one that was needed is gone": {waits: func(l *List) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}); l.Gone("a") }},
+		"it waits for nothing":            {waits: func(*Waits) {}},
+		"one that is needed is left":      {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}) }, want: true},
+		"one that is not needed is left":  {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a"}, nil) }},
+		"the one that was needed is gone": {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}); l.Gone("a") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := NewList()
+			e := newWorld()
+			l := e.Waits
 			c.waits(l)
 			if got := l.LeaveToVictims(x, start); got != c.want {
 				t.Errorf("left: %v, want %v", got, c.want)
@@ -415,27 +432,28 @@ func TestLeaveToVictims(t *testing.T) {
 // the workload waits for others instead.
 func TestDepartureEndsTheLook(t *testing.T) {
 	t.Parallel()
-	x, start := podNamed("x"), at(0)
+	x, start := podNamed("x"), atSecond(0)
 	for name, c := range map[string]struct {
-		then func(l *List)
+		then func(e *Engine)
 		want int
 	}{
-		"nothing happens":                  {then: func(*List) {}, want: 1},
-		"one goes that is not needed":      {then: func(l *List) { l.Gone("b") }, want: 1},
-		"the last goes that is needed":     {then: func(l *List) { l.Gone("a") }},
-		"the queue hears of it":            {then: func(l *List) { l.GoneFor(x, "a") }},
-		"all go":                           {then: func(l *List) { l.Gone("b"); l.Gone("a") }},
-		"one stays":                        {then: func(l *List) { l.Stays("b") }},
-		"it is decided to wait for others": {then: func(l *List) { l.WaitForVictims(x, []string{"c"}, map[string]bool{"c": true}) }},
-		"it waits for none any more":       {then: func(l *List) { l.ResolveVictims(x) }},
-		"it has its place":                 {then: func(l *List) { l.Placed(x) }},
+		"nothing happens":                  {then: func(*Engine) {}, want: 1},
+		"one goes that is not needed":      {then: func(e *Engine) { e.Waits.Gone("b") }, want: 1},
+		"the last goes that is needed":     {then: func(e *Engine) { e.Waits.Gone("a") }},
+		"the queue hears of it":            {then: func(e *Engine) { e.Waits.GoneFor(x, "a") }},
+		"all go":                           {then: func(e *Engine) { e.Waits.Gone("b"); e.Waits.Gone("a") }},
+		"one stays":                        {then: func(e *Engine) { e.Waits.Stays("b") }},
+		"it is decided to wait for others": {then: func(e *Engine) { e.Waits.WaitForVictims(x, []string{"c"}, map[string]bool{"c": true}) }},
+		"it waits for none any more":       {then: func(e *Engine) { e.Waits.ResolveVictims(x) }},
+		"it has its place":                 {then: func(e *Engine) { e.Placed(x) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := NewList()
+			e := newWorld()
+			l := e.Waits
 			l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true})
 			l.LeaveToVictims(x, start)
-			c.then(l)
+			c.then(e.Engine)
 			if got := len(l.Due(start.Add(goingTime))); got != c.want {
 				t.Errorf("%d looks are due, want %d", got, c.want)
 			}
@@ -447,7 +465,8 @@ func TestDepartureEndsTheLook(t *testing.T) {
 // earlier mark does not wait.
 func TestEndFor(t *testing.T) {
 	t.Parallel()
-	x, y, z, l := gangNamed("x"), gangNamed("y"), gangNamed("z"), NewList()
+	x, y, z := gangNamed("x"), gangNamed("y"), gangNamed("z")
+	l := newWorld().Waits
 	before := l.Mark()
 	for _, key := range []workload.Key{x, y} {
 		if !l.Wait(key, Queue, l.Mark()) {
@@ -469,8 +488,9 @@ func TestEndFor(t *testing.T) {
 // other waits.
 func TestRetryAtEach(t *testing.T) {
 	t.Parallel()
-	l := NewList()
-	one, other := workload.Key{Namespace: "ns", Name: "one"}, workload.Key{Namespace: "ns", Name: "other"}
+	e := newWorld()
+	l := e.Waits
+	one, other := podNamed("x"), podNamed("y")
 	l.WaitForVictims(one, []string{"v"}, map[string]bool{"v": true})
 	l.RetryAtEach(one, []string{"x", "y"})
 	l.RetryAtEach(other, []string{"x"})

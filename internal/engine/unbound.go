@@ -1,8 +1,7 @@
-package admission
+package engine
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -17,10 +16,9 @@ import (
 // the next pod of the same controller, which would otherwise preempt again under a new UID. The
 // record of a gang lasts as long as its PodGroup, regardless of its members.
 //
-// The zero value is ready to use. Unbound has no clock: callers pass the time.
+// Unbound is a part of an [Engine]. It has no clock: callers pass the time.
 type Unbound struct {
-	mu      sync.Mutex
-	records map[workload.Key]*unbound
+	*store
 	// heirless are the records of pods that are gone, by their controller.
 	heirless map[string][]*unbound
 }
@@ -63,22 +61,21 @@ type PreemptionPause struct {
 func (u *Unbound) Preempts(key workload.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r := u.records[key]
-	if r == nil {
-		r = &unbound{}
-		if u.records == nil {
-			u.records = make(map[workload.Key]*unbound)
-		}
-		u.records[key] = r
+	of := u.records[key]
+	if of == nil || !of.present {
+		return
 	}
-	r.made++
+	if of.unbound == nil {
+		of.unbound = &unbound{}
+	}
+	of.unbound.made++
 }
 
 // Cancels records that a preemption ended before any victim was evicted.
 func (u *Unbound) Cancels(key workload.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if r := u.records[key]; r != nil && r.made > 0 {
+	if r := u.record(key); r != nil && r.made > 0 {
 		r.made--
 		u.tidy(key, r)
 	}
@@ -90,7 +87,7 @@ func (u *Unbound) Cancels(key workload.Key) {
 func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now time.Time) (unbound int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r := u.records[key]
+	r := u.record(key)
 	if r == nil {
 		return 0
 	}
@@ -106,7 +103,7 @@ func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now t
 func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r := u.records[key]
+	r := u.record(key)
 	if r == nil || !r.until.After(now) {
 		return PreemptionPause{}, false
 	}
@@ -123,7 +120,7 @@ func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool)
 func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r := u.records[key]
+	r := u.record(key)
 	if r == nil || r.failures == 0 || of != "" && of == r.of || !r.until.After(now) {
 		return false
 	}
@@ -143,23 +140,37 @@ func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 func (u *Unbound) Has(key workload.Key) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.records[key] != nil
+	return u.record(key) != nil
 }
 
 // Ends drops the record of a workload: it is bound, or the PodGroup of a gang is gone.
 func (u *Unbound) Ends(key workload.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.records, key)
+	u.ends(key)
 }
 
-// Leaves records that the pods of a workload are gone without having been bound. The record of a
+// ends is Ends for callers that hold the lock.
+func (u *Unbound) ends(key workload.Key) {
+	if of := u.records[key]; of != nil {
+		of.unbound = nil
+		u.store.tidy(key)
+	}
+}
+
+// record returns the preemptions of a workload; nil for none. The caller holds the lock.
+func (u *Unbound) record(key workload.Key) *unbound {
+	if of := u.records[key]; of != nil {
+		return of.unbound
+	}
+	return nil
+}
+
+// leaves records that the pods of a workload are gone without having been bound. The record of a
 // gang stays, for members that are created later. The record of a pod passes to the next pod of its
-// controller; "" for none.
-func (u *Unbound) Leaves(key workload.Key, controller string, now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	r := u.records[key]
+// controller; "" for none. The caller holds the lock.
+func (u *Unbound) leaves(key workload.Key, controller string, now time.Time) {
+	r := u.record(key)
 	if r == nil {
 		return
 	}
@@ -168,7 +179,7 @@ func (u *Unbound) Leaves(key workload.Key, controller string, now time.Time) {
 	if key.Gang {
 		return
 	}
-	delete(u.records, key)
+	u.ends(key)
 	u.expire(now)
 	if r.failures == 0 || controller == "" {
 		return
@@ -189,8 +200,8 @@ func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 		return
 	}
 	u.expire(now)
-	left, own := u.heirless[controller], u.records[key]
-	if len(left) == 0 || own != nil && own.failures > 0 {
+	left, own := u.heirless[controller], u.record(key)
+	if of := u.records[key]; len(left) == 0 || of == nil || !of.present || own != nil && own.failures > 0 {
 		return
 	}
 	latest := 0
@@ -203,10 +214,7 @@ func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	if own != nil {
 		r.made = own.made
 	}
-	if u.records == nil {
-		u.records = make(map[workload.Key]*unbound)
-	}
-	u.records[key] = r
+	u.records[key].unbound = r
 	u.heirless[controller] = slices.Delete(left, latest, latest+1)
 	u.expire(now)
 }
@@ -225,7 +233,7 @@ func (u *Unbound) expire(now time.Time) {
 // tidy drops a record that says nothing. The caller holds the lock.
 func (u *Unbound) tidy(key workload.Key, r *unbound) {
 	if r.made == 0 && r.failures == 0 {
-		delete(u.records, key)
+		u.ends(key)
 	}
 }
 
@@ -233,7 +241,12 @@ func (u *Unbound) tidy(key workload.Key, r *unbound) {
 func (u *Unbound) Len() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n := len(u.records)
+	n := 0
+	for _, r := range u.records {
+		if r.unbound != nil {
+			n++
+		}
+	}
 	for _, left := range u.heirless {
 		n += len(left)
 	}

@@ -1,4 +1,4 @@
-package admission
+package engine
 
 import (
 	"maps"
@@ -16,14 +16,17 @@ type pendingVictims struct{ left, needed, each, gone map[string]bool }
 // WaitForVictims records the terminating pods that a workload waits for, in place of earlier ones.
 // The workload certainly has no room until all needed pods are gone. It may have room before the
 // others are gone. Pods that were needed before stay needed, unless the set has new pods.
-func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.entryOf(key)
+func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, ok := w.entryOf(key)
+	if !ok {
+		return
+	}
 	before := e.victims
-	l.dropVictims(e)
+	w.dropVictims(e)
 	if len(pods) == 0 {
-		l.tidy(e)
+		w.tidy(e)
 		return
 	}
 	v := &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
@@ -33,19 +36,22 @@ func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string
 		if needed[uid] || onlyThose && before.needed[uid] {
 			v.needed[uid] = true
 		}
-		l.awaitVictim(e, uid)
+		w.awaitVictim(e, uid)
 	}
 }
 
 // RetryAtEach adds pods to the set that a workload waits for. The end of any one of them is a
 // reason to retry.
-func (l *List) RetryAtEach(key workload.Key, pods []string) {
+func (w *Waits) RetryAtEach(key workload.Key, pods []string) {
 	if len(pods) == 0 {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e := l.entryOf(key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, ok := w.entryOf(key)
+	if !ok {
+		return
+	}
 	if e.victims == nil {
 		e.victims = &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
 	}
@@ -54,25 +60,25 @@ func (l *List) RetryAtEach(key workload.Key, pods []string) {
 	}
 	for _, uid := range pods {
 		e.victims.each[uid] = true
-		l.awaitVictim(e, uid)
+		w.awaitVictim(e, uid)
 	}
 }
 
 // awaitVictim records that a workload waits for a pod.
-func (l *List) awaitVictim(e *entry, uid string) {
+func (w *Waits) awaitVictim(e *entry, uid string) {
 	e.victims.left[uid] = true
-	if l.byVictim[uid] == nil {
-		l.byVictim[uid] = make(map[workload.Key]*entry)
+	if w.byVictim[uid] == nil {
+		w.byVictim[uid] = make(map[workload.Key]*entry)
 	}
-	l.byVictim[uid][e.key] = e
+	w.byVictim[uid][e.key] = e
 }
 
 // WaitsForVictims reports whether a workload waits for any pod to terminate.
-func (l *List) WaitsForVictims(key workload.Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.entries[key]
-	return ok && e.victims != nil
+func (w *Waits) WaitsForVictims(key workload.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entry(key)
+	return e != nil && e.victims != nil
 }
 
 // goingTime is how long evicted victims may take to terminate before the scheduler retries the
@@ -82,42 +88,42 @@ const goingTime = time.Second
 // LeaveToVictims records a Going cause for a workload whose victims are all evicted: a retry before
 // they terminate would fail. The cause ends after goingTime at most. It returns false if no needed
 // pod is left.
-func (l *List) LeaveToVictims(key workload.Key, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.needsVictims(key) {
+func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.needsVictims(key) {
 		return false
 	}
-	l.await(key, Going, now.Add(goingTime))
-	l.signal()
+	w.await(key, Going, now.Add(goingTime))
+	w.signal()
 	return true
 }
 
-// NeedsVictims reports whether a needed pod of a workload is left; see [List.WaitForVictims].
-func (l *List) NeedsVictims(key workload.Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.needsVictims(key)
+// NeedsVictims reports whether a needed pod of a workload is left; see [Waits.WaitForVictims].
+func (w *Waits) NeedsVictims(key workload.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.needsVictims(key)
 }
 
-func (l *List) needsVictims(key workload.Key) bool {
-	e, ok := l.entries[key]
-	return ok && e.victims != nil && len(e.victims.needed) > 0
+func (w *Waits) needsVictims(key workload.Key) bool {
+	e := w.entry(key)
+	return e != nil && e.victims != nil && len(e.victims.needed) > 0
 }
 
 // WaitsForVictim reports whether a workload waits for a pod to terminate.
-func (l *List) WaitsForVictim(key workload.Key, uid string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, ok := l.byVictim[uid][key]
+func (w *Waits) WaitsForVictim(key workload.Key, uid string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.byVictim[uid][key]
 	return ok
 }
 
 // ShareVictims reports whether two workloads wait for the same pod to terminate.
-func (l *List) ShareVictims(a, b workload.Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	x, y := l.entries[a], l.entries[b]
+func (w *Waits) ShareVictims(a, b workload.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x, y := w.entry(a), w.entry(b)
 	if x == nil || y == nil || x.victims == nil || y.victims == nil {
 		return false
 	}
@@ -130,23 +136,23 @@ func (l *List) ShareVictims(a, b workload.Key) bool {
 }
 
 // ResolveVictims ends the wait of a workload for all pods.
-func (l *List) ResolveVictims(key workload.Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e, ok := l.entries[key]; ok {
-		l.dropVictims(e)
-		l.tidy(e)
+func (w *Waits) ResolveVictims(key workload.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.entry(key); e != nil {
+		w.dropVictims(e)
+		w.tidy(e)
 	}
 }
 
 // Gone records that a pod is gone. It returns the workloads to retry, sorted. For these, the pod
 // was the last of all pods, the last needed pod, or a pod of RetryAtEach.
-func (l *List) Gone(uid string) []workload.Key {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (w *Waits) Gone(uid string) []workload.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var free []workload.Key
-	for _, key := range slices.SortedFunc(maps.Keys(l.byVictim[uid]), workload.Key.Compare) {
-		if l.depart(l.entries[key], uid) {
+	for _, key := range slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare) {
+		if w.depart(w.entry(key), uid) {
 			free = append(free, key)
 		}
 	}
@@ -156,11 +162,11 @@ func (l *List) Gone(uid string) []workload.Key {
 // GoneFor is like Gone, for one workload. It reports whether the workload has waited for the pod,
 // and whether a retry may succeed. That is so if no needed pod is left, or for a pod of
 // RetryAtEach.
-func (l *List) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.entries[key]
-	if !ok || e.victims == nil {
+func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entry(key)
+	if e == nil || e.victims == nil {
 		return false, false
 	}
 	v := e.victims
@@ -168,59 +174,59 @@ func (l *List) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 		return false, false
 	}
 	if v.left[uid] {
-		l.depart(e, uid)
+		w.depart(e, uid)
 	}
 	return true, len(v.needed) == 0 || v.each[uid]
 }
 
 // Stays records that a pod does not terminate after all. It returns the workloads that waited for
 // it, sorted, and ends their waits for all pods.
-func (l *List) Stays(uid string) []workload.Key {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	keys := slices.SortedFunc(maps.Keys(l.byVictim[uid]), workload.Key.Compare)
+func (w *Waits) Stays(uid string) []workload.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare)
 	for _, key := range keys {
-		e := l.entries[key]
-		l.dropVictims(e)
-		l.tidy(e)
+		e := w.entry(key)
+		w.dropVictims(e)
+		w.tidy(e)
 	}
 	return keys
 }
 
 // depart records that a pod is gone for a workload. It reports whether that is a reason to retry:
 // the pod was the last of all, the last needed one, or one of each.
-func (l *List) depart(e *entry, uid string) (last bool) {
+func (w *Waits) depart(e *entry, uid string) (last bool) {
 	v := e.victims
 	needed := v.needed[uid]
 	delete(v.left, uid)
 	delete(v.needed, uid)
 	v.gone[uid] = true
-	l.release(e, uid)
+	w.release(e, uid)
 	if len(v.left) == 0 {
-		l.dropVictims(e)
-		l.tidy(e)
+		w.dropVictims(e)
+		w.tidy(e)
 		return true
 	}
 	if last = needed && len(v.needed) == 0; last {
-		l.resolve(e, Going)
+		w.resolve(e, Going)
 	}
 	return last || v.each[uid]
 }
 
-func (l *List) dropVictims(e *entry) {
+func (w *Waits) dropVictims(e *entry) {
 	if e.victims == nil {
 		return
 	}
 	for uid := range e.victims.left {
-		l.release(e, uid)
+		w.release(e, uid)
 	}
 	e.victims = nil
-	l.resolve(e, Going)
+	w.resolve(e, Going)
 }
 
-func (l *List) release(e *entry, uid string) {
-	delete(l.byVictim[uid], e.key)
-	if len(l.byVictim[uid]) == 0 {
-		delete(l.byVictim, uid)
+func (w *Waits) release(e *entry, uid string) {
+	delete(w.byVictim[uid], e.key)
+	if len(w.byVictim[uid]) == 0 {
+		delete(w.byVictim, uid)
 	}
 }

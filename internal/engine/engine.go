@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Engine has one record for each workload, a pod or a group, and one for each pod in an attempt.
+// Make one with [New].
+//
+// A workload is present from [Engine.Arrives] or [Engine.GroupArrives] until [Engine.Leaves],
+// [Engine.Binds] or [Engine.GroupLeaves]. Facts attach only to workloads that are present: a
+// transition for any other workload returns its result, and changes nothing. So an extension point
+// may report about a pod that was deleted a moment ago, and no later event has to clean up.
+type Engine struct {
+	// Pods are the attempts of pods, and Gangs the placements, runs and reports of groups.
+	Pods  *Pods
+	Gangs *Gangs
+	// Waits are the causes of waiting, and Unbound the preemptions without a binding.
+	Waits   *Waits
+	Unbound *Unbound
+	// Turns is the order of queued work.
+	Turns *admission.List
+
+	store  *store
+	wanted chan struct{}
+}
+
+// New returns an Engine without records. The function verdictChanged is called with each group
+// whose verdict changes, without any lock held. It must not block, and may be nil.
+func New(verdictChanged func(workload.Key)) *Engine {
+	if verdictChanged == nil {
+		verdictChanged = func(workload.Key) {}
+	}
+	s := &store{records: make(map[workload.Key]*record), pods: make(map[UID]arrival)}
+	e := &Engine{store: s, wanted: make(chan struct{}, 1)}
+	e.Pods = &Pods{store: s, records: make(map[UID]*pod)}
+	e.Gangs = newGangs(s, verdictChanged)
+	e.Waits = newWaits(s, e.Look)
+	e.Unbound = &Unbound{store: s}
+	e.Turns = admission.NewList(e.Look, s.isPresent)
+	return e
+}
+
+// Wanted has a token when there may be work before the time that [Engine.NextLook] returned.
+func (e *Engine) Wanted() <-chan struct{} { return e.wanted }
+
+// Look makes [Engine.Wanted] have a token.
+func (e *Engine) Look() {
+	select {
+	case e.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// NextLook returns the time of the next deadline or end of a lull; false for none.
+func (e *Engine) NextLook(now time.Time) (time.Time, bool) {
+	next := e.Turns.LullEnds(now)
+	if at, ok := e.Waits.nextDeadline(); ok && (next.IsZero() || at.Before(next)) {
+		next = at
+	}
+	return next, !next.IsZero()
+}
+
+// Placed records that a workload has its place. It ends all waits of the workload, and the next
+// turn can begin. If the workload cannot take its place and comes again, it needs no other turn.
+func (e *Engine) Placed(key workload.Key) {
+	e.Turns.Placed(key)
+	e.Waits.drop(key)
+}
+
+// Arrives records that a pod waits for its place, or that a pod on a node terminates. key names the
+// pod, and group its group; the zero Key for a pod without a group.
+func (e *Engine) Arrives(uid UID, key, group workload.Key) {
+	s := e.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.pods[uid]
+	if known && before.group == group {
+		return
+	}
+	if known {
+		s.count(before.group, -1)
+	}
+	s.pods[uid] = arrival{key: key, group: group}
+	s.of(key).present = true
+	s.count(group, 1)
+}
+
+// GroupArrives records that a group has a member, in any state.
+func (e *Engine) GroupArrives(group workload.Key) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	e.store.of(group).present = true
+}
+
+// Binds drops the record of a pod that is bound: its attempts, its waits and its preemptions.
+func (e *Engine) Binds(uid UID, key workload.Key) { e.leaves(uid, key, e.Unbound.ends) }
+
+// Leaves drops the record of a pod that is gone, or will not be scheduled any more. The next pod of
+// the same controller inherits its pause; see [Unbound].
+func (e *Engine) Leaves(uid UID, key workload.Key, controller string, now time.Time) {
+	e.leaves(uid, key, func(key workload.Key) { e.Unbound.leaves(key, controller, now) })
+}
+
+// leaves drops the record of a pod. passOn decides about its preemptions without a binding.
+func (e *Engine) leaves(uid UID, key workload.Key, passOn func(workload.Key)) {
+	s := e.store
+	s.mu.Lock()
+	if arrived, ok := s.pods[uid]; ok {
+		delete(s.pods, uid)
+		s.count(arrived.group, -1)
+	}
+	e.Pods.leaves(uid)
+	e.Waits.dropEntry(key)
+	passOn(key)
+	s.isGone(key)
+	s.mu.Unlock()
+	e.Turns.Forget(key)
+}
+
+// Rejoins drops the waits and turns of a pod as a single pod, because its group has changed.
+func (e *Engine) Rejoins(key workload.Key) {
+	e.Waits.drop(key)
+	e.Turns.Forget(key)
+}
+
+// GroupLeaves drops all facts about the members of a group. Call it when the last member has left.
+// Room that was kept for the group is left to [Gangs.EndKept]. It does nothing if a member has
+// arrived since.
+func (e *Engine) GroupLeaves(group workload.Key, now time.Time) {
+	s := e.store
+	s.mu.Lock()
+	if r := s.records[group]; r == nil || r.pending > 0 {
+		s.mu.Unlock()
+		return
+	}
+	e.Gangs.leaves(group)
+	e.Waits.dropEntry(group)
+	e.Unbound.leaves(group, "", now)
+	s.isGone(group)
+	s.mu.Unlock()
+	e.Turns.Forget(group)
+}
+
+// IsPresent reports whether a workload is present.
+func (e *Engine) IsPresent(key workload.Key) bool { return e.store.isPresent(key) }
+
+// Len counts the workloads and pods with facts, for tests that look for leaks. Workloads that are
+// only present do not count.
+func (e *Engine) Len() int {
+	return e.Pods.Len() + e.Gangs.Len() + e.Waits.Len() + e.Unbound.Len() + e.Turns.Len()
+}
+
+// store has the records of workloads, under one lock. The parts of the Engine share it.
+type store struct {
+	mu      sync.Mutex
+	records map[workload.Key]*record
+	// pods are the pods that are present.
+	pods map[UID]arrival
+}
+
+// arrival is a pod that is present: its key, and its group or the zero Key.
+type arrival struct{ key, group workload.Key }
+
+// record is the record of one workload.
+type record struct {
+	present bool
+	// pending counts the present pods of a group.
+	pending int
+	// gang has the facts about a group, waits the causes of waiting, and unbound the preemptions
+	// without a binding; nil for none.
+	gang    *gang
+	waits   *entry
+	unbound *unbound
+}
+
+// of returns the record of a workload. A workload without a record gets one. The caller holds the
+// lock.
+func (s *store) of(key workload.Key) *record {
+	r := s.records[key]
+	if r == nil {
+		r = &record{}
+		s.records[key] = r
+	}
+	return r
+}
+
+// count adds members to a group, if the key names one. The caller holds the lock.
+func (s *store) count(group workload.Key, members int) {
+	if group == (workload.Key{}) {
+		return
+	}
+	r := s.of(group)
+	r.pending += members
+	r.present = r.present || r.pending > 0
+	s.tidy(group)
+}
+
+// isGone records that a workload is not present any more. The caller holds the lock.
+func (s *store) isGone(key workload.Key) {
+	if r := s.records[key]; r != nil {
+		r.present = false
+		s.tidy(key)
+	}
+}
+
+// tidy drops a record without facts. The caller holds the lock.
+func (s *store) tidy(key workload.Key) {
+	if r := s.records[key]; r != nil && *r == (record{}) {
+		delete(s.records, key)
+	}
+}
+
+// isPresent reports whether a workload is present.
+func (s *store) isPresent(key workload.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.records[key]
+	return r != nil && r.present
+}

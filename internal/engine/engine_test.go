@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// world is an Engine in which all workloads of the tests are present.
+type world struct{ *Engine }
+
+func newWorld() *world { return newWorldWith(nil) }
+
+func newWorldWith(verdictChanged func(workload.Key)) *world {
+	w := &world{New(verdictChanged)}
+	for _, name := range []string{"p", "q", "m", "a", "b", "c", "d", "x", "y", "z", "pod", "next", "moved", "gone"} {
+		w.Arrives(name, podNamed(name), workload.Key{})
+		w.GroupArrives(gangNamed(name))
+	}
+	for _, group := range []workload.Key{testGang, theGang, other, gangNamed("gang")} {
+		w.GroupArrives(group)
+	}
+	return w
+}
+
+// leaves ends the presence of a workload of the tests.
+func (w *world) leaves(key workload.Key) {
+	if key.Gang {
+		w.GroupLeaves(key, at(0))
+	} else {
+		w.Leaves(key.Name, key, "", at(0))
+	}
+}
+
+// testPods are the Pods of a world, with the events of the Engine that end their records.
+type testPods struct {
+	*Pods
+	world *world
+}
+
+func newTestPods() *testPods {
+	w := newWorld()
+	for _, name := range []string{"p", "q", "m", "a", "b", "c", "moved", "gone"} {
+		w.Arrives(name, podNamed(name), workload.Key{})
+	}
+	return &testPods{w.Pods, w}
+}
+
+func (ps *testPods) Leaves(uid UID) { ps.world.Leaves(uid, podNamed(uid), "", at(0)) }
+func (ps *testPods) Places(uid UID) { ps.world.Binds(uid, podNamed(uid)) }
+
+// testGangs are the Gangs of a world, with the event of the Engine that ends their records.
+type testGangs struct {
+	*Gangs
+	world *world
+}
+
+func newTestGangs() *testGangs { return newTestGangsWith(nil) }
+
+func newTestGangsWith(verdictChanged func(workload.Key)) *testGangs {
+	w := newWorldWith(verdictChanged)
+	return &testGangs{w.Gangs, w}
+}
+
+func (gs *testGangs) Leaves(key workload.Key) { gs.world.GroupLeaves(key, at(0)) }
+
+// TestNoFactOutlivesItsWorkload checks for any order of events that a record ends with its
+// workload: late events about workloads that have left attach no facts, and nothing has to be
+// repaired. The end of an attempt is the only event that must follow.
+func TestNoFactOutlivesItsWorkload(t *testing.T) {
+	t.Parallel()
+	group, names := gangNamed("g"), []string{"a", "b", "c"}
+	late := lateEvents(group)
+	rapid.Check(t, func(t *rapid.T) {
+		e, joined := New(nil), make(map[string]bool)
+		name := rapid.SampledFrom(names)
+		t.Repeat(map[string]func(*rapid.T){
+			"arrives": func(t *rapid.T) {
+				n, of := name.Draw(t, "pod"), workload.Key{}
+				if joined[n] = rapid.Bool().Draw(t, "in the group"); joined[n] {
+					of = group
+				}
+				e.Arrives(n, podNamed(n), of)
+			},
+			"leaves": func(t *rapid.T) {
+				n := name.Draw(t, "pod")
+				e.Leaves(n, podNamed(n), "", at(0))
+				e.GroupLeaves(group, at(0))
+			},
+			"binds": func(t *rapid.T) { n := name.Draw(t, "pod"); e.Binds(n, podNamed(n)) },
+			"event": func(t *rapid.T) {
+				rapid.SampledFrom(late).Draw(t, "event")(e, name.Draw(t, "pod"))
+			},
+			"": func(t *rapid.T) {
+				for key, r := range e.store.records {
+					if *r == (record{}) {
+						t.Fatalf("the record of %v is empty", key)
+					}
+					if !r.present && r.waits != nil {
+						t.Fatalf("%v waits and is not present", key)
+					}
+				}
+			},
+		})
+		for _, n := range names {
+			e.Leaves(n, podNamed(n), "", at(0))
+		}
+		e.GroupLeaves(group, at(0))
+		for _, event := range late {
+			for _, n := range names {
+				event(e, n)
+			}
+		}
+		for _, n := range names {
+			e.Pods.Ends(n)
+		}
+		e.Unbound.Ends(group)
+		if n := e.Len(); n > 0 || len(e.store.records) > 0 || len(e.store.pods) > 0 {
+			t.Fatalf("%d facts, %d records and %d pods are left", n, len(e.store.records), len(e.store.pods))
+		}
+	})
+}
+
+// lateEvents are the events that extension points, the main loop and outcomes of calls may report
+// about a pod, or about its group, after it has left.
+func lateEvents(group workload.Key) []func(*Engine, UID) {
+	victims := []string{"v", "w"}
+	waiter := func(key workload.Key) admission.Waiter { return admission.Waiter{Key: key, Queue: "q"} }
+	var out []func(*Engine, UID)
+	both := func(event func(e *Engine, key workload.Key)) {
+		out = append(out, func(e *Engine, uid UID) { event(e, podNamed(uid)) }, func(e *Engine, _ UID) { event(e, group) })
+	}
+	for c := range causes {
+		both(func(e *Engine, key workload.Key) { e.Waits.Wait(key, c, e.Waits.Mark()) })
+		both(func(e *Engine, key workload.Key) { e.Waits.WaitUntil(key, c, at(1)) })
+	}
+	both(func(e *Engine, key workload.Key) { e.Waits.Gather(key, at(1)) })
+	both(func(e *Engine, key workload.Key) { e.Waits.WaitForVictims(key, victims, map[string]bool{"v": true}) })
+	both(func(e *Engine, key workload.Key) { e.Waits.RetryAtEach(key, victims) })
+	both(func(e *Engine, key workload.Key) { e.Waits.StartEviction(key) })
+	both(func(e *Engine, key workload.Key) { e.Waits.Failed(key, Backing{time.Second, time.Minute}) })
+	both(func(e *Engine, key workload.Key) { e.Turns.Enter(waiter(key), at(0)) })
+	both(func(e *Engine, key workload.Key) { e.Turns.GoBy(waiter(key), at(0)) })
+	both(func(e *Engine, key workload.Key) { e.Turns.Pass(waiter(key), at(0)) })
+	both(func(e *Engine, key workload.Key) { e.Turns.CameToNothing(key) })
+	both(func(e *Engine, key workload.Key) { e.Placed(key) })
+	both(func(e *Engine, key workload.Key) { e.Unbound.Preempts(key) })
+	both(func(e *Engine, key workload.Key) { e.Unbound.Fails(key, Failure{}, "", Backing{}, at(0)) })
+	return append(out,
+		func(e *Engine, uid UID) { e.Pods.Begins(uid, group) },
+		func(e *Engine, uid UID) { e.Pods.TakesTurn(uid) },
+		func(e *Engine, uid UID) { e.Pods.Seats(uid, podNamed(uid)) },
+		func(e *Engine, uid UID) { e.Pods.Assumes(uid, podNamed(uid), "node") },
+		func(e *Engine, uid UID) { e.Pods.GivesUp(uid, group, "node") },
+		func(e *Engine, uid UID) { e.Pods.Awaits(uid, group) },
+		func(e *Engine, uid UID) { e.Pods.Shows(uid, group) },
+		func(e *Engine, uid UID) { e.Pods.LooksElsewhere(uid) },
+		func(e *Engine, uid UID) { e.Pods.Nominates(uid, Nomination{Node: "node"}) },
+		func(e *Engine, uid UID) { e.Pods.Blocked(uid, podNamed(uid), workload.Verdict{Reason: "Closed"}) },
+		func(e *Engine, uid UID) { e.Gangs.Admit(group, uid, anybody) },
+		func(e *Engine, uid UID) { e.Gangs.SetPlan(group, []Seat{{uid, "node"}}) },
+		func(e *Engine, uid UID) { e.Gangs.Reserve(group, uid, "node") },
+		func(e *Engine, uid UID) { e.Gangs.AwaitResult(group, uid, Ended{Until: at(1)}) },
+		func(e *Engine, _ UID) { e.Gangs.SetVerdict(group, workload.Verdict{Reason: "Pending"}) },
+		func(e *Engine, _ UID) { e.Gangs.Touch(group) },
+		func(e *Engine, _ UID) { e.Gangs.Lost(group) },
+		func(e *Engine, _ UID) { e.Gangs.Failed(group) },
+		func(e *Engine, _ UID) { e.Gangs.FoundNoRoom(group, workload.Verdict{Reason: "Pending"}, true, at(0)) },
+		func(e *Engine, _ UID) { e.Gangs.CheckReport(group, at(0)) },
+	)
+}
+
+// facts counts the groups with facts.
+func (gs *testGangs) facts() int { return gs.count(func(*gang) bool { return true }) }

@@ -1,0 +1,343 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/heap"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Cause is a reason to wait. Victims, evictions and turns are recorded separately: see
+// [Waits.WaitForVictims], [Waits.StartEviction] and [admission.List].
+type Cause int
+
+const (
+	// Reserved means that room is reserved for others. It ends when a reservation is released.
+	Reserved Cause = iota
+	// Queue means that the queue has no room or is invalid. It ends when the usage of the queue
+	// drops, or queues change.
+	Queue
+	// Access means that the workload must not use its queue, or has none. It ends when queues,
+	// namespaces or classes change.
+	Access
+	// Protection means that the pods in the way are protected. It ends when a class or a queue
+	// changes.
+	Protection
+	// ProtectionEnds means that the pods in the way are protected until a known time.
+	ProtectionEnds
+	// Pause means that the workload is to be planned again at a time: many changes to it are
+	// gathered, or information is about to arrive.
+	Pause
+	// Retry means that an eviction for the workload has failed or gained nothing. It ends at a
+	// time, or with an earlier retry.
+	Retry
+	// Backoff means that evictions for the workload have failed before. The workload must not be
+	// retried before a time.
+	Backoff
+	// Going means that evicted victims are slow to terminate. It ends at a time, or with the wait
+	// for them.
+	Going
+	// Departure means that a pod is terminating, and others count on its end until a time. The
+	// cause belongs to the pod, not to the others.
+	Departure
+	// Drivers means that the maximum number of drivers runs without workers. It ends when one of
+	// them has its workers, ends, or has exceeded its time.
+	Drivers
+
+	causes
+)
+
+// String returns the name of the cause for log lines.
+func (c Cause) String() string {
+	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Going", "Departure", "Drivers"}[c]
+}
+
+// Mark is a position in the order of the ends of causes.
+type Mark uint64
+
+// Waits has the causes of waiting of workloads, with the victims that they wait for and their
+// evictions under way. It is a part of an [Engine].
+type Waits struct {
+	*store
+	// signal tells the main loop of an earlier deadline.
+	signal func()
+	// waiting holds the workloads that wait, by cause.
+	waiting [causes]map[workload.Key]*entry
+	// events counts the ends of causes, and ended has the count at the last end of each cause.
+	events Mark
+	ended  [causes]Mark
+	// deadlines are the times that workloads wait for. The earliest is on top.
+	deadlines heap.Heap[*deadline]
+	// byVictim holds the workloads that wait for a pod to terminate, by the pod's UID.
+	byVictim map[string]map[workload.Key]*entry
+}
+
+// entry has the causes of one workload.
+type entry struct {
+	key workload.Key
+	// until holds the ends of the causes that end at a time; nil for others.
+	until [causes]*deadline
+	// victims are the pods that must terminate first; nil for none.
+	victims *pendingVictims
+	// making is the eviction that is under way for the workload; nil for none.
+	making *Eviction
+	// failures counts the failed evictions in a row.
+	failures int
+}
+
+// deadline is a time that a workload waits for.
+type deadline struct {
+	at    time.Time
+	entry *entry
+	cause Cause
+	place int
+}
+
+func earlier(a, b **deadline) bool {
+	x, y := *a, *b
+	return cmp.Or(x.at.Compare(y.at), x.entry.key.Compare(y.entry.key), int(x.cause)-int(y.cause)) < 0
+}
+
+// newWaits returns Waits without causes. The function signal must not block.
+func newWaits(s *store, signal func()) *Waits {
+	w := &Waits{
+		store: s, signal: signal,
+		deadlines: heap.Heap[*deadline]{Before: earlier, Moved: func(d **deadline, at int) { (*d).place = at }},
+		byVictim:  make(map[string]map[workload.Key]*entry),
+	}
+	for c := range w.waiting {
+		w.waiting[c] = make(map[workload.Key]*entry)
+	}
+	return w
+}
+
+// Mark returns the current position. Call it before reading the cluster, and pass the result to
+// Wait.
+func (w *Waits) Mark() Mark {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.events
+}
+
+// Wait records that a workload waits for the end of a cause. It returns false if the cause has
+// ended since the mark. Then the workload does not wait, and can be retried.
+func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended[c] > since {
+		return false
+	}
+	w.await(key, c, time.Time{})
+	return true
+}
+
+// WaitUntil records that a workload waits for a cause until a time. The time replaces an earlier
+// one for the same cause. Either all times have a monotonic clock reading, or none has.
+func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.await(key, c, at)
+	w.signal()
+}
+
+// Gather records a Pause until a time. An earlier end of a Pause stays.
+func (w *Waits) Gather(key workload.Key, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e, ok := w.waiting[Pause][key]; ok && e.until[Pause] != nil && !until.Before(e.until[Pause].at) {
+		return
+	}
+	w.await(key, Pause, until)
+	w.signal()
+}
+
+// Awaits reports whether any workload waits for a cause.
+func (w *Waits) Awaits(c Cause) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting[c]) > 0
+}
+
+// Waiting returns the workloads that wait for a cause, sorted.
+func (w *Waits) Waiting(c Cause) []workload.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(w.waiting[c]), workload.Key.Compare)
+}
+
+// WaitsFor reports whether a workload waits for a cause.
+func (w *Waits) WaitsFor(key workload.Key, c Cause) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.waiting[c][key]
+	return ok
+}
+
+// Resolve ends the wait of a workload for some causes.
+func (w *Waits) Resolve(key workload.Key, resolved ...Cause) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entry(key)
+	if e == nil {
+		return
+	}
+	for _, c := range resolved {
+		w.resolve(e, c)
+	}
+	w.tidy(e)
+}
+
+// End records that a cause has ended. It returns the workloads that waited for it, and ends their
+// waits.
+func (w *Waits) End(c Cause) []workload.Key {
+	return w.EndFor(c, func(workload.Key) bool { return true })
+}
+
+// EndFor is like End, but only for workloads that the function concerns selects. It calls the
+// function without a lock held. A Wait with an earlier mark returns false, even for other
+// workloads.
+func (w *Waits) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
+	w.mu.Lock()
+	w.events++
+	w.ended[c] = w.events
+	ended := slices.SortedFunc(maps.Keys(w.waiting[c]), workload.Key.Compare)
+	w.mu.Unlock()
+	ended = slices.DeleteFunc(ended, func(key workload.Key) bool { return !concerns(key) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range ended {
+		if e := w.entry(key); e != nil {
+			w.resolve(e, c)
+			w.tidy(e)
+		}
+	}
+	return ended
+}
+
+// Due is a workload with a cause whose time has come.
+type Due struct {
+	Key   workload.Key
+	Cause Cause
+}
+
+// Due returns the workloads whose times have come, the earliest first, and ends these waits.
+func (w *Waits) Due(now time.Time) []Due {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var due []Due
+	for len(w.deadlines.Items) > 0 && !w.deadlines.Items[0].at.After(now) {
+		d := w.deadlines.Items[0]
+		due = append(due, Due{d.entry.key, d.cause})
+		w.resolve(d.entry, d.cause)
+		w.tidy(d.entry)
+	}
+	return due
+}
+
+// nextDeadline returns the time of the next deadline; false for none.
+func (w *Waits) nextDeadline() (time.Time, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.deadlines.Items) == 0 {
+		return time.Time{}, false
+	}
+	return w.deadlines.Items[0].at, true
+}
+
+// drop ends all waits of a workload.
+func (w *Waits) drop(key workload.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dropEntry(key)
+}
+
+// dropEntry is drop for callers that hold the lock.
+func (w *Waits) dropEntry(key workload.Key) {
+	e := w.entry(key)
+	if e == nil {
+		return
+	}
+	for c := range causes {
+		w.resolve(e, c)
+	}
+	w.dropVictims(e)
+	w.remove(key)
+}
+
+// Len returns the number of workloads with causes, for tests that look for leaks.
+func (w *Waits) Len() (count int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.records {
+		if r.waits != nil {
+			count++
+		}
+	}
+	return count
+}
+
+// entry returns the causes of a workload; nil for none.
+func (w *Waits) entry(key workload.Key) *entry {
+	if r := w.records[key]; r != nil {
+		return r.waits
+	}
+	return nil
+}
+
+// entryOf returns the causes of a workload, for new ones. The entry for a workload that is not
+// present has no effect, and ok is false.
+func (w *Waits) entryOf(key workload.Key) (e *entry, ok bool) {
+	r := w.records[key]
+	if r == nil || !r.present {
+		return &entry{key: key}, false
+	}
+	if r.waits == nil {
+		r.waits = &entry{key: key}
+	}
+	return r.waits, true
+}
+
+// remove drops the causes of a workload.
+func (w *Waits) remove(key workload.Key) {
+	if r := w.records[key]; r != nil {
+		r.waits = nil
+		w.store.tidy(key)
+	}
+}
+
+func (w *Waits) await(key workload.Key, c Cause, at time.Time) {
+	e, ok := w.entryOf(key)
+	if !ok {
+		return
+	}
+	w.resolve(e, c)
+	w.waiting[c][key] = e
+	if !at.IsZero() {
+		e.until[c] = &deadline{at: at, entry: e, cause: c}
+		w.deadlines.Push(e.until[c])
+	}
+}
+
+func (w *Waits) resolve(e *entry, c Cause) {
+	if d := e.until[c]; d != nil {
+		w.deadlines.Remove(d.place)
+		e.until[c] = nil
+	}
+	delete(w.waiting[c], e.key)
+}
+
+// tidy drops an entry that is empty.
+func (w *Waits) tidy(e *entry) {
+	if e.victims != nil || e.making != nil || e.failures > 0 {
+		return
+	}
+	for c := range causes {
+		if _, ok := w.waiting[c][e.key]; ok {
+			return
+		}
+	}
+	w.remove(e.key)
+}
