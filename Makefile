@@ -182,6 +182,13 @@ bench: ## Compare victims and times of decisions with upstream's for some minute
 POINTS ?= 500
 SEED ?= 1
 
+# How many events in a row explore tries.
+DEPTH ?= 8
+
+.PHONY: explore
+explore: ## Try all orders of DEPTH events on the records of the engine (a minute; each further event takes four times as long).
+	$(STATIC) go test -timeout 4h ./internal/engine -run '^TestEveryOrder$$' -v -args -engine.depth=$(DEPTH)
+
 .PHONY: kill-points
 kill-points: build ## Kill the scheduler, API server and etcd at POINTS points of evictions, by SEED (about 5 s each).
 	go test ./test/integration/crash -run '^(TestKillPoints|TestOldLeader)$$' -timeout 4h -v -args -kill-points $(POINTS) -kill-seed $(SEED)
