@@ -64,7 +64,7 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 // document yields the latest start, but not the most surplus. If lost work counts, the least sum of
 // priorities is not known.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
-	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.sum &&
+	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 

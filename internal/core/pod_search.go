@@ -42,9 +42,10 @@ func (sr *search) onlyClass() int {
 type prospect struct {
 	node    int32
 	ceiling int32
-	// lost bounds the lost work, if it counts, and sum the sum of priorities.
-	lost, sum int64
-	least     int
+	// leading bounds the first criterion after the ceiling: lost work if it counts, or else the sum
+	// of priorities. Searches sort thousands of prospects, so one value serves both.
+	leading int64
+	least   int
 }
 
 // nodeSearch is the search for a single pod. It works out nodes in order of their least cost, until
@@ -159,14 +160,23 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 			pr.least = max(pr.least, int(min((short-1)/widest[r]+1, int64(k))))
 		}
 	}
-	for _, priority := range col.priorities[:pr.least-1] {
-		pr.sum += int64(priority) + priorityOffset
-	}
-	pr.sum += int64(pr.ceiling) + priorityOffset
 	if n.losses != nil {
-		pr.lost = n.quickLost(pr)
+		pr.leading = n.quickLost(pr)
+	} else {
+		pr.leading = n.leastSum(pr)
 	}
 	return pr, true
+}
+
+// leastSum returns a lower bound of the sum of priorities on a node.
+func (n *nodeSearch) leastSum(pr prospect) int64 {
+	sum := int64(pr.ceiling) + priorityOffset
+	if pr.least > 1 {
+		for _, priority := range n.v.column(pr.node).priorities[:pr.least-1] {
+			sum += int64(priority) + priorityOffset
+		}
+	}
+	return sum
 }
 
 // quickLost returns a lower bound of the work that is lost on a node, without a look at its units.
@@ -214,7 +224,7 @@ func (n *nodeSearch) tryAll() {
 	if n.losses != nil {
 		n.tryFirst()
 		for i := range n.prospects {
-			n.prospects[i].lost = n.leastLost(n.prospects[i])
+			n.prospects[i].leading = n.leastLost(n.prospects[i])
 		}
 		n.tryFirst()
 	}
@@ -232,12 +242,15 @@ func (n *nodeSearch) tryAll() {
 
 // compare orders prospects by their bounds, then by name.
 func (n *nodeSearch) compare(a, b prospect) int {
-	return cmp.Or(
-		cmp.Compare(a.ceiling, b.ceiling),
-		cmp.Compare(a.lost, b.lost),
-		cmp.Compare(a.sum, b.sum),
-		cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node]),
-	)
+	if c := cmp.Or(cmp.Compare(a.ceiling, b.ceiling), cmp.Compare(a.leading, b.leading)); c != 0 {
+		return c
+	}
+	if n.losses != nil {
+		if c := cmp.Compare(n.leastSum(a), n.leastSum(b)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node])
 }
 
 // againstBest compares the bounds of a prospect with the best outcome so far. It is positive if the
@@ -247,11 +260,13 @@ func (n *nodeSearch) againstBest(pr prospect) int {
 	if !n.any || best.BrokenBudgets > 0 {
 		return -1
 	}
-	return cmp.Or(
-		cmp.Compare(pr.ceiling, best.HighestPriority),
-		cmp.Compare(pr.lost, best.LostWork),
-		cmp.Compare(pr.sum, best.PrioritySum),
-	)
+	if c := cmp.Compare(pr.ceiling, best.HighestPriority); c != 0 {
+		return c
+	}
+	if n.losses == nil {
+		return cmp.Compare(pr.leading, best.PrioritySum)
+	}
+	return cmp.Or(cmp.Compare(pr.leading, best.LostWork), cmp.Compare(n.leastSum(pr), best.PrioritySum))
 }
 
 // tryFirst works out the prospect with the lowest bounds, and drops the prospects that cannot be
