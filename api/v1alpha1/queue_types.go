@@ -158,6 +158,18 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
 	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
 
+	// silentWorkCap is the longest run time that work of this queue can lose by an eviction, while
+	// the work has saved nothing since its start. It caps the claims of work without the annotation
+	// reprieve.dev/last-checkpoint. It applies if the profile of the preemptor counts lost work. If
+	// unset, the next ancestor with a value applies; without one, there is no cap. 0s is a value of
+	// its own: then such work loses only its restart cost.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
+	SilentWorkCap *metav1.Duration `json:"silentWorkCap,omitempty"`
+
 	// namespaceSelector selects the namespaces that may use the queue, by their labels. If unset,
 	// the next ancestor with a value applies; without one, all namespaces may. An empty selector is
 	// a value of its own: all may. When it changes, running work continues and counts for the queue

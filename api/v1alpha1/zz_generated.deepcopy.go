@@ -426,6 +426,11 @@ func (in *QueueSpec) DeepCopyInto(out *QueueSpec) {
 		*out = new(metav1.Duration)
 		**out = **in
 	}
+	if in.SilentWorkCap != nil {
+		in, out := &in.SilentWorkCap, &out.SilentWorkCap
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.NamespaceSelector != nil {
 		in, out := &in.NamespaceSelector, &out.NamespaceSelector
 		*out = new(metav1.LabelSelector)

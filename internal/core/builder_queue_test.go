@@ -15,6 +15,7 @@ func quota(v ...int64) queueOption     { return func(q *fairshare.Queue) { q.Quo
 func limit(v ...int64) queueOption     { return func(q *fairshare.Queue) { q.Limit = v } }
 func preemptAfter(d int64) queueOption { return func(q *fairshare.Queue) { q.PreemptMinRuntime = d } }
 func reclaimAfter(d int64) queueOption { return func(q *fairshare.Queue) { q.ReclaimMinRuntime = d } }
+func silentCap(d int64) queueOption    { return func(q *fairshare.Queue) { q.SilentWorkCap = &d } }
 func inQueue(leaf string) unitOption {
 	return func(u *Unit) { u.Membership = &QueueMembership{Queue: leaf} }
 }

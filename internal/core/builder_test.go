@@ -1,12 +1,15 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 
 	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // build builds a snapshot for a test. Nodes are identified by name, and pods reduce their free
@@ -237,12 +240,19 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 }
 
 // countLost makes a case count lost work, if the shape does. Its starts become seconds, and some
-// pods have checkpoints, a few of them in the future, or restarts that cost time.
+// pods have checkpoints, a few of them in the future, or restarts that cost time. A queue caps the
+// lost work of some pods.
 func (sh *randomShape) countLost(pick chooser, s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
 	if sh.lost {
 		p.Order, p.Now, p.Devices = OrderLostWork, 20e9, Amounts{1000, 0}[:len(s.Resources)]
+		p.Restart = int64(max(pick(6)-3, 0)) * 1e9
+		tree, _ := fairshare.NewTree(len(s.Resources), []fairshare.Queue{queue("silent", silentCap(int64(pick(22))*1e9))})
+		s.Queues = &Queues{Tree: tree, Shares: []Amounts{make(Amounts, len(s.Resources))}}
 		for u := range s.Units {
 			s.Units[u].Start *= 1e9
+			if s.Units[u].Membership == nil && pick(4) == 0 {
+				s.Units[u].Membership = &QueueMembership{Queue: "silent"}
+			}
 			for i := range s.Units[u].Pods {
 				switch pods := s.Units[u].Pods; pick(7) {
 				case 0:
@@ -252,7 +262,7 @@ func (sh *randomShape) countLost(pick chooser, s *Snapshot, p *Preemptor) (*Snap
 				case 1:
 					pods[i].Progress.Interval = int64(1+pick(8)) * 1e9
 				case 2:
-					pods[i].Progress.Restart = int64(pick(8)) * 1e9
+					pods[i].Progress.Restart = cmp.Or(int64(pick(8))*1e9, NoRestart)
 				}
 			}
 		}

@@ -24,6 +24,7 @@ func TestBadInput(t *testing.T) {
 			func(_ *Snapshot, p *Preemptor) { p.MinCount = 2 }, "asks for 2 of 1 members"},
 		"negative minCount":  {func(_ *Snapshot, p *Preemptor) { p.MinCount = -1 }, "asks for -1 of 1 members"},
 		"a pod of two":       {func(_ *Snapshot, p *Preemptor) { p.Classes = append(p.Classes, p.Classes[0]) }, "has 2 members"},
+		"a negative restart": {func(_ *Snapshot, p *Preemptor) { p.Restart = -1 }, "a restart cost of -1 ns"},
 		"node past the end":  {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Node = 7 }, "is on node 7 of 1"},
 		"unknown budget":     {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Budgets = []int{0} }, "names budget 0 of 0"},
 		"unit without pods":  {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods = nil }, "has no pods"},

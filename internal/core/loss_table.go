@@ -5,20 +5,21 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // lossTable has the parts of lost work that do not depend on the time of a decision. It says how
 // fast the loss of each unit grows, and since when. Bounds by node follow from them.
 type lossTable struct {
-	// devices is the same as in [losses].
-	devices Amounts
-	units   []unitLoss
-	nodes   []nodeLoss
+	lossSettings
+	units []unitLoss
+	nodes []nodeLoss
 	// gangs numbers the gangs that the units refer to, from 1 on, by UID.
 	gangs map[string]int32
 }
 
-// unitLoss is the loss of a unit that grows with time at a constant rate.
+// unitLoss is the loss of a unit that grows with time at a constant rate, up to a limit.
 type unitLoss struct {
 	// rate is the number of milli-devices. It is 0 for a unit whose loss does not grow evenly, such
 	// as a unit that saves its work at an interval.
@@ -26,17 +27,21 @@ type unitLoss struct {
 	// begin is when the work was last saved or began, in nanoseconds since 1970. The loss of a
 	// decision before begin is not rate times the time since.
 	begin int64
+	// most is the longest time since begin that counts, and restart a time that counts in addition,
+	// both in nanoseconds.
+	most, restart int64
 	// gang is the number of the gang that falls below minCount without the unit; 0 for none.
 	gang int32
 }
 
 // nodeLoss bounds the loss of the units on one node.
 type nodeLoss struct {
-	// rate is the lowest rate of any unit, and others the number of units without a rate.
+	// rate is the lowest rate of any unit. others is the number of units without a rate, or with a
+	// limit.
 	rate   int64
 	others int
-	// begins has, for every number of units, the sum of the latest begins of units with a rate, in
-	// seconds since 1970.
+	// begins has, for every number of units, the sum of the latest begins of the units with a rate
+	// and no limit, in seconds since 1970. A restart counts as an earlier begin.
 	begins []int64
 	// grouped is true if some unit is a member of a gang.
 	grouped bool
@@ -68,12 +73,14 @@ func (ts *lossTables) forget(u int32) {
 }
 
 // of returns the up-to-date table for a snapshot with the given columns. There is one table, for
-// the last devices.
-func (ts *lossTables) of(s *Snapshot, c *columns, devices Amounts) *lossTable {
+// the last settings.
+func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTable {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.table == nil || !slices.Equal(ts.table.devices, devices) {
-		ts.table = &lossTable{devices: slices.Clone(devices), gangs: make(map[string]int32)}
+	if ts.table == nil || !ts.table.equal(settings) {
+		// The caller may use its devices again. The caps belong to a tree, which never changes.
+		settings.devices = slices.Clone(settings.devices)
+		ts.table = &lossTable{lossSettings: settings, gangs: make(map[string]int32)}
 		for n := range c.nodes {
 			ts.changed[int32(n)] = true
 		}
@@ -90,7 +97,7 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 	t.units = append(t.units, make([]unitLoss, max(len(s.Units)-len(t.units), 0))...)
 	t.nodes = append(t.nodes, make([]nodeLoss, max(len(c.nodes)-len(t.nodes), 0))...)
 	// At the end of time, every checkpoint is in the past.
-	l := newLosses(s, &Preemptor{Now: math.MaxInt64, Devices: t.devices})
+	l := newLosses(s, math.MaxInt64, t.lossSettings)
 	var begins []int64
 	for n := range nodes {
 		node := nodeLoss{rate: math.MaxInt64}
@@ -100,11 +107,11 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 			unit.gang = t.gangOf(s, u)
 			t.units[u] = unit
 			node.grouped = node.grouped || elastic(&s.Units[u])
-			if unit.rate == 0 {
+			if unit.rate == 0 || unit.most != math.MaxInt64 {
 				node.others++
 				continue
 			}
-			node.rate, begins = min(node.rate, unit.rate), append(begins, unit.begin)
+			node.rate, begins = min(node.rate, unit.rate), append(begins, unit.begin-unit.restart)
 		}
 		slices.Sort(begins)
 		node.begins = t.nodes[n].begins[:0]
@@ -138,10 +145,10 @@ func (l *losses) growth(u int32) unitLoss {
 	if unit.Start == 0 {
 		return unitLoss{}
 	}
-	rate := int64(0)
+	rate, restart := int64(0), l.restartOf(&unit.Pods[0].Progress)
 	for i := range unit.Pods {
 		pod := &unit.Pods[i]
-		if pod.Progress.Interval > 0 || pod.Progress.Restart != 0 {
+		if pod.Progress.Interval > 0 || l.restartOf(&pod.Progress) != restart {
 			return unitLoss{}
 		}
 		each := l.rate(pod)
@@ -150,7 +157,8 @@ func (l *losses) growth(u int32) unitLoss {
 		}
 		rate += each
 	}
-	return unitLoss{rate: rate, begin: max(unit.Start, unit.Since, l.savedAt(unit))}
+	from, saved := max(unit.Start, unit.Since), l.savedAt(unit)
+	return unitLoss{rate: rate, begin: max(from, saved), most: l.mostOf(unit, from, saved), restart: restart}
 }
 
 // at returns the loss of a unit at the time of a decision. It returns false if the loss does not
@@ -163,7 +171,7 @@ func (t *lossTable) at(u int32, now int64) (int64, bool) {
 	if e.rate == 0 || e.begin > now {
 		return 0, false
 	}
-	return capped(e.rate, (now-e.begin)/1e9), true
+	return capped(e.rate, fairshare.Add(min(now-e.begin, e.most), e.restart)/1e9), true
 }
 
 // atLeast returns a lower bound of the sum of the losses of any count units of a node.

@@ -19,8 +19,8 @@ func TestLossTable(t *testing.T) {
 			nodes: 4, units: 16, full: true, lost: true, members: 4, classes: 1, gangs: pick(2) == 0, groups: pick(2) == 0,
 		})
 		s.gangs = newGangIndex(s)
-		c, slow, fast := newColumns(s), newLosses(s, p), newLosses(s, p)
-		fast.table = c.losses.of(s, c, p.Devices)
+		c, slow, fast := newColumns(s), newLosses(s, p.Now, settingsOf(s, p)), newLosses(s, p.Now, settingsOf(s, p))
+		fast.table = c.losses.of(s, c, settingsOf(s, p))
 		for u := range s.Units {
 			want := slow.of(int32(u))
 			if got := fast.of(int32(u)); got != want {
@@ -96,8 +96,8 @@ func TestLossTableFollowsCluster(t *testing.T) {
 	check := func(want map[string]int64) {
 		t.Helper()
 		s := c.Snapshot()
-		l := newLosses(s, &Preemptor{Now: now, Devices: Amounts{1000}})
-		l.table = s.columns.losses.of(s, s.columns, l.devices)
+		l := newLosses(s, now, lossSettings{devices: Amounts{1000}})
+		l.table = s.columns.losses.of(s, s.columns, l.lossSettings)
 		for u := range s.Units {
 			if unit := &s.Units[u]; len(unit.Pods) > 0 && l.of(int32(u)) != want[unit.Name] {
 				t.Errorf("%s loses %d, want %d", unit.Name, l.of(int32(u)), want[unit.Name])

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -40,19 +42,24 @@ type Progress struct {
 	// Interval is how often the work saves itself from its start on, in nanoseconds; 0 for never.
 	// It counts if no work was saved since the start.
 	Interval int64
-	// Restart is the run time that a restart loses in addition to the work, in nanoseconds.
+	// Restart is the run time that a restart loses in addition to the work, in nanoseconds. 0 is
+	// not known, so [Preemptor.Restart] applies; NoRestart is none.
 	Restart int64
 }
 
-// ahead is how far the clock of a pod may be ahead of the scheduler's, in nanoseconds. A checkpoint
-// in the near future counts as one of now.
-const ahead = int64(time.Minute)
+// NoRestart is the Progress.Restart of work whose restart loses no run time.
+const NoRestart = int64(-1)
+
+// ClockSkew is how far the clock of a pod may be ahead of the scheduler's, in nanoseconds. A
+// checkpoint in the near future counts as one of now. A later one is ignored.
+const ClockSkew = int64(time.Minute)
 
 // losses has the work that units would lose if they were evicted at the time of a decision, in
 // milli-device-seconds. A nil losses counts none.
 //
 // Eviction discards the work of a pod since its last checkpoint, and a restart costs a further
 // time. Without checkpoints, the clock began when its gang was whole, or the pod was placed. The
+// pod's queue may cap the time of work without a checkpoint. The
 // amount is that time, multiplied by the pod's devices. A pod without devices counts as a part of
 // one: the largest part of its node that it requests. It counts as a milli-device at least, so that
 // no pod is free.
@@ -61,10 +68,9 @@ const ahead = int64(time.Minute)
 type losses struct {
 	s   *Snapshot
 	now int64
-	// devices is how many milli-devices one unit of each resource is. basics are the dimensions of
-	// CPUs and memory.
-	devices Amounts
-	basics  []int
+	lossSettings
+	// basics are the dimensions of CPUs and memory.
+	basics []int
 	// gangs has the loss of whole gangs that are preempted member by member, by UID.
 	gangs map[string]int64
 	// paid are the gangs whose loss does not count because they stop anyway.
@@ -77,8 +83,33 @@ type losses struct {
 	byNumber []int64
 }
 
-func newLosses(s *Snapshot, p *Preemptor) *losses {
-	l := &losses{s: s, now: p.Now, devices: p.Devices, gangs: make(map[string]int64), saved: make(map[string]int64)}
+// lossSettings are the settings that losses depend on.
+type lossSettings struct {
+	// devices is how many milli-devices one unit of each resource is.
+	devices Amounts
+	// restart is the run time that a restart loses, in nanoseconds, for work that does not tell.
+	restart int64
+	// silent caps the run time that work without a checkpoint loses, by leaf queue, in nanoseconds.
+	// Queues without a cap are absent.
+	silent map[string]int64
+}
+
+// equal reports whether losses are the same by both settings.
+func (a lossSettings) equal(b lossSettings) bool {
+	return a.restart == b.restart && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
+}
+
+func settingsOf(s *Snapshot, p *Preemptor) lossSettings {
+	settings := lossSettings{devices: p.Devices, restart: p.Restart}
+	if s.Queues != nil && s.Queues.Tree != nil {
+		settings.silent = s.Queues.Tree.SilentWorkCaps()
+	}
+	return settings
+}
+
+// newLosses returns the losses at a time by some settings.
+func newLosses(s *Snapshot, now int64, settings lossSettings) *losses {
+	l := &losses{s: s, now: now, lossSettings: settings, gangs: make(map[string]int64), saved: make(map[string]int64)}
 	for r, name := range s.Resources {
 		if name == "cpu" || name == "memory" {
 			l.basics = append(l.basics, r)
@@ -100,21 +131,34 @@ func (l *losses) of(u int32) int64 {
 		return 0
 	}
 	from, saved, total := max(unit.Start, unit.Since), l.savedAt(unit), int64(0)
+	most := l.mostOf(unit, from, saved)
 	for i := range unit.Pods {
 		pod := &unit.Pods[i]
-		total = min(total+capped(l.rate(pod), l.unsaved(&pod.Progress, from, saved)/1e9), maxLoss)
+		lost := max(l.now-max(from, saved), 0)
+		if saved <= from && pod.Progress.Interval > 0 {
+			lost %= pod.Progress.Interval
+		}
+		lost = fairshare.Add(min(lost, most), l.restartOf(&pod.Progress))
+		total = min(total+capped(l.rate(pod), lost/1e9), maxLoss)
 	}
 	return total
 }
 
-// unsaved returns the run time whose work a pod loses, and the cost of its restart, in nanoseconds.
-// Its unit has worked from a time on; saved is its last checkpoint, 0 for none.
-func (l *losses) unsaved(p *Progress, from, saved int64) int64 {
-	lost := max(l.now-max(from, saved), 0)
-	if saved <= from && p.Interval > 0 {
-		lost %= p.Interval
+// mostOf returns the longest run time that a unit may lose, in nanoseconds, apart from its restart.
+// The unit has worked from a time on; saved is its last checkpoint, 0 for none. Only work that has
+// not been saved since is capped, also if it saves itself at an interval.
+func (l *losses) mostOf(unit *Unit, from, saved int64) int64 {
+	if saved <= from && len(l.silent) > 0 {
+		if most, isCapped := l.silent[unit.queue()]; isCapped {
+			return most
+		}
 	}
-	return fairshare.Add(lost, p.Restart)
+	return math.MaxInt64
+}
+
+// restartOf returns the run time that a restart of a pod loses, in nanoseconds.
+func (l *losses) restartOf(p *Progress) int64 {
+	return max(cmp.Or(p.Restart, l.restart), 0)
 }
 
 // savedAt returns when the work of a unit was last saved; 0 if that is not known.
@@ -138,7 +182,7 @@ func (l *losses) savedAt(unit *Unit) int64 {
 func (l *losses) latestOf(pods []Pod, latest int64) int64 {
 	for i := range pods {
 		for _, saved := range [2]int64{pods[i].Progress.Saved, pods[i].Progress.GroupSaved} {
-			if saved <= fairshare.Add(l.now, ahead) {
+			if saved <= fairshare.Add(l.now, ClockSkew) {
 				latest = max(latest, min(saved, l.now))
 			}
 		}

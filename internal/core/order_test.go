@@ -128,7 +128,7 @@ func TestLossOfSavedGang(t *testing.T) {
 		pod("a1", "n", 0, 1, startedAt(now-100*second), ofGang("a", now-5*second)).pod("a2", "n", 0, 1, startedAt(now-100*second), ofGang("a", now-50*second)).
 		pod("b1", "n", 0, 1, startedAt(now-100*second), ofGang("b", 0)).pod("b2", "n", 0, 1, startedAt(now-100*second), ofGang("b", 0)).snapshot()
 	s.gangs = newGangIndex(s)
-	l := newLosses(s, &Preemptor{Now: now, Devices: Amounts{1000}})
+	l := newLosses(s, now, lossSettings{devices: Amounts{1000}})
 	for u, want := range []int64{10_000, 10_000, 200_000, 200_000} {
 		if got := l.charge(int32(u)); got != want {
 			t.Errorf("%s: %d, want %d", s.Units[u].Name, got, want)
@@ -145,13 +145,30 @@ func TestLoss(t *testing.T) {
 		Resources: []string{"nvidia.com/gpu", "cpu", "memory", "example.com/other"},
 		Nodes:     []Node{{Name: "n", Allocatable: Amounts{8, 64, 100, 9}}},
 	}
-	p := &Preemptor{Now: now, Devices: Amounts{1000, 0, 0, 0}}
+	tree, _ := fairshare.NewTree(4, []fairshare.Queue{
+		queue("capped", silentCap(4*second)), queue("leaf", under("capped")), queue("lifted", under("capped"), silentCap(math.MaxInt64)), queue("free"),
+	})
+	s.Queues = &Queues{Tree: tree}
 	for name, tt := range map[string]struct {
 		request      Amounts
 		start, since int64
 		want         int64
 		progress     Progress
+		// queue is the queue of the pod, and standard the restart cost of pods that do not tell.
+		queue    string
+		standard int64
 	}{
+		"silent in a queue with a cap":       {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "capped", want: 8_000},
+		"silent below a queue with a cap":    {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "leaf", standard: second, want: 10_000},
+		"silent for less than the cap":       {request: Amounts{2, 0, 0, 0}, start: now - 3*second, queue: "leaf", want: 6_000},
+		"silent where the cap is lifted":     {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "lifted", want: 20_000},
+		"silent beside a queue with a cap":   {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "free", want: 20_000},
+		"an interval above the cap":          {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "capped", progress: Progress{Interval: 60 * second}, want: 8_000},
+		"saved before the run, with a cap":   {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "capped", progress: Progress{Saved: now - 20*second}, want: 8_000},
+		"saved longer ago than the cap":      {request: Amounts{2, 0, 0, 0}, start: now - 10*second, queue: "capped", progress: Progress{Saved: now - 6*second}, want: 12_000},
+		"the standard restart":               {request: Amounts{2, 0, 0, 0}, start: now - 10*second, standard: 5 * second, want: 30_000},
+		"a restart instead of the standard":  {request: Amounts{2, 0, 0, 0}, start: now - 10*second, standard: 5 * second, progress: Progress{Restart: second}, want: 22_000},
+		"no restart instead of the standard": {request: Amounts{2, 0, 0, 0}, start: now - 10*second, standard: 5 * second, progress: Progress{Restart: NoRestart}, want: 20_000},
 		"two GPUs for ten seconds":           {request: Amounts{2, 60, 90, 9}, start: now - 10*second, want: 20_000},
 		"since the gang was whole":           {request: Amounts{2, 0, 0, 0}, start: now - 10*second, since: now - 4*second, want: 8_000},
 		"a quarter of the CPUs":              {request: Amounts{0, 16, 10, 0}, start: now - 10*second, want: 2_500},
@@ -173,8 +190,9 @@ func TestLoss(t *testing.T) {
 		"a restart of work not started":      {request: Amounts{2, 0, 0, 0}, progress: Progress{Restart: 5 * second}},
 		"a restart of eternal length":        {request: Amounts{2, 0, 0, 0}, start: now - 10*second, progress: Progress{Restart: math.MaxInt64}, want: min(maxLoss, 2000*(math.MaxInt64/second))},
 	} {
-		s.Units = []Unit{{Start: tt.start, Since: tt.since, Pods: []Pod{{Node: 0, Request: tt.request, Progress: tt.progress}}}}
-		if got := newLosses(s, p).of(0); got != tt.want {
+		s.Units = []Unit{{Start: tt.start, Since: tt.since, Membership: &QueueMembership{Queue: tt.queue}, Pods: []Pod{{Node: 0, Request: tt.request, Progress: tt.progress}}}}
+		p := &Preemptor{Now: now, Devices: Amounts{1000, 0, 0, 0}, Restart: tt.standard}
+		if got := newLosses(s, p.Now, settingsOf(s, p)).of(0); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}
 	}

@@ -205,7 +205,17 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 		if saved <= unit.Start && progress.Interval > 0 {
 			seconds %= progress.Interval / 1e9
 		}
-		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")] * (seconds + progress.Restart/1e9)
+		if leaf := s.Queues.Tree.LeafOf(unit.queue()); saved <= unit.Start && leaf >= 0 && s.Queues.Tree.Queue(leaf).SilentWorkCap != nil {
+			seconds = min(seconds, *s.Queues.Tree.Queue(leaf).SilentWorkCap/1e9)
+		}
+		restart := progress.Restart
+		switch restart {
+		case 0:
+			restart = p.Restart
+		case NoRestart:
+			restart = 0
+		}
+		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")] * (seconds + restart/1e9)
 	}
 	return lost
 }

@@ -15,6 +15,7 @@ import (
 func reclaimCase(t *rapid.T, shape randomShape) (*Snapshot, *Preemptor, []fairshare.Queue) {
 	pick := fromRapid(t)
 	s, p := randomCase(pick, shape)
+	s.Queues = nil
 	queues := []fairshare.Queue{queue("mine"), queue("others"), queue("a", under("others")), queue("b", under("others")), queue("within")}
 	names := []string{"a", "b", "within", ""}
 	used, gangs := make(map[string]Amounts), make(map[string]*QueueMembership)

@@ -227,6 +227,9 @@ type Preemptor struct {
 	// Devices is how many milli-devices one unit of each resource is, for lost work. It has an
 	// amount for each of Snapshot.Resources, or none: then nothing is a device.
 	Devices Amounts `json:"-"`
+	// Restart is the run time that the restart of a pod loses, in nanoseconds, for lost work. It
+	// applies to pods that do not tell; see [Progress.Restart].
+	Restart int64 `json:"-"`
 	// Limits bound the search; nil for DefaultLimits.
 	Limits *Limits `json:"-"`
 }

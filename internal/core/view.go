@@ -53,8 +53,9 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	}
 	if p.Order == OrderLostWork {
 		counting := *s
-		counting.losses = newLosses(&counting, p)
-		counting.losses.table = c.losses.of(&counting, c, p.Devices)
+		settings := settingsOf(&counting, p)
+		counting.losses = newLosses(&counting, p.Now, settings)
+		counting.losses.table = c.losses.of(&counting, c, settings)
 		s = &counting
 	}
 	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now, meter: &meter{}}

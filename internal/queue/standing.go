@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
@@ -180,6 +181,9 @@ func (b *Board) described(names []string) []fairshare.Queue {
 		}
 		if r := q.Spec.ReclaimMinRuntime; r != nil {
 			d.ReclaimMinRuntime = max(r.Nanoseconds(), 0)
+		}
+		if r := q.Spec.SilentWorkCap; r != nil {
+			d.SilentWorkCap = ptr.To(max(r.Nanoseconds(), 0))
 		}
 		out = append(out, d)
 	}

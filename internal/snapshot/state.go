@@ -141,7 +141,7 @@ type StatePod struct {
 	Start int64 `json:"start,omitempty"`
 	// SavedAt is when its work was last saved by its own annotation, and GroupSavedAt by its
 	// PodGroup's. CheckpointInterval is how often the work saves itself. RestartCost is the run
-	// time that a restart loses in addition to the work. They are 0 if not known.
+	// time that a restart loses in addition to the work; -1 for none. They are 0 if not known.
 	SavedAt            int64 `json:"savedAt,omitempty"`
 	GroupSavedAt       int64 `json:"groupSavedAt,omitempty"`
 	CheckpointInterval int64 `json:"checkpointInterval,omitempty"`
@@ -193,6 +193,9 @@ type StateQueue struct {
 	// omitted if the queues above it decide.
 	PreemptMinRuntime *int64 `json:"preemptMinRuntime,omitempty"`
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
+	// SilentWorkCap is the longest run time that an eviction loses for its work that has saved
+	// nothing; omitted if the queues above it decide.
+	SilentWorkCap *int64 `json:"silentWorkCap,omitempty"`
 }
 
 // Promised is room on a node with the priority of its pod. It is a reservation, or the nomination
@@ -372,6 +375,7 @@ func (d *describer) queues() []StateQueue {
 			FairShare: d.amounts(q.Shares[i]), Used: d.amounts(used[i*q.Tree.Dims():][:q.Tree.Dims()]),
 			OverQuotaWeight: queue.Weight, Priority: queue.Priority,
 			PreemptMinRuntime: setting(queue.PreemptMinRuntime), ReclaimMinRuntime: setting(queue.ReclaimMinRuntime),
+			SilentWorkCap: queue.SilentWorkCap,
 		}
 	}
 	return out

@@ -32,6 +32,9 @@ type Queue struct {
 	// from within the queue, or reclaimed by another queue. Both are in nanoseconds; Unset to
 	// inherit.
 	PreemptMinRuntime, ReclaimMinRuntime int64
+	// SilentWorkCap is the longest run time that an eviction loses, in nanoseconds, for work that
+	// has saved nothing. Nil inherits the cap of the parent; at the top it is no cap.
+	SilentWorkCap *int64
 }
 
 // Fault is a configuration error of one queue.
@@ -64,6 +67,8 @@ type Tree struct {
 	nodes []treeNode
 	index map[string]int32
 	top   []int32
+	// silent has the effective cap of each queue that has one, by name.
+	silent map[string]int64
 }
 
 type treeNode struct {
@@ -138,10 +143,26 @@ func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 		}
 	}
 	n.Weight = max(q.Weight, 0)
+	b.capSilence(q)
 	at := int32(len(b.t.nodes))
 	b.t.nodes = append(b.t.nodes, n)
 	b.t.index[q.Name] = at
 	return at
+}
+
+// capSilence records the cap of a queue on the lost work of silent pods. Its parent comes first.
+func (b *treeBuilder) capSilence(q *Queue) {
+	most, isCapped := b.t.silent[q.Parent]
+	if q.SilentWorkCap != nil {
+		most, isCapped = max(*q.SilentWorkCap, 0), true
+	}
+	if !isCapped {
+		return
+	}
+	if b.t.silent == nil {
+		b.t.silent = make(map[string]int64)
+	}
+	b.t.silent[q.Name] = most
 }
 
 // whyOut returns the reason why a queue is not part of the tree. It follows the queue's parents.
@@ -257,6 +278,10 @@ func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bo
 	}
 	return queue, runtime
 }
+
+// SilentWorkCaps returns the effective caps on the lost work of pods that have saved nothing, in
+// nanoseconds, by queue. Queues without a cap are absent. The caller must not change the map.
+func (t *Tree) SilentWorkCaps() map[string]int64 { return t.silent }
 
 // Protects reports whether any queue has a min-runtime for preemption.
 func (t *Tree) Protects() bool {

@@ -13,7 +13,7 @@ func queueCases() map[string]validationCase {
 			create: `{}`,
 		},
 		"all set": {
-			create: `{parent: root, quota: {cpu: 1500m, nvidia.com/gpu: 8}, limit: {cpu: 64, nvidia.com/gpu: "16"}, overQuotaWeight: 2, priority: -1, reclaimMinRuntime: 1h30m, preemptMinRuntime: 0s}`,
+			create: `{parent: root, quota: {cpu: 1500m, nvidia.com/gpu: 8}, limit: {cpu: 64, nvidia.com/gpu: "16"}, overQuotaWeight: 2, priority: -1, reclaimMinRuntime: 1h30m, preemptMinRuntime: 0s, silentWorkCap: 2h}`,
 		},
 		"all changed": {
 			create: `{parent: a, quota: {cpu: 1}, limit: {cpu: 2}, overQuotaWeight: 2, priority: 1, reclaimMinRuntime: 1h, preemptMinRuntime: 1h}`,
@@ -163,7 +163,7 @@ func queueCases() map[string]validationCase {
 		}
 	}
 
-	for _, field := range []string{"reclaimMinRuntime", "preemptMinRuntime"} {
+	for _, field := range []string{"reclaimMinRuntime", "preemptMinRuntime", "silentWorkCap"} {
 		for _, good := range []string{
 			"0", "0s", "90s", "15m", "1h30m", "1.5h", "1h0m0.5s", "10ms", "1us", "1µs", "1ns",
 			"99999h", "9999999m", "999999999s", "99999h9999999m999999999s999999999999ms",
