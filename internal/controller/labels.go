@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -36,6 +37,9 @@ type Labels struct {
 	profiles   sets.Set[string]
 	queueLabel func(*corev1.Pod) string
 	recorder   events.EventRecorder
+	clock      clock.PassiveClock
+	// bad receives the key of each annotation whose value is reported; nil for none.
+	bad func(key string)
 	// begun is when this process began to look. Keys of pods that were created before and have a
 	// node are skipped, because an earlier process reported them, if one ran. Values may have
 	// changed since.
@@ -60,10 +64,17 @@ const (
 var _ reconcile.Reconciler = (*Labels)(nil)
 
 // NewLabels returns a Labels for the pods of some profiles. The function queueLabel returns the
-// label that names a pod's queue. Run it with one worker, because it remembers its reports without
-// a lock.
-func NewLabels(pods corelisters.PodLister, profiles sets.Set[string], queueLabel func(*corev1.Pod) string, recorder events.EventRecorder, begun time.Time) *Labels {
-	return &Labels{pods: pods, profiles: profiles, queueLabel: queueLabel, recorder: recorder, begun: begun, told: sets.New[mislabeled]()}
+// label that names a pod's queue. The function bad receives the key of each annotation whose value
+// is reported; nil for none. Run the Labels with one worker, because it remembers its reports
+// without a lock.
+func NewLabels(
+	pods corelisters.PodLister, profiles sets.Set[string], queueLabel func(*corev1.Pod) string, recorder events.EventRecorder,
+	clock clock.PassiveClock, bad func(key string),
+) *Labels {
+	return &Labels{
+		pods: pods, profiles: profiles, queueLabel: queueLabel, recorder: recorder, clock: clock, bad: bad,
+		begun: clock.Now(), told: sets.New[mislabeled](),
+	}
 }
 
 // Reconcile checks one pod.
@@ -78,8 +89,8 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 	if !r.profiles.Has(pod.Spec.SchedulerName) {
 		return reconcile.Result{}, nil
 	}
-	if invalid := InvalidAnnotations(pod.Annotations); len(invalid) > 0 && r.isNew(pod, aboutValues) {
-		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Reading", "%s; it counts as if it was not there", strings.Join(invalid, "; "))
+	if bad := gang.BadValues(pod.Annotations, r.clock.Now()); len(bad) > 0 && r.isNew(pod, aboutValues) {
+		r.reportValues(pod, bad)
 	}
 	if pod.Spec.NodeName != "" && pod.CreationTimestamp.Time.Before(r.begun) {
 		return reconcile.Result{}, nil
@@ -99,6 +110,18 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 			strings.Join(unread, ", "), v1alpha1.LabelPodGroup, queue)
 	}
 	return reconcile.Result{}, nil
+}
+
+// reportValues reports and counts values of annotations that have no effect.
+func (r *Labels) reportValues(pod *corev1.Pod, bad []*gang.BadValue) {
+	messages := make([]string, 0, len(bad))
+	for _, value := range bad {
+		messages = append(messages, value.Error())
+		if r.bad != nil {
+			r.bad(value.Key)
+		}
+	}
+	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Reading", "%s; it counts as if it was not there", strings.Join(messages, "; "))
 }
 
 // isNew reports, once for the pods of one owner, that there is nothing like this report yet.
@@ -170,13 +193,13 @@ func newLabelController(in Inputs) (controller.Controller, error) {
 			return nil
 		}
 		unread := len(UnreadKeys(pod.Labels, false, v1alpha1.LabelPodGroup)) + len(UnreadKeys(pod.Annotations, true, ""))
-		if unread+len(InvalidAnnotations(pod.Annotations)) == 0 {
+		if unread+len(gang.BadValues(pod.Annotations, in.Clock.Now())) == 0 {
 			return nil
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(pod)}}
 	}
 	return newResolveController("pod-labels",
-		NewLabels(pods.Lister(), in.Profiles, in.Queues.QueueLabel, in.Recorder, in.Clock.Now()),
+		NewLabels(pods.Lister(), in.Profiles, in.Queues.QueueLabel, in.Recorder, in.Clock, in.BadAnnotation),
 		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(labeled)},
 	)
 }

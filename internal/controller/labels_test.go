@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -44,7 +46,21 @@ func TestLabels(t *testing.T) {
 		pods []*corev1.Pod
 		// want lists words of each event.
 		want []string
+		// bad lists the keys of the annotations that are counted.
+		bad []string
 	}{
+		"a checkpoint ahead": {
+			pods: []*corev1.Pod{labeled(nil, func(p *corev1.Pod) {
+				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": begun.Add(time.Hour).UTC().Format(time.RFC3339)}
+			})},
+			want: []string{"want a time that is not in the future; the scheduler has 1970-01-01T00:16:40Z; it counts as if it was not there"},
+			bad:  []string{"reprieve.dev/last-checkpoint"},
+		},
+		"a clock a little ahead": {
+			pods: []*corev1.Pod{labeled(nil, func(p *corev1.Pod) {
+				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": begun.Add(time.Minute).UTC().Format(time.RFC3339)}
+			})},
+		},
 		"a group":  {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/pod-group": "g"})}},
 		"a queue":  {pods: []*corev1.Pod{labeled(map[string]string{"team": "q", "app": "a"})}},
 		"no group": {pods: []*corev1.Pod{labeled(wrong)}, want: []string{"label reprieve.dev/podgroup; a pod joins a PodGroup by reprieve.dev/pod-group"}},
@@ -58,18 +74,21 @@ func TestLabels(t *testing.T) {
 				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": "yesterday", "reprieve.dev/restart-cost": "-1"}
 			})},
 			want: []string{`InvalidAnnotation annotation reprieve.dev/last-checkpoint: got "yesterday", want a time`},
+			bad:  []string{"reprieve.dev/last-checkpoint", "reprieve.dev/restart-cost"},
 		},
 		"no time, placed long ago": {
 			pods: []*corev1.Pod{labeled(wrong, placed, older, func(p *corev1.Pod) {
 				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": "yesterday"}
 			})},
 			want: []string{"InvalidAnnotation"},
+			bad:  []string{"reprieve.dev/last-checkpoint"},
 		},
 		"an unread key, then no time": {
 			pods: []*corev1.Pod{labeled(wrong, of("job", "a")), labeled(nil, of("job", "b"), func(p *corev1.Pod) {
 				p.Annotations = map[string]string{"reprieve.dev/last-checkpoint": "yesterday"}
 			})},
 			want: []string{"podgroup", "InvalidAnnotation"},
+			bad:  []string{"reprieve.dev/last-checkpoint"},
 		},
 		"an annotation":         {pods: []*corev1.Pod{labeled(nil, func(p *corev1.Pod) { p.Annotations = map[string]string{"reprieve.dev/gang": "true"} })}},
 		"a queue elsewhere":     {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/queue": "q"})}, want: []string{"reprieve.dev/queue;"}},
@@ -84,7 +103,11 @@ func TestLabels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, recorder := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events.NewFakeRecorder(10)
-			r := NewLabels(corelisters.NewPodLister(store), sets.New("reprieve-scheduler"), func(*corev1.Pod) string { return "team" }, recorder, begun)
+			var bad []string
+			r := NewLabels(
+				corelisters.NewPodLister(store), sets.New("reprieve-scheduler"), func(*corev1.Pod) string { return "team" }, recorder,
+				clocktesting.NewFakePassiveClock(begun), func(key string) { bad = append(bad, key) },
+			)
 			for _, pod := range c.pods {
 				if err := store.Add(pod); err != nil {
 					t.Fatal(err)
@@ -96,6 +119,9 @@ func TestLabels(t *testing.T) {
 			var told []string
 			for len(recorder.Events) > 0 {
 				told = append(told, <-recorder.Events)
+			}
+			if !slices.Equal(bad, c.bad) {
+				t.Errorf("counted %q, want %q", bad, c.bad)
 			}
 			if len(told) != len(c.want) {
 				t.Fatalf("told %q, want %d events", told, len(c.want))

@@ -82,6 +82,9 @@ type Inputs struct {
 	// MalformedTolerations receives the number of PriorityClasses that have an unreadable
 	// toleration or are missing.
 	MalformedTolerations func(int)
+	// BadAnnotation receives the key of an annotation about lost work whose value has no effect,
+	// once for the pods of one owner; nil for none.
+	BadAnnotation func(key string)
 	// Recorder writes events.
 	Recorder events.EventRecorder
 	// RecorderOf returns the recorder for pods of a profile, which writes events in the name of

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
 // Progress describes the work that the eviction of a pod or PodGroup would lose, as far as its
@@ -16,9 +17,14 @@ type Progress struct {
 	Saved time.Time
 	// Interval is how often the work saves itself; 0 for never.
 	Interval time.Duration
-	// Restart is the run time that a restart loses in addition to the work.
+	// Restart is the run time that a restart loses in addition to the work. 0 is not known, and
+	// NoRestart is none.
 	Restart time.Duration
 }
+
+// NoRestart is the Progress.Restart of work with a restart cost of 0. It is none, whatever cost the
+// profile of the preemptor has for work without the annotation.
+const NoRestart = time.Duration(core.NoRestart)
 
 // longestProgress is the longest duration that an annotation about work may have. A pod with a high
 // restart cost is a less likely victim.
@@ -29,15 +35,47 @@ func ProgressKeys() []string {
 	return []string{v1alpha1.AnnotationLastCheckpoint, v1alpha1.AnnotationCheckpointInterval, v1alpha1.AnnotationRestartCost}
 }
 
+// BadValue is a value of an annotation about lost work that has no effect.
+type BadValue struct {
+	// Key is the annotation, and Value its value.
+	Key, Value string
+	// want describes valid values.
+	want string
+}
+
+func (e *BadValue) Error() string {
+	return fmt.Sprintf("annotation %s: got %q, want %s", e.Key, e.Value, e.want)
+}
+
+// BadValues lists the values of annotations about lost work that have no effect at a time. They are
+// invalid, or a checkpoint is in the future.
+func BadValues(annotations map[string]string, now time.Time) (bad []*BadValue) {
+	p, err := ProgressOf(annotations)
+	if p.Saved.After(now.Add(time.Duration(core.ClockSkew))) {
+		bad = append(bad, &BadValue{
+			Key: v1alpha1.AnnotationLastCheckpoint, Value: annotations[v1alpha1.AnnotationLastCheckpoint],
+			want: "a time that is not in the future; the scheduler has " + now.UTC().Format(time.RFC3339),
+		})
+	}
+	if invalid, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range invalid.Unwrap() {
+			if value, ok := errors.AsType[*BadValue](one); ok {
+				bad = append(bad, value)
+			}
+		}
+	}
+	return bad
+}
+
 // ProgressOf reads the annotations about lost work. It leaves out invalid values, and returns an
-// error that names them.
+// error that joins a BadValue for each.
 func ProgressOf(annotations map[string]string) (Progress, error) {
 	var p Progress
 	var errs []error
 	if v, ok := annotations[v1alpha1.AnnotationLastCheckpoint]; ok {
 		at, err := time.Parse(time.RFC3339, v)
 		if err != nil || at.Unix() <= 0 {
-			errs = append(errs, fmt.Errorf("annotation %s: got %q, want a time such as 2026-01-31T15:04:05Z", v1alpha1.AnnotationLastCheckpoint, v))
+			errs = append(errs, &BadValue{Key: v1alpha1.AnnotationLastCheckpoint, Value: v, want: "a time such as 2026-01-31T15:04:05Z"})
 		} else {
 			p.Saved = at
 		}
@@ -52,9 +90,12 @@ func ProgressOf(annotations map[string]string) (Progress, error) {
 		}
 		length, ok := durationOf(v)
 		if !ok {
-			errs = append(errs, fmt.Errorf("annotation %s: got %q, want a duration such as 30m, or whole seconds, up to 24 hours", d.key, v))
+			errs = append(errs, &BadValue{Key: d.key, Value: v, want: "a duration such as 30m, or whole seconds, up to 24 hours"})
 		}
 		*d.to = length
+		if ok && length == 0 && d.key == v1alpha1.AnnotationRestartCost {
+			p.Restart = NoRestart
+		}
 	}
 	return p, errors.Join(errs...)
 }

@@ -22,7 +22,7 @@ func TestProgress(t *testing.T) {
 	}{
 		"nothing":           {},
 		"all":               {annotations: map[string]string{last: "2026-01-31T13:00:00+01:00", interval: "30m", restart: "90"}, want: Progress{noon, 30 * time.Minute, 90 * time.Second}},
-		"zero":              {annotations: map[string]string{interval: "0", restart: "0s"}},
+		"zero":              {annotations: map[string]string{interval: "0", restart: "0s"}, want: Progress{Restart: NoRestart}},
 		"no time":           {annotations: map[string]string{last: "12:00", restart: "1s"}, want: Progress{Restart: time.Second}, wrong: []string{last, `"12:00"`}},
 		"a time before":     {annotations: map[string]string{last: "1492-10-12T00:00:00Z"}, wrong: []string{"1492"}},
 		"a negative cost":   {annotations: map[string]string{restart: "-1"}, wrong: []string{restart, `"-1"`}},

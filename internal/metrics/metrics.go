@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	k8smetrics "k8s.io/component-base/metrics"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
 const namespace = "reprieve"
@@ -101,6 +103,7 @@ type Metrics struct {
 	queues             *queueGauges
 	oldestGang         *k8smetrics.Gauge
 	preemptedAgain     *k8smetrics.CounterVec
+	badAnnotations     *k8smetrics.CounterVec
 	lost               *k8smetrics.CounterVec
 	held               *k8smetrics.GaugeVec
 	reservations       *k8smetrics.Gauge
@@ -228,6 +231,12 @@ func (m *Metrics) defineGroups(c *catalog) {
 			"Pods evicted by the completion of a preemption are not counted.",
 		Labels: []Label{open("resource"), open(profileLabel)},
 	})
+	m.badAnnotations = c.counter(Description{
+		Name:   "invalid_annotations_total",
+		Help:   "Values of annotations about lost work that have no effect: malformed values, and checkpoints in the future.",
+		Advice: "The pods of one owner count once. The event `InvalidAnnotation` of the pod has the value.",
+		Labels: []Label{closed("annotation", v1alpha1.AnnotationLastCheckpoint, v1alpha1.AnnotationCheckpointInterval, v1alpha1.AnnotationRestartCost)},
+	})
 	m.held = c.gauges(Description{
 		Name: "held_pods",
 		Help: "Pods gated for five seconds or more because of the object that they belong to.",
@@ -272,6 +281,10 @@ func (m *Metrics) Promised(pods int, oldest time.Duration) {
 
 // PreemptedAgain records that a PodGroup was preempted within an hour of its last preemption.
 func (m *Metrics) PreemptedAgain() { m.preemptedAgain.WithLabelValues().Inc() }
+
+// BadAnnotation records a value of an annotation about lost work that has no effect. Further values
+// of the annotation in pods of the same owner are not recorded.
+func (m *Metrics) BadAnnotation(key string) { m.badAnnotations.WithLabelValues(key).Inc() }
 
 // OldestGang records the time when the oldest gang began to wait for nodes; zero for none.
 // [Metrics.At] computes the gauge from that time.

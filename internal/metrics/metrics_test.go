@@ -23,6 +23,7 @@ func record(m *Metrics) {
 	m.Took(7, "main")
 	m.Unbound(Gang, 2, "main")
 	m.PreemptedAgain()
+	m.BadAnnotation(v1alpha1.AnnotationLastCheckpoint)
 	m.OldestGang(time.Unix(1000, 0))
 	m.At(time.Unix(1090, 0))
 	m.Orphaned(4)
@@ -74,6 +75,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_preemption_victims":                     7,
 		"reprieve_preemptions_without_binding_total":      2,
 		"reprieve_groups_preempted_again_total":           1,
+		"reprieve_invalid_annotations_total":              1,
 		"reprieve_oldest_pending_gang_seconds":            90,
 		"reprieve_queue_orphaned_pods":                    4,
 		"reprieve_queue_deleted_pods":                     3,

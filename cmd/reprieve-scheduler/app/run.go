@@ -407,7 +407,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		Cache: p.cache, Informers: cc.InformerFactory, Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
 		Gangs: p.engine.Gangs, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,
-		MalformedTolerations: p.metrics.Malformed, SayOfPod: p.statuses.Say, HeldPods: p.metrics.Held,
+		MalformedTolerations: p.metrics.Malformed, BadAnnotation: p.metrics.BadAnnotation, SayOfPod: p.statuses.Say, HeldPods: p.metrics.Held,
 	}
 	if p.derived != nil {
 		inputs.Derived, inputs.DerivedChanged, inputs.HoldChanged = p.derived, p.derivedChanged, p.holdChanged
