@@ -58,6 +58,8 @@ func schemaOf(t reflect.Type) (*schema, error) {
 	case reflect.Slice:
 		items, err := schemaOf(t.Elem())
 		return &schema{Type: "array", Items: items, UniqueItems: t.Elem().Kind() == reflect.String}, err
+	case reflect.Map:
+		return &schema{Type: "object"}, nil
 	case reflect.Struct:
 		return schemaOfStruct(t)
 	default:

@@ -145,6 +145,8 @@ func typeOf(e ast.Expr) string {
 		return typeOf(t.X)
 	case *ast.ArrayType:
 		return "list of " + typeOf(t.Elt)
+	case *ast.MapType:
+		return "map of " + typeOf(t.Value)
 	case *ast.SelectorExpr:
 		return strings.ToLower(t.Sel.Name)
 	case *ast.Ident:

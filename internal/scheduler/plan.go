@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
@@ -219,7 +220,8 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 		Classes: v.Describe(classes, p.resources),
 	}
 	if p.args.CountsLostWork() {
-		input.Order, input.Devices = core.OrderLostWork, devicesAmong(v.Cluster.Resources)
+		input.Order, input.Devices = core.OrderLostWork, devicesAmong(v.Cluster.Resources, &p.args.LostWork)
+		input.Restart = p.args.LostWork.RestartCost.Nanoseconds()
 	}
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
@@ -230,14 +232,11 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 	return input
 }
 
-// devicesAmong returns how many milli-devices one unit of each resource is. GPUs and parts of GPUs
-// are devices.
-func devicesAmong(resources []string) core.Amounts {
+// devicesAmong returns how many milli-devices one unit of each resource is.
+func devicesAmong(resources []string, args *configv1alpha1.LostWorkArgs) core.Amounts {
 	out := make(core.Amounts, len(resources))
 	for r, name := range resources {
-		if workload.IsGPU(name) {
-			out[r] = core.MilliDevices
-		}
+		out[r] = args.MilliDevices(name)
 	}
 	return out
 }

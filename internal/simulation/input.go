@@ -91,6 +91,8 @@ type Policy struct {
 	Limits *core.Limits
 	// Order is the order of the criteria that victims are compared by.
 	Order core.Order
+	// Restart is the run time that a restart loses, in nanoseconds, if the order counts lost work.
+	Restart int64
 }
 
 // Policies returns the policies of a comparison, one for each rule, and one that counts lost work.

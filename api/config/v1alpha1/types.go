@@ -2,7 +2,9 @@ package v1alpha1
 
 import (
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -121,6 +123,9 @@ type ReprieveArgs struct {
 	// Example: 30m
 	MaxGracePeriod *metav1.Duration `json:"maxGracePeriod,omitempty"`
 
+	// lostWork configures how the criterion LostWork counts.
+	LostWork LostWorkArgs `json:"lostWork,omitempty"`
+
 	// gang limits the durations of the steps that place a gang.
 	Gang GangArgs `json:"gang,omitempty"`
 
@@ -182,6 +187,47 @@ func VictimOrders() [][]VictimCriterion {
 
 // CountsLostWork reports whether the arguments' order of victims includes lost work.
 func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
+
+// LostWorkArgs configure how the criterion LostWork counts. The arguments of the preemptor's profile
+// apply.
+type LostWorkArgs struct {
+	// restartCost is the run time that the restart of a pod loses in addition to its unsaved work.
+	// It makes many small victims more expensive than one of their size. The annotation
+	// reprieve.dev/restart-cost of a pod or of its PodGroup takes precedence, also with the value
+	// 0s. Between 0s and 24h.
+	//
+	// Default: 0s
+	//
+	// Example: 5m
+	RestartCost *metav1.Duration `json:"restartCost,omitempty"`
+
+	// weights has, by extended resource, how many devices one unit of the resource counts as. Each
+	// unit of an extended resource that is not listed counts as one device. With 0, the resource
+	// counts as no device. A pod without devices counts as a part of one: its largest part of the
+	// CPUs or memory of its node. A weight is 1000 at most, and a multiple of 0.001.
+	//
+	// Default: {}
+	//
+	// Example: {nvidia.com/mig-1g.5gb: 0.125, rdma/hca: 0}
+	Weights map[string]resource.Quantity `json:"weights,omitempty"`
+}
+
+// MilliDevices returns how many thousandths of a device one unit of a resource counts as.
+func (args *LostWorkArgs) MilliDevices(name string) int64 {
+	if weight, isListed := args.Weights[name]; isListed {
+		return weight.MilliValue()
+	}
+	if isExtended(name) {
+		return 1000
+	}
+	return 0
+}
+
+// isExtended reports whether a name denotes an extended resource.
+func isExtended(name string) bool {
+	domain, rest, hasDomain := strings.Cut(name, "/")
+	return hasDomain && domain != "" && rest != "" && !strings.HasSuffix(domain, "kubernetes.io")
+}
 
 // QueueArgs configure the use of Queues.
 type QueueArgs struct {

@@ -2,9 +2,11 @@ package v1alpha1
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,6 +40,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 		errs = append(errs, field.NotSupported(field.NewPath("reclaimResolveMethod"), m, []ResolveMethod{ResolveLCA, ResolveQueue}))
 	}
 	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder)...)
+	errs = append(errs, lostWork(field.NewPath("lostWork"), &args.LostWork)...)
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
 	// The scheduler deletes with this period. A period of 0 would delete without the kubelet.
 	errs = append(errs, duration(field.NewPath("maxGracePeriod"), args.MaxGracePeriod, time.Second, longestGrace)...)
@@ -85,6 +88,23 @@ func victimOrder(path *field.Path, order []VictimCriterion) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, order, fmt.Sprintf("must be %v or %v", orders[0], orders[1]))}
+}
+
+// lostWork returns the errors of the arguments about lost work.
+func lostWork(path *field.Path, args *LostWorkArgs) field.ErrorList {
+	errs := duration(path.Child("restartCost"), args.RestartCost, 0, 24*time.Hour)
+	for _, name := range slices.Sorted(maps.Keys(args.Weights)) {
+		at, weight := path.Child("weights").Key(name), args.Weights[name]
+		switch {
+		case !isExtended(name):
+			errs = append(errs, field.Invalid(at, name, "must be an extended resource such as nvidia.com/gpu; CPUs and memory count by the part of the node"))
+		case weight.Sign() < 0 || weight.CmpInt64(1000) > 0:
+			errs = append(errs, field.Invalid(at, weight.String(), "must be between 0 and 1000"))
+		case weight.Cmp(*resource.NewMilliQuantity(weight.MilliValue(), resource.DecimalSI)) != 0:
+			errs = append(errs, field.Invalid(at, weight.String(), "must be a multiple of 0.001"))
+		}
+	}
+	return errs
 }
 
 func duration(path *field.Path, d *metav1.Duration, least, most time.Duration) field.ErrorList {

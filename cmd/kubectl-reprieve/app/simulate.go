@@ -346,7 +346,7 @@ func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 	}
 	p.IgnoresTolerations = !*args.PreemptionToleration
 	if args.CountsLostWork() {
-		p.Order = core.OrderLostWork
+		p.Order, p.Restart = core.OrderLostWork, args.LostWork.RestartCost.Nanoseconds()
 	}
 	p.Limits = &core.Limits{
 		PackingMembers: int(*args.Search.PackingMembers), PackingNodes: int(*args.Search.PackingNodes), PackingSteps: int(*args.Search.PackingSteps),
