@@ -167,20 +167,46 @@ type randomShape struct {
 	roles bool
 	// lost counts lost work.
 	lost bool
+	// banded makes bands of priorities.
+	banded bool
 }
 
-// both returns a shape and the same shape with lost work, by name.
-func both[T any](shapes map[string]T, shapeOf func(*T) *randomShape) map[string]T {
+// inEveryOrder returns each shape, and the same shape with lost work, with bands, and with both, by
+// name.
+func inEveryOrder[T any](shapes map[string]T, shapeOf func(*T) *randomShape) map[string]T {
 	out := maps.Clone(shapes)
 	for name, shape := range shapes {
 		shapeOf(&shape).lost = true
 		out[name+", lost work"] = shape
+		shapeOf(&shape).banded = true
+		out[name+", lost work in bands"] = shape
+		shapeOf(&shape).lost = false
+		out[name+", bands"] = shape
 	}
 	return out
 }
 
 // randomCase makes a small cluster and a preemptor.
 func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
+	s, p := randomPriorities(pick, sh)
+	if sh.banded {
+		p.Bands = randomBands(pick)
+	}
+	return s, p
+}
+
+// randomBands returns up to three bands among the priorities of random cases.
+func randomBands(pick chooser) []Band {
+	var out []Band
+	for next := int32(pick(3)) - 1; len(out) < 3 && next < 8; {
+		band := Band{Min: next, Max: next + int32(pick(4))}
+		out, next = append(out, band), band.Max+1+int32(pick(3))
+	}
+	return out
+}
+
+// randomPriorities is randomCase without bands.
+func randomPriorities(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	dims := 1 + pick(2)
 	b := clusterOf([]string{"gpu", "cpu"}[:dims]...)
 	size := func(most int) []int64 {

@@ -14,6 +14,11 @@ func moreImportant(a, b *Unit) int {
 	if a.Priority != b.Priority {
 		return cmp.Compare(b.Priority, a.Priority)
 	}
+	return moreImportantOfEquals(a, b)
+}
+
+// moreImportantOfEquals is moreImportant for units whose priorities count as equal.
+func moreImportantOfEquals(a, b *Unit) int {
 	if c := groupsFirst(a, b); c != 0 {
 		return c
 	}
@@ -32,12 +37,16 @@ func moreImportant(a, b *Unit) int {
 }
 
 // compareUnits is moreImportant for units by index. In a restricted view it compares ranks first,
-// then the order among units of one rank.
+// then the order among units of one rank. In a view with bands, it compares these in place of
+// priorities.
 func compareUnits(s *Snapshot, a, b int32) int {
 	if s.ranks != nil {
 		if c := cmp.Or(cmp.Compare(s.ranks[b], s.ranks[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {
 			return c
 		}
+	}
+	if len(s.bands) > 0 {
+		return cmp.Or(s.compareBands(a, b), cmp.Compare(a, b))
 	}
 	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
 }

@@ -22,15 +22,18 @@ func TestBadInput(t *testing.T) {
 		"no members":                {func(_ *Snapshot, p *Preemptor) { p.Classes = nil }, "has no members"},
 		"more needed than there are": {
 			func(_ *Snapshot, p *Preemptor) { p.MinCount = 2 }, "asks for 2 of 1 members"},
-		"negative minCount":  {func(_ *Snapshot, p *Preemptor) { p.MinCount = -1 }, "asks for -1 of 1 members"},
-		"a pod of two":       {func(_ *Snapshot, p *Preemptor) { p.Classes = append(p.Classes, p.Classes[0]) }, "has 2 members"},
-		"a negative restart": {func(_ *Snapshot, p *Preemptor) { p.Restart = -1 }, "a restart cost of -1 ns"},
-		"node past the end":  {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Node = 7 }, "is on node 7 of 1"},
-		"unknown budget":     {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Budgets = []int{0} }, "names budget 0 of 0"},
-		"unit without pods":  {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods = nil }, "has no pods"},
-		"node without room":  {func(s *Snapshot, _ *Preemptor) { s.Nodes[0].Free = nil }, "has 0 and 1 amounts"},
-		"leaving past end":   {func(s *Snapshot, _ *Preemptor) { s.Leaving = []Pod{{Request: Amounts{1}, Node: 1}} }, "is on node 1 of 1"},
-		"pod without amount": {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Request = nil }, "has 0 amounts"},
+		"negative minCount":      {func(_ *Snapshot, p *Preemptor) { p.MinCount = -1 }, "asks for -1 of 1 members"},
+		"a pod of two":           {func(_ *Snapshot, p *Preemptor) { p.Classes = append(p.Classes, p.Classes[0]) }, "has 2 members"},
+		"an empty band":          {func(_ *Snapshot, p *Preemptor) { p.Bands = []Band{{2, 1}} }, "from 2 to 1 is empty"},
+		"bands that overlap":     {func(_ *Snapshot, p *Preemptor) { p.Bands = []Band{{1, 2}, {2, 3}} }, "from 2 to 3 does not begin above 2"},
+		"a band across critical": {func(_ *Snapshot, p *Preemptor) { p.Bands = []Band{{1, systemCritical}} }, "has system-critical priorities and others"},
+		"a negative restart":     {func(_ *Snapshot, p *Preemptor) { p.Restart = -1 }, "a restart cost of -1 ns"},
+		"node past the end":      {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Node = 7 }, "is on node 7 of 1"},
+		"unknown budget":         {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Budgets = []int{0} }, "names budget 0 of 0"},
+		"unit without pods":      {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods = nil }, "has no pods"},
+		"node without room":      {func(s *Snapshot, _ *Preemptor) { s.Nodes[0].Free = nil }, "has 0 and 1 amounts"},
+		"leaving past end":       {func(s *Snapshot, _ *Preemptor) { s.Leaving = []Pod{{Request: Amounts{1}, Node: 1}} }, "is on node 1 of 1"},
+		"pod without amount":     {func(s *Snapshot, _ *Preemptor) { s.Units[0].Pods[0].Request = nil }, "has 0 amounts"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

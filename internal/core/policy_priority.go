@@ -77,10 +77,16 @@ func (pp *priorityPolicy) except(pv *potentialVictims, u int32) {
 // search runs the search of KEP-5710.
 func (pp *priorityPolicy) search(sr *search) Decision {
 	sub := pp.everything(sr, nil)
+	if len(sr.p.Bands) > 0 {
+		mem := sr.v.c.borrow()
+		defer sr.v.c.handBack(mem)
+		sub = sub.inBands(mem)
+	}
 	if f, ok := sub.pick(); ok {
 		return sub.preempting(f)
 	}
-	return sub.infeasible()
+	// Bands change no room.
+	return sr.infeasible()
 }
 
 func (pp *priorityPolicy) everything(sr *search, _ *scratch) *search {

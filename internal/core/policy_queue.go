@@ -28,6 +28,8 @@ type queuePolicy struct {
 	subtrees    []subtree
 	// lacks is true where the preemptor is a gang that lacks members that it had.
 	lacks bool
+	// line is the snapshot with the preemptor's bands. It orders the units of a queue.
+	line *Snapshot
 	// scratch is a ledger for sets of units that are checked one after the other.
 	scratch *ledger
 
@@ -58,6 +60,12 @@ type subtree struct {
 func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 	c := &queuePolicy{ruling: r, request: v.request(), count: make(map[Rule]int)}
 	c.shown = topUnits{s: v.s, sign: -1, most: capUnits}
+	c.line = v.s
+	if len(v.p.Bands) > 0 {
+		line := *v.s
+		line.bands = v.p.Bands
+		c.line = &line
+	}
 	for r, want := range c.request {
 		if want > 0 {
 			c.asks = append(c.asks, r)

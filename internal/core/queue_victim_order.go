@@ -35,7 +35,7 @@ type victimOrder struct {
 	// includes them.
 	ranks  []int32
 	orders []int64
-	// priorities are the distinct priorities of all units, ascending. The index of a unit's
+	// priorities are the distinct priorities that units count as, ascending. The index of a unit's
 	// priority is its step.
 	priorities []int32
 	// reclaim has the units that may be reclaimed and are judged one by one. byPriority has the
@@ -69,7 +69,7 @@ const (
 // rank judges all units, by whole leaves where possible, and sorts the potential victims.
 func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	vo := &victimOrder{
-		c: c, mem: mem, kinds: make([]leafKind, c.t.Len()+1), priorities: c.c.distinctPriorities(),
+		c: c, mem: mem, kinds: make([]leafKind, c.t.Len()+1), priorities: bands(c.p.Bands).distinct(c.c.distinctPriorities()),
 		reclaim: &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)},
 	}
 	vo.ranks, vo.orders = mem.grades(len(c.s.Units))
@@ -176,7 +176,7 @@ func (vo *victimOrder) grade() {
 		}
 	}
 	for _, u := range vo.byPriority {
-		priority := c.s.Units[u].Priority
+		priority := vo.countsAs(c.s.Units[u].Priority)
 		vo.ranks[u], vo.orders[u] = max(priority, rankReclaim+distances*vo.steps()), int64(priority)
 	}
 	vo.listed = append(vo.listed, vo.byPriority...)
@@ -186,13 +186,17 @@ func (vo *victimOrder) grade() {
 // are evicted first, then units by priority.
 func (vo *victimOrder) reclaimed(u, distance int32) {
 	unit, step := &vo.c.s.Units[u], int32(0)
+	priority := vo.countsAs(unit.Priority)
 	if !unit.Surplus {
-		at, _ := slices.BinarySearch(vo.priorities, unit.Priority)
+		at, _ := slices.BinarySearch(vo.priorities, priority)
 		step = int32(at) + 1
 	}
-	vo.ranks[u], vo.orders[u] = vo.rank(distance, step), vo.order(vo.c.leafOf[u], unit.Priority)
+	vo.ranks[u], vo.orders[u] = vo.rank(distance, step), vo.order(vo.c.leafOf[u], priority)
 	vo.listed = append(vo.listed, u)
 }
+
+// countsAs returns the priority that a priority counts as when victims are compared.
+func (vo *victimOrder) countsAs(priority int32) int32 { return bands(vo.c.p.Bands).of(priority) }
 
 // steps returns the number of ranks at each distance.
 func (vo *victimOrder) steps() int32 { return int32(len(vo.priorities)) + 1 }
@@ -315,7 +319,7 @@ func (c *queuePolicy) takenFirst(a, b int32) int {
 	if x.Surplus != y.Surplus && c.reclaims(a) {
 		return -surplusLast(x, y)
 	}
-	return -compareUnits(c.s, a, b)
+	return -compareUnits(c.line, a, b)
 }
 
 // protect records a protected unit.

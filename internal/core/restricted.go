@@ -16,7 +16,7 @@ type refusal struct {
 // snapshot.
 func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	s, v := *sr.s, *sr.v
-	s.ranks, s.orders = vo.ranks, vo.orders
+	s.ranks, s.orders, s.bands = vo.ranks, vo.orders, sr.p.Bands
 	if len(without) > 0 {
 		s.ranks = slices.Clone(vo.ranks)
 		for u := range without {
@@ -100,7 +100,13 @@ func (b *restriction) node(d *columns, n int32) {
 	if len(b.picked) == 0 {
 		return
 	}
-	byOrder := func(x, y pick) int { return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.order, y.order)) }
+	byOrder := func(x, y pick) int {
+		c := cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.order, y.order))
+		if c == 0 && len(b.vo.c.line.bands) > 0 {
+			return -compareUnits(b.vo.c.line, x.unit, y.unit)
+		}
+		return c
+	}
 	if !slices.IsSortedFunc(b.picked, byOrder) {
 		slices.SortStableFunc(b.picked, byOrder)
 	}
@@ -160,14 +166,15 @@ func (b *restriction) gather(n int32, col *nodeColumn) {
 				b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: vo.orders[u]})
 			}
 		case leafOpen:
-			for vo.priorities[step] < col.priorities[i] {
+			priority := vo.countsAs(col.priorities[i])
+			for vo.priorities[step] < priority {
 				step++
 			}
 			if b.without[u] {
 				continue
 			}
 			rank := vo.rank(nearest, int32(step)+1)
-			b.ranks[u], vo.orders[u] = rank, vo.order(leaf, col.priorities[i])
+			b.ranks[u], vo.orders[u] = rank, vo.order(leaf, priority)
 			b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: vo.orders[u]})
 			if col.alone || vo.c.s.Units[u].firstNode() == n {
 				b.open[step+1]++

@@ -26,6 +26,8 @@ type Snapshot struct {
 	// ranks and orders replace the units' priorities in a restricted view; nil otherwise.
 	ranks  []int32
 	orders []int64
+	// bands replace the units' priorities in the order of units; nil for none.
+	bands bands
 	// gangs are the whole gangs whose members are preempted one by one; nil where they have not
 	// been indexed.
 	gangs gangIndex
@@ -224,6 +226,10 @@ type Preemptor struct {
 	Nominated []Placement `json:"-"`
 	// Order is the order of the criteria that victims are compared by.
 	Order Order `json:"order,omitempty"`
+	// Bands are ranges of priorities that count as equal when victims are compared. They are
+	// disjoint, in ascending order, and none has priorities below and above the lowest
+	// system-critical one, 2000000000.
+	Bands []Band `json:"-"`
 	// Devices is how many milli-devices one unit of each resource is, for lost work. It has an
 	// amount for each of Snapshot.Resources, or none: then nothing is a device.
 	Devices Amounts `json:"-"`

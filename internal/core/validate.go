@@ -80,6 +80,9 @@ func validatePreemptor(p *Preemptor, dims int) error {
 	if len(p.Devices) != 0 && len(p.Devices) != dims {
 		return fmt.Errorf("%w: %s has %d amounts of devices for %d resources", ErrBadInput, p.Key(), len(p.Devices), dims)
 	}
+	if err := bands(p.Bands).validate(); err != nil {
+		return err
+	}
 	if p.Restart < 0 {
 		return fmt.Errorf("%w: %s has a restart cost of %d ns", ErrBadInput, p.Key(), p.Restart)
 	}

@@ -1,0 +1,131 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Band is a range of priorities that count as equal when victims are compared. It does not change
+// the units that may be evicted.
+type Band struct {
+	// Min and Max are the lowest and the highest priority in the band.
+	Min, Max int32
+}
+
+// bands are the bands of a decision, in ascending order.
+type bands []Band
+
+// of returns the priority that a priority counts as: the lowest of its band. A priority in no band
+// counts as itself. The order of priorities in different bands stays.
+func (b bands) of(priority int32) int32 {
+	for i := range b {
+		if b[i].Min <= priority && priority <= b[i].Max {
+			return b[i].Min
+		}
+	}
+	return priority
+}
+
+// distinct returns the priorities that ascending priorities count as.
+func (b bands) distinct(priorities []int32) []int32 {
+	if len(b) == 0 {
+		return priorities
+	}
+	for i := range priorities {
+		priorities[i] = b.of(priorities[i])
+	}
+	return slices.Compact(priorities)
+}
+
+// validate returns an error if the bands are not in ascending order, or if one of them has
+// system-critical priorities and others.
+func (b bands) validate() error {
+	for i := range b {
+		switch {
+		case b[i].Min > b[i].Max:
+			return fmt.Errorf("%w: the band of priorities from %d to %d is empty", ErrBadInput, b[i].Min, b[i].Max)
+		case b[i].Min < systemCritical && b[i].Max >= systemCritical:
+			return fmt.Errorf("%w: the band of priorities from %d to %d has system-critical priorities and others", ErrBadInput, b[i].Min, b[i].Max)
+		case i > 0 && b[i].Min <= b[i-1].Max:
+			return fmt.Errorf("%w: the band of priorities from %d to %d does not begin above %d", ErrBadInput, b[i].Min, b[i].Max, b[i-1].Max)
+		}
+	}
+	return nil
+}
+
+// inBands returns the same search with bands in place of priorities. It has the same potential
+// victims. Priorities that are not below the preemptor's stay, so that a band with them and lower
+// ones permits no further victim.
+func (sr *search) inBands(mem *scratch) *search {
+	s, v := *sr.s, *sr.v
+	s.bands = sr.p.Bands
+	s.ranks, s.orders = mem.grades(len(s.Units))
+	clear(s.orders)
+	count := func(priority int32) int32 {
+		if int64(priority) < sr.v.victims.below {
+			return s.bands.of(priority)
+		}
+		return priority
+	}
+	for u := range s.Units {
+		s.ranks[u] = count(s.Units[u].Priority)
+	}
+	c := sr.v.c
+	d := mem.blank(c, len(s.Units))
+	for priority, n := range c.perPriority {
+		d.perPriority[count(priority)] += n
+	}
+	for n := range c.nodes {
+		if len(c.nodes[n].units) > 0 {
+			bandColumn(&s, mem, c, d, int32(n))
+		}
+	}
+	s.columns = d
+	v.s, v.c = &s, d
+	v.narrowTo(sr.v.victims)
+	return &search{
+		s: &s, p: sr.p, v: &v, protections: sr.protections, policy: sr.policy, whole: sr.whole, nodes: sr.nodes, roomy: sr.roomy, thorough: sr.thorough,
+	}
+}
+
+// bandColumn builds the column of a node in a view with bands. Within a band, the other criteria of
+// the order of units apply.
+func bandColumn(s *Snapshot, mem *scratch, c, d *columns, n int32) {
+	col, dims := &c.nodes[n], d.dims
+	mem.used = append(mem.used, n)
+	copy(d.widest[int(n)*dims:][:dims], c.widest[int(n)*dims:])
+	out, count := *col, len(col.units)
+	out.priorities = mem.numbers.take(count)
+	for i, u := range col.units {
+		out.priorities[i] = s.ranks[u]
+	}
+	leastFirst := func(x, y int32) int { return -compareUnits(s, col.units[x], col.units[y]) }
+	positions := mem.numbers.take(count)
+	for i := range positions {
+		positions[i] = int32(i)
+	}
+	if !slices.IsSortedFunc(positions, leastFirst) {
+		slices.SortFunc(positions, leastFirst)
+		out.units, out.starts, out.sums = mem.numbers.take(count), mem.amounts.take(count), mem.amounts.take((count+1)*dims)
+		clear(out.sums[:dims])
+		for i, pos := range positions {
+			out.units[i], out.priorities[i], out.starts[i] = col.units[pos], s.ranks[col.units[pos]], col.starts[pos]
+			before, after := col.sum(int(pos), dims), col.sum(int(pos)+1, dims)
+			last, next := out.sum(i, dims), out.sum(i+1, dims)
+			for r := range next {
+				next[r] = last[r] + after[r] - before[r]
+			}
+		}
+	}
+	d.nodes[n] = out
+	d.sumUp(n)
+	d.locate(n)
+}
+
+// compareBands compares units of one rank in a view with bands: by their bands, then by the other
+// criteria of the order of units.
+func (s *Snapshot) compareBands(a, b int32) int {
+	x, y := &s.Units[a], &s.Units[b]
+	return cmp.Or(cmp.Compare(s.bands.of(y.Priority), s.bands.of(x.Priority)), moreImportantOfEquals(x, y))
+}
