@@ -82,6 +82,9 @@ func schemaOfStruct(t reflect.Type) (*schema, error) {
 				out.Properties[name] = inner
 			}
 			continue
+		case t == reflect.TypeFor[v1alpha1.PriorityBand]():
+			// A priority may be negative.
+			s.Minimum = nil
 		case t == reflect.TypeFor[v1alpha1.GroupArgs]() && name == "kinds":
 			s.Items = &schema{Enum: v1alpha1.KnownKinds()}
 		}

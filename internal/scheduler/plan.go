@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -223,6 +224,7 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 		input.Order, input.Devices = core.OrderLostWork, devicesAmong(v.Cluster.Resources, &p.args.LostWork)
 		input.Restart = p.args.LostWork.RestartCost.Nanoseconds()
 	}
+	input.Bands = BandsOf(p.args)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
 	}
@@ -230,6 +232,16 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})
 	}
 	return input
+}
+
+// BandsOf returns the priority bands of a profile's arguments in ascending order, nil for none.
+func BandsOf(args *configv1alpha1.ReprieveArgs) []core.Band {
+	var bands []core.Band
+	for _, band := range args.PriorityBands {
+		bands = append(bands, core.Band{Min: band.Min, Max: band.Max})
+	}
+	slices.SortFunc(bands, func(a, b core.Band) int { return cmp.Compare(a.Min, b.Min) })
+	return bands
 }
 
 // devicesAmong returns how many milli-devices one unit of each resource is.

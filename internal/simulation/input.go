@@ -91,6 +91,8 @@ type Policy struct {
 	Limits *core.Limits
 	// Order is the order of the criteria that victims are compared by.
 	Order core.Order
+	// Bands are the ranges of priorities that count as equal when victims are compared.
+	Bands []core.Band
 	// Restart is the run time that a restart loses, in nanoseconds, if the order counts lost work.
 	Restart int64
 }

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,10 +43,18 @@ func TestDecode(t *testing.T) {
 			yaml:    "victimOrder: [LostWork, HighestPriority]",
 			wantErr: "victimOrder: Invalid value: [\"LostWork\",\"HighestPriority\"]: must be [BrokenBudgets HighestPriority PrioritySum Pods Surplus StartTime] or ",
 		},
-		"a cost of restarts":          {yaml: "lostWork: {restartCost: 5m}", want: func(a *ReprieveArgs) bool { return a.LostWork.RestartCost.Duration == 5*time.Minute }},
-		"no cost of restarts":         {yaml: "", want: func(a *ReprieveArgs) bool { return a.LostWork.RestartCost.Duration == 0 }},
-		"a negative cost of restarts": {yaml: "lostWork: {restartCost: -1s}", wantErr: `lostWork.restartCost: Invalid value: "-1s": must be between 0s and 24h0m0s`},
-		"a cost of more than a day":   {yaml: "lostWork: {restartCost: 25h}", wantErr: `lostWork.restartCost: Invalid value: "25h0m0s": must be between 0s and 24h0m0s`},
+		"bands": {yaml: "priorityBands: [{min: 100, max: 199}, {min: -5, max: 99}, {min: 2000000000, max: 2000001000}]", want: func(a *ReprieveArgs) bool {
+			return slices.Equal(a.PriorityBands, []PriorityBand{{100, 199}, {-5, 99}, {2000000000, 2000001000}})
+		}},
+		"an empty band":                 {yaml: "priorityBands: [{min: 2, max: 1}]", wantErr: `args: priorityBands[0]: Invalid value: "2 to 1": min must not be greater than max`},
+		"bands that overlap":            {yaml: "priorityBands: [{min: 5, max: 9}, {min: 1, max: 5}]", wantErr: `args: priorityBands[1]: Invalid value: "1 to 5": overlaps priorityBands[0], which is 5 to 9`},
+		"a band within a band":          {yaml: "priorityBands: [{min: 5, max: 9}, {min: 6, max: 7}]", wantErr: `priorityBands[1]: Invalid value: "6 to 7": overlaps priorityBands[0]`},
+		"a band with system priorities": {yaml: "priorityBands: [{min: 0, max: 2000000000}]", wantErr: `priorityBands[0]: Invalid value: "0 to 2000000000": must not have priorities below and above 2000000000`},
+		"a band up to them":             {yaml: "priorityBands: [{min: 0, max: 1999999999}]", want: func(a *ReprieveArgs) bool { return len(a.PriorityBands) == 1 }},
+		"a cost of restarts":            {yaml: "lostWork: {restartCost: 5m}", want: func(a *ReprieveArgs) bool { return a.LostWork.RestartCost.Duration == 5*time.Minute }},
+		"no cost of restarts":           {yaml: "", want: func(a *ReprieveArgs) bool { return a.LostWork.RestartCost.Duration == 0 }},
+		"a negative cost of restarts":   {yaml: "lostWork: {restartCost: -1s}", wantErr: `lostWork.restartCost: Invalid value: "-1s": must be between 0s and 24h0m0s`},
+		"a cost of more than a day":     {yaml: "lostWork: {restartCost: 25h}", wantErr: `lostWork.restartCost: Invalid value: "25h0m0s": must be between 0s and 24h0m0s`},
 		"weights of devices": {yaml: "lostWork: {weights: {nvidia.com/mig-1g.5gb: 0.125, rdma/hca: 0}}", want: func(a *ReprieveArgs) bool {
 			of := a.LostWork.MilliDevices
 			return of("nvidia.com/mig-1g.5gb") == 125 && of("rdma/hca") == 0 && of("nvidia.com/gpu") == 1000 && of("cpu") == 0 && of("example.kubernetes.io/x") == 0

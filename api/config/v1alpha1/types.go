@@ -99,6 +99,19 @@ type ReprieveArgs struct {
 	// Surplus, StartTime]
 	VictimOrder []VictimCriterion `json:"victimOrder,omitempty"`
 
+	// priorityBands lists ranges of priorities that count as equal when victims are compared. In a
+	// band, the criteria after HighestPriority decide, such as LostWork. So a victim may have a
+	// higher priority than another pod of its band that stays. A band does not change who may be
+	// evicted: work of a band may evict work of a lower priority in the same band. Each band has
+	// its lowest and its highest priority. A priority in no band is a band of its own. The bands of
+	// the preemptor's profile apply. They must not overlap. A band must not have priorities below
+	// and above the lowest system-critical one, 2000000000. At most 32.
+	//
+	// Default: []
+	//
+	// Example: [{min: 0, max: 99}, {min: 100, max: 999}]
+	PriorityBands []PriorityBand `json:"priorityBands,omitempty"`
+
 	// terminationTimeout is the time that a pod may exist after the end of its grace period. Until
 	// then its room counts as free in the future: a preemptor that fits there waits and evicts
 	// nothing. After that, mostly on a node that does not answer, the pod counts as staying.
@@ -177,6 +190,14 @@ const (
 	StartTime VictimCriterion = "StartTime"
 )
 
+// PriorityBand is a range of priorities that count as equal when victims are compared.
+type PriorityBand struct {
+	// min is the lowest priority in the band.
+	Min int32 `json:"min"`
+	// max is the highest priority in the band.
+	Max int32 `json:"max"`
+}
+
 // VictimOrders returns the lists that victimOrder may have, the default first.
 func VictimOrders() [][]VictimCriterion {
 	return [][]VictimCriterion{
@@ -188,8 +209,8 @@ func VictimOrders() [][]VictimCriterion {
 // CountsLostWork reports whether the arguments' order of victims includes lost work.
 func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
 
-// LostWorkArgs configure how the criterion LostWork counts. The arguments of the preemptor's profile
-// apply.
+// LostWorkArgs configure how the criterion LostWork counts. The arguments of the preemptor's
+// profile apply.
 type LostWorkArgs struct {
 	// restartCost is the run time that the restart of a pod loses in addition to its unsaved work.
 	// It makes many small victims more expensive than one of their size. The annotation

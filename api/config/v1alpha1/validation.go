@@ -18,6 +18,12 @@ const longestMinRuntime = 99999 * time.Hour
 // longestGrace is the maximum of maxGracePeriod.
 const longestGrace = 99999 * time.Hour
 
+// mostBands is the maximum number of priority bands.
+const mostBands = 32
+
+// systemCritical is the lowest priority of system-critical pods.
+const systemCritical = 2_000_000_000
+
 // longestPermit is the maximum time that the scheduler's framework lets a pod wait at Permit.
 const longestPermit = 15 * time.Minute
 
@@ -40,6 +46,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 		errs = append(errs, field.NotSupported(field.NewPath("reclaimResolveMethod"), m, []ResolveMethod{ResolveLCA, ResolveQueue}))
 	}
 	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder)...)
+	errs = append(errs, priorityBands(field.NewPath("priorityBands"), args.PriorityBands)...)
 	errs = append(errs, lostWork(field.NewPath("lostWork"), &args.LostWork)...)
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
 	// The scheduler deletes with this period. A period of 0 would delete without the kubelet.
@@ -88,6 +95,31 @@ func victimOrder(path *field.Path, order []VictimCriterion) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, order, fmt.Sprintf("must be %v or %v", orders[0], orders[1]))}
+}
+
+// priorityBands returns the errors of bands: bands that are empty, that overlap, or that have
+// system-critical priorities and others.
+func priorityBands(path *field.Path, bands []PriorityBand) (errs field.ErrorList) {
+	if len(bands) > mostBands {
+		return field.ErrorList{field.TooMany(path, len(bands), mostBands)}
+	}
+	for i, band := range bands {
+		value := fmt.Sprintf("%d to %d", band.Min, band.Max)
+		switch {
+		case band.Min > band.Max:
+			errs = append(errs, field.Invalid(path.Index(i), value, "min must not be greater than max"))
+			continue
+		case band.Min < systemCritical && band.Max >= systemCritical:
+			errs = append(errs, field.Invalid(path.Index(i), value, fmt.Sprintf("must not have priorities below and above %d, the lowest system-critical one", systemCritical)))
+		}
+		for j, other := range bands[:i] {
+			if band.Min <= other.Max && other.Min <= band.Max {
+				errs = append(errs, field.Invalid(path.Index(i), value, fmt.Sprintf("overlaps %s, which is %d to %d", path.Index(j), other.Min, other.Max)))
+				break
+			}
+		}
+	}
+	return errs
 }
 
 // lostWork returns the errors of the arguments about lost work.

@@ -345,6 +345,7 @@ func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 		Preempt: args.PreemptMinRuntime.Nanoseconds(), Reclaim: args.ReclaimMinRuntime.Nanoseconds(), Resolve: core.ResolveMethod(*args.ReclaimResolveMethod),
 	}
 	p.IgnoresTolerations = !*args.PreemptionToleration
+	p.Bands = scheduler.BandsOf(args)
 	if args.CountsLostWork() {
 		p.Order, p.Restart = core.OrderLostWork, args.LostWork.RestartCost.Nanoseconds()
 	}
