@@ -108,6 +108,13 @@ func Policies() []Policy {
 	}
 }
 
+// NamedPolicies returns the policies of a comparison, and one more that has a band of priorities.
+func NamedPolicies() []Policy {
+	// The three lowest priorities of the trace openb.
+	band := core.Band{Min: 0, Max: 2000}
+	return append(Policies(), Policy{Name: "bands-of-three", Rule: ByPriority, Order: core.OrderLostWork, Bands: []core.Band{band}})
+}
+
 // Options are the settings that all policies of a comparison share.
 type Options struct {
 	// Seed seeds the random numbers.

@@ -41,7 +41,7 @@ func playOut(t *testing.T, in *Input, p Policy, o Options) *Result {
 // bytes, and leave the input unchanged. Another seed gives another course.
 func TestSameEachTime(t *testing.T) {
 	t.Parallel()
-	for _, policy := range Policies() {
+	for _, policy := range NamedPolicies() {
 		t.Run(policy.Name, func(t *testing.T) {
 			t.Parallel()
 			in := crowd(3)
@@ -139,7 +139,7 @@ func (c *course) step(i int) string {
 // counted.
 func TestHoursAddUp(t *testing.T) {
 	t.Parallel()
-	for _, policy := range Policies() {
+	for _, policy := range NamedPolicies() {
 		t.Run(policy.Name, func(t *testing.T) {
 			t.Parallel()
 			in := crowd(4)
@@ -209,10 +209,12 @@ func TestRun(t *testing.T) {
 	high := Work{Requests: gpus(4, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute}
 	old, young := Work{Requests: gpus(2, 1), Runs: 3 * time.Hour}, Work{Requests: gpus(1, 1), Runs: time.Hour, Submitted: time.Hour}
 	oldAndYoung := one(old, young, young, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute})
+	oneBand := one(old, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 5, Submitted: time.Hour}, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute})
 	for name, c := range map[string]struct {
 		in         *Input
 		rule       Rule
 		order      core.Order
+		bands      []core.Band
 		checkpoint time.Duration
 		wantDone   int
 		wantPods   int
@@ -222,6 +224,10 @@ func TestRun(t *testing.T) {
 		"an eviction loses what has been done":      {in: one(low, high), rule: ByPriority, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"one pod stops instead of two":              {in: oldAndYoung, rule: ByPriority, wantDone: 4, wantPods: 1, wantLost: 3, wantUsed: 10},
 		"two young pods stop instead of an old one": {in: oldAndYoung, rule: ByPriority, order: core.OrderLostWork, wantDone: 4, wantPods: 2, wantLost: 1, wantUsed: 10},
+		"in a band, a young pod stops, and then the old one of a lower priority for it": {
+			in: oneBand, rule: ByPriority, order: core.OrderLostWork, bands: []core.Band{{Min: 0, Max: 5}}, wantDone: 3, wantPods: 2, wantLost: 4, wantUsed: 10,
+		},
+		"without bands, the old one stops":          {in: oneBand, rule: ByPriority, order: core.OrderLostWork, wantDone: 3, wantPods: 1, wantLost: 3, wantUsed: 10},
 		"what was saved is kept":                    {in: one(low, high), rule: ByPriority, checkpoint: time.Hour, wantDone: 2, wantPods: 1, wantLost: 2, wantUsed: 16},
 		"kube-scheduler does so too":                {in: one(low, high), rule: KubeScheduler, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"without preemption it waits":               {in: one(low, high), rule: NoPreemption, wantDone: 2, wantUsed: 16},
@@ -234,7 +240,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := playOut(t, c.in, Policy{Rule: c.rule, Order: c.order}, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
+			r := playOut(t, c.in, Policy{Rule: c.rule, Order: c.order, Bands: c.bands}, Options{Seed: 1, Lasts: 24 * time.Hour, Checkpoint: c.checkpoint, Grace: time.Second})
 			// The tolerance covers the time of cycles and grace periods.
 			if r.Work.Done != c.wantDone || r.EvictedPods != c.wantPods || math.Abs(r.GPUHours.Lost-c.wantLost) > 0.01 || math.Abs(r.GPUHours.Used-c.wantUsed) > 0.01 {
 				t.Errorf("%d done, %d pods evicted, %+v; want %d, %d, %g lost, %g used", r.Work.Done, r.EvictedPods, r.GPUHours, c.wantDone, c.wantPods, c.wantLost, c.wantUsed)

@@ -70,7 +70,7 @@ func (a *asking) simulateCommand() *cobra.Command {
 The scheduler's own code decides. For each policy, the answer has the waits by queue and priority, the evictions, and
 the use of the GPU-hours. The same trace, flags and seed give the same answer, byte for byte.
 
-The policies are: ` + "`priority`, Reprieve without queues; `lost-work`, the same with victims that lose little work; `queues`, Reprieve with queues; `kube-scheduler`, a model of its default\npreemption, each pod of a gang by itself; `none`, gangs whole and nothing taken." + ` With --config, each configuration of a scheduler is
+The policies are: ` + "`priority`, Reprieve without queues; `lost-work`, the same with victims that lose little work; `queues`, Reprieve with queues; `kube-scheduler`, a model of its default\npreemption, each pod of a gang by itself; `none`, gangs whole and nothing taken. With --policy also `bands-of-three`,\nthe same as `lost-work` with the priorities from 0 to 2000 in one band." + ` With --config, each configuration of a scheduler is
 played as "queues" with the plugin's arguments, and policies only where --policy names them.
 
 The trace does not have all inputs. Priorities follow the QoS. Pods of one shape that arrive together are a gang. The seed
@@ -89,7 +89,7 @@ arrives and runs as it did there, as far as the log has it.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside the list of nodes.")
 	flags.StringVar(&f.plot, "plot", "", "The SVG file for a plot of the waits of work, by priority and policy.")
-	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play: priority, lost-work, queues, kube-scheduler or none. Repeat for more. Without --config, the default is all.")
+	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play: priority, lost-work, queues, kube-scheduler, none or bands-of-three. Repeat for more. Without --config, the default is all but the last.")
 	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play. Repeat for more.")
 	flags.StringArrayVar(&f.logs, "log", nil, "A file of the scheduler's --decision-log, with the inputs of decisions. Repeat for more files of the same log.")
 	flags.StringVar(&f.queues, "queues", "", "A file with Queues for the work of --trace, instead of three Queues of equal quota.")
@@ -300,7 +300,7 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 		}
 		out = append(out, p)
 	}
-	known := simulation.Policies()
+	known := simulation.NamedPolicies()
 	for _, name := range f.policies {
 		at := slices.IndexFunc(known, func(p simulation.Policy) bool { return p.Name == name })
 		if at < 0 {
@@ -313,7 +313,7 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 		out = append(out, known[at])
 	}
 	if len(out) == 0 {
-		return known, nil
+		return simulation.Policies(), nil
 	}
 	return out, nil
 }
