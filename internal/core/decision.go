@@ -51,6 +51,9 @@ type Decision struct {
 	Ceiling *int32 `json:"ceiling,omitempty"`
 	// Score is the cost of the victims; nil without victims.
 	Score *Score `json:"score,omitempty"`
+	// LostWork is the work that is lost in all, in milli-device-seconds: the work of the victims,
+	// and of the other members of BrokenGangs. It is set whether or not the order counts it.
+	LostWork int64 `json:"lostWork,omitempty"`
 	// RetryAt is the first moment when an infeasible preemptor would have room because protections
 	// have ended, if nothing else changes. It is in nanoseconds since 1970; 0 where time does not
 	// help.
@@ -85,8 +88,7 @@ type Victim struct {
 	Rule Rule `json:"rule"`
 	// Queue is the unit's leaf queue.
 	Queue string `json:"queue,omitempty"`
-	// LostWork is the work that the unit itself loses, in milli-device-seconds, if the order of the
-	// decision counts it; 0 otherwise. The Score adds the work of the gangs that stop.
+	// LostWork is the work that the unit itself loses, in milli-device-seconds.
 	LostWork int64 `json:"lostWork,omitempty"`
 	// Pods are all pods evicted with the unit.
 	Pods []VictimPod `json:"pods"`
@@ -107,6 +109,8 @@ type GangRef struct {
 	UID       string `json:"uid"`
 	// MinCount is how many members the gang needs.
 	MinCount int `json:"minCount"`
+	// LostWork is the work that the members lose that are no victims, in milli-device-seconds.
+	LostWork int64 `json:"lostWork,omitempty"`
 }
 
 // RuleCount counts units by the rule that protects them.
@@ -160,7 +164,7 @@ func refOf(u *Unit) UnitRef {
 }
 
 // victimsOf returns units as victims, each with its pods by name.
-func (sr *search) victimsOf(units []int32) []Victim {
+func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 	s, count := sr.s, 0
 	for _, i := range units {
 		count += len(s.Units[i].Pods)
@@ -178,7 +182,7 @@ func (sr *search) victimsOf(units []int32) []Victim {
 		}
 		v := Victim{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
-			Priority: u.OwnPriority(), Rule: verdict.Rule, Queue: u.queue(), LostWork: sr.whole.s.losses.of(i),
+			Priority: u.OwnPriority(), Rule: verdict.Rule, Queue: u.queue(), LostWork: lost.of(i),
 			Pods: pods[from:len(pods):len(pods)],
 		}
 		slices.SortFunc(v.Pods, func(a, b VictimPod) int {

@@ -125,12 +125,14 @@ func brokenGangs(s *Snapshot, victims []int32) map[string]int32 {
 }
 
 // gangRefs returns the gangs that fall below minCount, by name.
-func (sr *search) gangRefs(victims []int32) []GangRef {
+func (sr *search) gangRefs(victims []int32, lost *losses) []GangRef {
 	var out []GangRef
 	for uid, u := range brokenGangs(sr.s, victims) {
 		unit := &sr.s.Units[u]
 		name := cmp.Or(unit.GroupName, uid)
-		out = append(out, GangRef{Namespace: unit.Namespace, Name: name, UID: uid, MinCount: int(unit.Membership.MinCount)})
+		out = append(out, GangRef{
+			Namespace: unit.Namespace, Name: name, UID: uid, MinCount: int(unit.Membership.MinCount), LostWork: lost.beside(uid, victims),
+		})
 	}
 	slices.SortFunc(out, func(a, b GangRef) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

@@ -44,9 +44,27 @@ func TestLostWorkNeverRaisesPriority(t *testing.T) {
 		if got.Score.LostWork < score.LostWork {
 			cheaper++
 		}
+		wantReported(t, &got, got.Score.LostWork)
+		wantReported(t, &want, score.LostWork)
 	})
 	if preempts == 0 || cheaper == 0 {
 		t.Errorf("%d preemptions, %d of them cheaper: the cases prove nothing", preempts, cheaper)
+	}
+}
+
+// wantReported checks that a decision reports some lost work in all, whether or not its order counts
+// it, and that the parts of victims and gangs add up to it.
+func wantReported(t *rapid.T, d *Decision, lost int64) {
+	t.Helper()
+	parts := int64(0)
+	for i := range d.Victims {
+		parts += d.Victims[i].LostWork
+	}
+	for i := range d.BrokenGangs {
+		parts += d.BrokenGangs[i].LostWork
+	}
+	if d.LostWork != lost || parts != lost {
+		t.Fatalf("order %q reports lost work %d in parts of %d, want %d", d.Preemptor.Order, d.LostWork, parts, lost)
 	}
 }
 

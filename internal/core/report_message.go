@@ -110,7 +110,7 @@ func sentence(d *Decision) string {
 
 // lostPhrase returns the words for lost work, in milli-device-seconds.
 func lostPhrase(lost int64) string {
-	hours := float64(lost) / MilliDevices / 3600
+	hours := DeviceHours(lost)
 	if hours < 0.1 {
 		return "less than 0.1 device-hours of work are lost"
 	}

@@ -25,13 +25,13 @@ func (sr *search) preempting(f found) Decision {
 		return sr.placed(Waits, f.placements)
 	}
 	score := scoreOf(sr.whole.s, f.victims)
-	ceiling := score.HighestPriority
+	ceiling, lost := score.HighestPriority, sr.reportedLosses()
 	d := Decision{
 		Outcome:        Preempts,
 		Preemptor:      *sr.p,
 		Placements:     placementsOf(sr.v, f.placements),
-		Victims:        sr.victimsOf(f.victims),
-		BrokenGangs:    sr.gangRefs(f.victims),
+		Victims:        sr.victimsOf(f.victims, lost),
+		BrokenGangs:    sr.gangRefs(f.victims, lost),
 		Reprieved:      sr.policy.potential() - len(f.victims),
 		ReprievedUnits: sr.reprievedUnits(f),
 		ElsewhereUnits: sr.elsewhereUnits(f),
@@ -39,6 +39,7 @@ func (sr *search) preempting(f found) Decision {
 		ProtectedUnits: sr.protectedUnits(),
 		Ceiling:        &ceiling,
 		Score:          &score,
+		LostWork:       lost.together(f.victims),
 		NodesOut:       sr.nodesRuledOut(),
 	}
 	d.Message = sentence(&d)

@@ -141,7 +141,8 @@ func (b *builder) add(i int) {
 	row := DecisionRow{
 		ID: e.ID, At: millis(e.Time), Ended: millis(e.Ended), Preemptor: at, Priority: e.Preemptor.Priority, Outcome: e.Outcome, State: e.State,
 		Message: e.Message, WaitsFor: e.WaitsFor, Error: e.Error, Begun: e.Begun, Repeated: e.Repeated, MinCount: e.MinCount,
-		RetryAt: e.RetryAt / int64(time.Millisecond), Asks: e.Asks, Protected: e.Protected, ProtectedUnits: e.ProtectedUnits,
+		LostDeviceHours: e.LostDeviceHours,
+		RetryAt:         e.RetryAt / int64(time.Millisecond), Asks: e.Asks, Protected: e.Protected, ProtectedUnits: e.ProtectedUnits,
 		Reprieved: e.Reprieved, ReprievedUnits: e.ReprievedUnits, NodesOut: e.NodesOut,
 	}
 	if end, ok := b.ends[decided{e.Process, e.Sequence}]; ok {
@@ -163,7 +164,7 @@ func (b *builder) add(i int) {
 // victim returns the row of one victim. It counts the victim if the decision happened.
 func (b *builder) victim(i, j, preemptor int) VictimRow {
 	e, s := &b.entries[i], &b.entries[i].Stops[j]
-	v := VictimRow{Workload: b.workload(&s.Party), Priority: s.Priority, Rule: s.Rule, Since: millis(s.Since), Pods: []PlacementRow{}}
+	v := VictimRow{Workload: b.workload(&s.Party), Priority: s.Priority, Rule: s.Rule, Since: millis(s.Since), Pods: []PlacementRow{}, LostDeviceHours: s.LostDeviceHours}
 	if s.Measured {
 		v.Hours = &Hours{GPU: s.GPUHours, CPU: s.CPUHours}
 	}

@@ -27,6 +27,8 @@ type Stop struct {
 	Party
 	Rule string
 	Pods []core.VictimPod
+	// LostDeviceHours is the work that the victim itself loses, since its last checkpoint.
+	LostDeviceHours float64
 	// Since is when the victim started; zero if that is not known.
 	Since time.Time
 	// Measured is true if GPUHours and CPUHours are known.
@@ -49,6 +51,8 @@ type Entry struct {
 	Stops []Stop
 	// Begun is the number of pods that are evicted although the decision was given up or failed.
 	Begun int
+	// LostDeviceHours is the work that is lost in all. It is 0 if that is not known.
+	LostDeviceHours float64
 	// Error is the reason why the decision was not carried out.
 	Error string
 	// Message summarizes the decision in one sentence. WaitsFor describes the pods or the limit
@@ -78,7 +82,7 @@ func FromRecord(r *decisionlog.Record) Entry {
 		Outcome: d.Outcome, State: r.Result.State, Ended: r.Result.Time, Begun: r.Result.Begun, Error: r.Result.Error,
 		Message: d.Message, WaitsFor: r.WaitsFor, Repeated: r.Repeated, MinCount: d.Preemptor.MinCount, Asks: r.Asks,
 		Placements: d.Placements, Protected: d.Protected, ProtectedUnits: d.ProtectedUnits,
-		Reprieved: d.Reprieved, ReprievedUnits: d.ReprievedUnits, NodesOut: d.NodesOut, RetryAt: d.RetryAt,
+		LostDeviceHours: core.DeviceHours(d.LostWork), Reprieved: d.Reprieved, ReprievedUnits: d.ReprievedUnits, NodesOut: d.NodesOut, RetryAt: d.RetryAt,
 	}
 	lost := make(map[string]*decisionlog.Lost, len(r.Lost))
 	for i := range r.Lost {
@@ -88,7 +92,7 @@ func FromRecord(r *decisionlog.Record) Entry {
 		v := &d.Victims[i]
 		stop := Stop{
 			Party: Party{Namespace: v.Namespace, Name: v.Name, UID: v.UID, Group: v.Group, Priority: &v.Priority, Queue: v.Queue},
-			Rule:  string(v.Rule), Pods: v.Pods,
+			Rule:  string(v.Rule), Pods: v.Pods, LostDeviceHours: core.DeviceHours(v.LostWork),
 		}
 		if l := lost[v.UID]; l != nil {
 			stop.Measured, stop.Since = true, l.Since

@@ -151,16 +151,19 @@ type DecisionRow struct {
 	RetryAt   int64             `json:"retryAt,omitempty"`
 	// WaitEnd is how the preemptor's wait ended after this decision, and WaitEndAt is when. Both
 	// are zero if that was not recorded.
-	WaitEnd        decisionlog.End      `json:"waitEnd,omitempty"`
-	WaitEndAt      int64                `json:"waitEndAt,omitempty"`
-	Asks           []decisionlog.Ask    `json:"asks,omitempty"`
-	Victims        []VictimRow          `json:"victims,omitempty"`
-	Placements     []PlacementRow       `json:"placements,omitempty"`
-	Protected      []core.RuleCount     `json:"protected,omitempty"`
-	ProtectedUnits []core.ProtectedUnit `json:"protectedUnits,omitempty"`
-	Reprieved      int                  `json:"reprieved,omitempty"`
-	ReprievedUnits []core.UnitRef       `json:"reprievedUnits,omitempty"`
-	NodesOut       []core.ReasonCount   `json:"nodesOut,omitempty"`
+	WaitEnd   decisionlog.End   `json:"waitEnd,omitempty"`
+	WaitEndAt int64             `json:"waitEndAt,omitempty"`
+	Asks      []decisionlog.Ask `json:"asks,omitempty"`
+	Victims   []VictimRow       `json:"victims,omitempty"`
+	// LostDeviceHours is the work that is lost in all, also of gangs that fall below minCount. It is
+	// 0 if that is not known.
+	LostDeviceHours float64              `json:"lostDeviceHours,omitempty"`
+	Placements      []PlacementRow       `json:"placements,omitempty"`
+	Protected       []core.RuleCount     `json:"protected,omitempty"`
+	ProtectedUnits  []core.ProtectedUnit `json:"protectedUnits,omitempty"`
+	Reprieved       int                  `json:"reprieved,omitempty"`
+	ReprievedUnits  []core.UnitRef       `json:"reprievedUnits,omitempty"`
+	NodesOut        []core.ReasonCount   `json:"nodesOut,omitempty"`
 }
 
 // VictimRow is one victim of a decision.
@@ -170,8 +173,10 @@ type VictimRow struct {
 	Rule     string         `json:"rule,omitempty"`
 	Since    int64          `json:"since,omitempty"`
 	Pods     []PlacementRow `json:"pods"`
-	// Hours is nil if the lost work is not known.
+	// Hours are the hours that the pods had been given; nil if they are not known.
 	Hours *Hours `json:"hours"`
+	// LostDeviceHours is the work that the victim itself loses, since its last checkpoint.
+	LostDeviceHours float64 `json:"lostDeviceHours,omitempty"`
 }
 
 // PlacementRow is a pod with its node.

@@ -269,3 +269,16 @@ func TestWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestLostWork checks that a report has the lost work of a record, for each victim and in all.
+func TestLostWork(t *testing.T) {
+	t.Parallel()
+	const hour = 3600 * core.MilliDevices
+	entry := report.FromRecord(&decisionlog.Record{Decision: core.Decision{
+		Outcome: core.Preempts, Victims: []core.Victim{{Name: "a", LostWork: 2 * hour}, {Name: "b"}}, LostWork: 7 * hour,
+	}})
+	d := report.Build(report.Input{Entries: []report.Entry{entry}}).Decisions[0]
+	if d.LostDeviceHours != 7 || d.Victims[0].LostDeviceHours != 2 || d.Victims[1].LostDeviceHours != 0 {
+		t.Errorf("The decision loses %v device-hours, its victims %+v", d.LostDeviceHours, d.Victims)
+	}
+}

@@ -218,10 +218,10 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 			PackingMembers: int(*p.args.Search.PackingMembers), PackingNodes: int(*p.args.Search.PackingNodes),
 			PackingSteps: int(*p.args.Search.PackingSteps),
 		},
-		Classes: v.Describe(classes, p.resources),
+		Classes: v.Describe(classes, p.resources), Devices: devicesAmong(v.Cluster.Resources, &p.args.LostWork),
 	}
 	if p.args.CountsLostWork() {
-		input.Order, input.Devices = core.OrderLostWork, devicesAmong(v.Cluster.Resources, &p.args.LostWork)
+		input.Order = core.OrderLostWork
 		input.Restart = p.args.LostWork.RestartCost.Nanoseconds()
 	}
 	input.Bands = BandsOf(p.args)

@@ -18,6 +18,9 @@ type Cost struct {
 	// that cannot resume loses them.
 	GPUHours float64 `json:"gpuHours"`
 	CPUHours float64 `json:"cpuHours"`
+	// LostDeviceHours is the work that is lost: device-hours since the last checkpoints. It includes
+	// the work of other members of gangs that fall below minCount.
+	LostDeviceHours float64 `json:"lostDeviceHours"`
 }
 
 // Add adds another cost.
@@ -26,6 +29,7 @@ func (c *Cost) Add(other Cost) {
 	c.Groups += other.Groups
 	c.GPUHours += other.GPUHours
 	c.CPUHours += other.CPUHours
+	c.LostDeviceHours += other.LostDeviceHours
 }
 
 // costOf returns the cost of evicting a pod now.

@@ -50,7 +50,9 @@ type Step struct {
 	// Placements are the nodes of the pods.
 	Placements []Placement `json:"placements,omitempty"`
 	Victims    []Victim    `json:"victims,omitempty"`
-	Cost       Cost        `json:"cost"`
+	// BrokenGangs are gangs that fall below minCount, with the work that their other members lose.
+	BrokenGangs []core.GangRef `json:"brokenGangs,omitempty"`
+	Cost        Cost           `json:"cost"`
 	// RetryAt is when the protections in the way have ended; absent if time does not help.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Protected are units that a rule protects although their eviction would help. Each has its
@@ -232,8 +234,13 @@ func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 		if unit.Group {
 			v.Cost.Groups = 1
 		}
+		v.Cost.LostDeviceHours = core.DeviceHours(unit.LostWork)
 		step.Cost.Add(v.Cost)
 		step.Victims = append(step.Victims, v)
+	}
+	step.BrokenGangs = d.BrokenGangs
+	for i := range d.BrokenGangs {
+		step.Cost.LostDeviceHours += core.DeviceHours(d.BrokenGangs[i].LostWork)
 	}
 }
 

@@ -6,14 +6,14 @@ export interface Queue { name: string; parent: number; depth: number; quota?: Re
 export interface Span { kind: "waits" | "reserved" | "runs"; from: number; to?: number }
 export interface Workload { ns: string; name: string; group?: boolean; queue: number; priority: number | null; stopped?: number; took?: number; spans?: Span[] }
 export interface Pod { pod: string; node?: string }
-export interface Victim { w: number; priority: number | null; rule?: string; since?: number; pods: Pod[]; hours: { gpu: number; cpu: number } | null }
+export interface Victim { w: number; priority: number | null; rule?: string; since?: number; pods: Pod[]; hours: { gpu: number; cpu: number } | null; lostDeviceHours?: number }
 export interface Unit { namespace: string; name: string; group: boolean; priority: number }
 export interface ProtectedUnit extends Unit { rule: string; until?: number; queue?: string }
 export interface Decision {
   id: string; at: number; ended?: number; w: number; priority: number | null; outcome: "Fits" | "Waits" | "Preempts" | "Infeasible";
   state: "Waiting" | "UnderWay" | "CarriedOut" | "GivenUp" | "Failed"; message: string; waitsFor?: string; error?: string; begun?: number;
   waitEnd?: "Bound" | "Gone"; waitEndAt?: number; repeated?: boolean; minCount?: number; retryAt?: number; asks?: { pods: number; request: Record<string, number> }[];
-  victims?: Victim[]; placements?: Pod[]; protected?: { rule: string; units: number }[]; protectedUnits?: ProtectedUnit[];
+  victims?: Victim[]; lostDeviceHours?: number; placements?: Pod[]; protected?: { rule: string; units: number }[]; protectedUnits?: ProtectedUnit[];
   reprieved?: number; reprievedUnits?: Unit[]; nodesOut?: { reason: string; nodes: number }[];
 }
 export interface LossRow extends Loss { name: string; w: number }

@@ -91,11 +91,13 @@ function list(head: string, items: string[]): HTMLElement | null {
 function victims(m: Model, d: Decision, links: Links): HTMLElement | null {
   if (!d.victims?.length) return null;
   return el("div", {}, el("h3", {}, happened(d) ? "What was stopped" : "What would have been stopped"),
+    d.lostDeviceHours ? el("p", {}, `Lost work since the last checkpoints, in all: ${hours(d.lostDeviceHours)} device-hours.`) : null,
     ...d.victims.map((v) => el("div", { class: "victim" },
       el("p", {}, workloadLink(m, v.w, links), ` (${[whose(m, v.w, v.priority), count(v.pods.length, "pod")].filter(Boolean).join(", ")})`),
       v.rule ? el("p", {}, el("b", {}, v.rule), `: ${rules[v.rule] ?? ""}`) : null,
       el("p", { class: "dim" }, v.since ? `Since ${moment(v.since)} (${duration(d.at - v.since)}). ` : "",
-        v.hours ? `Lost: ${hours(v.hours.gpu)} GPU-hours, ${hours(v.hours.cpu)} CPU-hours.` : "What it had been given is not recorded."),
+        v.hours ? `Lost: ${hours(v.hours.gpu)} GPU-hours, ${hours(v.hours.cpu)} CPU-hours.` : "What it had been given is not recorded.",
+        v.lostDeviceHours ? ` Its work since the last checkpoint: ${hours(v.lostDeviceHours)} device-hours.` : ""),
       v.pods.length ? el("details", {}, el("summary", {}, count(v.pods.length, "pod")), el("ul", {}, ...v.pods.map((p) => el("li", {}, podAt(p))))) : null)));
 }
 

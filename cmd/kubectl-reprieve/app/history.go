@@ -160,7 +160,7 @@ func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 	}
 	rows := [][]string{{"TIME", "VICTIM", "PREEMPTOR", "RULE", "SOURCE"}}
 	if wide {
-		rows[0] = append(rows[0], "MESSAGE")
+		rows[0] = append(rows[0], "DEVICE-HOURS LOST", "MESSAGE")
 	}
 	for i := range answer.Preemptions {
 		h := &answer.Preemptions[i]
@@ -170,7 +170,11 @@ func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 		}
 		row := []string{h.Time.Format(time.RFC3339), h.Victim, orDash(h.Preemptor), orDash(h.Rule), source}
 		if wide {
-			row = append(row, orDash(h.Message))
+			lost := ""
+			if h.LostDeviceHours != nil {
+				lost = hours(*h.LostDeviceHours)
+			}
+			row = append(row, orDash(lost), orDash(h.Message))
 		}
 		rows = append(rows, row)
 	}

@@ -31,6 +31,8 @@ type happening struct {
 	Namespace string `json:"namespace"`
 	Rule      string `json:"rule,omitempty"`
 	Message   string `json:"message,omitempty"`
+	// LostDeviceHours is the work that the victim itself lost; nil if that is not known.
+	LostDeviceHours *float64 `json:"lostDeviceHours,omitempty"`
 	// Source is the origin of this information. Of several sources, the most trusted one counts:
 	// the scheduler's record, then the status of the victim, then an event.
 	Source string `json:"source"`

@@ -173,7 +173,7 @@ func queueLabel(cfg *config.KubeSchedulerConfiguration) string {
 func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
 	rows := [][]string{{"WORKLOAD", "OUTCOME", "PLACED", "VICTIMS", "GPU-HOURS LOST", "NODES"}}
 	if wide {
-		rows[0] = append(rows[0], "CPU-HOURS LOST")
+		rows[0] = append(rows[0], "CPU-HOURS LOST", "DEVICE-HOURS LOST")
 	}
 	for i := range answer.Results {
 		r := &answer.Results[i]
@@ -182,7 +182,7 @@ func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
 			victims(r.Cost), hours(r.Cost.GPUHours), nodes(r, wide),
 		}
 		if wide {
-			row = append(row, hours(r.Cost.CPUHours))
+			row = append(row, hours(r.Cost.CPUHours), hours(r.Cost.LostDeviceHours))
 		}
 		rows = append(rows, row)
 	}
@@ -301,7 +301,7 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		fmt.Fprintf(to, "\n%s: %s\n", a.paint(bold, title(r)), step.Message)
 		all := make([]mention, len(step.Victims))
 		for j, v := range step.Victims {
-			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s, %s GPU-hours", v.Priority, v.Rule, plural(len(v.Pods), "pod"), hours(v.Cost.GPUHours))}
+			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s, %s", v.Priority, v.Rule, plural(len(v.Pods), "pod"), lossOf(&v.Cost))}
 		}
 		if !wide {
 			all = of.grouped(all)
@@ -309,6 +309,7 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		for _, m := range all {
 			fmt.Fprintf(to, "  - %s: %s\n", m.unit, m.said)
 		}
+		showBrokenGangs(to, step)
 		if step.Outcome != core.Infeasible && step.Outcome != whatif.Held && !wide {
 			continue
 		}
@@ -325,6 +326,20 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		}
 		if step.RetryAt != nil {
 			fmt.Fprintf(to, "  Not before %s: until then it is protections that are in the way.\n", step.RetryAt.Format(time.RFC3339))
+		}
+	}
+}
+
+// lossOf returns the hours that the pods of a victim were given, and the work that they lose.
+func lossOf(cost *whatif.Cost) string {
+	return fmt.Sprintf("%s GPU-hours, %s device-hours lost", hours(cost.GPUHours), hours(cost.LostDeviceHours))
+}
+
+// showBrokenGangs shows the work that members lose because their gangs fall below minCount.
+func showBrokenGangs(to io.Writer, step *whatif.Step) {
+	for i := range step.BrokenGangs {
+		if g := &step.BrokenGangs[i]; g.LostWork > 0 {
+			fmt.Fprintf(to, "  - %s falls below minCount: other members, %s device-hours lost\n", unitName(g.Namespace, g.Name, true), hours(core.DeviceHours(g.LostWork)))
 		}
 	}
 }

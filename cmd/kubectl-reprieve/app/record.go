@@ -116,11 +116,22 @@ func byRecord(records []decisionlog.Record) []happening {
 			v := &d.Victims[j]
 			out = append(out, happening{
 				Time: r.Time.UTC(), Preemptor: unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang), Victim: unitName(v.Namespace, v.Name, v.Group),
-				Namespace: v.Namespace, Rule: string(v.Rule), Message: d.WhyTaken(v), Source: sourceRecord, recorded: true, queue: v.Queue, pods: v.Pods,
+				Namespace: v.Namespace, Rule: string(v.Rule), Message: d.WhyTaken(v), LostDeviceHours: recordedLoss(d, v),
+				Source: sourceRecord, recorded: true, queue: v.Queue, pods: v.Pods,
 			})
 		}
 	}
 	return out
+}
+
+// recordedLoss returns the device-hours that a victim lost. It returns nil if the record is of a
+// version that recorded none.
+func recordedLoss(d *core.Decision, v *core.Victim) *float64 {
+	if d.LostWork == 0 {
+		return nil
+	}
+	lost := core.DeviceHours(v.LostWork)
+	return &lost
 }
 
 // choice is a decision that evicted the work, with the recorded alternatives.
@@ -130,6 +141,10 @@ type choice struct {
 	// Message describes the decision, and With names the other victims.
 	Message string   `json:"message"`
 	With    []string `json:"with,omitempty"`
+	// Lost is the work that was lost with the subject, and LostInAll the work that the decision lost
+	// in all, in device-hours. Both are 0 in records of older versions.
+	Lost      float64 `json:"lostDeviceHours,omitempty"`
+	LostInAll float64 `json:"lostDeviceHoursInAll,omitempty"`
 	// Stayed lists units that the search considered and did not evict: potential victims first,
 	// then protected units.
 	Stayed []stayer `json:"stayed,omitempty"`
@@ -166,12 +181,14 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 	d := &r.Decision
 	out := choice{
 		Time: r.Time.UTC(), Preemptor: unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang),
-		Message: d.Message, Unnamed: max(d.Reprieved-len(d.ReprievedUnits)-len(d.ElsewhereUnits), 0),
+		Message: d.Message, LostInAll: core.DeviceHours(d.LostWork), Unnamed: max(d.Reprieved-len(d.ReprievedUnits)-len(d.ElsewhereUnits), 0),
 	}
 	for i := range d.Victims {
 		v := &d.Victims[i]
 		if name := unitName(v.Namespace, v.Name, v.Group); !about.isVictim(name, v.Pods) {
 			out.With = append(out.With, name)
+		} else {
+			out.Lost += core.DeviceHours(v.LostWork)
 		}
 	}
 	for _, u := range d.ElsewhereUnits {

@@ -25,6 +25,7 @@ const (
 	saysWouldHelp = "Would help"
 	saysTook      = "Took"
 	saysTaken     = "Taken"
+	saysLost      = "Lost"
 	saysStayed    = "Stayed"
 )
 
@@ -113,6 +114,9 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	if len(c.With) > 0 {
 		fmt.Fprintf(to, "%s with it: %s.\n", saysTaken, strings.Join(c.With, ", "))
 	}
+	if c.LostInAll > 0 {
+		fmt.Fprintf(to, "%s: %s device-hours of its own work, %s in all.\n", saysLost, hours(c.Lost), hours(c.LostInAll))
+	}
 	for i, s := range c.Stayed {
 		if i == fewShown && !wide {
 			fmt.Fprintf(to, "%s: %d more that the record names, see -o wide.\n", saysStayed, len(c.Stayed)-i)
@@ -134,7 +138,7 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	all := make([]mention, len(step.Victims))
 	for i, v := range step.Victims {
-		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s GPU-hours", v.Priority, v.Rule, hours(v.Cost.GPUHours))}
+		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s", v.Priority, v.Rule, lossOf(&v.Cost))}
 	}
 	if !wide {
 		all = of.grouped(all)
@@ -142,6 +146,7 @@ func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	for _, m := range all {
 		fmt.Fprintf(to, "  - %s: %s\n", m.unit, m.said)
 	}
+	showBrokenGangs(to, step)
 }
 
 func showDecision(to io.Writer, answer *whyAnswer, wide bool) {

@@ -1,0 +1,24 @@
+package core
+
+// reportedLosses returns the lost work that a Decision reports. An order that does not compare lost
+// work has it, too, because its users ask how much work a preemption has cost.
+func (sr *search) reportedLosses() *losses {
+	if counted := sr.whole.s.losses; counted != nil {
+		return counted
+	}
+	return newLosses(sr.whole.s, sr.p.Now, settingsOf(sr.whole.s, sr.p))
+}
+
+// beside returns the work that a gang loses besides the work of its members among some victims.
+func (l *losses) beside(uid string, victims []int32) int64 {
+	total := l.gang(uid)
+	for _, u := range victims {
+		if unit := &l.s.Units[u]; unit.PodGroup == uid && !unit.Group {
+			total -= l.of(u)
+		}
+	}
+	return total
+}
+
+// DeviceHours converts lost work in milli-device-seconds to device-hours.
+func DeviceHours(lost int64) float64 { return float64(lost) / MilliDevices / 3600 }
