@@ -54,6 +54,8 @@ type unit struct {
 	refused error
 	// committed is true once a delete was sent that may have succeeded.
 	committed bool
+	// evicted is true once a delete of one of the unit's pods was accepted.
+	evicted bool
 	// gone holds the pods that certainly terminate or are gone.
 	gone sets.Set[types.UID]
 	// announced guards the log lines that are written when the first pod terminates.
@@ -114,7 +116,7 @@ func (u *unit) settle(became removal, uid types.UID) {
 	defer u.mu.Unlock()
 	switch became {
 	case accepted:
-		u.committed = true
+		u.committed, u.evicted = true, true
 		u.gone.Insert(uid)
 	case absent:
 		u.gone.Insert(uid)
@@ -164,6 +166,7 @@ func (x *execution) run(ctx context.Context) Outcome {
 		}
 	}()
 	err := x.steps(ctx)
+	x.countLostWork()
 	if err == nil {
 		return Outcome{}
 	}

@@ -505,11 +505,15 @@ func TestLostWork(t *testing.T) {
 	for _, p := range all {
 		o.Victims[p.UID] = p
 	}
+	o.Decision.Victims[0].LostWork = 2 * 50_000
 	if got := b.evict(o); got.Err != nil {
 		t.Fatalf("It came to %+v", got)
 	}
 	// The clock of the bench shows 1000 s.
 	if got, want := b.counted("preempted_resource_seconds_total", "", ""), 2.0*100+4*10; got != want {
 		t.Errorf("%v GPU-seconds are lost, want %v", got, want)
+	}
+	if got := b.counted("lost_device_seconds_total", "", ""); got != 100 {
+		t.Errorf("%v device-seconds are lost, want those of the decision, 100", got)
 	}
 }

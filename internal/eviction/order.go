@@ -32,6 +32,10 @@ type Order struct {
 	Surplus []types.NamespacedName
 	// Profile is the preemptor's scheduler profile.
 	Profile string
+	// PreemptorClass is the preemptor's PriorityClass, and VictimClasses are those of the victims,
+	// by the UID of the pod or group. Metrics name them; "" for none.
+	PreemptorClass string
+	VictimClasses  map[string]string
 }
 
 // Scheduler answers questions about the present state during an execution. Several goroutines of an

@@ -105,6 +105,7 @@ type Metrics struct {
 	preemptedAgain     *k8smetrics.CounterVec
 	badAnnotations     *k8smetrics.CounterVec
 	lost               *k8smetrics.CounterVec
+	lostWork           *k8smetrics.CounterVec
 	held               *k8smetrics.GaugeVec
 	reservations       *k8smetrics.Gauge
 	oldestReservation  *k8smetrics.Gauge
@@ -237,6 +238,13 @@ func (m *Metrics) defineGroups(c *catalog) {
 		Advice: "The pods of one owner count once. The event `InvalidAnnotation` of the pod has the value.",
 		Labels: []Label{closed("annotation", v1alpha1.AnnotationLastCheckpoint, v1alpha1.AnnotationCheckpointInterval, v1alpha1.AnnotationRestartCost)},
 	})
+	m.lostWork = c.counter(Description{
+		Name: "lost_device_seconds_total",
+		Help: "Work that preemptions have discarded: devices, multiplied by the run time since the last checkpoint.",
+		Advice: "[cost.md](cost.md#lost-work) defines the lost work. Divide by 3600 for device-hours. " +
+			"A series begins with the first loss of its queue and classes.",
+		Labels: []Label{open("queue"), open("preemptor_class"), open("victim_class")},
+	})
 	m.held = c.gauges(Description{
 		Name: "held_pods",
 		Help: "Pods gated for five seconds or more because of the object that they belong to.",
@@ -319,6 +327,7 @@ func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 		m.goroutineDuration.WithLabelValues(string(Completion), string(r), "")
 		m.goroutineExecution.WithLabelValues(string(Completion), string(r), "")
 	}
+	m.LostWork(Parties{}, 0)
 	return nil
 }
 
@@ -381,6 +390,20 @@ func (m *Metrics) Recorded(w Writing) { m.recorded.WithLabelValues(string(w)).In
 // pod.
 func (m *Metrics) Took(pods int, profile string) {
 	m.victims.WithLabelValues(profile).Observe(float64(pods))
+}
+
+// Parties describes a preemptor and a victim. The names are of existing objects, so that a metric
+// has few series.
+type Parties struct {
+	// Queue is the leaf queue of the preemptor; "" for none.
+	Queue string
+	// PreemptorClass and VictimClass are PriorityClasses; "" for none, or for deleted ones.
+	PreemptorClass, VictimClass string
+}
+
+// LostWork records work that a victim has lost to a preemptor, in device-seconds.
+func (m *Metrics) LostWork(of Parties, deviceSeconds float64) {
+	m.lostWork.WithLabelValues(of.Queue, of.PreemptorClass, of.VictimClass).Add(max(0, deviceSeconds))
 }
 
 // Lost records the eviction of a pod with these requests that had run for that long.

@@ -34,6 +34,8 @@ func record(m *Metrics) {
 	m.Promised(6, 90*time.Second)
 	m.Held(string(OwnerUnknown), 8)
 	m.Lost(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}, 3*time.Second, "main")
+	m.LostWork(Parties{Queue: "research", PreemptorClass: "high", VictimClass: "low"}, 90)
+	m.LostWork(Parties{Queue: "research", PreemptorClass: "high"}, -1)
 }
 
 func TestMetrics(t *testing.T) {
@@ -85,6 +87,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_oldest_reservation_seconds":             90,
 		"reprieve_held_pods":                              8,
 		"reprieve_preempted_resource_seconds_total":       6,
+		"reprieve_lost_device_seconds_total":              90,
 		"reprieve_goroutines_execution_total nothing has": 0,
 	} {
 		if got := sums[name]; got != want {

@@ -302,6 +302,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 		Profile:     p.handle.ProfileName(),
 	}
 	order.Surplus = p.surplusIn(made, order.Groups)
+	p.nameClasses(&order, &made.pre)
 	p.await(made, nodes)
 	p.hub.unbound.Preempts(pre.key)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
