@@ -215,6 +215,7 @@ func (m *maker) add(w *whatif.Workload) {
 	for _, pod := range pods {
 		work.Requests = append(work.Requests, m.vector(queue.RequestOf(pod)))
 	}
+	m.takeProgress(&work, pods, w.Progress)
 	m.schedule(&work, pods)
 	m.in.Work = append(m.in.Work, work)
 }

@@ -65,11 +65,14 @@ func (s *simulation) leaves(j *job) {
 		there = append(there, j)
 	}
 	if len(there)-1 >= c.need {
-		j.of.stopped(p, s.now.Sub(p.since), s.saved(s.now.Sub(p.since)))
+		j.of.stopped(p, s.now.Sub(p.since), j.keeps(s.now.Sub(p.since)))
 		return
 	}
 	ran := s.now.Sub(c.began)
-	kept := s.saved(ran)
+	kept := j.keeps(ran)
+	for _, member := range c.members {
+		member.saved = 0
+	}
 	for _, member := range there {
 		mine := member.pods[0]
 		j.of.stopped(mine, s.now.Sub(mine.since), min(kept, s.now.Sub(mine.since)))

@@ -176,7 +176,7 @@ func (s *simulation) submit(j *job, at time.Time) { s.at(at, func() { s.arrive(j
 // arrive creates the pods of a job.
 func (s *simulation) arrive(j *job) {
 	j.turn++
-	j.phase, j.since, j.pods, j.began, j.stopped = pending, s.now, nil, time.Time{}, time.Time{}
+	j.phase, j.since, j.pods, j.began, j.stopped, j.saved = pending, s.now, nil, time.Time{}, time.Time{}, 0
 	j.key = j.identity()
 	for i, request := range j.requests {
 		j.pods = append(j.pods, &pod{job: j, uid: j.podUID(i), request: request})

@@ -55,6 +55,12 @@ type Work struct {
 	// is how long these members have run by then.
 	On  []string
 	Ran time.Duration
+	// Saved is the part of Ran that members on nodes had saved by then. It counts in their first
+	// run, if the work has no interval.
+	Saved time.Duration
+	// Interval is how often the work saves its progress; 0 for Options.Checkpoint. Restart is the
+	// run time that a restart costs. It counts when victims are compared, and not in run times.
+	Interval, Restart time.Duration
 
 	// patience is how long the user waits before deleting the pending work; 0 for ever.
 	patience time.Duration
@@ -121,7 +127,7 @@ type Options struct {
 	Seed uint64
 	// Lasts is the length of the simulation.
 	Lasts time.Duration
-	// Checkpoint is how often work saves its progress. An eviction loses the progress since the
+	// Checkpoint is how often work without an interval saves its progress. An eviction loses the progress since the
 	// last checkpoint. With 0, work never saves progress, and an eviction loses everything.
 	Checkpoint time.Duration
 	// Grace is the longest time that pods take to terminate; at least a second.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -58,6 +59,12 @@ type job struct {
 	// hopeless is true for a job that can never run. The cluster, or its queue's limit, is too
 	// small.
 	hopeless bool
+	// saved is the part of the first run that was saved when the simulation began. It counts only
+	// without an interval.
+	saved time.Duration
+	// interval is how often the job saves its progress; 0 for never. restart is the run time that a
+	// restart costs.
+	interval, restart time.Duration
 	// of is the submission of the job. crew is the gang of a member that is scheduled alone; nil
 	// otherwise.
 	of   *submission
@@ -107,7 +114,7 @@ func (s *simulation) jobsOf(w *Work) []*job {
 	whole := &job{
 		namespace: w.Namespace, name: w.Name, queue: w.Queue, priority: w.Priority, never: w.Never, gang: w.Gang, whole: w.Whole,
 		requests: w.Requests, minCount: w.MinCount, left: w.Runs, tolerates: w.Tolerates, tolerated: w.Tolerated,
-		patience: w.patience, hopeless: w.hopeless, of: of,
+		patience: w.patience, hopeless: w.hopeless, saved: w.Saved, interval: cmp.Or(w.Interval, s.opts.Checkpoint), restart: w.Restart, of: of,
 	}
 	if s.policy.IgnoresTolerations || s.policy.Rule == KubeScheduler {
 		whole.tolerates = 0

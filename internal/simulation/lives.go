@@ -140,19 +140,28 @@ func (s *simulation) evicted(victims []*pod) {
 			s.terminate(p)
 		}
 		if j.crew == nil {
-			kept := s.saved(s.now.Sub(j.began))
+			kept := j.keeps(s.now.Sub(j.began))
 			j.left = max(j.left-kept, time.Second)
 			j.of.waits(s.now)
 		}
 	}
 }
 
-// saved returns the part of ran that an eviction does not lose.
-func (s *simulation) saved(ran time.Duration) time.Duration {
-	if s.opts.Checkpoint <= 0 {
-		return 0
+// keeps returns the part of ran that an eviction does not lose.
+func (j *job) keeps(ran time.Duration) time.Duration {
+	if j.interval > 0 {
+		return ran.Truncate(j.interval)
 	}
-	return ran.Truncate(s.opts.Checkpoint)
+	return min(j.saved, ran)
+}
+
+// progress describes the work of a running job that an eviction would lose.
+func (j *job) progress() core.Progress {
+	p := core.Progress{Interval: int64(j.interval), Restart: int64(j.restart)}
+	if j.interval == 0 && j.saved > 0 {
+		p.Saved = j.began.Add(j.saved).UnixNano()
+	}
+	return p
 }
 
 // terminate tells a pod to end. The pod is gone after a random grace period.
@@ -168,7 +177,7 @@ func (s *simulation) terminate(p *pod) {
 		s.leaves(p.job)
 	} else {
 		ran := s.now.Sub(p.job.began)
-		p.job.of.stopped(p, ran, s.saved(ran))
+		p.job.of.stopped(p, ran, p.job.keeps(ran))
 	}
 	p.since = s.now
 	grace := shortestGrace

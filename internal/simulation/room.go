@@ -41,7 +41,7 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 // decide updates the core's cluster and returns a decision for a job.
 func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.Decision, error) {
 	for _, n := range s.changed {
-		if err := s.cluster.SetNode(n.state(s.opts.Checkpoint)); err != nil {
+		if err := s.cluster.SetNode(n.state()); err != nil {
 			return core.Decision{}, err
 		}
 		n.changed = false
@@ -60,13 +60,12 @@ func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.D
 	return d, err
 }
 
-// state returns the node in the core's representation. Its work saves itself at an interval; 0 for
-// never.
-func (n *node) state(interval time.Duration) *core.NodeState {
+// state returns the node in the core's representation.
+func (n *node) state() *core.NodeState {
 	st := &core.NodeState{Node: core.Node{Name: n.name, Allocatable: n.allocatable, Free: n.free()}}
 	for _, p := range n.pods {
 		j := p.job
-		described := core.Pod{Namespace: j.namespace, Name: p.uid, UID: p.uid, Request: p.request, Start: j.began.UnixNano(), Progress: core.Progress{Interval: int64(interval)}}
+		described := core.Pod{Namespace: j.namespace, Name: p.uid, UID: p.uid, Request: p.request, Start: j.began.UnixNano(), Progress: j.progress()}
 		if p.leaving() {
 			st.Leaving = append(st.Leaving, described)
 			continue

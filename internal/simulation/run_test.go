@@ -208,6 +208,16 @@ func TestRun(t *testing.T) {
 	low := Work{Requests: gpus(4, 1), Runs: 3 * time.Hour}
 	high := Work{Requests: gpus(4, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute}
 	old, young := Work{Requests: gpus(2, 1), Runs: 3 * time.Hour}, Work{Requests: gpus(1, 1), Runs: time.Hour, Submitted: time.Hour}
+	often := low
+	often.Interval = 80 * time.Minute
+	// It has run for an hour, and the first half of that is saved. It is stopped twice.
+	saved := Work{Requests: gpus(4, 1), Runs: 2 * time.Hour, On: []string{"a"}, Ran: time.Hour, Saved: 30 * time.Minute}
+	again := high
+	again.Submitted = 210 * time.Minute
+	crew := saved
+	crew.Gang, crew.MinCount, crew.Requests, crew.On = true, 2, gpus(2, 2), []string{"a", "a"}
+	slow := young
+	slow.Restart = 24 * time.Hour
 	oldAndYoung := one(old, young, young, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute})
 	oneBand := one(old, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 5, Submitted: time.Hour}, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute})
 	for name, c := range map[string]struct {
@@ -229,6 +239,11 @@ func TestRun(t *testing.T) {
 		},
 		"without bands, the old one stops":          {in: oneBand, rule: ByPriority, order: core.OrderLostWork, wantDone: 3, wantPods: 1, wantLost: 3, wantUsed: 10},
 		"what was saved is kept":                    {in: one(low, high), rule: ByPriority, checkpoint: time.Hour, wantDone: 2, wantPods: 1, wantLost: 2, wantUsed: 16},
+		"the work's own interval counts":            {in: one(often, high), rule: ByPriority, checkpoint: time.Hour, wantDone: 2, wantPods: 1, wantLost: 2.0 / 3, wantUsed: 16},
+		"kube-scheduler's work has it too":          {in: one(often, high), rule: KubeScheduler, checkpoint: time.Hour, wantDone: 2, wantPods: 1, wantLost: 2.0 / 3, wantUsed: 16},
+		"the last checkpoint counts once":           {in: one(saved, high, again), rule: ByPriority, wantDone: 3, wantPods: 2, wantLost: 8 + 4, wantUsed: 20},
+		"the last checkpoint of a crew too":         {in: one(crew, high, again), rule: KubeScheduler, wantDone: 3, wantPods: 4, wantLost: 4 + 4, wantUsed: 20},
+		"work with a restart cost stays":            {in: one(old, slow, slow, oldAndYoung.Work[3]), rule: ByPriority, order: core.OrderLostWork, wantDone: 4, wantPods: 1, wantLost: 3, wantUsed: 10},
 		"kube-scheduler does so too":                {in: one(low, high), rule: KubeScheduler, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"without preemption it waits":               {in: one(low, high), rule: NoPreemption, wantDone: 2, wantUsed: 16},
 		"a gang waits for its room":                 {in: one(Work{Requests: gpus(3, 1), Runs: time.Hour}, Work{Gang: true, Whole: true, MinCount: 2, Requests: gpus(2, 2), Runs: time.Hour, Submitted: time.Minute}), rule: ByPriority, wantDone: 2, wantUsed: 7},

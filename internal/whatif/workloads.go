@@ -1,6 +1,10 @@
 package whatif
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
 
 // Workload is a single pod, or all pods of a gang.
 type Workload struct {
@@ -14,6 +18,8 @@ type Workload struct {
 	Never bool
 	// Queue is the workload's leaf queue; "" for none.
 	Queue string
+	// Progress has the annotations of the gang about lost work; zero for a pod.
+	Progress gang.Progress
 	// Pods are the workload's pods, sorted by name. The caller must not change them.
 	Pods []*corev1.Pod
 }
@@ -44,7 +50,7 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.hub.PriorityOf(pod), Queue: c.queueOf(pod)}
 	if key, ok := c.derived.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
-			w.Name, w.Gang, w.Whole, w.MinCount = key.Name, true, g.Whole, g.MinCount
+			w.Name, w.Gang, w.Whole, w.MinCount, w.Progress = key.Name, true, g.Whole, g.MinCount, g.Progress
 			if g.PreemptionPolicy != "" {
 				policy = g.PreemptionPolicy
 			}
