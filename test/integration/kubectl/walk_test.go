@@ -69,7 +69,7 @@ func (s *stand) page() []answered {
 // of the nodes that are alike it was.
 func sameAside(answer string) string {
 	for _, aside := range []struct{ pattern, by string }{
-		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"}, {`\((\d+h)?(\d+m)?\d+s\)`, "(AGE)"}, {`<?\d+\.\d`, "HOURS"}, {`\b0 GPU-hours`, "HOURS GPU-hours"},
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"}, {`\((\d+h)?(\d+m)?\d+s\)`, "(AGE)"}, {`<?\d+\.\d`, "HOURS"}, {`\b0 (GPU|device)-hours`, "HOURS $1-hours"},
 		{`etl-[a-z0-9]{5}`, "etl-POD"}, {`node-\d`, "node-N"}, {` +`, " "},
 	} {
 		answer = regexp.MustCompile(aside.pattern).ReplaceAllString(answer, aside.by)
