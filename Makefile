@@ -126,6 +126,10 @@ test-oldest: ## Run the core of the tests on the oldest Kubernetes that Reprieve
 test-versions: build $(patsubst %,$(BIN)/versions/%/kube-apiserver,$(filter $(OLDER),$(VERSIONS))) ## Run the core of the tests on each of VERSIONS of Kubernetes, and write docs/versions.md.
 	@$(STATIC) go run ./hack/versions -bin-dir $(abspath $(BIN)) -doc "$(VERSIONS_DOC)" $(VERSIONS)
 
+.PHONY: conformance
+conformance: build ## Check that gangs start whole or not at all, for CNCF AI conformance, and write docs/results/conformance.md.
+	@$(STATIC) go run ./hack/conformance -bin-dir $(abspath $(BIN)) -doc docs/results/conformance.md
+
 .PHONY: chart-test
 chart-test: ## Run the tests of the Helm chart, the alerts, the dashboard and the release: no control plane (part of test).
 	@# The go command does not see files outside of a module, so it would not notice that the chart has changed: -count=1.

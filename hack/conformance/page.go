@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// The table in the documentation stands between these lines.
+const (
+	beginMark = "<!-- Written by make conformance. -->"
+	endMark   = "<!-- Up to here. -->"
+)
+
+// word is the result in the table.
+func (r result) word() string {
+	if r.violation != nil {
+		return "fails"
+	}
+	return "passes"
+}
+
+// page returns the evidence: the cluster, and a row for each check.
+func page(version string, results []result) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Kubernetes %s, %d simulated nodes with %d GPUs each. Each member of a gang requests %d GPUs.\n\n",
+		version, nodeCount, gpusPerNode, gpusPerNode)
+	out.WriteString("| Check | Requirement | Observed | Result |\n| --- | --- | --- | --- |\n")
+	for _, r := range results {
+		observed := r.observed
+		if r.violation != nil {
+			observed = r.violation.Error()
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", r.name, r.requirement, cell(observed), r.word())
+	}
+	return out.String()
+}
+
+// cell returns a text that does not end a cell of a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
+}
+
+// failures returns an error that names the failed checks; nil if all pass.
+func failures(results []result) error {
+	var errs []error
+	for _, r := range results {
+		if r.violation != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", r.name, r.violation))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write replaces the text between the marks of a page. With an empty path, it prints the text.
+func write(path, text string) error {
+	if path == "" {
+		_, err := fmt.Print(text)
+		return err
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the page: %w", err)
+	}
+	before, rest, found := strings.Cut(string(old), beginMark)
+	_, after, ended := strings.Cut(rest, endMark)
+	if !found || !ended {
+		return errors.New(path + " has no place for the table")
+	}
+	if err := os.WriteFile(path, []byte(before+beginMark+"\n\n"+text+"\n"+endMark+after), 0o644); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
+}
