@@ -158,7 +158,12 @@ func (l *ledger) within(units []int32) (bound, bool) {
 
 // allows reports whether the added units may be evicted, given the usage of the preemptor's queues.
 func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
-	c, after := l.c, s.reach()
+	return l.allowsWithin(units, s, s.reach())
+}
+
+// allowsWithin is allows for a preemptor with a reach after the evictions.
+func (l *ledger) allowsWithin(units []int32, s *pathUse, after reach) (bound, bool) {
+	c := l.c
 	c.meter.add(len(units))
 	for _, u := range units {
 		if rule, windowed := l.windowed(u); windowed {

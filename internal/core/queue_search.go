@@ -14,28 +14,50 @@ const boundRounds = 8
 // evicted. If that finds no room, it uses the reach with units of the preemptor's own queue
 // evicted. A preemptor that can also reclaim its quota does so rather than evict from its own
 // queue.
+//
+// Reclaim by fair share alone is fast and comes first. Its victims may need the quota as well. Then
+// the search is repeated with both, so that usage above the fair shares is reclaimed first.
 func (c *queuePolicy) search(sr *search) Decision {
 	far, near := c.reach, c.asIs
 	if near.share < far.share || near.share == far.share && far.quota > 0 {
 		c.reachTo(reach{share: near.share})
-		d, ok := c.searchAmong(sr)
+		d, victims, ok := c.searchAmong(sr)
+		if ok && near.quota > 0 && !c.keepShares(victims) {
+			c.reachTo(near)
+			d, _, ok = c.searchAmong(sr)
+		}
 		if ok && (near.quota == 0 || !slices.ContainsFunc(d.Victims, func(v Victim) bool { return v.Rule == RuleLowerPriority })) {
 			return d
 		}
 		c.reachTo(far)
-		if wide, found := c.searchAmong(sr); found || !ok {
+		if wide, _, found := c.searchAmong(sr); found || !ok {
 			return wide
 		}
 		return d
 	}
-	d, _ := c.searchAmong(sr)
+	d, _, _ := c.searchAmong(sr)
 	return d
+}
+
+// keepShares reports whether units may be evicted by fair shares alone, without the preemptor's
+// quota.
+func (c *queuePolicy) keepShares(units []int32) bool {
+	l := c.ledger()
+	for _, u := range units {
+		l.add(u, c.reclaims(u))
+		l.pathUse.free(u, 1)
+	}
+	after := l.pathUse.reach()
+	after.quota = 0
+	_, ok := l.allowsWithin(units, l.pathUse, after)
+	return ok
 }
 
 // searchAmong is the search within the policy's reach. If an outcome exceeds a bound, it starts
 // over with fewer units under that bound. Then it goes through the sets one by one. Last, it tries
-// only units that may be evicted in any combination.
-func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
+// only units that may be evicted in any combination. It returns the victims as units, and whether
+// there is room.
+func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
 	order := c.rank(mem)
@@ -45,7 +67,7 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	for range boundRounds {
 		sub = sr.among(order, without)
 		if f, ok := sub.pick(); ok {
-			return sub.preempting(f), true
+			return sub.preempting(f), slices.Clone(f.victims), true
 		}
 		first, last = cmp.Or(first, sub.refused), sub.refused
 		if sub.refused == nil || sub.refused.bound.rule == RuleOverShare || sub.refused.bound.rule == RuleLimit {
@@ -56,20 +78,20 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	if first != nil {
 		sub = sr.among(order, nil)
 		if f, ok := sub.wholeSets(cmp.Or(last, first).bound.rule); ok {
-			return sub.preempting(f), true
+			return sub.preempting(f), slices.Clone(f.victims), true
 		}
 	}
 	if sr.p.Gang && order.bounded {
 		sub = sr.among(order, order.apart())
 		if f, ok := sub.pick(); ok {
-			return sub.preempting(f), true
+			return sub.preempting(f), slices.Clone(f.victims), true
 		}
 	}
 	if first != nil || sr.p.Gang {
 		sub = sr.among(order, nil)
 	}
 	sub.refused = first
-	return sub.infeasible(), false
+	return sub.infeasible(), nil, false
 }
 
 // bar adds the potential victims under the exceeded bound to without, except units of the outcome
