@@ -214,6 +214,13 @@ dashboard-picture: build $(BIN)/prometheus ## Draw the dashboard's panels from a
 		-dashboard-for $(PICTURE_FOR) -dashboard-data $(abspath $(BIN))/dashboard.json
 	@$(STATIC) go run ./hack/dashboard -data $(BIN)/dashboard.json -out docs/dashboard.svg
 
+# The rows of make yardsticks, separated by commas; all if empty.
+ROWS ?=
+
+.PHONY: yardsticks
+yardsticks: ## Measure Reprieve by the tests of other schedulers, and write docs/results/yardsticks.md: ROWS=peers,fgd,scale.
+	@$(STATIC) go run ./hack/yardsticks -doc docs/results/yardsticks.md -rows "$(ROWS)" -trace "$(TRACE)"
+
 # The directory of the trace openb, and flags of kubectl reprieve simulate.
 TRACE ?= ../shared/traces/openb
 SIMULATE ?= --nodes 300 --load 1 --seed 1

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// chooser returns one of the nodes that a request fits on, given the free amounts of all nodes.
+type chooser func(free []core.Amounts, fitting []int, request core.Amounts) int
+
+// fill places pods one after the other and returns the allocated part of all GPUs, in percent. Pods
+// that fit on no node are dropped.
+func (f *filling) fill(pods []core.Amounts, choose chooser) float64 {
+	free := make([]core.Amounts, len(f.nodes))
+	for n := range free {
+		free[n] = slices.Clone(f.nodes[n])
+	}
+	allocated := int64(0)
+	var fitting []int
+	for _, request := range pods {
+		fitting = fitting[:0]
+		for n := range free {
+			if fits(request, free[n]) {
+				fitting = append(fitting, n)
+			}
+		}
+		if len(fitting) == 0 {
+			continue
+		}
+		at := free[choose(free, fitting, request)]
+		for r, v := range request {
+			at[r] -= v
+		}
+		allocated += request[gpus]
+	}
+	return f.percent(allocated)
+}
+
+func (f *filling) percent(allocated int64) float64 {
+	return 100 * float64(allocated) / float64(f.total)
+}
+
+func fits(request, free core.Amounts) bool {
+	for r, v := range request {
+		if v > free[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// leastLeft is best fit: it returns the node that has the least left after the request. Each
+// resource counts as a part of the largest node's.
+func (f *filling) leastLeft(free []core.Amounts, fitting []int, request core.Amounts) int {
+	largest := make(core.Amounts, len(request))
+	for _, n := range f.nodes {
+		for r, v := range n {
+			largest[r] = max(largest[r], v)
+		}
+	}
+	best, least := fitting[0], math.Inf(1)
+	for _, n := range fitting {
+		left := 0.0
+		for r, v := range free[n] {
+			left += float64(v-request[r]) / float64(max(largest[r], 1))
+		}
+		if left < least {
+			best, least = n, left
+		}
+	}
+	return best
+}
+
+// byCore is fill with the nodes that Reprieve's core decides on.
+func (f *filling) byCore(pods []core.Amounts) (float64, error) {
+	cluster := core.NewCluster([]string{"cpu", "memory", "nvidia.com/gpu"})
+	states := make(map[string]*core.NodeState, len(f.nodes))
+	for n, allocatable := range f.nodes {
+		name := fmt.Sprintf("node-%04d", n)
+		states[name] = &core.NodeState{Node: core.Node{Name: name, Allocatable: allocatable, Free: slices.Clone(allocatable)}}
+		if err := cluster.SetNode(states[name]); err != nil {
+			return 0, err
+		}
+	}
+	allocated := int64(0)
+	for i, request := range pods {
+		name := fmt.Sprintf("pod-%05d", i)
+		d, err := core.Decide(cluster.Snapshot(), &core.Preemptor{
+			Namespace: "openb", Name: name, UID: name, MinCount: 1, Never: true,
+			Classes: []core.Class{{Request: request, Members: []core.Member{{Name: name, UID: name}}}},
+		}, core.Arithmetic{})
+		if err != nil {
+			return 0, err
+		}
+		if d.Outcome != core.Fits {
+			continue
+		}
+		st := states[d.Placements[0].Node]
+		for r, v := range request {
+			st.Free[r] -= v
+		}
+		st.Pods = append(st.Pods, core.RunningPod{Pod: core.Pod{Namespace: "openb", Name: name, UID: name, Request: request}, Running: true})
+		if err := cluster.SetNode(st); err != nil {
+			return 0, err
+		}
+		allocated += request[gpus]
+	}
+	return f.percent(allocated), nil
+}

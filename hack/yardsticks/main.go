@@ -1,0 +1,130 @@
+// The yardsticks command measures Reprieve by the published tests of other schedulers. It writes
+// the rows of docs/results/yardsticks.md.
+//
+//	go run ./hack/yardsticks -doc docs/results/yardsticks.md -rows peers,fgd,scale -trace DIR
+//
+// Each row replaces its own block of the page. Blocks of other rows stay as they are.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+)
+
+func main() {
+	var r run
+	flag.StringVar(&r.doc, "doc", "", "the page to write into; empty prints the rows")
+	flag.StringVar(&r.trace, "trace", "", "directory with lists of nodes and pods of the trace openb")
+	flag.IntVar(&r.seeds, "seeds", 10, "how many orders of arrival to play for each list of pods")
+	rows := flag.String("rows", "", "the rows to run, separated by commas; empty for all")
+	nodes := flag.String("nodes", "15000,50000,100000", "the sizes of the clusters of the row scale")
+	flag.Parse()
+	r.out, r.progress = os.Stdout, os.Stderr
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := r.setSizes(*nodes)
+	if err == nil {
+		err = r.write(ctx, *rows)
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// run is one run of the command.
+type run struct {
+	doc, trace string
+	seeds      int
+	// sizes are the numbers of nodes of the row scale.
+	sizes []int
+	// out gets the rows if there is no page, and progress gets a line for each step.
+	out, progress io.Writer
+}
+
+// row is one part of the page.
+type row struct {
+	name string
+	// text runs the row and returns its block.
+	text func(ctx context.Context, r *run) (string, error)
+}
+
+// rows lists all rows, in the order of the page.
+func rows() []row {
+	return []row{{"peers", peersText}, {"fgd", fgdText}, {"scale", scaleText}}
+}
+
+// errRow is wrapped by the error about a row that does not exist.
+var errRow = errors.New("no such row")
+
+// chosen returns the rows with the given names, separated by commas; all rows for none.
+func chosen(names string) ([]row, error) {
+	all := rows()
+	if names == "" {
+		return all, nil
+	}
+	var out []row
+	for name := range strings.SplitSeq(names, ",") {
+		at := slices.IndexFunc(all, func(r row) bool { return r.name == strings.TrimSpace(name) })
+		if at < 0 {
+			return nil, fmt.Errorf("%w: %q", errRow, name)
+		}
+		out = append(out, all[at])
+	}
+	return out, nil
+}
+
+// write runs rows and writes their blocks. A row that fails leaves the blocks before it written.
+func (r *run) write(ctx context.Context, names string) error {
+	some, err := chosen(names)
+	if err != nil {
+		return err
+	}
+	for i := range some {
+		fmt.Fprintf(r.progress, "row %s\n", some[i].name)
+		text, err := some[i].text(ctx, r)
+		if err != nil {
+			return fmt.Errorf("row %s: %w", some[i].name, err)
+		}
+		if err := r.put(some[i].name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put replaces the block of a row in the page, or prints the block.
+func (r *run) put(name, text string) error {
+	if r.doc == "" {
+		_, err := fmt.Fprintln(r.out, text)
+		return err
+	}
+	old, err := os.ReadFile(r.doc)
+	if err != nil {
+		return err
+	}
+	page, err := replaced(string(old), name, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.doc, err)
+	}
+	return os.WriteFile(r.doc, []byte(page), 0o644)
+}
+
+// replaced returns a page with another text in the block of a row.
+func replaced(page, name, text string) (string, error) {
+	begin := fmt.Sprintf("<!-- make yardsticks ROWS=%s writes from here -->\n", name)
+	end := fmt.Sprintf("<!-- the row %s ends here -->\n", name)
+	before, rest, opened := strings.Cut(page, begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !opened || !closed {
+		return "", fmt.Errorf("the page has no lines %q and %q to write between", strings.TrimSpace(begin), strings.TrimSpace(end))
+	}
+	return before + begin + "\n" + strings.TrimSpace(text) + "\n\n" + end + after, nil
+}

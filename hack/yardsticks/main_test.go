@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// page is the page that the command writes into.
+const page = "../../docs/results/yardsticks.md"
+
+// TestPageHasRows: the page has the block of each row.
+func TestPageHasRows(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows() {
+		got, err := replaced(string(raw), row.name, "the text")
+		if err != nil {
+			t.Errorf("row %s: %v", row.name, err)
+		}
+		if !strings.Contains(got, "\n\nthe text\n\n<!-- the row "+row.name) {
+			t.Errorf("row %s: the text is not in its block", row.name)
+		}
+	}
+}
+
+// TestPeersRow: the page has the outcomes that the command prints. They do not depend on the
+// machine.
+func TestPeersRow(t *testing.T) {
+	t.Parallel()
+	doc := filepath.Join(t.TempDir(), "page.md")
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(doc, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var progress bytes.Buffer
+	r := run{doc: doc, out: &progress, progress: &progress}
+	if err := r.write(t.Context(), "peers"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, raw) {
+		t.Errorf("%s is not what make yardsticks ROWS=peers writes", page)
+	}
+}
+
+// TestChosen: rows are chosen by name.
+func TestChosen(t *testing.T) {
+	t.Parallel()
+	if got, err := chosen(""); err != nil || len(got) != len(rows()) {
+		t.Errorf("all rows are %d, %v; want %d", len(got), err, len(rows()))
+	}
+	if got, err := chosen("scale, peers"); err != nil || len(got) != 2 || got[0].name != "scale" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := chosen("speed"); !errors.Is(err, errRow) {
+		t.Errorf("error is %v, want %v", err, errRow)
+	}
+}
+
+// TestFilling: pods go to the nodes that the policy chooses, and pods without room are dropped.
+func TestFilling(t *testing.T) {
+	t.Parallel()
+	f := &filling{
+		nodes: []core.Amounts{{8000, 64, 4000}, {4000, 64, 2000}}, total: 6000,
+		pods: []core.Amounts{{1000, 1, 2000}, {1000, 1, 4000}},
+	}
+	// The small node is the best fit of the small pod, so both pods find room.
+	if got := f.fill(f.pods, f.leastLeft); got != 100 {
+		t.Errorf("best fit allocates %.1f %%, want 100 %%", got)
+	}
+	first := func(_ []core.Amounts, fitting []int, _ core.Amounts) int { return fitting[0] }
+	if got := f.fill(f.pods, first); got < 33 || got > 34 {
+		t.Errorf("the first node allocates %.1f %%, want a third", got)
+	}
+	if got, err := f.byCore(f.pods[:1]); err != nil || got < 33 || got > 34 {
+		t.Errorf("the core allocates %.1f %%, %v; want a third", got, err)
+	}
+	sum := int64(0)
+	for _, pod := range f.arrivals(rand.New(rand.NewPCG(1, 1))) {
+		sum += pod[gpus]
+	}
+	if sum < f.total {
+		t.Errorf("arrivals request %d of %d", sum, f.total)
+	}
+}
+
+// TestGenerated: decisions on a generated cluster preempt, with queues and without.
+func TestGenerated(t *testing.T) {
+	t.Parallel()
+	for _, queues := range []int{0, leaves} {
+		g, err := generate(200, queues)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times, err := g.decide(g.pod(), 2)
+		if err != nil || len(times) != 2 {
+			t.Errorf("%d queues: %d times, %v", queues, len(times), err)
+		}
+	}
+}
