@@ -44,6 +44,9 @@ type search struct {
 	thorough bool
 	// refused is the first set of victims that exceeded a bound.
 	refused *refusal
+	// compared are the domains that the search compared; nil for a preemptor without a required
+	// domain.
+	compared []domainOutcome
 }
 
 func newSearch(v *view, protections []protection) *search {
@@ -53,6 +56,9 @@ func newSearch(v *view, protections []protection) *search {
 }
 
 func (sr *search) run() Decision {
+	if d, ok := sr.withoutDomain(); ok {
+		return d
+	}
 	full, room := sr.v.fullFor(), false
 	sr.roomy = sr.anyRoom(sr.v.c.free)
 	if placements, ok := sr.withoutVictims(sr.v.c.free); ok {
@@ -94,6 +100,7 @@ func (sr *search) allowed(victims []int32) bool {
 // pick returns the cheapest victims with the final placements of the preemptor.
 func (sr *search) pick() (found, bool) {
 	first, ok := sr.bestDomain()
+	sr.compared = first.compared
 	if !ok && sr.s.losses != nil {
 		// The bounds of queues refuse the sets that lose the least work.
 		first, ok = sr.byPriority()
@@ -105,12 +112,17 @@ func (sr *search) pick() (found, bool) {
 	if !sr.p.Gang {
 		return f, true
 	}
-	g := &gang{search: sr, ws: f.ws}
-	if g.place(&f) {
+	if sr.placeIn(f.domain, f.ws, &f) {
 		return f, true
 	}
 	// The oracle rejects the last outcome because of other pods.
-	return first, f.score != first.score && g.place(&first)
+	return first, f.score != first.score && sr.placeIn(first.domain, f.ws, &first)
+}
+
+// placeIn places the members of an outcome in a domain; nil for the whole cluster.
+func (sr *search) placeIn(d *domain, ws []want, f *found) bool {
+	g := &gang{search: sr.within(d), ws: ws}
+	return g.place(f)
 }
 
 // removeLeaving removes all terminating pods from the oracle's state, at no cost; the result undoes
@@ -139,7 +151,17 @@ func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	if !sr.roomy {
 		return nil, false
 	}
-	t := newSimulation(sr.v, free)
+	for v := range sr.v.freeViews(free) {
+		if placements, ok := newSimulation(v, free).everyone(); ok {
+			return placements, true
+		}
+	}
+	return nil, false
+}
+
+// everyone finds places for the members, surplus included, in the current room. It leaves the state
+// unchanged.
+func (t *simulation) everyone() ([]placement, bool) {
 	placements, ok := t.nominated()
 	if !ok {
 		ws, can := t.insist()

@@ -62,6 +62,8 @@ type Decision struct {
 	// victims evicted. If the preemptor has a placement, nodes that filters reject are counted only
 	// as far as the search asked about them.
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
+	// Domain is the choice among the domains of a gang that requires one; nil for others.
+	Domain *DomainChoice `json:"domain,omitempty"`
 	// Message summarizes the decision in one short sentence.
 	Message string `json:"message"`
 	// Elapsed is the duration of the search, oracle included. The core has no clock: its caller

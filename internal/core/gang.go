@@ -109,13 +109,7 @@ func (g *gang) improve() {
 	if g.best.score.BrokenBudgets > 0 {
 		top = math.MaxInt32
 	}
-	count := 0
-	for priority, n := range g.v.c.perPriority {
-		if priority <= top && int64(priority) < g.v.victims.below {
-			count += n
-		}
-	}
-	if count > g.localSearchLimit() {
+	if g.v.countUpTo(top) > g.localSearchLimit() {
 		return
 	}
 	pool := g.v.eligible(top)
@@ -133,6 +127,20 @@ func (g *gang) improve() {
 	if better(scoreOf(g.s, e.victims), g.best.score) < 0 && g.allowed(e.victims) {
 		g.best = g.outcome(e.victims, nil)
 	}
+}
+
+// countUpTo returns the number of potential victims up to a priority, or an upper bound of it.
+func (v *view) countUpTo(top int32) int {
+	if v.within != nil {
+		return len(v.eligible(top))
+	}
+	count := 0
+	for priority, n := range v.c.perPriority {
+		if priority <= top && int64(priority) < v.victims.below {
+			count += n
+		}
+	}
+	return count
 }
 
 // localSearchLimit returns how many units a case may have for improve.

@@ -339,7 +339,7 @@ func (b *packing) next() bool {
 func (b *packing) nextOf(i int) bool {
 	class, from := b.left[i].class, 0
 	if last := len(b.placements) - 1; !b.anyStateful && last >= 0 && b.placements[last].class == class {
-		from = int(b.c.rank[b.placements[last].node])
+		from, _ = slices.BinarySearchFunc(b.c.byName, b.c.rank[b.placements[last].node], func(n, rank int32) int { return cmp.Compare(b.c.rank[n], rank) })
 	}
 	for _, n := range b.c.byName[from:] {
 		if b.steps--; b.steps < 0 {

@@ -7,9 +7,12 @@ import (
 )
 
 // bestDomain returns the outcome of the cheapest domain (KEP-5710, "Split the cluster into
-// mutually-exclusive domains"). The domains of a pod are the nodes, one by one. The one domain of a
-// gang is the whole cluster.
+// mutually-exclusive domains"). The domains of a pod are the nodes, one by one. The domains of a
+// gang are those that it requires, or else the whole cluster.
 func (sr *search) bestDomain() (found, bool) {
+	if sr.v.domains != nil {
+		return sr.cheapestDomain((*search).wholeCluster)
+	}
 	if sr.p.Gang {
 		return sr.wholeCluster()
 	}
@@ -30,6 +33,10 @@ type found struct {
 	score      Score
 	// proven is true if the victims are known to be the cheapest.
 	proven bool
+	// domain is the domain of the placements; nil without a required domain. compared are the
+	// domains that the search compared.
+	domain   *domain
+	compared []domainOutcome
 }
 
 // onlyClass returns the class of a single pod.

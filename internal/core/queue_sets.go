@@ -32,6 +32,15 @@ type wholeSets struct {
 // wholeSets searches the sets of units and places the preemptor. It runs after the cheapest set in
 // the order of units exceeded a bound.
 func (sr *search) wholeSets(beyond Rule) (found, bool) {
+	if sr.v.domains != nil {
+		f, ok := sr.cheapestDomain(func(sub *search) (found, bool) {
+			// At the limit of a queue, units outside of the domain help as well.
+			sub.v.within, sub.v.victims.count = nil, sr.v.victims.count
+			return sub.wholeSets(beyond)
+		})
+		sr.compared = f.compared
+		return f, ok
+	}
 	e, ok := sr.newWholeSets()
 	if !ok {
 		return found{}, false

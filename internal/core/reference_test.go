@@ -306,6 +306,11 @@ func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 			domains = append(domains, []int{n})
 		}
 	}
+	return exhaustiveIn(s, p, counts, domains)
+}
+
+// exhaustiveIn is exhaustive with the members in one of some domains, given by their nodes.
+func exhaustiveIn(s *Snapshot, p *Preemptor, counts []int, domains [][]int) (best Score, ok bool) {
 	eligible := refEligible(s, p)
 	for _, nodes := range domains {
 		for mask := range 1 << len(eligible) {

@@ -9,6 +9,8 @@ import (
 
 // need is the missing room of an infeasible preemptor.
 type need struct {
+	// where are the words for the domain that the message is about; "" for the whole cluster.
+	where           string
 	members, placed int
 	// when says whether all potential victims count as evicted.
 	when string
@@ -44,6 +46,9 @@ func (m *need) sentence(d *Decision) string {
 	default:
 		msg = fmt.Sprintf("needs %s %s for each of %s; %d have room %s", fairshare.Format(m.resource, m.amount),
 			m.resource, plural(m.members, "member"), m.placed, m.when)
+	}
+	if m.but == "" {
+		msg = m.where + msg
 	}
 	switch {
 	case d.Preemptor.Never:
@@ -88,6 +93,7 @@ func sentence(d *Decision) string {
 	if len(nodes) == 1 {
 		where = d.Placements[0].Node
 	}
+	where += d.Domain.whereIn()
 	switch d.Outcome {
 	case Fits:
 		return fmt.Sprintf("%s fits on %s", who, where)
@@ -104,7 +110,7 @@ func sentence(d *Decision) string {
 		if d.Score != nil && d.Score.LostWork > 0 {
 			msg += "; " + lostPhrase(d.Score.LostWork)
 		}
-		return msg
+		return msg + d.Domain.nextBest()
 	}
 }
 

@@ -91,7 +91,7 @@ func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
 	room := v.freeLater(n)
 	for c, wanted := range v.wanted {
 		if v.admits[c][n] == refused {
-			if why := v.oracle.Admits(c, int(n)); refusal == "" || why < refusal {
+			if why := v.refusal(c, n); refusal == "" || why < refusal {
 				refusal = why
 			}
 			continue
@@ -155,7 +155,7 @@ func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
 		short := shortIn(t.wanted[c], t.freeOf(n), nothing)
 		switch {
 		case !t.admitsNode(c, n):
-			reason = cmp.Or(reason, t.oracle.Admits(c, int(n)))
+			reason = cmp.Or(reason, t.refusal(c, n))
 		case short >= 0 && t.isReserved(n, c):
 			reason = cmp.Or(reason, ReservedRoom)
 		case short >= 0:

@@ -13,7 +13,7 @@ const capUnits = 20
 const capElsewhere = 10
 
 func (sr *search) placed(o Outcome, placements []placement) Decision {
-	d := Decision{Outcome: o, Preemptor: *sr.p, Placements: placementsOf(sr.v, placements)}
+	d := Decision{Outcome: o, Preemptor: *sr.p, Placements: placementsOf(sr.v, placements), Domain: sr.domainOf(placements)}
 	d.Message = sentence(&d)
 	return d
 }
@@ -41,6 +41,7 @@ func (sr *search) preempting(f found) Decision {
 		Score:          &score,
 		LostWork:       lost.together(f.victims),
 		NodesOut:       sr.nodesRuledOut(),
+		Domain:         sr.domainOf(f.placements),
 	}
 	d.Message = sentence(&d)
 	return d
@@ -200,17 +201,26 @@ func (sr *search) infeasibleAsIs() Decision {
 // removed.
 const asThingsAre, afterPreemption = "as things are", "after preemption"
 
-// missing sets the message and the nodes ruled out, for the state of a simulation.
+// missing sets the message and the nodes ruled out, for the state of a simulation. For a gang that
+// requires a domain, the message describes the domain with the most room.
 func (sr *search) missing(d *Decision, t *simulation, when string) {
 	every := t.hardestFirst(allMembers(sr.p.Classes))
 	d.NodesOut = sr.nodesOut(t, every)
+	where := ""
+	if roomiest := sr.roomiest(t, max(sr.p.MinCount, 1)); roomiest != nil {
+		d.Domain = sr.domainOf(nil)
+		where = sr.p.Domain.roomiestPhrase(d.Domain, roomiest)
+		u := *t
+		u.view = t.inNodesOf(roomiest)
+		t = &u
+	}
 	wanted := every
 	if sr.p.MinCount > 0 {
 		wanted = sr.p.upTo(every, sr.p.neededOfRoles())
 	}
 	placements := t.most(wanted)
 	t.unplaceAll(placements)
-	m := need{members: max(sr.p.MinCount, 1), when: when, nodes: len(sr.v.c.byName)}
+	m := need{where: where, members: max(sr.p.MinCount, 1), when: when, nodes: len(sr.v.c.byName)}
 	m.placed = min(len(placements), m.members)
 	if sr.p.MinCount > 0 {
 		_, lacking := sr.p.firstOfRoles(placements, sr.p.neededOfRoles())

@@ -37,9 +37,7 @@ func (sr *search) feasibleAfter(end int64) bool {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
 	then := sr.whole.at(end+1, mem)
-	t := newSimulation(then.v, then.v.c.later)
-	defer t.allBack()
-	if _, ok := then.insist(t); !ok {
+	if !then.hasRoom() {
 		return false
 	}
 	c, ok := then.policy.(*queuePolicy)

@@ -220,6 +220,8 @@ type Preemptor struct {
 	MinCount int `json:"minCount"`
 	// Classes are the members, grouped by identical scheduling needs.
 	Classes []Class `json:"-"`
+	// Domain confines the members of a gang to one domain; nil for none.
+	Domain *RequiredDomain `json:"domain,omitempty"`
 	// Nominated are the placements of an earlier decision, in their order. They are used again
 	// where they still fit, so that the eviction of earlier victims is not wasted. Members and
 	// nodes that no longer exist are skipped.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -16,7 +17,7 @@ func validate(s *Snapshot, p *Preemptor) error {
 			return err
 		}
 	}
-	return validatePreemptor(p, len(s.Resources))
+	return cmp.Or(validatePreemptor(p, len(s.Resources)), validateDomain(p, len(s.Nodes)))
 }
 
 func validateSnapshot(s *Snapshot) error {
@@ -71,6 +72,19 @@ func validateBudgets(pod *Pod, budgets int) error {
 		}
 	}
 	return nil
+}
+
+func validateDomain(p *Preemptor, nodes int) error {
+	switch r := p.Domain; {
+	case r == nil:
+		return nil
+	case !p.Gang:
+		return fmt.Errorf("%w: the pod %s requires a domain, which only gangs can", ErrBadInput, p.Key())
+	case r.Key == "" || len(r.Of) != nodes:
+		return fmt.Errorf("%w: %s requires a domain of the label %q and names those of %d of %d nodes", ErrBadInput, p.Key(), r.Key, len(r.Of), nodes)
+	default:
+		return nil
+	}
 }
 
 func validatePreemptor(p *Preemptor, dims int) error {

@@ -1,6 +1,9 @@
 package core
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // view is the input of one decision: the columns of the snapshot, the policy's potential victims,
 // and the answers of the oracle that do not change.
@@ -25,6 +28,10 @@ type view struct {
 	topologies [][]Topology
 	// admits caches Oracle.Admits by class and node.
 	admits [][]admission
+	// domains are the domains that the members may share; nil for a preemptor without a required
+	// domain, and for a view of one domain. within is the domain of such a view.
+	domains []domain
+	within  *domain
 	// thinned replaces the columns of nodes with protected units.
 	thinned map[int32]*nodeColumn
 	// meter counts the steps of the decision; a nil meter counts none.
@@ -79,6 +86,7 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 			v.topologies[i] = oracle.Topologies(i)
 		}
 	}
+	v.split()
 	return v
 }
 
@@ -188,6 +196,9 @@ func (v *view) mayTake(u int32) bool {
 // eligible lists the potential victims up to a priority, in no particular order.
 func (v *view) eligible(ceiling int32) []int32 {
 	var units []int32
+	if v.within != nil {
+		return slices.DeleteFunc(v.candidates(), func(u int32) bool { return v.s.priority(u) > ceiling || !v.mayTake(u) })
+	}
 	for u := range v.s.Units {
 		if v.s.priority(int32(u)) <= ceiling && v.mayTake(int32(u)) {
 			units = append(units, int32(u))

@@ -1,0 +1,264 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// domainProspect is a domain that may have room, with lower bounds of the cost of its outcome. Each
+// bound holds on its own, so they may be compared one criterion after the other.
+type domainProspect struct {
+	domain *domain
+	// places is how many members would find a place as things are, any number of each class.
+	places int
+	// ceiling bounds the highest priority of a victim, lost the lost work, sum the sum of
+	// priorities and pods the number of pods.
+	ceiling   int32
+	lost, sum int64
+	pods      int
+}
+
+// domainBounds computes the bounds of domains by arithmetic on the columns. Other pods can only
+// make more evictions necessary, so the bounds hold for every oracle.
+type domainBounds struct {
+	*view
+	// need is how many members must be placed.
+	need int
+	// class is the only class with members; -1 if there are several.
+	class int
+	// levels are the priorities of units, the lowest first.
+	levels []int32
+	room   []int64
+	rates  []nodeRate
+	lost   []int64
+}
+
+// nodeRate has the least cost of room on a node, for each additional member, and the most members
+// that can be added.
+type nodeRate struct {
+	gain            int
+	lost, sum, pods float64
+}
+
+func (sr *search) newDomainBounds() *domainBounds {
+	b := &domainBounds{view: sr.v, need: max(sr.p.MinCount, 1), class: sr.onlyClass(), room: make([]int64, sr.v.dims)}
+	if slices.ContainsFunc(sr.p.Classes[b.class+1:], func(c Class) bool { return len(c.Members) > 0 }) {
+		b.class = -1
+	}
+	for priority, n := range sr.v.c.perPriority {
+		if n > 0 && int64(priority) < sr.v.victims.below {
+			b.levels = append(b.levels, priority)
+		}
+	}
+	slices.Sort(b.levels)
+	return b
+}
+
+// top returns the highest priority of a potential victim, or the lowest number without any.
+func (b *domainBounds) top() int32 {
+	if len(b.levels) == 0 {
+		return math.MinInt32
+	}
+	return b.levels[len(b.levels)-1]
+}
+
+// membersUpTo returns how many members a domain can hold at most with the potential victims up to a
+// priority evicted. It stops counting at the number that is needed.
+func (b *domainBounds) membersUpTo(d *domain, level int32) int {
+	below, fit := min(int64(level)+1, b.victims.below), 0
+	for c := range b.wanted {
+		left := min(len(b.p.Classes[c].Members), b.need-fit)
+		for _, n := range d.nodes {
+			if left <= 0 {
+				break
+			}
+			if count := b.membersOn(c, n, below, left); count > 0 {
+				fit += count
+				left -= count
+			}
+		}
+	}
+	return fit
+}
+
+// membersOn returns how many members of a class a node holds with the potential victims below a
+// priority evicted, up to most.
+func (b *domainBounds) membersOn(class int, n int32, below int64, most int) int {
+	if !b.c.sound[n] {
+		return 0
+	}
+	col, free := b.column(n), b.freeLater(n)
+	for r, v := range col.sum(col.count(below), b.dims) {
+		b.room[r] = free[r] + v
+	}
+	count := howMany(b.wanted[class], b.room, most)
+	if count == 0 || !b.admitsNode(class, n) {
+		return 0
+	}
+	return count
+}
+
+// prospect returns the bounds of a domain that has room with all potential victims evicted.
+func (b *domainBounds) prospect(d *domain) domainProspect {
+	pr := domainProspect{domain: d, ceiling: math.MinInt32}
+	var fit int
+	if fit, pr.places = b.placesIn(d, b.c.later); fit >= b.need {
+		return pr
+	}
+	low, high := 0, len(b.levels)-1
+	for low < high {
+		mid := (low + high) / 2
+		if b.membersUpTo(d, b.levels[mid]) >= b.need {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	// At least one victim has this priority.
+	pr.ceiling = b.levels[low]
+	pr.pods, pr.sum = 1, weightOf(pr.ceiling, 1)
+	if b.class >= 0 {
+		b.addRates(&pr)
+	}
+	return pr
+}
+
+// addRates raises the bounds of a gang of one class. Each bound is the cheapest fractional choice
+// of members on nodes.
+func (b *domainBounds) addRates(pr *domainProspect) {
+	b.rates = b.rates[:0]
+	missing := b.need
+	for _, n := range pr.domain.nodes {
+		now := b.membersOn(b.class, n, math.MinInt64, b.need)
+		missing -= now
+		if most := b.membersOn(b.class, n, b.victims.below, b.need); most > now {
+			b.rates = append(b.rates, b.rate(n, now, most))
+		}
+	}
+	pr.sum = max(pr.sum, b.cheapest(missing, func(r *nodeRate) float64 { return r.sum }))
+	pr.pods = max(pr.pods, int(b.cheapest(missing, func(r *nodeRate) float64 { return r.pods })))
+	if b.s.losses != nil {
+		pr.lost = b.cheapest(missing, func(r *nodeRate) float64 { return r.lost })
+	}
+}
+
+// rate returns the least cost of additional members on a node. A unit frees at most as much as the
+// largest one there, and at least one of its pods is on the node.
+func (b *domainBounds) rate(n int32, now, most int) nodeRate {
+	col, free, widest := b.column(n), b.freeLater(n), b.c.widest[int(n)*b.dims:][:b.dims]
+	lost, count := b.leastLost(col), col.count(b.victims.below)
+	best := nodeRate{gain: most - now, lost: math.Inf(1), sum: math.Inf(1), pods: math.Inf(1)}
+	units, sum, work := 0, int64(0), int64(0)
+	for k := now + 1; k <= most; k++ {
+		least := int64(0)
+		for r, w := range b.wanted[b.class] {
+			if short := w*int64(k) - free[r]; w > 0 && short > 0 && widest[r] > 0 {
+				least = max(least, (short-1)/widest[r]+1)
+			}
+		}
+		for ; units < min(int(least), count); units++ {
+			sum += weightOf(col.priorities[units], 1)
+			if lost != nil {
+				work = min(work+lost[units], maxLoss)
+			}
+		}
+		gain := float64(k - now)
+		best.sum, best.pods, best.lost = min(best.sum, float64(sum)/gain), min(best.pods, float64(units)/gain), min(best.lost, float64(work)/gain)
+	}
+	return best
+}
+
+// leastLost returns lower bounds of the work that units of a column add to the lost work, for each
+// of their pods, the least first; nil if lost work does not count. The result is scratch space.
+func (b *domainBounds) leastLost(col *nodeColumn) []int64 {
+	if b.s.losses == nil {
+		return nil
+	}
+	b.lost = b.lost[:0]
+	for _, u := range col.units[:col.count(b.victims.below)] {
+		b.lost = append(b.lost, b.s.losses.least(u)/int64(len(b.s.Units[u].Pods)))
+	}
+	slices.Sort(b.lost)
+	return b.lost
+}
+
+// cheapest returns a lower bound of the cost of room for a number of members: the sum of the lowest
+// costs for each member. True costs are whole numbers, so the bound is rounded up, less the error
+// of the sum.
+func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64 {
+	slices.SortFunc(b.rates, func(x, y nodeRate) int { return cmp.Compare(of(&x), of(&y)) })
+	cost := 0.0
+	for i := range b.rates {
+		if members <= 0 {
+			break
+		}
+		gain := min(b.rates[i].gain, members)
+		members -= gain
+		cost += float64(gain) * of(&b.rates[i])
+	}
+	const epsilon = 2.3e-16
+	return int64(math.Ceil(cost - cost*epsilon*float64(len(b.rates)+4)))
+}
+
+// domainTie bounds the criteria that decide between domains of equal cost.
+type domainTie struct {
+	// broken is the fewest gangs that fall below minCount, surplus the most surplus pods, and start
+	// the latest start that the earliest victim of the highest priority can have.
+	broken, surplus int
+	start           int64
+}
+
+// tie returns the bounds of a domain whose victims have its ceiling, and at least its number of
+// pods.
+func (b *domainBounds) tie(pr *domainProspect) domainTie {
+	t := domainTie{start: math.MaxInt64}
+	lower, spare := 0, 0
+	var starts []int64
+	needed := make(map[string]int)
+	for _, n := range pr.domain.nodes {
+		col := b.column(n)
+		for i := range col.count(min(int64(pr.ceiling)+1, b.victims.below)) {
+			unit := &b.s.Units[col.units[i]]
+			if col.priorities[i] == pr.ceiling {
+				starts = append(starts, col.starts[i])
+			} else {
+				lower++
+			}
+			t.surplus += unit.surplusPods()
+			if g := b.s.gangs.of(unit); g != nil && !unit.Surplus && g.counted.members == g.minCount {
+				needed[unit.PodGroup]++
+			} else {
+				spare++
+			}
+		}
+	}
+	if b.c.spanning || b.anyStateful {
+		// Pods of a unit may be on nodes outside of the domain.
+		t.surplus = math.MaxInt32
+		return t
+	}
+	t.broken = fewestGangs(needed, pr.pods-spare)
+	if nth := max(pr.pods-lower, 1); nth <= len(starts) {
+		slices.SortFunc(starts, func(x, y int64) int { return cmp.Compare(y, x) })
+		t.start = starts[nth-1]
+	}
+	return t
+}
+
+// fewestGangs returns how many gangs at least have a number of pods together.
+func fewestGangs(pods map[string]int, count int) (gangs int) {
+	sizes := make([]int, 0, len(pods))
+	for _, n := range pods {
+		sizes = append(sizes, n)
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return cmp.Compare(b, a) })
+	for _, n := range sizes {
+		if count <= 0 {
+			break
+		}
+		count -= n
+		gangs++
+	}
+	return gangs
+}

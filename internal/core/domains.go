@@ -1,0 +1,240 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// RequiredDomain confines the members of a gang to one domain. A domain is the set of nodes with
+// one value of a label, such as a rack.
+type RequiredDomain struct {
+	// Key is the label.
+	Key string `json:"key"`
+	// Homes are the domains of the members that already have a node, each once. It contains "" if
+	// one of these nodes is in no domain. Further members must join them.
+	Homes []string `json:"homes,omitempty"`
+	// Of has the domain of each of Snapshot.Nodes, by index; "" for a node in no domain.
+	Of []string `json:"-"`
+}
+
+// DomainObstacle is the reason why no domain can be searched.
+type DomainObstacle string
+
+const (
+	// ObstacleNoDomain: no node has a value of the label.
+	ObstacleNoDomain DomainObstacle = "NoDomain"
+	// ObstacleSeveralHomes: the members that have a node are in more than one domain.
+	ObstacleSeveralHomes DomainObstacle = "SeveralHomes"
+	// ObstacleNoHome: the members that have a node are on nodes in no domain, or the domain has no
+	// node that pods can be scheduled to.
+	ObstacleNoHome DomainObstacle = "NoHome"
+)
+
+// domain is one domain that the members may share.
+type domain struct {
+	name string
+	// nodes are sorted by name.
+	nodes []int32
+}
+
+// mayUse reports whether the members may share a domain.
+func (r *RequiredDomain) mayUse(name string) bool {
+	return name != "" && (len(r.Homes) == 0 || len(r.Homes) == 1 && r.Homes[0] == name)
+}
+
+// obstacle returns the reason why none of the domains can be searched; "" if one can.
+func (r *RequiredDomain) obstacle(domains []domain) DomainObstacle {
+	switch {
+	case len(r.Homes) > 1:
+		return ObstacleSeveralHomes
+	case len(domains) > 0:
+		return ""
+	case len(r.Homes) == 1:
+		return ObstacleNoHome
+	default:
+		return ObstacleNoDomain
+	}
+}
+
+// sentence describes an obstacle for a message.
+func (r *RequiredDomain) sentence(o DomainObstacle) string {
+	switch {
+	case o == ObstacleSeveralHomes:
+		homes := make([]string, len(r.Homes))
+		for i, home := range r.Homes {
+			homes[i] = cmp.Or(home, "none")
+		}
+		return fmt.Sprintf("the members that run must share one value of the node label %s, and are in several: %s", r.Key, strings.Join(homes, ", "))
+	case o == ObstacleNoHome && r.Homes[0] == "":
+		return fmt.Sprintf("members run on nodes without a value of the label %s, so the others have no domain to join", r.Key)
+	case o == ObstacleNoHome:
+		return fmt.Sprintf("members run on nodes with %s=%s, and no node with that label can be used", r.Key, r.Homes[0])
+	default:
+		return fmt.Sprintf("the members must share one value of the node label %s, and no node has one", r.Key)
+	}
+}
+
+// split finds the domains of the nodes. The view refuses nodes outside of them.
+func (v *view) split() {
+	r := v.p.Domain
+	if r == nil {
+		return
+	}
+	at := make(map[string]int)
+	v.domains = make([]domain, 0)
+	for _, n := range v.c.byName {
+		name := r.Of[n]
+		if !r.mayUse(name) {
+			for c := range v.admits {
+				v.admits[c][n] = refused
+			}
+			continue
+		}
+		i, known := at[name]
+		if !known {
+			i = len(v.domains)
+			at[name] = i
+			v.domains = append(v.domains, domain{name: name})
+		}
+		v.domains[i].nodes = append(v.domains[i].nodes, n)
+	}
+	slices.SortFunc(v.domains, func(a, b domain) int { return strings.Compare(a.name, b.name) })
+}
+
+// refusal returns the reason why a node can never admit a member of a class; "" if it can.
+func (v *view) refusal(class int, node int32) string {
+	if r := v.p.Domain; r != nil && !r.mayUse(r.Of[node]) {
+		if r.Of[node] == "" {
+			return "without a value of the label " + r.Key
+		}
+		return "outside of the members' " + r.Key
+	}
+	return v.oracle.Admits(class, int(node))
+}
+
+// in returns the view restricted to a domain. Its potential victims have a pod in the domain, or
+// matter to members by more than their room.
+func (v *view) in(d *domain) *view {
+	w := v.inNodesOf(d)
+	w.victims.count = len(w.eligible(int32(w.victims.below - 1)))
+	return w
+}
+
+// candidates lists the units that a search may look at, sorted, for a view of one domain.
+func (v *view) candidates() []int32 {
+	var units []int32
+	for _, n := range v.within.nodes {
+		units = append(units, v.c.nodes[n].units...)
+	}
+	if v.anyStateful {
+		for u := range v.s.Units {
+			if len(v.s.Units[u].Pods) > 0 && v.oracle.Touches(u) {
+				units = append(units, int32(u))
+			}
+		}
+	}
+	slices.Sort(units)
+	return slices.Compact(units)
+}
+
+// within returns the search restricted to a domain; the same search for nil.
+func (sr *search) within(d *domain) *search {
+	if d == nil {
+		return sr
+	}
+	sub := *sr
+	sub.v = sr.v.in(d)
+	return &sub
+}
+
+// hasRoom reports whether the preemptor fits with all potential victims evicted.
+func (sr *search) hasRoom() bool {
+	if sr.v.domains == nil {
+		t := newSimulation(sr.v, sr.v.c.later)
+		defer t.allBack()
+		_, ok := sr.insist(t)
+		return ok
+	}
+	b := sr.newDomainBounds()
+	for i := range sr.v.domains {
+		d := &sr.v.domains[i]
+		if b.membersUpTo(d, b.top()) >= b.need && sr.within(d).hasRoom() {
+			return true
+		}
+	}
+	return false
+}
+
+// freeViews returns the views to place the members in without victims, in the order to try them:
+// the whole view, or the domains that may have enough room. Domains with nodes that an earlier
+// decision nominated come first, then the fullest one.
+func (v *view) freeViews(free []int64) iter.Seq[*view] {
+	if v.domains == nil {
+		return slices.Values([]*view{v})
+	}
+	type candidate struct {
+		d                 *domain
+		nominated, places int
+	}
+	nominated := make(map[string]bool, len(v.p.Nominated))
+	for _, p := range v.p.Nominated {
+		nominated[p.Node] = true
+	}
+	var all []candidate
+	for i := range v.domains {
+		one := candidate{d: &v.domains[i]}
+		fit, places := v.placesIn(one.d, free)
+		if fit < max(v.p.MinCount, 1) {
+			continue
+		}
+		one.places = places
+		for _, n := range one.d.nodes {
+			if nominated[v.s.Nodes[n].Name] {
+				one.nominated++
+			}
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.nominated, a.nominated), cmp.Compare(a.places, b.places), strings.Compare(a.d.name, b.d.name))
+	})
+	return func(yield func(*view) bool) {
+		for _, one := range all {
+			if !yield(v.inNodesOf(one.d)) {
+				return
+			}
+		}
+	}
+}
+
+// inNodesOf returns the view restricted to the nodes of a domain. It may evict nothing.
+func (v *view) inNodesOf(d *domain) *view {
+	w := *v.on(d.nodes)
+	w.domains, w.within = nil, d
+	return &w
+}
+
+// placesIn returns how many members a domain may hold, at most, and its number of places for
+// members of any class.
+func (v *view) placesIn(d *domain, free []int64) (fit, places int) {
+	for c := range v.wanted {
+		ofClass := 0
+		if len(v.p.Classes[c].Members) == 0 {
+			continue
+		}
+		for _, n := range d.nodes {
+			if !v.c.sound[n] {
+				continue
+			}
+			if count := howMany(v.wanted[c], free[int(n)*v.dims:][:v.dims], roomToCount); count > 0 && v.admitsNode(c, n) {
+				ofClass += count
+			}
+		}
+		fit += min(ofClass, len(v.p.Classes[c].Members))
+		places += ofClass
+	}
+	return fit, places
+}

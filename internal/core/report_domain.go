@@ -1,0 +1,188 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// capDomains is how many other domains a Decision names.
+const capDomains = 5
+
+// DomainChoice is the domain of a gang that requires one.
+type DomainChoice struct {
+	// Key is the label.
+	Key string `json:"key"`
+	// Name is the domain of the placements; "" if the gang is infeasible.
+	Name string `json:"name,omitempty"`
+	// Domains is how many domains the members may share.
+	Domains int `json:"domains"`
+	// Obstacle is the reason why no domain was searched; "" if some were.
+	Obstacle DomainObstacle `json:"obstacle,omitempty"`
+	// Others are other domains, up to a cap: the cheapest ones, then those with room for the most
+	// members.
+	Others []OtherDomain `json:"others,omitempty"`
+}
+
+// OtherDomain is a domain that was not chosen.
+type OtherDomain struct {
+	Name string `json:"name"`
+	// Members is how many members have room there with all potential victims evicted. It is at most
+	// the number that is needed.
+	Members int `json:"members"`
+	// Units counts the units that would be evicted there, and Score is their cost. They are absent
+	// if there is too little room, if no set of units may be evicted, or if the domain was not
+	// searched.
+	Units int    `json:"units,omitempty"`
+	Score *Score `json:"score,omitempty"`
+	// AtLeast bounds the cost of a domain that was not searched because it cannot be cheaper; nil
+	// for other domains.
+	AtLeast *LeastCost `json:"atLeast,omitempty"`
+}
+
+// LeastCost is a lower bound of the cost of a domain.
+type LeastCost struct {
+	// HighestPriority bounds the highest priority of a victim; nil where queues count, and more than
+	// priorities order the victims.
+	HighestPriority *int32 `json:"highestPriority,omitempty"`
+	// Pods bounds the number of pods.
+	Pods int `json:"pods"`
+	// LostWork bounds the lost work, in milli-device-seconds, if the order of the decision counts
+	// it; 0 otherwise.
+	LostWork int64 `json:"lostWork,omitempty"`
+}
+
+// withoutDomain returns the Decision for a gang with no domain to search.
+func (sr *search) withoutDomain() (Decision, bool) {
+	r := sr.p.Domain
+	if r == nil || len(sr.v.c.byName) == 0 {
+		return Decision{}, false
+	}
+	o := r.obstacle(sr.v.domains)
+	if o == "" {
+		return Decision{}, false
+	}
+	return Decision{
+		Outcome: Infeasible, Preemptor: *sr.p, Message: r.sentence(o),
+		Domain: &DomainChoice{Key: r.Key, Domains: len(sr.v.domains), Obstacle: o},
+	}, true
+}
+
+// domainOf returns the domain of the placements, and the other domains that the search compared.
+func (sr *search) domainOf(placements []placement) *DomainChoice {
+	r := sr.p.Domain
+	if r == nil {
+		return nil
+	}
+	c := &DomainChoice{Key: r.Key, Domains: len(sr.whole.v.domains)}
+	if len(placements) > 0 {
+		c.Name = r.Of[placements[0].node]
+	}
+	outcomes := slices.Clone(sr.compared)
+	slices.SortFunc(outcomes, compareOutcomes)
+	for i := range outcomes {
+		o := &outcomes[i]
+		if len(c.Others) == capDomains {
+			break
+		}
+		if o.domain.name != c.Name {
+			c.Others = append(c.Others, sr.otherDomain(o))
+		}
+	}
+	return c
+}
+
+// otherDomain returns an outcome for a Decision. A restricted view has ranks in place of priorities,
+// which mean nothing to users.
+func (sr *search) otherDomain(o *domainOutcome) OtherDomain {
+	other := OtherDomain{Name: o.domain.name, Members: o.members}
+	if o.score != nil {
+		score := scoreOf(sr.whole.s, o.victims)
+		other.Units, other.Score = len(o.victims), &score
+	}
+	if o.least != nil {
+		other.AtLeast = &LeastCost{Pods: o.least.pods, LostWork: o.least.lost}
+		if sr.s.ranks == nil {
+			ceiling := o.least.ceiling
+			other.AtLeast.HighestPriority = &ceiling
+		}
+	}
+	return other
+}
+
+// compareOutcomes puts domains with an outcome first, the cheapest of them first. Then come domains
+// that were not searched, by their bounds, and the others by their room for members.
+func compareOutcomes(a, b domainOutcome) int {
+	kind := func(o *domainOutcome) int {
+		switch {
+		case o.score != nil:
+			return 0
+		case o.least != nil:
+			return 1
+		default:
+			return 2
+		}
+	}
+	c := cmp.Compare(kind(&a), kind(&b))
+	switch {
+	case c == 0 && a.score != nil:
+		c = better(*a.score, *b.score)
+	case c == 0 && a.least != nil:
+		c = a.least.compare(b.least)
+	}
+	return cmp.Or(c, cmp.Compare(b.members, a.members), strings.Compare(a.domain.name, b.domain.name))
+}
+
+// roomiest returns the domain with room for the most of some members in the state of a simulation,
+// and records the room of each. Among equals it returns the first by name.
+func (sr *search) roomiest(t *simulation, need int) *domain {
+	var best *domain
+	most := -1
+	sr.compared = sr.compared[:0:0]
+	for i := range sr.v.domains {
+		d := &sr.v.domains[i]
+		fit, _ := t.placesIn(d, t.free)
+		sr.compared = append(sr.compared, domainOutcome{domain: d, members: min(fit, need)})
+		if fit > most {
+			best, most = d, fit
+		}
+	}
+	return best
+}
+
+// whereIn returns the words for a domain, for a message.
+func (c *DomainChoice) whereIn() string {
+	if c == nil || c.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" with %s=%s", c.Key, c.Name)
+}
+
+// nextBest returns the words for the cheapest other domain, for a message; "" if there is none.
+func (c *DomainChoice) nextBest() string {
+	if c == nil || len(c.Others) == 0 {
+		return ""
+	}
+	switch next := &c.Others[0]; {
+	case next.Score != nil:
+		return fmt.Sprintf("; in %s it would be %s, of priorities up to %d", next.Name, plural(next.Score.Pods, "pod"), next.Score.HighestPriority)
+	case next.AtLeast != nil && next.AtLeast.HighestPriority != nil:
+		return fmt.Sprintf("; in %s it would be at least %s, one of priority %d or more", next.Name, plural(next.AtLeast.Pods, "pod"), *next.AtLeast.HighestPriority)
+	case next.AtLeast != nil:
+		return fmt.Sprintf("; in %s it would be at least %s", next.Name, plural(next.AtLeast.Pods, "pod"))
+	default:
+		return fmt.Sprintf("; %s has room for %d of them", next.Name, next.Members)
+	}
+}
+
+// roomiestPhrase returns the words that precede the missing room of the roomiest domain.
+func (r *RequiredDomain) roomiestPhrase(c *DomainChoice, d *domain) string {
+	switch {
+	case len(r.Homes) > 0:
+		return fmt.Sprintf("in %s=%s, where the other members are, it ", r.Key, d.name)
+	case c.Domains == 1:
+		return fmt.Sprintf("in %s=%s, the only domain, it ", r.Key, d.name)
+	}
+	return fmt.Sprintf("no domain of %s has room for the gang; in %s, the one of %d with the most, it ", r.Key, d.name, c.Domains)
+}
