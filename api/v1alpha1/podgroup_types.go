@@ -43,6 +43,8 @@ const (
 	AnnotationDisruptionMode = "reprieve.dev/disruption-mode"
 	AnnotationPriorityClass  = "reprieve.dev/priority-class"
 	AnnotationQueue          = LabelQueue
+	// AnnotationTopologyKey is the key of the created PodGroup's topology constraint.
+	AnnotationTopologyKey = "reprieve.dev/topology-key"
 )
 
 // Annotations of a PodGroup that Reprieve has created: the sources of its class and its queue, if
@@ -245,6 +247,7 @@ type PodGroup struct {
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.disruptionMode) ? has(self.disruptionMode) && self.disruptionMode == oldSelf.disruptionMode : !has(self.disruptionMode) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || has(self.podGroupTemplateRef) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.queueName) ? has(self.queueName) && self.queueName == oldSelf.queueName : !has(self.queueName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.schedulingConstraints) ? has(self.schedulingConstraints) && self.schedulingConstraints == oldSelf.schedulingConstraints : !has(self.schedulingConstraints) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingConstraints"
 type PodGroupSpec struct {
 	// podGroupTemplateRef names the template of this group, in a Workload in the same namespace.
 	// Unset fields take the value of the template.
@@ -273,6 +276,7 @@ type PodGroupTemplateReference struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'PodGroup' || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="PodGroup takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)",fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".priority"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".preemptionPolicy"
+// +kubebuilder:validation:XValidation:rule="!has(self.schedulingConstraints) || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="constraints take the gang scheduling policy; members that are placed one by one (basic) may be anywhere",fieldPath=".schedulingConstraints"
 type PodGroupPolicy struct {
 	// schedulingPolicy defines the placement of the members. Exactly one of its fields is set. It
 	// is required unless podGroupTemplateRef names a template that has it.
@@ -316,6 +320,41 @@ type PodGroupPolicy struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	QueueName *string `json:"queueName,omitempty"`
+
+	// schedulingConstraints restrict the nodes that the members may share. They take the gang
+	// scheduling policy. Immutable.
+	// +optional
+	SchedulingConstraints *SchedulingConstraints `json:"schedulingConstraints,omitempty"`
+}
+
+// TopologyKey returns the node label whose value all members share; "" for none.
+func (p *PodGroupPolicy) TopologyKey() string {
+	if p.SchedulingConstraints == nil || len(p.SchedulingConstraints.Topology) == 0 {
+		return ""
+	}
+	return p.SchedulingConstraints.Topology[0].Key
+}
+
+// SchedulingConstraints restrict the nodes of the members of a PodGroup.
+type SchedulingConstraints struct {
+	// topology confines all members to one topology domain: the nodes with one value of a label.
+	// Reprieve chooses the domain that is cheapest to clear, and of equals the fullest one. At
+	// present there is exactly one entry.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1
+	Topology []TopologyConstraint `json:"topology"`
+}
+
+// TopologyConstraint confines the members of a PodGroup to one domain.
+type TopologyConstraint struct {
+	// key is the node label whose values are the domains, such as "topology.kubernetes.io/zone".
+	// Nodes without the label, or with an empty value, are in no domain.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	Key string `json:"key"`
 }
 
 // SchedulingPolicy defines the placement of the members of a PodGroup. Exactly one field is set.

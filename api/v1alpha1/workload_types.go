@@ -67,6 +67,7 @@ type ControllerReference struct {
 // +kubebuilder:validation:XValidation:rule="has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
 // +kubebuilder:validation:XValidation:rule="has(self.queueName) == has(oldSelf.queueName) && (!has(self.queueName) || self.queueName == oldSelf.queueName)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
+// +kubebuilder:validation:XValidation:rule="has(self.schedulingConstraints) == has(oldSelf.schedulingConstraints) && (!has(self.schedulingConstraints) || self.schedulingConstraints == oldSelf.schedulingConstraints)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingConstraints"
 type PodGroupTemplate struct {
 	// name of the template, a DNS label, unique in its Workload.
 	// +required

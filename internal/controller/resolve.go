@@ -138,6 +138,9 @@ func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	if to.QueueName == nil {
 		to.QueueName = from.QueueName
 	}
+	if to.SchedulingConstraints == nil {
+		to.SchedulingConstraints = from.SchedulingConstraints
+	}
 	if to.Priority != nil || !ptr.Equal(to.PriorityClassName, from.PriorityClassName) {
 		return true
 	}
@@ -158,7 +161,8 @@ func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
 		before.SchedulingPolicy == nil && after.SchedulingPolicy != nil ||
 		before.DisruptionMode == nil && after.DisruptionMode != nil ||
 		before.PriorityClassName == nil && after.PriorityClassName != nil ||
-		before.QueueName == nil && after.QueueName != nil
+		before.QueueName == nil && after.QueueName != nil ||
+		before.SchedulingConstraints == nil && after.SchedulingConstraints != nil
 }
 
 // retryConflict requests a retry after a conflict, when the cache may show the newer version. It

@@ -59,6 +59,12 @@ func (ps *Pods) IsAssumed(uid UID) bool {
 	return ps.assumed.Has(uid)
 }
 
+// NodeOf returns the node that a pod is assumed on; "" for none.
+func (ps *Pods) NodeOf(uid UID) (node string) {
+	ps.read(uid, func(p *pod) { node = p.node })
+	return node
+}
+
 // Assumed returns the pods that are assumed on a node. The set does not change, and the caller must
 // not change it.
 func (ps *Pods) Assumed() Set {

@@ -61,6 +61,8 @@ type Group struct {
 	// ClassOfNamespace is true if Reprieve wrote the group with the class of its namespace. It may
 	// outrank its pods.
 	ClassOfNamespace bool
+	// TopologyKey is the node label whose value all members must share; "" for none.
+	TopologyKey string
 	// Progress has the PodGroup's annotations about lost work, without invalid values.
 	Progress Progress
 	// Disrupted are the members in the intent of a preemption of the whole group that has begun.
@@ -130,6 +132,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	if q := pg.Spec.QueueName; q != nil {
 		g.Queue = *q
 	}
+	g.TopologyKey = pg.Spec.TopologyKey()
 	if pg.Status.StartTime != nil {
 		g.StartTime = pg.Status.StartTime.Time
 	}

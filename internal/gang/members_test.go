@@ -141,6 +141,12 @@ func TestFromPodGroup(t *testing.T) {
 			func(pg *v1alpha1.PodGroup) { pg.Spec.PodGroupTemplateRef, pg.Spec.SchedulingPolicy = ref, gangOf(1) },
 			func(g *Group) { g.MinCount = 1 },
 		},
+		"a topology key": {
+			func(pg *v1alpha1.PodGroup) {
+				pg.Spec.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: "rack"}}}
+			},
+			func(g *Group) { g.TopologyKey = "rack" },
+		},
 		"started": {
 			func(pg *v1alpha1.PodGroup) { pg.Status.StartTime = &start },
 			func(g *Group) { g.StartTime = time.Unix(7, 0) },

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -40,6 +41,7 @@ func both(first, second *Group) *Group {
 	if second.StartTime.After(first.StartTime) {
 		out.StartTime = second.StartTime
 	}
+	out.TopologyKey = cmp.Or(first.TopologyKey, second.TopologyKey)
 	out.DegradedSince, out.Scheduled = time.Time{}, false
 	if out.Queue == "" && len(out.Labels) == 0 {
 		out.Queue, out.Labels = second.Queue, second.Labels

@@ -30,6 +30,8 @@ type healing struct {
 	// lost are pods that represent the missing members: first pending members, then copies of a
 	// member with a node.
 	lost []*corev1.Pod
+	// in is the topology domain that the missing members must join.
+	in domain
 }
 
 // isKeptFrom reports whether a workload must respect the gang's room. A workload of a higher
@@ -63,7 +65,7 @@ func (h *Hub) healing() []healing {
 			continue
 		}
 		lost := h.lostOf(g, &members, degraded.Lacks-len(h.reserved.Of(key)))
-		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost})
+		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost, in: h.domainOf(g.TopologyKey, like)})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
 		return cmp.Or(
@@ -152,7 +154,7 @@ func (p *Plugin) keptForLost(
 		}
 		p.hub.gangs.Keeps(gangKey(one.group.Key), one.room())
 		for _, pod := range one.lost {
-			if err := k.keep(pod, one.standing); err != nil {
+			if err := k.keep(pod, one); err != nil {
 				return nil, err
 			}
 		}
@@ -181,15 +183,15 @@ type keeping struct {
 
 // keep keeps room for a lost member on a node with room. If there is none, it uses a node that has
 // room after its terminating pods are gone. It keeps no room if no node is suitable.
-func (k *keeping) keep(lost *corev1.Pod, standing workload.Standing) error {
+func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 	pi, err := framework.NewPodInfo(lost)
 	if err != nil {
 		return fmt.Errorf("read pod %s: %w", lost.Name, err)
 	}
-	r := &reservation.Reservation{Pod: pi, UID: lost.UID, Standing: standing}
-	s := seekerOf(pi, standing, k.p.resources)
-	if r.Node = k.nodeFor(r, s, k.infos); r.Node == "" {
-		r.Node = k.nodeFor(r, s, k.leaving())
+	r := &reservation.Reservation{Pod: pi, UID: lost.UID, Standing: of.standing}
+	s := seekerOf(pi, of.standing, k.p.resources)
+	if r.Node = k.nodeFor(r, s, of.in, k.infos); r.Node == "" {
+		r.Node = k.nodeFor(r, s, of.in, k.leaving())
 	}
 	if r.Node != "" {
 		k.kept = append(k.kept, r)
@@ -197,13 +199,13 @@ func (k *keeping) keep(lost *corev1.Pod, standing workload.Standing) error {
 	return nil
 }
 
-// nodeFor returns the first node with room for a lost member, without harm to the pod that asks.
-// That pod then fits beside the member, or does not fit at all. If there is no such node, nodeFor
-// returns the first node with room.
-func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, infos []fwk.NodeInfo) (hindered string) {
+// nodeFor returns the first node of a domain with room for a lost member, without harm to the pod
+// that asks. That pod then fits beside the member, or does not fit at all. If there is no such node,
+// nodeFor returns the first node with room.
+func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
 	for _, info := range infos {
 		name := info.Node().Name
-		if !s.fitsBeside(info, nil) {
+		if !in.has(info.Node()) || !s.fitsBeside(info, nil) {
 			continue
 		}
 		held := slices.DeleteFunc(slices.Clone(k.p.hub.reserved.On(name)), func(other *reservation.Reservation) bool { return other.IsUsedOn(info) })

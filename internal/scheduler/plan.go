@@ -39,6 +39,8 @@ type preemptor struct {
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
+	// beside are the nodes of the other members, for a gang that shares a topology domain.
+	beside []string
 	// keptOut says why one pending member cannot be scheduled; "" if all can.
 	keptOut string
 	// atLimit is true if the limit of the queue has no room for the pods now. Then all victims must
@@ -90,6 +92,9 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pre.queue = p.hub.queueOf(pending[0])
 		pre.priority = p.hub.priorityOf(pending[0])
 		pre.never = p.neverPreempts(g, pending...)
+	}
+	if g.TopologyKey != "" {
+		pre.beside = p.hub.nodesOf(slices.Concat(members.Assigned, through))
 	}
 	if g.PodPriorities {
 		// The gang as a whole has the priority of its lowest member.
@@ -227,6 +232,9 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 	input.Bands = BandsOf(p.args)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
+	}
+	if pre.key.Gang && pre.group != nil && pre.group.TopologyKey != "" {
+		input.Domain = v.RequiredDomain(pre.group.TopologyKey, pre.beside)
 	}
 	for _, r := range v.own {
 		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})

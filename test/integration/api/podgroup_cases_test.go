@@ -69,10 +69,42 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 			create: wrap(basicWith(`preemptionPolicy: Sometimes`)),
 			want:   incomplete(at + `.preemptionPolicy: Unsupported value: "Sometimes": supported values: "Never", "PreemptLowerPriority"`),
 		},
-		"priority as high as any": {create: wrap(basicWith(`priority: 2147483647`))},
-		"priority too high":       {create: wrap(basicWith(`priority: 2147483648`)), want: tooHigh(at + ".priority")},
-		"priority as low as any":  {create: wrap(basicWith(`priority: -2147483648`))},
-		"priority too low":        {create: wrap(basicWith(`priority: -2147483649`)), want: tooLow(at + ".priority")},
+		"priority as high as any":       {create: wrap(basicWith(`priority: 2147483647`))},
+		"priority too high":             {create: wrap(basicWith(`priority: 2147483648`)), want: tooHigh(at + ".priority")},
+		"priority as low as any":        {create: wrap(basicWith(`priority: -2147483648`))},
+		"priority too low":              {create: wrap(basicWith(`priority: -2147483649`)), want: tooLow(at + ".priority")},
+		"topology key":                  {create: wrap(gangIn("example.com/rack"))},
+		"topology key without a prefix": {create: wrap(gangIn("rack"))},
+		"topology key as long as any":   {create: wrap(gangIn(letters(253) + "/" + letters(63)))},
+		"topology key too long": {
+			create: wrap(gangIn(letters(254) + "/" + letters(63))),
+			want:   tooLong(at+".schedulingConstraints.topology[0].key", 317),
+		},
+		"topology key that no label has": {
+			create: wrap(gangIn("a b")),
+			want: at + `.schedulingConstraints.topology[0].key: Invalid value: "a b": ` + at +
+				`.schedulingConstraints.topology[0].key in body should match '^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'`,
+		},
+		"topology without a key": {
+			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{}]}}`),
+			want:   incomplete(at + `.schedulingConstraints.topology[0].key: Required value`),
+		},
+		"topology without an entry": {
+			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: []}}`),
+			want:   at + `.schedulingConstraints.topology: Invalid value: 0: ` + at + `.schedulingConstraints.topology in body should have at least 1 items`,
+		},
+		"topology with two entries": {
+			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}, {key: zone}]}}`),
+			want:   incomplete(at + `.schedulingConstraints.topology: Too many: 2: must have at most 1 item`),
+		},
+		"constraints without topology": {
+			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {}}`),
+			want:   incomplete(at + `.schedulingConstraints.topology: Required value`),
+		},
+		"topology for basic": {
+			create: wrap(basicWith(`schedulingConstraints: {topology: [{key: rack}]}`)),
+			want:   at + `.schedulingConstraints: Invalid value: constraints take the gang scheduling policy; members that are placed one by one (basic) may be anywhere`,
+		},
 		"minCount as high as any": {create: wrap(`{schedulingPolicy: {gang: {minCount: 2147483647}}}`)},
 		"minCount too high": {
 			create: wrap(`{schedulingPolicy: {gang: {minCount: 2147483648}}}`),
@@ -83,6 +115,11 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 
 // basicWith is a policy with one field more.
 func basicWith(field string) string { return `{schedulingPolicy: {basic: {}}, ` + field + `}` }
+
+// gangIn is the policy of a gang with a topology key.
+func gangIn(key string) string {
+	return fmt.Sprintf(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: %q}]}}`, key)
+}
 
 // letters is a name of that length.
 func letters(n int) string { return strings.Repeat("a", n) }
@@ -241,6 +278,23 @@ func podGroupCases() map[string]validationCase {
 			create: `{schedulingPolicy: {basic: {}}, priority: 33}`,
 			update: `{schedulingPolicy: {basic: {}}, priorityClassName: default, priority: 33}`,
 			want:   `spec.priorityClassName: Forbidden: field is immutable after creation`,
+		},
+		"topology changed": {
+			create: gangIn("rack"), update: gangIn("zone"),
+			want: `spec.schedulingConstraints: Forbidden: field is immutable after creation`,
+		},
+		"topology removed": {
+			create: gangIn("rack"), update: `{schedulingPolicy: {gang: {minCount: 2}}}`,
+			want: `spec.schedulingConstraints: Forbidden: field is immutable after creation`,
+		},
+		"topology set later": {
+			create: `{schedulingPolicy: {gang: {minCount: 2}}}`, update: gangIn("rack"),
+			want: `spec.schedulingConstraints: Forbidden: field is immutable after creation`,
+		},
+		"topology unchanged": {create: gangIn("rack"), update: gangIn("rack")},
+		"topology filled in from the template": {
+			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}}`,
+			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}`,
 		},
 		"queueName changed": {
 			create: `{schedulingPolicy: {basic: {}}, queueName: a}`,

@@ -177,6 +177,20 @@ func workloadCases() map[string]validationCase {
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low, priority: 33}]}`,
 			want:   `spec.podGroupTemplates[0].priorityClassName: Forbidden: field is immutable after creation`,
 		},
+		"topology removed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}}]}`,
+			want:   `spec.podGroupTemplates[0].schedulingConstraints: Forbidden: field is immutable after creation`,
+		},
+		"topology changed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: zone}]}}]}`,
+			want:   `spec.podGroupTemplates[0].schedulingConstraints: Forbidden: field is immutable after creation`,
+		},
+		"topology unchanged": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}, priority: 3}]}`,
+		},
 		"queueName removed": {
 			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, queueName: q}]}`,
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,

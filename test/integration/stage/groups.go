@@ -28,6 +28,8 @@ type Group struct {
 	// Whole sets the disruption mode PodGroup.
 	Whole    bool
 	Priority string
+	// TopologyKey is the node label whose value all members share; "" for none.
+	TopologyKey string
 	// Finalizers delay the removal of the deleted PodGroup.
 	Finalizers []string
 	// Template is for PodGroups of reprieve.dev only.
@@ -113,6 +115,9 @@ func (g Group) reprieve() *v1alpha1.PodGroup {
 	}
 	if g.Priority != "" {
 		pg.Spec.PriorityClassName = &g.Priority
+	}
+	if g.TopologyKey != "" {
+		pg.Spec.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: g.TopologyKey}}}
 	}
 	return pg
 }

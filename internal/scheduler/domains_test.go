@@ -1,0 +1,69 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// racked returns nodes of one CPU, each in the given rack; "" for none.
+func racked(racks ...string) []runtime.Object {
+	out := make([]runtime.Object, len(racks))
+	for i, one := range nodes(len(racks), "1") {
+		if n, ok := one.(*corev1.Node); ok && racks[i] != "" {
+			n.Labels["rack"] = racks[i]
+		}
+		out[i] = one
+	}
+	return out
+}
+
+// TestGangInOneRack checks that a gang is placed in one rack, and that a member that comes later
+// joins it.
+func TestGangInOneRack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, racked("", "a", "b", "a", "b", "b")...)
+	r.gangOf("g", 2, 0).TopologyKey = "rack"
+	r.create(on(pod("other", "", "1", 0), "node-3"), pod("g-0", "g", "1", 0), pod("g-1", "g", "1", 0))
+	r.eventually("the gang is placed", func() bool { r.cycles(); return r.nodeOf("g-0") != "" && r.nodeOf("g-1") != "" })
+	r.create(pod("g-2", "g", "1", 0))
+	r.eventually("the third member is placed", func() bool { r.cycles(); return r.nodeOf("g-2") != "" })
+	got := []string{r.nodeOf("g-0"), r.nodeOf("g-1"), r.nodeOf("g-2")}
+	slices.Sort(got)
+	if want := []string{"node-2", "node-4", "node-5"}; !slices.Equal(got, want) {
+		t.Errorf("the gang is on %v, want %v", got, want)
+	}
+}
+
+// TestRoomIsKeptInTheRackOfTheGang checks that the room of a lost member is kept in the rack of its
+// gang only.
+func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ racks, want string }{
+		"the free node is in another rack": {"b", "node-1"},
+		"the free node is in the rack":     {"a", ""},
+		"the free node is in no rack":      {"", "node-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigArgs(t, "{gang: {healTimeout: 1m, staleTimeout: 0s}}", racked("a", c.racks)...)
+			g := r.gangOf("g", 2, 0)
+			g.Scheduled, g.TopologyKey = true, "rack"
+			member := pod("g-0", "g", "1", 0)
+			member.Status.Phase = corev1.PodRunning
+			r.create(on(member, "node-0"))
+			r.eventually("the gang is known to lack a member", func() bool { return r.hub.degradedBy(g).Lacks == 1 })
+			r.create(pod("lone", "", "1", 0))
+			r.eventually("the pod is in the queue", func() bool { return len(r.active()) == 1 })
+			r.cycles()
+			if c.want != "" {
+				r.eventually("the pod is placed", func() bool { return r.nodeOf("lone") != "" })
+			}
+			if got := r.nodeOf("lone"); got != c.want {
+				t.Errorf("the pod is on %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,26 @@
+package snapshot
+
+import (
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// RequiredDomain returns the domains of the nodes by the value of a label, for a gang with members
+// on some nodes. A node that the View does not have says nothing about the gang's domain.
+func (v *View) RequiredDomain(key string, members []string) *core.RequiredDomain {
+	r := &core.RequiredDomain{Key: key, Of: make([]string, len(v.Cluster.Nodes))}
+	for slot := range r.Of {
+		if info := v.NodeInfo(slot); info != nil {
+			r.Of[slot] = info.Node().Labels[key]
+		}
+	}
+	for _, node := range members {
+		if info := v.nodes[node].info; info != nil {
+			r.Homes = append(r.Homes, info.Node().Labels[key])
+		}
+	}
+	slices.Sort(r.Homes)
+	r.Homes = slices.Compact(r.Homes)
+	return r
+}

@@ -1,0 +1,134 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const rackLabel = "example.com/rack"
+
+// addRack creates nodes with a value of the label that only this test uses.
+func (e *env) addRack(rack string, cpus int64, shorts ...string) {
+	e.Helper()
+	for _, short := range shorts {
+		node := stage.NewNode(e.Namespace, short, cpus)
+		node.Labels[rackLabel] = e.Namespace + "-" + rack
+		e.Create(node)
+	}
+	e.WaitReady(shorts...)
+}
+
+// waitInRack waits until that many pods of a group have a node, and checks that all are in a rack.
+func (e *env) waitInRack(group string, want int, rack string) {
+	e.Helper()
+	e.waitBound(group, want)
+	for _, pod := range e.pods(e.Context(), group) {
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		node, err := e.Kube.CoreV1().Nodes().Get(e.Context(), pod.Spec.NodeName, metav1.GetOptions{})
+		if err != nil {
+			e.Fatal(err)
+		}
+		if got := node.Labels[rackLabel]; got != e.Namespace+"-"+rack {
+			e.Errorf("pod %s is on node %s of rack %q, want %s", pod.Name, node.Name, got, rack)
+		}
+	}
+}
+
+func newRacks(t *testing.T) *env {
+	t.Helper()
+	e := newEnv(t, stage.ReprieveGroups())
+	e.addRack("r1", 4, "a1", "a2")
+	e.addRack("r2", 4, "b1", "b2")
+	e.AddNodes(8, "x")
+	return e
+}
+
+// TestGangInOneRack places a gang in the only rack with room for all, although other nodes are free.
+func TestGangInOneRack(t *testing.T) {
+	t.Parallel()
+	e := newRacks(t)
+	e.createRunning(podSpec{name: "other", cpus: 4, priority: "low", on: "a1"})
+	e.gang(stage.Group{Name: "train", MinCount: 2, Priority: "low", TopologyKey: rackLabel}, 2, podSpec{cpus: 4})
+	e.waitInRack("train", 2, "r2")
+	// No rack has room for the next one, and nothing may be evicted for it.
+	e.gang(stage.Group{Name: "next", MinCount: 2, Priority: "low", TopologyKey: rackLabel}, 2, podSpec{cpus: 4})
+	e.WaitCondition("next", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, rackLabel, e.Namespace+"-r1")
+	e.staysUnbound("next")
+}
+
+// TestGangClearsTheCheapestRack preempts where it costs least, replaces a lost member in its rack,
+// and keeps surplus members there. A second scheduler process continues.
+func TestGangClearsTheCheapestRack(t *testing.T) {
+	e := newRacks(t)
+	e.createRunning(
+		podSpec{name: "mid", cpus: 4, priority: "mid", on: "a1"},
+		podSpec{name: "low-0", cpus: 4, priority: "low", on: "b1"},
+		podSpec{name: "low-1", cpus: 4, priority: "low", on: "b2"},
+	)
+	group := stage.Group{Name: "train", MinCount: 2, Priority: "high", TopologyKey: rackLabel}
+	e.gang(group, 2, podSpec{cpus: 3})
+	e.waitInRack("train", 2, "r2")
+	e.Gone("low-0")
+	e.Gone("low-1")
+	// Free nodes of the other rack are no choice for a lost member.
+	e.remove("train-0")
+	e.Gone("train-0")
+	e.create(podSpec{name: "train-2", group: "train", cpus: 3, priority: "high"})
+	e.waitInRack("train", 2, "r2")
+
+	scheduler := e.Run.Component(playground.Scheduler)
+	if err := scheduler.Kill(syscall.SIGKILL); err != nil {
+		e.Fatal(err)
+	}
+	e.remove("train-1")
+	e.create(podSpec{name: "train-3", group: "train", cpus: 3, priority: "high"})
+	if err := scheduler.Start(e.Context()); err != nil {
+		e.Fatal(err)
+	}
+	e.Gone("train-1")
+	e.waitInRack("train", 2, "r2")
+	// A member past minCount joins only where the others are, and nothing is evicted for it.
+	e.create(podSpec{name: "train-4", group: "train", cpus: 3, priority: "high"})
+	e.create(podSpec{name: "train-5", group: "train", cpus: 1, priority: "high"})
+	e.waitInRack("train", 3, "r2")
+	e.waitRunning("mid")
+}
+
+// TestGangWithoutRacks reports a key that no node has, and nothing is evicted or started in part.
+func TestGangWithoutRacks(t *testing.T) {
+	t.Parallel()
+	e := newRacks(t)
+	e.createRunning(podSpec{name: "low", cpus: 8, priority: "low", on: "x"})
+	e.gang(stage.Group{Name: "train", MinCount: 2, Priority: "high", TopologyKey: "example.com/unknown"}, 2, podSpec{cpus: 1})
+	e.WaitCondition("train", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "example.com/unknown, and no node has one")
+	e.Never("nothing starts, and nothing is evicted", func(ctx context.Context) string {
+		if pod := e.Find(ctx, "low"); pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
+			return "the pod of low priority is gone"
+		}
+		if n := e.bound(ctx, "train"); n > 0 {
+			return fmt.Sprintf("%d members have a node", n)
+		}
+		return ""
+	})
+	// A label that appears later is noticed.
+	node, err := e.Kube.CoreV1().Nodes().Get(e.Context(), e.NodeName("a1"), metav1.GetOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	node.Labels["example.com/unknown"] = "here"
+	if _, err := e.Kube.CoreV1().Nodes().Update(e.Context(), node, metav1.UpdateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	e.waitInRack("train", 2, "r1")
+}
