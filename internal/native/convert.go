@@ -34,8 +34,11 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	// version, and counts as absent.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
+	if key, ok := topologyKey(spec); ok && pg.Spec.SchedulingPolicy.Gang != nil {
+		pg.Spec.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: key}}}
+	}
 	pg.Annotations = make(map[string]string)
-	if fields := unsupported(spec); fields != "" {
+	if fields := unsupported(spec, &pg.Spec.PodGroupPolicy); fields != "" {
 		pg.Annotations[gang.AnnotationUnsupported] = fields
 	}
 	for _, key := range gang.ProgressKeys() {
@@ -49,11 +52,11 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 }
 
 // unsupported names the fields that restrict the group in ways that Reprieve does not implement; ""
-// for none. They restrict it to one topology domain or to shared devices, or tie it to other
-// groups.
-func unsupported(spec map[string]any) string {
+// for none. They restrict it to shared devices or tie it to other groups, or are constraints other
+// than one topology key of a gang.
+func unsupported(spec map[string]any, read *v1alpha1.PodGroupPolicy) string {
 	var fields []string
-	if constraints, ok := spec["schedulingConstraints"].(map[string]any); ok && len(constraints) > 0 {
+	if constraints, ok := spec["schedulingConstraints"].(map[string]any); ok && len(constraints) > 0 && read.SchedulingConstraints == nil {
 		fields = append(fields, "spec.schedulingConstraints")
 	}
 	if claims, ok := spec["resourceClaims"].([]any); ok && len(claims) > 0 {
@@ -63,6 +66,25 @@ func unsupported(spec map[string]any) string {
 		fields = append(fields, "spec.parentCompositePodGroupName")
 	}
 	return strings.Join(fields, " and ")
+}
+
+// topologyKey returns the key of the only constraint of a group. It returns false if there are
+// others, or none.
+func topologyKey(spec map[string]any) (string, bool) {
+	constraints, ok := spec["schedulingConstraints"].(map[string]any)
+	if !ok || len(constraints) != 1 {
+		return "", false
+	}
+	entries, ok := constraints["topology"].([]any)
+	if !ok || len(entries) != 1 {
+		return "", false
+	}
+	entry, ok := entries[0].(map[string]any)
+	if !ok || len(entry) != 1 {
+		return "", false
+	}
+	key, ok := entry["key"].(string)
+	return key, ok && key != ""
 }
 
 func readPolicy(to *v1alpha1.PodGroupPolicy, spec map[string]any) {

@@ -64,6 +64,11 @@ func TestFromObject(t *testing.T) {
 			v1alpha1.PodGroupPolicy{SchedulingPolicy: basic, PriorityClassName: ptr.To("high"), Priority: ptr.To[int32](-7)}},
 		"a policy": {"v1beta1", `{schedulingPolicy: {basic: {}}, priority: 0, preemptionPolicy: Never}`,
 			v1alpha1.PodGroupPolicy{SchedulingPolicy: basic, Priority: ptr.To[int32](0), PreemptionPolicy: ptr.To(corev1.PreemptNever)}},
+		"a topology key": {"v1beta1", `{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}`,
+			v1alpha1.PodGroupPolicy{
+				SchedulingPolicy:      gangOf(2),
+				SchedulingConstraints: &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: "rack"}}},
+			}},
 		"fields that are not known": {"v2", `{schedulingPolicy: {other: {}}, priority: high, more: [1]}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: basic}},
 	}
 	for name, c := range cases {
@@ -96,12 +101,16 @@ func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]string{
 		`{schedulingPolicy: {basic: {}}}`: "",
-		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {}, parentCompositePodGroupName: ""}`:            "",
-		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}`:                      "spec.schedulingConstraints",
-		`{schedulingPolicy: {basic: {}}, resourceClaims: []}`:                                                    "",
-		`{schedulingPolicy: {gang: {minCount: 2}}, resourceClaims: [{name: shared, resourceClaimName: c}]}`:      "spec.resourceClaims",
-		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c}`:                                        "spec.parentCompositePodGroupName",
-		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c, schedulingConstraints: {topology: []}}`: "spec.schedulingConstraints and spec.parentCompositePodGroupName",
+		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {}, parentCompositePodGroupName: ""}`:                 "",
+		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}`:                           "spec.schedulingConstraints",
+		`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}`:                 "",
+		`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}, {key: zone}]}}`:    "spec.schedulingConstraints",
+		`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack, preferred: yes}]}}`: "spec.schedulingConstraints",
+		`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}], other: {}}}`:      "spec.schedulingConstraints",
+		`{schedulingPolicy: {basic: {}}, resourceClaims: []}`:                                                         "",
+		`{schedulingPolicy: {gang: {minCount: 2}}, resourceClaims: [{name: shared, resourceClaimName: c}]}`:           "spec.resourceClaims",
+		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c}`:                                             "spec.parentCompositePodGroupName",
+		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c, schedulingConstraints: {topology: []}}`:      "spec.schedulingConstraints and spec.parentCompositePodGroupName",
 	} {
 		if got := gang.FromPodGroup(FromObject(object(t, "v1alpha2", spec))).Unsupported; got != want {
 			t.Errorf("%s: got %q, want %q", spec, got, want)

@@ -141,13 +141,12 @@ func testUnsupported(e *env) {
 		spec     map[string]any
 		want     string
 	}{
-		"constrained":       {2, map[string]any{"schedulingConstraints": topology}, "spec.schedulingConstraints"},
 		"basic-constrained": {0, map[string]any{"schedulingConstraints": topology}, "spec.schedulingConstraints"},
 		"sharing":           {2, map[string]any{"resourceClaims": claims}, "spec.resourceClaims"},
 		"child":             {2, map[string]any{"parentCompositePodGroupName": "c", "workloadRef": workload}, "spec.parentCompositePodGroupName"},
 		"both": {
 			2, map[string]any{"schedulingConstraints": topology, "resourceClaims": claims},
-			"spec.schedulingConstraints and spec.resourceClaims",
+			"spec.resourceClaims",
 		},
 	}
 	for name, c := range cases {
@@ -158,6 +157,10 @@ func testUnsupported(e *env) {
 	e.podGroup("plain", 2, map[string]any{"workloadRef": workload})
 	e.members("plain", "low", 0, 2)
 	e.Runs("plain-", 2)
+	// A gang with one topology key is placed in one domain.
+	e.podGroup("constrained", 2, map[string]any{"schedulingConstraints": topology})
+	e.members("constrained", "low", 0, 2)
+	e.Runs("constrained-", 2)
 	for name, c := range cases {
 		e.waits(name, v1alpha1.ReasonUnsupported, c.want)
 		e.WaitEvent(name+"-0", "FailedScheduling", v1alpha1.ReasonUnsupported, c.want)
