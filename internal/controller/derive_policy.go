@@ -46,6 +46,9 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 	if queue := cmp.Or(g.Choice.Queue, queueNamedBy(lowest), g.Choice.DefaultQueue); queue != "" {
 		out.QueueName = &queue
 	}
+	if key := g.Choice.TopologyKey; key != "" {
+		out.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: key}}}
+	}
 	return out, above, nil
 }
 
@@ -105,6 +108,7 @@ func differences(have, now *v1alpha1.PodGroupPolicy) string {
 		{"disruptionMode", modeOf(have), modeOf(now)},
 		{"priorityClassName", ptr.Deref(have.PriorityClassName, ""), ptr.Deref(now.PriorityClassName, "")},
 		{"queueName", ptr.Deref(have.QueueName, ""), ptr.Deref(now.QueueName, "")},
+		{"topology key", have.TopologyKey(), now.TopologyKey()},
 	} {
 		if s.have != s.now {
 			out = append(out, fmt.Sprintf("%s %q, not %q", s.setting, s.now, s.have))
@@ -124,6 +128,7 @@ func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 		{v1alpha1.AnnotationDisruptionMode, g.Choice.DisruptionMode, string(ptr.Deref(pg.Spec.DisruptionMode, v1alpha1.DisruptionModePod))},
 		{v1alpha1.AnnotationPriorityClass, g.Choice.PriorityClass, ptr.Deref(pg.Spec.PriorityClassName, "")},
 		{v1alpha1.AnnotationQueue, g.Choice.Queue, ptr.Deref(pg.Spec.QueueName, "")},
+		{v1alpha1.AnnotationTopologyKey, g.Choice.TopologyKey, pg.Spec.TopologyKey()},
 	} {
 		if s.want != "" && s.want != s.have {
 			return fmt.Sprintf("%s %s asks for %s: %q, and the PodGroup was made with %q, which cannot be changed; it counts from its next run on",
@@ -145,6 +150,7 @@ func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gro
 		{"disruptionMode", modeOf(&pg.Spec.PodGroupPolicy), modeOf(now), true},
 		{"priorityClassName", ptr.Deref(pg.Spec.PriorityClassName, ""), ptr.Deref(now.PriorityClassName, ""), has(v1alpha1.AnnotationClassOf)},
 		{"queueName", ptr.Deref(pg.Spec.QueueName, ""), ptr.Deref(now.QueueName, ""), has(v1alpha1.AnnotationQueueOf)},
+		{"topology key", pg.Spec.TopologyKey(), now.TopologyKey(), true},
 	} {
 		if s.wasAsked && s.have != s.now {
 			return fmt.Sprintf("for %s %s, the PodGroup would be made with %s %q now, and was made with %q, which cannot be changed; it counts from its next run on",

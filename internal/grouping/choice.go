@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
@@ -27,6 +28,8 @@ type Choice struct {
 	Queue            string
 	// DefaultQueue is the namespace's queue, for objects whose pods name none either.
 	DefaultQueue string
+	// TopologyKey is the node label whose value all members share; "" for none.
+	TopologyKey string
 }
 
 // choiceOf reads annotations. An object may also name its queue by a label, as pods do.
@@ -36,6 +39,7 @@ func choiceOf(annotations, labels map[string]string) Choice {
 		DisruptionMode: annotations[v1alpha1.AnnotationDisruptionMode],
 		PriorityClass:  annotations[v1alpha1.AnnotationPriorityClass],
 		Queue:          cmp.Or(annotations[v1alpha1.AnnotationQueue], labels[v1alpha1.LabelQueue]),
+		TopologyKey:    annotations[v1alpha1.AnnotationTopologyKey],
 	}
 }
 
@@ -45,6 +49,7 @@ func (c Choice) or(other Choice) Choice {
 		Gang: cmp.Or(c.Gang, other.Gang), Per: cmp.Or(c.Per, other.Per), DisruptionMode: cmp.Or(c.DisruptionMode, other.DisruptionMode),
 		DefaultMode:   c.DefaultMode,
 		PriorityClass: cmp.Or(c.PriorityClass, other.PriorityClass), ClassOfNamespace: c.PriorityClass == "" && other.PriorityClass != "", Queue: c.Queue, DefaultQueue: other.Queue,
+		TopologyKey: cmp.Or(c.TopologyKey, other.TopologyKey),
 	}
 }
 
@@ -61,6 +66,9 @@ func (c Choice) flaw() string {
 		if check.value != "" && check.value != check.allowed[0] && check.value != check.allowed[1] {
 			return fmt.Sprintf("the annotation %s is %q; it has to be %q or %q", check.annotation, check.value, check.allowed[0], check.allowed[1])
 		}
+	}
+	if flaws := validation.IsQualifiedName(c.TopologyKey); c.TopologyKey != "" && len(flaws) > 0 {
+		return fmt.Sprintf("the annotation %s is %q; it has to be the key of a node label: %s", v1alpha1.AnnotationTopologyKey, c.TopologyKey, strings.Join(flaws, "; "))
 	}
 	return ""
 }

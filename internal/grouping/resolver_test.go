@@ -267,6 +267,8 @@ func TestHeldBack(t *testing.T) {
 
 	w.object("Job/odd", "", `reprieve.dev/gang: "yes"`, "parallelism: 2")
 	w.held(w.pod("odd", "Job/odd"), ReasonNotGroupable, "Job odd", "reprieve.dev/gang", `"yes"`)
+	w.object("Job/topology", "", gangOn+", reprieve.dev/topology-key: a b", "parallelism: 2")
+	w.held(w.pod("topology", "Job/topology"), ReasonNotGroupable, "topology-key", "a b")
 	w.object("Job/mode", "", gangOn+", reprieve.dev/disruption-mode: All", "parallelism: 2")
 	w.held(w.pod("mode", "Job/mode"), ReasonNotGroupable, "disruption-mode")
 	w.object("Job/class", "", gangOn+", reprieve.dev/priority-class: system-node-critical", "parallelism: 2")

@@ -20,6 +20,7 @@ import (
 // plays are the examples, each with what is to be seen file by file.
 var plays = map[string]func(*env){
 	"first-gang":         firstGang,
+	"gang-in-one-domain": gangInOneDomain,
 	"gang-preempts-gang": gangPreemptsGang,
 	"guaranteed-minutes": guaranteedMinutes,
 	"not-preempted":      notPreempted,
@@ -60,6 +61,18 @@ func firstGang(e *env) {
 		return ""
 	})
 	e.WaitCondition("first-gang", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+}
+
+func gangInOneDomain(e *env) {
+	e.ApplyExample("gang-in-one-domain/01-job.yaml")
+	e.Runs("one-domain-", 3)
+	nodes := make(map[string]bool)
+	for _, pod := range e.Pods(e.Context(), "one-domain-") {
+		nodes[pod.Spec.NodeName] = true
+	}
+	if len(nodes) != 1 {
+		e.Errorf("its members run on the nodes %v, want one", nodes)
+	}
 }
 
 func gangPreemptsGang(e *env) {
