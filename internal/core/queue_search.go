@@ -24,7 +24,9 @@ func (c *queuePolicy) search(sr *search) Decision {
 		d, victims, ok := c.searchAmong(sr)
 		if ok && near.quota > 0 && !c.keepShares(victims) {
 			c.reachTo(near)
-			d, _, ok = c.searchAmong(sr)
+			if both, _, found := c.searchAmong(sr); found {
+				d = both
+			}
 		}
 		if ok && (near.quota == 0 || !slices.ContainsFunc(d.Victims, func(v Victim) bool { return v.Rule == RuleLowerPriority })) {
 			return d
