@@ -92,7 +92,7 @@ func fgdText(ctx context.Context, r *run) (string, error) {
 			name, pub.fgd, pub.bestFit, pub.random, f.shares, f.shares+len(f.pods), best, random, ours, ours-best)
 	}
 	if len(unsupported) > 0 {
-		fmt.Fprintf(&b, "\nNot supported, because all pods share GPUs or name a model of GPU: %s.\n", strings.Join(unsupported, ", "))
+		fmt.Fprintf(&b, "\nNot supported, because all pods share GPUs or name a model of GPU:\n%s.\n", strings.Join(unsupported, ", "))
 	}
 	return strings.ReplaceAll(b.String(), "– %", "–"), nil
 }
