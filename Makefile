@@ -218,8 +218,8 @@ dashboard-picture: build $(BIN)/prometheus ## Draw the dashboard's panels from a
 ROWS ?=
 
 .PHONY: yardsticks
-yardsticks: ## Measure Reprieve by the tests of other schedulers, and write docs/results/yardsticks.md: ROWS=peers,fgd,scale.
-	@$(STATIC) go run ./hack/yardsticks -doc docs/results/yardsticks.md -rows "$(ROWS)" -trace "$(TRACE)"
+yardsticks: ## Measure Reprieve by the tests of other schedulers, and write docs/results/yardsticks.md: ROWS=peers,fgd,scale,kai.
+	@$(STATIC) go run ./hack/yardsticks -doc docs/results/yardsticks.md -rows "$(ROWS)" -trace "$(TRACE)" -bin-dir $(BIN)
 
 # The directory of the trace openb, and flags of kubectl reprieve simulate.
 TRACE ?= ../shared/traces/openb

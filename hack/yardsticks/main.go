@@ -1,7 +1,7 @@
 // The yardsticks command measures Reprieve by the published tests of other schedulers. It writes
 // the rows of docs/results/yardsticks.md.
 //
-//	go run ./hack/yardsticks -doc docs/results/yardsticks.md -rows peers,fgd,scale -trace DIR
+//	go run ./hack/yardsticks -doc docs/results/yardsticks.md -rows peers,fgd,scale,kai -trace DIR
 //
 // Each row replaces its own block of the page. Blocks of other rows stay as they are.
 package main
@@ -16,6 +16,9 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func main() {
@@ -25,8 +28,11 @@ func main() {
 	flag.IntVar(&r.seeds, "seeds", 10, "how many orders of arrival to play for each list of pods")
 	rows := flag.String("rows", "", "the rows to run, separated by commas; empty for all")
 	nodes := flag.String("nodes", "15000,50000,100000", "the sizes of the clusters of the row scale")
+	flag.IntVar(&r.kaiNodes, "kai-nodes", kaiNodes, "the number of simulated nodes of the row kai")
+	flag.StringVar(&r.binDir, "bin-dir", "bin", "directory of the binaries, for the row kai")
 	flag.Parse()
 	r.out, r.progress = os.Stdout, os.Stderr
+	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := r.setSizes(*nodes)
 	if err == nil {
@@ -45,6 +51,9 @@ type run struct {
 	seeds      int
 	// sizes are the numbers of nodes of the row scale.
 	sizes []int
+	// kaiNodes and binDir are the number of nodes and the directory of the binaries of the row kai.
+	kaiNodes int
+	binDir   string
 	// out gets the rows if there is no page, and progress gets a line for each step.
 	out, progress io.Writer
 }
@@ -58,7 +67,7 @@ type row struct {
 
 // rows lists all rows, in the order of the page.
 func rows() []row {
-	return []row{{"peers", peersText}, {"fgd", fgdText}, {"scale", scaleText}}
+	return []row{{"peers", peersText}, {"fgd", fgdText}, {"scale", scaleText}, {"kai", kaiText}}
 }
 
 // errRow is wrapped by the error about a row that does not exist.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -97,6 +98,19 @@ func TestFilling(t *testing.T) {
 	}
 	if sum < f.total {
 		t.Errorf("arrivals request %d of %d", sum, f.total)
+	}
+}
+
+// TestKAILine: published times are beside times for the same number of nodes only.
+func TestKAILine(t *testing.T) {
+	t.Parallel()
+	for nodes, want := range map[int]string{
+		kaiNodes: "| 4000 jobs of one GPU fill the cluster | 397.8 s | 10.00 s | 39.8× |",
+		10:       "| 80 jobs of one GPU fill the cluster | – | 10.00 s | – |",
+	} {
+		if got := kaiLine(&kaiTests(nodes)[0], nodes, 10*time.Second); got != want {
+			t.Errorf("%d nodes: got %q, want %q", nodes, got, want)
+		}
 	}
 }
 
