@@ -20,6 +20,8 @@ const (
 	podDecisions, gangDecisions = 100, 10
 	// gangSize is the number of members of the gang. Each requests a node's GPUs.
 	gangSize = 1000
+	// fewestNodes is the lowest number of nodes. With fewer, the gang exceeds its queue's share.
+	fewestNodes = 10_000
 	// leaves is the number of leaf queues, in groups of leavesPerTop.
 	leaves, leavesPerTop = 1000, 200
 	// mebi is a MiB.
@@ -30,8 +32,8 @@ const (
 func (r *run) setSizes(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || n < 5*gangSize {
-			return fmt.Errorf("%q is no number of nodes from %d on", word, 5*gangSize)
+		if err != nil || n < fewestNodes {
+			return fmt.Errorf("%q is no number of nodes from %d on", word, fewestNodes)
 		}
 		r.sizes = append(r.sizes, n)
 	}
@@ -98,9 +100,16 @@ func timed(nodes, queues int) (string, error) {
 	runtime.ReadMemStats(&memory)
 	heap := memory.HeapAlloc / mebi
 	runtime.KeepAlive(g)
-	ms := func(d time.Duration) string { return fmt.Sprintf("%.3g ms", float64(d.Microseconds())/1000) }
 	return fmt.Sprintf("| %d | %d | %d | %s | %s | %s | %s | %s | %s | %d MiB |", nodes, nodes*podsPerNode, queues,
 		ms(load), ms(first[0]), ms(part(pods, 50)), ms(part(pods, 99)), ms(part(gangs, 50)), ms(gangs[len(gangs)-1]), heap), nil
+}
+
+// ms returns a time in milliseconds, or in seconds from one second on.
+func ms(d time.Duration) string {
+	if d >= time.Second {
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.3g ms", float64(d.Microseconds())/1000)
 }
 
 // part returns a percentile of sorted times.
