@@ -50,6 +50,10 @@ func TestBandsAreOnePriority(t *testing.T) {
 			nodes: 6, units: 24, full: true, members: 6, classes: 1 + pick(2), gang: pick(2) == 0, gangs: pick(2) == 0, groups: pick(2) == 0,
 			budgets: pick(3) == 0, tolerations: pick(2) == 0, static: pick(2) == 0, leaving: true, lost: pick(2) == 0, banded: true,
 		})
+		for u := range s.Units {
+			// Many are not below the preemptor.
+			s.Units[u].Priority += 3
+		}
 		got := mustDecide2(t, s, p)
 		plain := *p
 		plain.Bands = nil
@@ -91,6 +95,10 @@ func TestBandsPermitNothing(t *testing.T) {
 		if queues {
 			s, p, _ = reclaimCase(t, shape)
 		}
+		for u := range s.Units {
+			// Many are not below the preemptor.
+			s.Units[u].Priority += 3
+		}
 		plain := *p
 		plain.Bands = nil
 		got, want := mustDecide2(t, s, p), mustDecide2(t, s, &plain)
@@ -107,7 +115,7 @@ func TestBandsPermitNothing(t *testing.T) {
 			t.Fatalf("%s, want %s", got.Outcome, want.Outcome)
 		}
 		for _, v := range got.Victims {
-			if v.Rule == RuleLowerPriority && v.Priority >= p.Priority {
+			if v.Rule == RuleNotLowerPriority || v.Rule == RuleLowerPriority && v.Priority >= p.Priority {
 				t.Fatalf("%s has the priority %d, the preemptor %d", v.Name, v.Priority, p.Priority)
 			}
 			if slices.ContainsFunc(p.Bands, func(b Band) bool { return b.Min <= v.Priority && p.Priority <= b.Max }) {

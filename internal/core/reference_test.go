@@ -205,8 +205,8 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 		if saved <= unit.Start && progress.Interval > 0 {
 			seconds %= progress.Interval / 1e9
 		}
-		if leaf := s.Queues.Tree.LeafOf(unit.queue()); saved <= unit.Start && leaf >= 0 && s.Queues.Tree.Queue(leaf).SilentWorkCap != nil {
-			seconds = min(seconds, *s.Queues.Tree.Queue(leaf).SilentWorkCap/1e9)
+		if most, capped := refSilentCap(s, unit); capped && saved <= unit.Start {
+			seconds = min(seconds, most/1e9)
 		}
 		restart := progress.Restart
 		switch restart {
@@ -218,6 +218,18 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")] * (seconds + restart/1e9)
 	}
 	return lost
+}
+
+// refSilentCap returns the cap of a unit's own queue on work that has saved nothing.
+func refSilentCap(s *Snapshot, unit *Unit) (int64, bool) {
+	if s.Queues == nil {
+		return 0, false
+	}
+	leaf := s.Queues.Tree.LeafOf(unit.queue())
+	if leaf < 0 || s.Queues.Tree.Queue(leaf).SilentWorkCap == nil {
+		return 0, false
+	}
+	return *s.Queues.Tree.Queue(leaf).SilentWorkCap, true
 }
 
 // refGangs lists the members of the gangs that are preempted one by one, by UID.

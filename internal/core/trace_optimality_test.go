@@ -56,6 +56,7 @@ func (o *traceTally) check(t *testing.T) {
 func (o *traceTally) decide(t *testing.T, seed uint64, s *Snapshot, p *Preemptor) {
 	t.Helper()
 	d := mustDecide(t, s, p, nil)
+	s, p = withoutBands(t, s, p, &d)
 	best, ok := refGang(s, p)
 	if !ok || d.Outcome != Preempts {
 		t.Errorf("seed %d: %s, and it can be done is %t: %s", seed, d.Outcome, ok, d.Message)
@@ -72,21 +73,28 @@ func (o *traceTally) decide(t *testing.T, seed uint64, s *Snapshot, p *Preemptor
 func traceStep(seed uint64) int32 { return []int32{1, 1000, 100_000_000}[seed%3] }
 
 // TestTraceOptimality decides for gangs on 20 nodes of the openb trace, filled with pods of the
-// trace, and compares with the exact optimum.
+// trace, and compares with the exact optimum. It also does so with two bands of priorities.
 func TestTraceOptimality(t *testing.T) {
 	tr := loadTrace(t)
 	for name, gpu := range traceMembers() {
-		t.Run(name, func(t *testing.T) {
-			var tally traceTally
-			for seed := uint64(0); tally.cases < *optimalityCases/10 && seed < uint64(*optimalityCases); seed++ {
-				r := rand.New(rand.NewPCG(seed, uint64(gpu)))
-				s := tr.fill(r, tr.sample(r, 20), traceStep(seed))
-				if p := tr.gang(r, s, gpu, traceStep(seed)*int32(5+r.IntN(6))); p != nil {
+		for order, bands := range map[string][]Band{"by priorities": nil, "in bands": {{0, 3}, {4, 8}}} {
+			t.Run(name+", "+order, func(t *testing.T) {
+				var tally traceTally
+				for seed := uint64(0); tally.cases < *optimalityCases/10 && seed < uint64(*optimalityCases); seed++ {
+					r, step := rand.New(rand.NewPCG(seed, uint64(gpu))), traceStep(seed)
+					s := tr.fill(r, tr.sample(r, 20), step)
+					p := tr.gang(r, s, gpu, step*int32(5+r.IntN(6)))
+					if p == nil {
+						continue
+					}
+					for _, band := range bands {
+						p.Bands = append(p.Bands, Band{Min: band.Min * step, Max: band.Max * step})
+					}
 					tally.decide(t, seed, s, p)
 				}
-			}
-			tally.check(t)
-		})
+				tally.check(t)
+			})
+		}
 	}
 }
 
