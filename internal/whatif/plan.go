@@ -53,6 +53,9 @@ type Step struct {
 	// BrokenGangs are gangs that fall below minCount, with the work that their other members lose.
 	BrokenGangs []core.GangRef `json:"brokenGangs,omitempty"`
 	Cost        Cost           `json:"cost"`
+	// ByPriority is the cost of the victims that priorities alone would choose. It is absent if
+	// the victims are the same; see [ByPriorityAlone].
+	ByPriority *Cost `json:"byPriority,omitempty"`
 	// RetryAt is when the protections in the way have ended; absent if time does not help.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Protected are units that a rule protects although their eviction would help. Each has its
@@ -141,6 +144,9 @@ func (p *planning) decide(ctx context.Context, pods []*corev1.Pod, together bool
 	defer cluster.Close()
 	step, err := cluster.Decide(ctx, keyOf(pods[0]))
 	if err != nil {
+		return Step{}, err
+	}
+	if step.ByPriority, err = ByPriorityAlone(ctx, with, p.cfg, keyOf(pods[0]), pods[0].Spec.SchedulerName, &step); err != nil {
 		return Step{}, err
 	}
 	if !together || len(step.Pods) == 0 {

@@ -310,6 +310,7 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 			fmt.Fprintf(to, "  - %s: %s\n", m.unit, m.said)
 		}
 		showBrokenGangs(to, step)
+		showByPriority(to, step)
 		if step.Outcome != core.Infeasible && step.Outcome != whatif.Held && !wide {
 			continue
 		}

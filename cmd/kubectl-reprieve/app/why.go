@@ -340,6 +340,9 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	if why := asked.whyUnwritten(pods[0]); why != "" && step.Outcome == whatif.Held {
 		step.Message += ", and none can be made: " + why
 	}
+	if step.ByPriority, err = whatif.ByPriorityAlone(ctx, asked.objects, asked.cfg, key, pods[0].Spec.SchedulerName, &step); err != nil {
+		return err
+	}
 	gated := about.heldByGate(&step)
 	answer.Decision = &step
 	if line, err := cluster.LineOf(pods[0]); err == nil && line.Of > 0 {

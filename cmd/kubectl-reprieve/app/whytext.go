@@ -147,6 +147,16 @@ func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 		fmt.Fprintf(to, "  - %s: %s\n", m.unit, m.said)
 	}
 	showBrokenGangs(to, step)
+	showByPriority(to, step)
+}
+
+// showByPriority shows the cost of the victims that priorities alone would choose, if they are
+// others.
+func showByPriority(to io.Writer, step *whatif.Step) {
+	if other := step.ByPriority; other != nil {
+		fmt.Fprintf(to, "  By priorities alone: %s, %s GPU-hours instead of %s, %s GPU-hours.\n",
+			plural(other.Pods, "pod"), hours(other.GPUHours), plural(step.Cost.Pods, "pod"), hours(step.Cost.GPUHours))
+	}
 }
 
 func showDecision(to io.Writer, answer *whyAnswer, wide bool) {
