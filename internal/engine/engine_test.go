@@ -10,13 +10,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// world is an Engine in which all workloads of the tests are present.
-type world struct{ *Engine }
+// inhabited is an Engine in which all workloads of the tests are present.
+type inhabited struct{ *Engine }
 
-func newWorld() *world { return newWorldWith(nil) }
+func newWorld() *inhabited { return newWorldWith(nil) }
 
-func newWorldWith(verdictChanged func(workload.Key)) *world {
-	w := &world{New(verdictChanged)}
+func newWorldWith(verdictChanged func(workload.Key)) *inhabited {
+	w := &inhabited{New(verdictChanged)}
 	for _, name := range []string{"p", "q", "m", "a", "b", "c", "d", "x", "y", "z", "pod", "next", "moved", "gone"} {
 		w.Arrives(name, podNamed(name), workload.Key{})
 		w.GroupArrives(gangNamed(name))
@@ -28,7 +28,7 @@ func newWorldWith(verdictChanged func(workload.Key)) *world {
 }
 
 // leaves ends the presence of a workload of the tests.
-func (w *world) leaves(key workload.Key) {
+func (w *inhabited) leaves(key workload.Key) {
 	if key.Gang {
 		w.GroupLeaves(key, at(0))
 	} else {
@@ -39,7 +39,7 @@ func (w *world) leaves(key workload.Key) {
 // testPods are the Pods of a world, with the events of the Engine that end their records.
 type testPods struct {
 	*Pods
-	world *world
+	world *inhabited
 }
 
 func newTestPods() *testPods {
@@ -56,7 +56,7 @@ func (ps *testPods) Places(uid UID) { ps.world.Binds(uid, podNamed(uid)) }
 // testGangs are the Gangs of a world, with the event of the Engine that ends their records.
 type testGangs struct {
 	*Gangs
-	world *world
+	world *inhabited
 }
 
 func newTestGangs() *testGangs { return newTestGangsWith(nil) }

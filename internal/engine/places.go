@@ -41,8 +41,23 @@ func (ps *Pods) GivesUp(uid UID, key workload.Key, node string) {
 	ps.change(uid, func(p *pod) {
 		p.attemptAs(key).Failed = true
 		p.returning().node = node
-		p.node, p.rejected = "", false
+		p.node, p.seal, p.rejected = "", "", false
 	})
+}
+
+// Seals records the text of the facts that a pod counts by, once it is assumed on a node.
+func (ps *Pods) Seals(uid UID, seal string) {
+	ps.changeKnown(uid, func(p *pod) {
+		if p.node != "" {
+			p.seal = seal
+		}
+	})
+}
+
+// SealOf returns the text of the facts that an assumed pod counts by; "" for other pods.
+func (ps *Pods) SealOf(uid UID) (seal string) {
+	ps.read(uid, func(p *pod) { seal = p.seal })
+	return seal
 }
 
 func (p *pod) returning() *givenUp {

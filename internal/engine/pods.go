@@ -39,10 +39,10 @@ type pod struct {
 	// elsewhere is true if the pod has failed on the node with its reservation, until it has looked
 	// at the other nodes.
 	elsewhere bool
-	// node is the node that the pod is assumed on; "" for none. rejected is true if it has been
-	// rejected at Permit and still has that node.
-	node     string
-	rejected bool
+	// node is the node that the pod is assumed on; "" for none. seal is the text of the facts that it
+	// counts by there. rejected is true if it has been rejected at Permit and still has that node.
+	node, seal string
+	rejected   bool
 	// returns is the node that the pod has given up; nil for none.
 	returns *givenUp
 	// nominated is the pod's nomination in the API, and report the report to its users.
@@ -54,7 +54,7 @@ type pod struct {
 func (p *pod) isEmpty() bool {
 	a := &p.attempt
 	return a.As == (workload.Key{}) && !a.Reserved && !a.Turn && !a.Recalled && !a.Shown && !a.Failed && !a.Canceled && len(a.Hidden) == 0 &&
-		!p.seated && !p.elsewhere && p.node == "" && !p.rejected && p.returns == nil && p.nominated == (Nomination{}) && p.report == (podReport{})
+		!p.seated && !p.elsewhere && p.node == "" && p.seal == "" && !p.rejected && p.returns == nil && p.nominated == (Nomination{}) && p.report == (podReport{})
 }
 
 // Pods has the records of pods in their attempts. It is a part of an [Engine].

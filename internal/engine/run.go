@@ -17,6 +17,11 @@ type Run struct {
 	// or succeeded since. It is in whole seconds, as in the API. It is zero if the group is not
 	// whole.
 	Start time.Time
+	// Clock is the time that guaranteed times count from; see [clock]. It is zero if the group has
+	// never had enough members with a node since it last had none.
+	Clock time.Time
+	// Sealed are the terms that its members got their nodes by.
+	Sealed Sealed
 	// ShortSince is the time since when too few members run; zero if there are enough.
 	ShortSince time.Time
 	// DegradedSince is the time since when the group has lacked members that it had; see
@@ -24,9 +29,10 @@ type Run struct {
 	DegradedSince time.Time
 }
 
-// hasMoved reports whether the start of a run or the time of its degradation has changed.
-func (r Run) hasMoved(before Run) bool {
-	return !r.Start.Equal(before.Start) || !r.DegradedSince.Equal(before.DegradedSince)
+// hasMoved reports whether the start or the clock of a run, the terms of its members, or the time
+// of its degradation has changed.
+func (r *Run) hasMoved(before *Run) bool {
+	return !r.Start.Equal(before.Start) || !r.Clock.Equal(before.Clock) || r.Sealed != before.Sealed || !r.DegradedSince.Equal(before.DegradedSince)
 }
 
 // run is a Run with the state that it is computed from.
@@ -36,13 +42,14 @@ type run struct {
 	known bool
 	// group is the UID of the group, since another group may get the same name.
 	group string
-	// began is the value of Gangs.begun at the last change of Start; zero if Start has not changed
-	// since the first look.
+	// began is the value of Gangs.begun at the last change of Clock; zero if it has not changed since
+	// the first look.
 	began uint64
 	// whole are the members that ran or had succeeded when there were last enough; nil if that has
 	// not been seen.
 	whole Set
 	places
+	clock
 	// touched is true if members were created, deleted or changed since the last look, or too few
 	// run. lost is true if a member has lost its place since.
 	touched, lost bool
@@ -50,7 +57,7 @@ type run struct {
 	stale bool
 }
 
-func (r *run) isEmpty() bool { return !r.known && !r.touched && !r.lost }
+func (r *run) isEmpty() bool { return !r.known && !r.touched && !r.lost && r.clock.isEmpty() }
 
 // Group describes a group by its object.
 type Group struct {
@@ -74,6 +81,8 @@ type Member struct {
 	// a node and does not run yet.
 	Running, Succeeded bool
 	Created, Scheduled time.Time
+	// Terms are the facts that the member got its node by; nil if they are not known.
+	Terms *Terms
 }
 
 // ran reports whether the member runs or has succeeded.
@@ -89,9 +98,12 @@ func (gs *Gangs) Lost(key workload.Key) {
 	gs.change(key, func(g *gang) { g.run.touched, g.run.lost, g.changedAt = true, true, gs.now() })
 }
 
-// ForgetRun drops the run of a group.
+// ForgetRun drops the run of a group whose PodGroup is gone. Its clock stays as long as members do:
+// another PodGroup of that name continues it.
 func (gs *Gangs) ForgetRun(key workload.Key) {
-	gs.change(key, func(g *gang) { g.run, g.leftAt = run{}, gs.now() })
+	gs.change(key, func(g *gang) {
+		g.run, g.leftAt = run{Run: Run{Clock: g.run.Clock}, clock: g.run.clock}, gs.now()
+	})
 }
 
 // Touched returns the groups with members that were created, deleted or changed since the last
@@ -138,10 +150,10 @@ func (gs *Gangs) Mark() uint64 {
 	return gs.begun
 }
 
-// HasBegun reports whether a run of a group had begun, or begun again, between a mark and the last
-// look. If so, a decision from before the mark used another start.
+// HasBegun reports whether the clock of a group had begun, or begun again, between a mark and the
+// last look. If so, a decision from before the mark used another clock.
 func (gs *Gangs) HasBegun(key workload.Key, mark uint64) (has bool) {
-	gs.read(key, func(g *gang) { has = !g.run.Start.IsZero() && g.run.began > mark })
+	gs.read(key, func(g *gang) { has = !g.run.Clock.IsZero() && g.run.began > mark })
 	return has
 }
 
@@ -166,7 +178,7 @@ func (gs *Gangs) BeginLook(key workload.Key) (look uint64) {
 }
 
 // EndLook ends a look. It updates the run of the group from its members, and returns the run. moved
-// is true if its start or the time of its degradation has changed. total counts all members in any
+// is true if decisions about the group may change. total counts all members in any
 // state. A look does not count if a later one has ended, or the members have left since its begin.
 func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Member, total int, now time.Time) (out Run, moved bool) {
 	gs.change(key, func(g *gang) {
@@ -184,7 +196,7 @@ func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Memb
 		}
 		isNew := !g.run.known || g.run.group != of.UID
 		before := g.run.follow(of, placed, now)
-		if out, moved = g.run.Run, g.run.hasMoved(before); !out.Start.Equal(before.Start) {
+		if out, moved = g.run.Run, g.run.hasMoved(&before); !out.Clock.Equal(before.Clock) {
 			if gs.begun++; !isNew {
 				g.run.began = gs.begun
 			}
@@ -202,8 +214,8 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	isNew := !r.known || r.group != g.UID
 	if isNew {
 		*r = run{
-			Run: Run{Start: g.Start, DegradedSince: g.DegradedSince}, known: true, group: g.UID, places: placesOf(g),
-			touched: r.touched, lost: r.lost,
+			Run: Run{Start: g.Start, Clock: r.clockBefore(g), DegradedSince: g.DegradedSince}, known: true, group: g.UID, places: placesOf(g),
+			clock: r.clock, touched: r.touched, lost: r.lost,
 		}
 	}
 	if before = r.Run; isNew && before.Start.IsZero() {
@@ -215,7 +227,9 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	}
 	r.followPlaces(g, placed, now)
 	r.stale = r.stale && !r.DegradedSince.IsZero()
+	r.followClock(g, placed)
 	r.followStart(g, placed, now)
+	r.followFirst(g, placed)
 	return before
 }
 

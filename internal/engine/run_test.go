@@ -103,13 +103,13 @@ func TestRuns(t *testing.T) {
 			t.Parallel()
 			gs := newTestGangs()
 			g := &Group{UID: "g", MinCount: 2}
-			var before, degraded time.Time
+			var before, clock, degraded time.Time
 			for i, l := range looks {
 				if g.Start = (time.Time{}); l.status != 0 {
 					g.Start = at(l.status)
 				}
 				if i == 0 {
-					before = g.Start
+					before, clock = g.Start, g.Start
 				}
 				var want time.Time
 				if l.want != 0 {
@@ -129,9 +129,10 @@ func TestRuns(t *testing.T) {
 				}
 				wantMoves, wasDegraded := 0, degraded
 				degraded = run.DegradedSince
-				if (!want.Equal(before) || !degraded.Equal(wasDegraded)) && len(l.members) > 0 {
+				if (!want.Equal(before) || !run.Clock.Equal(clock) || !degraded.Equal(wasDegraded)) && len(l.members) > 0 {
 					wantMoves = 1
 				}
+				clock = run.Clock
 				if moves != wantMoves {
 					t.Errorf("Look %d: the start moved %d times, want %d", i, moves, wantMoves)
 				}
@@ -173,12 +174,12 @@ func TestLookedAt(t *testing.T) {
 	if _, over := look(gs, g, members[:1], at(61)); !degraded || !over || gs.IsWhole(testGang) || len(gs.Touched()) > 0 {
 		t.Error("It is degraded at once, and whole no more a moment later, and then no look is due")
 	}
-	// 2. Whole again.
+	// 2. Whole again, which continues its clock.
 	mark := gs.Mark()
 	gs.Touch(testGang)
 	look(gs, g, members, at(62))
-	if gs.MayLack() || !gs.HasBegun(testGang, mark) || gs.HasBegun(testGang, gs.Mark()) {
-		t.Error("It has begun again since the first mark, and not since the second")
+	if gs.MayLack() || gs.HasBegun(testGang, mark) {
+		t.Error("A member that was replaced begins the clock again")
 	}
 	gs.Lost(testGang)
 	if look(gs, g, members[:1], at(63)); !gs.GoesStale(testGang, true) {
@@ -192,7 +193,21 @@ func TestLookedAt(t *testing.T) {
 	}
 	gs.Touch(testGang)
 	gs.ForgetRun(testGang)
-	if n := gs.facts(); n > 0 || len(gs.Touched()) > 0 {
+	if len(gs.Touched()) > 0 {
+		t.Error("A look at a group that is gone is due")
+	}
+	// 4. The group is created again, and its members have stayed. Then all members are new.
+	another.UID = "third"
+	if run, _ := look(gs, &another, members, at(65)); !run.Clock.Equal(at(10)) || gs.HasBegun(testGang, mark) {
+		t.Errorf("The clock of the members is %v after their group was created again", run.Clock)
+	}
+	gs.Touch(testGang)
+	if run, _ := look(gs, &another, ran("n", 2, 70), at(71)); !run.Clock.Equal(at(70)) || !gs.HasBegun(testGang, mark) {
+		t.Errorf("The clock of other members is %v", run.Clock)
+	}
+	gs.ForgetRun(testGang)
+	gs.Leaves(testGang)
+	if n := gs.facts(); n > 0 {
 		t.Error("A group that is gone has a record")
 	}
 }

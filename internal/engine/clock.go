@@ -1,0 +1,134 @@
+package engine
+
+import "time"
+
+// Terms are the facts about a group at the time when one of its members got its node.
+type Terms struct {
+	// Queue is the leaf queue that the member counted for; "" for none.
+	Queue string
+	// Priority is the group's effective priority, and Class the PriorityClass that it was from.
+	Priority int32
+	Class    string
+	// MinCount is 0 for a group that was no gang.
+	MinCount int
+	// Since is the clock of the group; zero if it did not run.
+	Since time.Time
+}
+
+// Sealed are the terms that the members of a group with a node share. Where members differ, it has
+// the terms that protect the group least.
+type Sealed struct {
+	// Known is true if the terms of a member are known.
+	Known bool
+	// Queue and Class are those of the member with the lowest priority.
+	Queue, Class string
+	// Priority is the lowest priority.
+	Priority int32
+	// MinCount is the highest minCount: members that got their nodes later count by theirs.
+	MinCount int
+}
+
+// clock is the state that the clock of a run is computed from.
+//
+// A group spends its guaranteed time once in each run. The clock begins when minCount members have
+// a node. It continues until no member has one, whatever members are replaced and whether the
+// PodGroup is created again meanwhile. A gang that becomes whole with the members of its beginning
+// gets the start of its run as its clock, once.
+type clock struct {
+	// had are the members with a node at the last look.
+	had Set
+	// first are the members with a node when the clock began; nil once the gang has been whole.
+	first Set
+}
+
+// isEmpty reports whether no member had a node at the last look.
+func (c *clock) isEmpty() bool { return len(c.had) == 0 && len(c.first) == 0 }
+
+// clockBefore returns the clock before the first look at a group with this object.
+func (r *run) clockBefore(g *Group) time.Time {
+	if r.Clock.IsZero() {
+		return g.Start
+	}
+	return r.Clock
+}
+
+// followClock updates the clock of a run and the terms of its members.
+func (r *run) followClock(g *Group, placed []Member) {
+	assigned, known, earliest := 0, 0, time.Time{}
+	r.Sealed = Sealed{}
+	for i := range placed {
+		m := &placed[i]
+		if m.Succeeded {
+			continue
+		}
+		if assigned++; r.had.Has(m.UID) {
+			known++
+		}
+		if m.Terms == nil {
+			continue
+		}
+		r.Sealed.add(m.Terms)
+		if at := m.Terms.Since; !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	if known == 0 && earliest.IsZero() {
+		// All members are new, so this is another run.
+		r.Clock, r.first = time.Time{}, nil
+	}
+	if known != assigned || known != len(r.had) {
+		r.had = assignedOf(placed)
+	}
+	switch {
+	case !earliest.IsZero() && (r.Clock.IsZero() || earliest.Before(r.Clock)):
+		r.Clock, r.first = earliest, nil
+	case r.Clock.IsZero() && assigned > 0 && len(placed) >= g.MinCount:
+		r.Clock, r.first = wholeSince(time.Time{}, placed, g.MinCount), r.had
+	}
+}
+
+// followFirst moves the clock of a gang that becomes whole to the start of its run, if it is whole
+// by members of the beginning. Replacing a member before that must not gain time.
+func (r *run) followFirst(g *Group, placed []Member) {
+	if r.Start.IsZero() || r.first == nil {
+		return
+	}
+	left := 0
+	for i := range placed {
+		if m := &placed[i]; m.Succeeded || m.Running && r.first.Has(m.UID) {
+			left++
+		}
+	}
+	if left >= g.MinCount {
+		r.Clock = r.Start
+	}
+	r.first = nil
+}
+
+// add adds the terms of a member.
+func (s *Sealed) add(t *Terms) {
+	if !s.Known || t.Priority < s.Priority {
+		s.Queue, s.Class, s.Priority = t.Queue, t.Class, t.Priority
+	}
+	s.Known, s.MinCount = true, max(s.MinCount, t.MinCount)
+}
+
+// assignedOf returns the members that have a node and have not succeeded.
+func assignedOf(placed []Member) Set {
+	out := make(Set, len(placed))
+	for i := range placed {
+		if !placed[i].Succeeded {
+			out[placed[i].UID] = struct{}{}
+		}
+	}
+	return out
+}
+
+// Guaranteed returns the time that guaranteed times count from, given the time since when the
+// members that have a node now are protected; zero if they have no such time yet.
+func (r *Run) Guaranteed(since time.Time) time.Time {
+	if at := r.Clock; !at.IsZero() && (since.IsZero() || since.After(at)) {
+		return at
+	}
+	return since
+}
