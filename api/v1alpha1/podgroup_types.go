@@ -17,6 +17,10 @@ const (
 	LabelLedBy = "reprieve.dev/led-by"
 )
 
+// AnnotationPlacedAs is the scheduler's record of the facts that a Pod counts by as long as it has a
+// node, as JSON. The scheduler writes it with the binding. Users must not set or change it.
+const AnnotationPlacedAs = "reprieve.dev/placed-as"
+
 // Annotations of a Pod or a PodGroup about the work that its eviction loses. Profiles that name
 // LostWork in their victimOrder read them.
 const (
@@ -104,7 +108,15 @@ const (
 	// succeeded. Its message has the numbers, and lastTransitionTime is the time of the first loss.
 	// The condition is absent if no member was ever lost.
 	ConditionDegraded = "Degraded"
+	// ConditionCountsAsPlaced is True while members have a node and count by other facts than the
+	// PodGroup or its namespace states now. Its message names the differences. Changes count for
+	// members that get a node later. The condition is absent otherwise.
+	ConditionCountsAsPlaced = "CountsAsPlaced"
 )
+
+// ReasonChangedSincePlaced is the reason of ConditionCountsAsPlaced: a fact has changed since members
+// got their nodes.
+const ReasonChangedSincePlaced = "ChangedSincePlaced"
 
 // Reasons of ConditionDegraded.
 const (
@@ -413,7 +425,8 @@ type PodGroupStatus struct {
 	Phase PodGroupPhase `json:"phase,omitempty"`
 
 	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority,
-	// FollowsObject, QueueOrphaned, Degraded.
+	// FollowsObject, QueueOrphaned, Degraded,
+	// CountsAsPlaced.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -148,11 +148,12 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 }
 
 // GroupOf returns the PodGroup that a Pod belongs to, if any, by spec.schedulingGroup or by its
-// label. The name in the spec takes precedence because it is immutable; see also [Contradiction].
+// label. The name in the spec takes precedence because it is immutable; see also [Contradiction]. A
+// Pod with a node stays in the group of its label at that time; see [Seal].
 func GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	name := schedulingGroupOf(pod)
 	if name == "" {
-		name = pod.Labels[v1alpha1.LabelPodGroup]
+		name = labeled(pod)
 	}
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
 }

@@ -56,7 +56,7 @@ func (r *Reader) lookAll(keys []workload.Key, groups gang.Source, now time.Time)
 // Look updates the run of a group from its members, and returns the run.
 func (r *Reader) Look(g *gang.Group, now time.Time) engine.Run {
 	if !r.ready() {
-		return engine.Run{Start: g.StartTime, DegradedSince: g.DegradedSince}
+		return engine.Run{Start: g.StartTime, Clock: g.StartTime, DegradedSince: g.DegradedSince}
 	}
 	key := gang.KeyOf(g.Key)
 	look := r.records.BeginLook(key)
@@ -78,8 +78,10 @@ func recordOf(g *gang.Group) *engine.Group {
 // placedOf describes the placed members of a group for the engine.
 func placedOf(m *gang.Members) []engine.Member {
 	out := make([]engine.Member, 0, m.Placed())
+	var seals terms
 	for _, pod := range m.Assigned {
 		member := memberOf(pod)
+		member.Terms = seals.read(pod)
 		member.Running = pod.Status.Phase == corev1.PodRunning
 		out = append(out, member)
 	}
