@@ -2,6 +2,7 @@ package podstatus
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,13 +73,31 @@ func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 		return nil, err
 	}
 	defer s.unlock()
-	err := w.bindings.CoreV1().Pods(binding.Namespace).Bind(w.ctx, binding, metav1.CreateOptions{})
+	err := w.bindings.CoreV1().Pods(binding.Namespace).Bind(w.ctx, w.annotated(binding), metav1.CreateOptions{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// If the binding fails, the framework reports the reason.
 	s.conditions, s.saying = nil, nil
 	s.bound = err == nil
 	return finished(err), nil
+}
+
+// annotated returns a binding with the annotations of its pod. The API server adds the annotations
+// of a binding to the pod.
+func (w *Writer) annotated(binding *corev1.Binding) *corev1.Binding {
+	if w.annotations == nil {
+		return binding
+	}
+	more := w.annotations(binding.UID)
+	if len(more) == 0 {
+		return binding
+	}
+	out := binding.DeepCopy()
+	if out.Annotations == nil {
+		out.Annotations = make(map[string]string, len(more))
+	}
+	maps.Copy(out.Annotations, more)
+	return out
 }
 
 // claimForBinding returns the slot of a pod that is being bound.

@@ -53,6 +53,9 @@ type Writer struct {
 	// their own, because they must not wait for the conditions of many other pods.
 	nominations, conditions workqueue.TypedDelayingInterface[types.UID]
 
+	// annotations returns the annotations to add to a pod with its binding.
+	annotations func(types.UID) map[string]string
+
 	mu    sync.Mutex
 	slots map[types.UID]*slot
 	swept time.Time
@@ -72,6 +75,12 @@ func New(ctx context.Context, pods, bindings kubernetes.Interface, limiter flowc
 		ctx: ctx, pods: pods, bindings: bindings, limiter: limiter, clock: clk, slots: make(map[types.UID]*slot),
 		nominations: queue(), conditions: queue(),
 	}
+}
+
+// Annotate sets the function that returns the annotations to add to a pod with its binding; nil for
+// none. Call it before the first binding. The function must not block.
+func (w *Writer) Annotate(annotations func(pod types.UID) map[string]string) {
+	w.annotations = annotations
 }
 
 // Run writes the framework's statuses until the Writer's context is done. The next leader writes

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
@@ -321,6 +322,19 @@ func TestBindingComesLast(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.expect("p: no room", "bind p")
 	}, pod)
+}
+
+// TestAnnotatedBinding checks that a binding carries the annotations of its pod, beside its own.
+func TestAnnotatedBinding(t *testing.T) {
+	w := &Writer{}
+	given := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{UID: "p", Annotations: map[string]string{"own": "1"}}}
+	if w.annotated(given) != given {
+		t.Error("A binding without further annotations was changed")
+	}
+	w.Annotate(func(uid types.UID) map[string]string { return map[string]string{"pod": string(uid)} })
+	if got := w.annotated(given).Annotations; len(got) != 2 || got["pod"] != "p" || len(given.Annotations) != 1 {
+		t.Errorf("The binding has %v, and the given one %v", got, given.Annotations)
+	}
 }
 
 // TestBindingThatFails checks that the framework gets the error of a binding and that its next
