@@ -25,6 +25,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -144,7 +145,9 @@ func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
 func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role       { return nil }
 func (plain) Degraded(*gang.Group) snapshot.Degraded           { return snapshot.Degraded{} }
 
-func (plain) StartOf(g *gang.Group) time.Time { return g.StartTime }
+func (plain) RunOf(g *gang.Group) engine.Run {
+	return engine.Run{Start: g.StartTime, Clock: g.StartTime}
+}
 func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 	if pod.DeletionTimestamp != nil {
 		return snapshot.Leaves
@@ -153,6 +156,7 @@ func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 }
 func (plain) RefusedUntil(*corev1.Pod) time.Time                      { return time.Time{} }
 func (plain) OfPod(*corev1.Pod) *core.Toleration                      { return nil }
+func (plain) OfClass(string, time.Time) *core.Toleration              { return nil }
 func (plain) OfGroup(*gang.Group, int32, time.Time) *core.Toleration  { return nil }
 func (plain) QueueOf(*corev1.Pod) string                              { return "" }
 func (plain) QueueOfGroup(*gang.Group) string                         { return "" }

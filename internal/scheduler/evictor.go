@@ -137,7 +137,7 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 		return false
 	}
 	now := p.hub.clock.Now()
-	start := p.hub.runs.Look(g, now).Start
+	start := p.hub.runs.Look(g, now).Clock
 	if start.IsZero() {
 		return false
 	}

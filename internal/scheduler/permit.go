@@ -18,6 +18,7 @@ import (
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.heardOf(pod)
 	p.hub.records.Assumes(string(pod.UID), podKey(pod), node)
+	p.hub.seal(pod)
 	p.hub.reserved.Use(pod.UID, node)
 	p.hub.leaving.placed(pod.UID)
 	if len(p.hub.reserved.On(node)) > 0 {

@@ -20,27 +20,34 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestRunThatIsOver checks that a gang with a replaced member is protected for a new run before its
-// status shows that.
+// TestRunThatIsOver checks that a gang with a replaced member is not protected again, and that a
+// gang of other members is protected before its status shows that.
 func TestRunThatIsOver(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		// replace makes m take the place of the gang's second member.
 		replace func(r *rig, g *gang.Group, second, m *corev1.Pod)
+		// first is true if the first member is replaced too, so that the gang begins anew.
+		first bool
 	}{
-		"short for long enough": {func(r *rig, g *gang.Group, second, m *corev1.Pod) {
+		"short for long enough": {replace: func(r *rig, g *gang.Group, second, m *corev1.Pod) {
 			r.remove(second)
 			r.eventually("it has lacked a member for long enough", func() bool { return r.hub.runs.Look(g, r.hub.clock.Now()).Start.IsZero() })
 			r.create(m)
 		}},
-		"short for a moment": {func(r *rig, g *gang.Group, second, m *corev1.Pod) {
+		"short for a moment": {replace: func(r *rig, g *gang.Group, second, m *corev1.Pod) {
 			r.remove(second)
 			r.eventually("it lacks a member", func() bool { return !r.hub.runs.Look(g, r.hub.clock.Now()).ShortSince.IsZero() })
 			r.create(m)
 		}},
-		"replaced between two looks": {func(r *rig, _ *gang.Group, second, m *corev1.Pod) {
+		"replaced between two looks": {replace: func(r *rig, _ *gang.Group, second, m *corev1.Pod) {
 			r.create(m)
 			r.remove(second)
+		}},
+		"of other members": {first: true, replace: func(r *rig, _ *gang.Group, second, m *corev1.Pod) {
+			r.remove(second)
+			r.eventually("no member is left", func() bool { return r.hub.gangs.Len() == 0 })
+			r.create(m)
 		}},
 	}
 	for name, c := range cases {
@@ -50,12 +57,12 @@ func TestRunThatIsOver(t *testing.T) {
 			g := r.gangOf("g", 2, 0)
 			long, now := time.Now().Add(-2*time.Hour).Truncate(time.Second), time.Now().Truncate(time.Second)
 			g.PriorityClassName, g.StartTime = "c", long
-			m, p := members("g", 3, "1", 0), pod("p", "", "3", 10)
+			m, p := members("g", 4, "1", 0), pod("p", "", "3", 10)
 			for _, member := range m {
 				member.Status.Phase = corev1.PodRunning
 				member.CreationTimestamp = metav1.NewTime(long)
 			}
-			m[2].CreationTimestamp = metav1.NewTime(now)
+			m[2].CreationTimestamp, m[3].CreationTimestamp = metav1.NewTime(now), metav1.NewTime(now)
 			r.create(on(classed(m[0], "c", long), "node-0"), on(classed(m[1], "c", long), "node-0"), on(pod("other", "", "3", 50), "node-1"), p)
 			if d := r.decideFor(p); d.Outcome != core.Preempts {
 				t.Fatalf("%s: %s, want to preempt what has run long", d.Outcome, d.Message)
@@ -64,13 +71,24 @@ func TestRunThatIsOver(t *testing.T) {
 			if r.plugin.RunsAnew(&order, g.Key) {
 				t.Error("It has begun anew, and nothing has happened")
 			}
+			if c.first {
+				r.remove(m[0])
+			}
 			c.replace(r, g, m[1], on(classed(m[2], "c", now), "node-0"))
+			if c.first {
+				r.create(on(classed(m[3], "c", now), "node-0"))
+			}
 			r.eventually("the other member is known", func() bool {
 				members := r.hub.lister.Members(g.Key)
 				return len(members.Assigned) == 2 && !slices.ContainsFunc(members.Assigned, func(pod *corev1.Pod) bool { return pod.UID == m[1].UID })
 			})
-			r.eventually("it is known to have begun anew", func() bool { return r.plugin.RunsAnew(&order, g.Key) })
 			d := r.decideFor(p)
+			if !c.first {
+				if r.plugin.RunsAnew(&order, g.Key) || d.Outcome != core.Preempts {
+					t.Errorf("%s: %s, want to preempt what has run long", d.Outcome, d.Message)
+				}
+				return
+			}
 			if began := time.Unix(0, d.RetryAt-1).Add(-time.Hour); d.Outcome != core.Infeasible || began.Before(now) {
 				t.Errorf("%s, retry at %v: %s; want to wait for an hour from now on", d.Outcome, time.Unix(0, d.RetryAt), d.Message)
 			}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -42,8 +43,8 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	return out
 }
 
-// StartOf implements snapshot.Groups.
-func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Look(g, s.hub.clock.Now()).Start }
+// RunOf is part of snapshot.Groups.
+func (s sources) RunOf(g *gang.Group) engine.Run { return s.hub.runs.Look(g, s.hub.clock.Now()) }
 
 // RoleOf is part of snapshot.Groups.
 func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.hub.roleOf(g, pod) }
@@ -63,6 +64,11 @@ func (s sources) OfPod(pod *corev1.Pod) *core.Toleration { return s.hub.tolerati
 // OfGroup is part of snapshot.Tolerations.
 func (s sources) OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration {
 	return s.hub.tolerations.OfGroup(g, priority, start)
+}
+
+// OfClass is part of snapshot.Tolerations.
+func (s sources) OfClass(name string, start time.Time) *core.Toleration {
+	return s.hub.tolerations.OfClass(name, start)
 }
 
 // QueueOf is part of snapshot.Queues.

@@ -24,7 +24,7 @@ import (
 // the group's, or the one in the pod's own label; see [queue.Board.Claim].
 func (b *books) claimOf(pod *corev1.Pod) queue.Claim { return b.board.Claim(b.workOf(pod)) }
 
-// workOf describes a pod as work for a queue.
+// workOf describes a pod as work for a queue. A pod on a node names the queue in its seal.
 func (b *books) workOf(pod *corev1.Pod) queue.Work {
 	label := b.QueueLabel(pod)
 	w := queue.Work{Namespace: pod.Namespace, Named: b.QueueNamedBy(pod), Pod: pod.UID}
@@ -36,6 +36,9 @@ func (b *books) workOf(pod *corev1.Pod) queue.Work {
 		if g.Priority != nil {
 			w.Priority = *g.Priority
 		}
+	}
+	if sealed := b.sealedQueue(pod); sealed != "" {
+		w.Named = sealed
 	}
 	return w
 }

@@ -407,6 +407,9 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 	if rp.Group == nil {
 		rp.Toleration, rp.MinRuntime = c.sources.Tolerations.OfPod(pod), c.sources.Profiles.MinRuntimeOf(pod)
 		rp.Since = Nanos(preemptiontoleration.ScheduledAt(pod))
+		if key.Name != "" {
+			c.sources.sealSingle(&rp, pod)
+		}
 		if q := c.sources.Queues.QueueOf(pod); q != "" {
 			rp.Membership = c.membership(&core.QueueMembership{Queue: q})
 		}

@@ -9,6 +9,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
@@ -20,16 +21,21 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	if !ok || g.PodPriorities && !g.Whole {
 		return nil
 	}
-	start := s.Groups.StartOf(g)
+	run := s.Groups.RunOf(g)
+	start := run.Start
 	var placed []*corev1.Pod
 	if g.Priority == nil || start.IsZero() {
 		placed = s.Groups.Placed(key)
 	}
 	priority, since := standingPriority(g, placed), start
+	if run.Sealed.Known {
+		priority = min(priority, run.Sealed.Priority)
+	}
 	if since.IsZero() {
 		// The group is not whole, and its protection must end nonetheless.
 		since = lastScheduled(placed)
 	}
+	since = run.Guaranteed(since)
 	degraded := s.Groups.Degraded(g)
 	if at := degraded.Since; !at.IsZero() && since.After(at) {
 		// A member that was replaced does not restart the clock of a gang that lacks others.
@@ -37,12 +43,12 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	}
 	out := &core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
-		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.standingToleration(g, placed, since),
+		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since),
 		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
 	}
-	t := core.QueueMembership{Queue: s.Queues.QueueOfGroup(g)}
+	t := core.QueueMembership{Queue: s.queueOfGroup(g, &run.Sealed)}
 	if !g.Whole && !degraded.Stale {
-		t.MinCount = int32(g.MinCount)
+		t.MinCount = int32(sealedMinCount(g, &run.Sealed))
 	}
 	if t != (core.QueueMembership{}) {
 		out.Membership = &t
@@ -102,4 +108,70 @@ func lastScheduled(pods []*corev1.Pod) time.Time {
 		}
 	}
 	return last
+}
+
+// queueOfGroup returns the queue of the running members of a group. That is the queue that they got
+// their nodes in, whatever queue their PodGroup names by now.
+func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
+	now := s.Queues.QueueOfGroup(g)
+	if sealed.Queue == "" || sealed.Queue == now {
+		return now
+	}
+	for _, pod := range s.Groups.Placed(g.Key) {
+		if one, ok := gang.SealOf(pod); ok && one.Queue == sealed.Queue {
+			return s.Queues.QueueOf(pod)
+		}
+	}
+	return now
+}
+
+// sealedToleration returns the toleration of a group whose members may have got their nodes by
+// another class: the weaker of both.
+func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *core.Toleration, since time.Time) *core.Toleration {
+	if now == nil || !sealed.Known || g.Priority == nil || sealed.Class == g.PriorityClassName {
+		return now
+	}
+	return weaker(now, s.Tolerations.OfClass(sealed.Class, since))
+}
+
+// sealSingle corrects the facts about a member of a group that does not exist any more. It counts
+// for itself, and no fact protects it more than its seal.
+func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
+	sealed, ok := gang.SealOf(pod)
+	if !ok {
+		return
+	}
+	rp.Priority = min(rp.Priority, sealed.Priority)
+	since := preemptiontoleration.ScheduledAt(pod)
+	if at := sealed.Since; at != nil && at.Time.Before(since) {
+		since = at.Time
+		rp.Since = Nanos(since)
+	}
+	if rp.Toleration != nil && sealed.Class != pod.Spec.PriorityClassName {
+		rp.Toleration = weaker(rp.Toleration, s.Tolerations.OfClass(sealed.Class, since))
+	}
+}
+
+// weaker returns the protection that two tolerations have in common; nil for none.
+func weaker(a, b *core.Toleration) *core.Toleration {
+	if a == nil || b == nil {
+		return nil
+	}
+	// The clock is the same. A toleration that has not begun has a length and no end, unless it lasts
+	// forever.
+	out := *a
+	if a.Until == core.Forever || b.Until != core.Forever && b.Until < a.Until {
+		out = *b
+	}
+	out.Below = min(a.Below, b.Below)
+	return &out
+}
+
+// sealedMinCount returns the minCount that counts for running members: the one by which they got
+// their nodes, if the PodGroup has a higher one by now.
+func sealedMinCount(g *gang.Group, sealed *engine.Sealed) int {
+	if !sealed.Known {
+		return g.MinCount
+	}
+	return min(g.MinCount, sealed.MinCount)
 }

@@ -9,6 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -32,12 +35,21 @@ func TestGroups(t *testing.T) {
 	cases := map[string]struct {
 		group        gang.Group
 		placed       []*corev1.Pod
+		sealed       engine.Sealed
 		wantNone     bool
 		wantPriority int32
 		wantSince    time.Time
 		wantMinCount int32
 	}{
-		"a gang, pod by pod":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start}, wantPriority: 7, wantSince: start, wantMinCount: 2},
+		"a gang, pod by pod": {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start}, wantPriority: 7, wantSince: start, wantMinCount: 2},
+		"its members were placed by less": {
+			group:  gang.Group{MinCount: 4, Priority: ptr.To[int32](7), StartTime: start},
+			sealed: engine.Sealed{Known: true, Priority: 3, MinCount: 2}, wantPriority: 3, wantSince: start, wantMinCount: 2,
+		},
+		"its members were placed by more": {
+			group:  gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start},
+			sealed: engine.Sealed{Known: true, Priority: 9, MinCount: 5}, wantPriority: 7, wantSince: start, wantMinCount: 2,
+		},
 		"a gang, as a whole":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
 		"the latest member where it has no start": {group: gang.Group{Priority: ptr.To[int32](7)}, placed: placed, wantPriority: 7, wantSince: later},
 		"none yet where a member is being bound": {
@@ -53,7 +65,7 @@ func TestGroups(t *testing.T) {
 			t.Parallel()
 			f := newFacts()
 			sources := f.sources()
-			c.group.Key, f.placed = key("g"), c.placed
+			c.group.Key, f.placed, f.sealed = key("g"), c.placed, c.sealed
 			f.groups[c.group.Key] = &c.group
 			got := sources.group(c.group.Key)
 			if c.wantNone || got == nil {
@@ -75,5 +87,56 @@ func TestGroups(t *testing.T) {
 	sources := newFacts().sources()
 	if sources.group(key("g")) != nil {
 		t.Error("A group that does not exist is known")
+	}
+}
+
+// TestSealOfASingle checks the facts about a member of a group that is gone: the seal can only take
+// protection from it.
+func TestSealOfASingle(t *testing.T) {
+	t.Parallel()
+	early, late := time.Unix(1000, 0), time.Unix(2000, 0)
+	cases := map[string]struct {
+		seal         string
+		wantPriority int32
+		wantSince    time.Time
+	}{
+		"placed by less": {`{"group":"g","priority":3,"since":"1970-01-01T00:16:40Z"}`, 3, early},
+		"placed by more": {`{"group":"g","priority":9,"since":"1970-01-01T00:50:00Z"}`, 5, late},
+		"no seal":        {"", 5, late},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := scheduledAt(pod("a", "g", "1", 5), late)
+			p.Spec.NodeName, p.Annotations = "node-0", map[string]string{v1alpha1.AnnotationPlacedAs: c.seal}
+			sources := newFacts().sources()
+			rp := core.RunningPod{Priority: 5, Since: Nanos(late)}
+			sources.sealSingle(&rp, p)
+			if rp.Priority != c.wantPriority || rp.Since != Nanos(c.wantSince) {
+				t.Errorf("Priority %d since %d, want %d since %d", rp.Priority, rp.Since, c.wantPriority, Nanos(c.wantSince))
+			}
+		})
+	}
+}
+
+// TestWeaker checks the protection that two tolerations have in common.
+func TestWeaker(t *testing.T) {
+	t.Parallel()
+	forever := &core.Toleration{Below: 5, Until: core.Forever}
+	begun, later := &core.Toleration{Below: 9, Until: 100}, &core.Toleration{Below: 3, Until: 200}
+	for name, c := range map[string]struct{ a, b, want *core.Toleration }{
+		"none":         {a: begun},
+		"the sooner":   {a: later, b: begun, want: &core.Toleration{Below: 3, Until: 100}},
+		"not forever":  {a: begun, b: forever, want: &core.Toleration{Below: 5, Until: 100}},
+		"both forever": {a: forever, b: forever, want: forever},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, got := range []*core.Toleration{weaker(c.a, c.b), weaker(c.b, c.a)} {
+				if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+					t.Errorf("%+v, want %+v", got, c.want)
+				}
+			}
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
@@ -34,6 +35,8 @@ type facts struct {
 	minRuntime *core.MinRuntime
 	// degraded has the state of groups that lack members.
 	degraded map[types.NamespacedName]Degraded
+	// sealed are the terms of the members of all groups.
+	sealed engine.Sealed
 	// reads counts the pods that the cache has read, and asked the pods that it asked for the group
 	// of.
 	reads, asked int
@@ -63,7 +66,9 @@ func (f *facts) Group(key types.NamespacedName) (*gang.Group, bool) {
 	return g, ok
 }
 
-func (f *facts) StartOf(g *gang.Group) time.Time { return g.StartTime }
+func (f *facts) RunOf(g *gang.Group) engine.Run {
+	return engine.Run{Start: g.StartTime, Clock: g.StartTime, Sealed: f.sealed}
+}
 
 func (f *facts) RoleOf(_ *gang.Group, pod *corev1.Pod) *core.Role {
 	if role, ok := pod.Labels["role"]; ok {
@@ -91,6 +96,8 @@ func (f *facts) DepartureOf(pod *corev1.Pod) Departure {
 func (f *facts) RefusedUntil(pod *corev1.Pod) time.Time { return f.refused[pod.Name] }
 
 func (f *facts) OfPod(*corev1.Pod) *core.Toleration { return nil }
+
+func (f *facts) OfClass(string, time.Time) *core.Toleration { return nil }
 
 func (f *facts) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
@@ -35,9 +36,8 @@ type Groups interface {
 	Group(key types.NamespacedName) (*gang.Group, bool)
 	// Placed returns the members of a group that have a node, or are assumed to have one.
 	Placed(key types.NamespacedName) []*corev1.Pod
-	// StartOf returns when a group became whole, which its status may not include yet; zero if it
-	// is not.
-	StartOf(g *gang.Group) time.Time
+	// RunOf returns the run of a group, which its status may not include yet.
+	RunOf(g *gang.Group) engine.Run
 	// RoleOf returns the role of a gang member, with the number that the gang needs; nil for a gang
 	// without roles.
 	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
@@ -85,6 +85,8 @@ type Tolerations interface {
 	// OfGroup returns the toleration of a group. priority is the group's priority, and the group
 	// has been whole since start.
 	OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration
+	// OfClass returns the toleration of work of a class from a start on.
+	OfClass(name string, start time.Time) *core.Toleration
 }
 
 // Queues maps work to leaf queues, "" for none, and returns the standing of the queues.

@@ -64,6 +64,14 @@ func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemption
 	return policy
 }
 
+// OfClass returns the toleration of work of a class from a start on. It is nil for "".
+func (t *ClassTolerations) OfClass(name string, start time.Time) *core.Toleration {
+	if name == "" {
+		return nil
+	}
+	return t.of(name, start)
+}
+
 // OfPod returns the toleration of a pod. Its clock starts when the pod is scheduled.
 func (t *ClassTolerations) OfPod(pod *corev1.Pod) *core.Toleration {
 	if pod.Spec.PriorityClassName == "" {

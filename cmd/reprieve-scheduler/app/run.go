@@ -297,6 +297,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		Groups:  p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,
 		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
+	p.statuses.Annotate(p.plugins.Seals)
 	return p, nil
 }
 

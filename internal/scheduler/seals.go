@@ -1,0 +1,64 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// Seals returns the annotations to add to a pod with its binding: the facts that the pod counts by
+// as long as it has the node. It is nil for a pod without a record. Any goroutine may call it.
+func (ps *Plugins) Seals(uid types.UID) map[string]string {
+	hub := ps.Hub()
+	if hub == nil {
+		return nil
+	}
+	seal := hub.records.SealOf(string(uid))
+	if seal == "" {
+		return nil
+	}
+	return map[string]string{v1alpha1.AnnotationPlacedAs: seal}
+}
+
+// seal records the facts that a pod counts by from now on. The pod has just been assumed on a node.
+func (h *Hub) seal(pod *corev1.Pod) {
+	s := h.newSeal(pod)
+	text, err := s.Text()
+	if err != nil {
+		klog.Background().Error(err, "Seal a pod", "pod", klog.KObj(pod))
+		return
+	}
+	h.records.Seals(string(pod.UID), text)
+}
+
+// newSeal returns the facts that a pod counts by now.
+func (h *Hub) newSeal(pod *corev1.Pod) gang.Seal {
+	s := gang.Seal{Queue: h.queueOf(pod), Priority: h.priorityOf(pod), Class: pod.Spec.PriorityClassName}
+	if key, ok := gang.GroupOf(pod); ok {
+		s.Group = key.Name
+	}
+	g := h.group(pod)
+	if g == nil {
+		return s
+	}
+	if s.MinCount, s.Whole = g.MinCount, g.Whole; g.Priority != nil {
+		s.Class = g.PriorityClassName
+	}
+	if at := h.runs.Current(g, h.clock.Now()).Clock; !at.IsZero() {
+		s.Since = &metav1.Time{Time: at}
+	}
+	return s
+}
+
+// sealedQueue returns the queue in the seal of a pod that has a node or is assumed on one; "" for
+// none.
+func (o *occupancy) sealedQueue(pod *corev1.Pod) string {
+	if name := gang.QueueInSeal(pod); name != "" {
+		return name
+	}
+	return gang.SealedQueue(o.records.SealOf(string(pod.UID)))
+}
