@@ -50,6 +50,9 @@ func (b *bench) QueueLabel(*corev1.Pod) string { return v1alpha1.LabelQueue }
 
 func (b *bench) QueueNamedBy(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelQueue] }
 
+// QueueNamedByGroup is part of Queues.
+func (b *bench) QueueNamedByGroup(g *gang.Group) string { return g.Queue }
+
 // Orphaned is part of Queues.
 func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
 	b.before = before

@@ -156,7 +156,7 @@ func KnownKeys(annotations bool, queueLabel string) []string {
 
 // ownKeys returns the annotations that Reprieve writes itself.
 func ownKeys() []string {
-	return []string{annotationMadeFrom, gang.AnnotationUnsupported, native.AnnotationWorkloadRef}
+	return []string{annotationMadeFrom, gang.AnnotationUnsupported, native.AnnotationWorkloadRef, v1alpha1.AnnotationPlacedAs}
 }
 
 // UnreadKeys returns the labels or annotations of reprieve.dev that no code reads, sorted.

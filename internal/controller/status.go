@@ -267,7 +267,8 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	if !run.Start.IsZero() {
 		st.StartTime = &metav1.Time{Time: run.Start}
 	}
-	s.setQueueStatus(pg, g, m)
+	s.setQueueStatus(pg, g, m, run.Clock)
+	s.setSealed(pg, g, m, &run.Sealed)
 	set := func(kind string, on bool, reason, message string) {
 		status := metav1.ConditionFalse
 		if on {

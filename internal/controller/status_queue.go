@@ -18,6 +18,9 @@ type Queues interface {
 	// Orphaned returns why running members do not count for the queue that the group names; zero if
 	// they do. before is whether the status already shows that.
 	Orphaned(g *gang.Group, before bool) gang.Verdict
+	// QueueNamedByGroup returns the queue that a group names, or the default of its namespace; "" for
+	// none.
+	QueueNamedByGroup(g *gang.Group) string
 	// QueueLabel returns the label that names the queue of a pod without a group.
 	QueueLabel(pod *corev1.Pod) string
 	// QueueNamedBy returns the queue that a pod names by itself.
@@ -26,11 +29,14 @@ type Queues interface {
 
 // setQueueStatus updates the parts of the status that depend on queues: the end of the group's
 // protection, and whether its queue is missing.
-func (s *Status) setQueueStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members) {
+func (s *Status) setQueueStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, clock time.Time) {
 	st := &pg.Status
 	if g.APIVersion == "" {
 		// PodGroups of other APIs do not have the field.
-		st.ProtectedUntil = protectedUntil(st.StartTime, s.queues.MinRuntime(g, m))
+		st.ProtectedUntil = nil
+		if st.StartTime != nil && !clock.IsZero() {
+			st.ProtectedUntil = protectedUntil(&metav1.Time{Time: clock}, s.queues.MinRuntime(g, m))
+		}
 	}
 	orphaned := gang.Verdict{}
 	if len(m.Assigned) > 0 {

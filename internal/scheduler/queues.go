@@ -48,6 +48,9 @@ func (b *books) protection(g *gang.Group, members *gang.Members, otherwise *core
 	})
 }
 
+// QueueNamedByGroup returns the queue that a group names, or the default of its namespace.
+func (b *books) QueueNamedByGroup(g *gang.Group) string { return b.board.NameFor(b.workOfGroup(g)) }
+
 // Orphaned returns the reason why running members are not in the queue that their group names, or
 // the zero Verdict if they are. before is true if the reason was reported already.
 func (b *books) Orphaned(g *gang.Group, before bool) gang.Verdict {
