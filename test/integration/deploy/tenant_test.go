@@ -114,6 +114,13 @@ func refusedBy(err error, want string) string {
 func testPlacedPods(t *testing.T, c *cluster, tenant client.Client) {
 	label := func(key, value string) string { return fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, value) }
 	annotation := func(key, value string) string { return fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, value) }
+	const sealed = "the annotation reprieve.dev/placed-as is the scheduler's record"
+	forged := newPod("forged", tenantPool, low, func(pod *corev1.Pod) {
+		pod.Annotations = map[string]string{v1alpha1.AnnotationPlacedAs: `{"group":""}`}
+	})
+	eventually(t, "the answer to a new pod with a seal", func(ctx context.Context) string {
+		return refusedBy(tenant.Create(ctx, forged.DeepCopy(), client.DryRunAll), sealed)
+	})
 	for name, tc := range map[string]struct {
 		pod, patch string
 		by         client.Client
@@ -127,6 +134,10 @@ func testPlacedPods(t *testing.T, c *cluster, tenant client.Client) {
 		"names a group of another scheduler":    {pod: "alone", patch: annotation("pod-group-name", `"g"`), want: "the annotation pod-group-name of"},
 		"names a queue of another scheduler":    {pod: "alone", patch: label("kai.scheduler/queue", `"blue"`), want: "the label kai.scheduler/queue of"},
 		"gives it another role":                 {pod: "alone", patch: label("spark-role", `"driver"`), want: "the label spark-role of"},
+		"takes the seal off":                    {pod: "alone", patch: annotation(v1alpha1.AnnotationPlacedAs, "null"), want: sealed},
+		"forges a seal":                         {pod: "train-0", patch: annotation(v1alpha1.AnnotationPlacedAs, `"{}"`), want: sealed},
+		"forges a seal of what waits":           {pod: "alone-waits", patch: annotation(v1alpha1.AnnotationPlacedAs, `"{}"`), want: sealed},
+		"an administrator takes the seal off":   {pod: "alone", patch: annotation(v1alpha1.AnnotationPlacedAs, "null"), by: c.Client},
 		"adds a label of its own":               {pod: "alone", patch: label("app", `"web"`)},
 		"tells of a checkpoint":                 {pod: "alone", patch: annotation(v1alpha1.AnnotationLastCheckpoint, `"2026-01-01T00:00:00Z"`)},
 		"names another queue for what waits":    {pod: "alone-waits", patch: label(v1alpha1.LabelQueue, `"blue"`)},
