@@ -22,14 +22,18 @@ func testQueueOwner(t *testing.T, c *cluster) {
 		v1alpha1.AnnotationMaxPreemptMinRuntime: "1h30m", v1alpha1.AnnotationMaxReclaimMinRuntime: "20m",
 	}}}
 	c.create(t, parent, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "uncapped"}})
-	for name, below := range map[string]string{"owned": "org", "without-cap": "uncapped", "of-others": "org"} {
+	for name, below := range map[string]string{"owned": "org", "without-cap": "uncapped", "of-others": "org", "lost": "missing"} {
 		q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		q.Spec.Parent = &below
 		c.create(t, q)
 	}
+	const lost = `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"ParentNotFound","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
+	if err := c.Client.Status().Patch(t.Context(), &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "lost"}}, client.RawPatch(types.MergePatchType, []byte(lost))); err != nil {
+		t.Fatal(err)
+	}
 	c.create(t,
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: owner}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"queues"}, ResourceNames: []string{"owned", "without-cap", "org"},
+			APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"queues"}, ResourceNames: []string{"owned", "without-cap", "org", "lost"},
 			Verbs: []string{"get", "patch", "update"},
 		}}},
 		&rbacv1.ClusterRoleBinding{
@@ -48,6 +52,7 @@ func testQueueOwner(t *testing.T, c *cluster) {
 		"reclaim above the cap":               {queue: "owned", patch: `{"spec":{"reclaimMinRuntime":"1200001ms"}}`, want: "spec.reclaimMinRuntime " + capped},
 		"no longer set":                       {queue: "owned", patch: `{"spec":{"preemptMinRuntime":null}}`},
 		"without a cap":                       {queue: "without-cap", patch: `{"spec":{"preemptMinRuntime":"1s"}}`, want: "which is not set"},
+		"below a missing parent":              {queue: "lost", patch: `{"spec":{"preemptMinRuntime":"1s"}}`, want: "does not exist, so no cap applies"},
 		"at the top":                          {queue: "org", patch: `{"spec":{"preemptMinRuntime":"1s"}}`, want: "a Queue at the top of the tree has no parent with a cap"},
 		"the quota":                           {queue: "owned", patch: `{"spec":{"quota":{"cpu":"1"}}}`, want: onlyThese},
 		"the parent":                          {queue: "owned", patch: `{"spec":{"parent":"uncapped"}}`, want: onlyThese},
