@@ -99,6 +99,7 @@ type Metrics struct {
 	malformed          *k8smetrics.Gauge
 	orphaned           *k8smetrics.Gauge
 	keptPods           *k8smetrics.Gauge
+	longestStep        *k8smetrics.Gauge
 	waiting            *k8smetrics.Gauge
 	queues             *queueGauges
 	oldestGang         *k8smetrics.Gauge
@@ -133,6 +134,11 @@ func New() *Metrics {
 	m.orphaned = c.gauge(Description{
 		Name: "queue_orphaned_pods",
 		Help: "Pods on a node that name a Queue which cannot contain them; they count for no queue.",
+	})
+	m.longestStep = c.gauge(Description{
+		Name:   "longest_step_seconds",
+		Help:   "Time that the longest turn of the main loop or decision under way had taken at the last probe of /livez; 0 if none was under way.",
+		Advice: "Alert if it is above 60. /livez fails from 120 on.",
 	})
 	m.keptPods = c.gauge(Description{
 		Name: "queue_deleted_pods",
@@ -273,6 +279,9 @@ func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
 // Orphaned records how many pods on nodes name a Queue that they cannot count for.
 func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
+
+// LongestStep records how long the longest step of the scheduler that is under way has taken.
+func (m *Metrics) LongestStep(age time.Duration) { m.longestStep.Set(age.Seconds()) }
 
 // KeptPods records how many pods on nodes keep their place in a deleted Queue.
 func (m *Metrics) KeptPods(pods int) { m.keptPods.Set(float64(pods)) }

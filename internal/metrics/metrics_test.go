@@ -28,6 +28,7 @@ func record(m *Metrics) {
 	m.At(time.Unix(1090, 0))
 	m.Orphaned(4)
 	m.KeptPods(3)
+	m.LongestStep(90 * time.Second)
 	m.Waiting(5)
 	m.Recorded(Dropped)
 	m.Recorded(Dropped)
@@ -81,6 +82,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_oldest_pending_gang_seconds":            90,
 		"reprieve_queue_orphaned_pods":                    4,
 		"reprieve_queue_deleted_pods":                     3,
+		"reprieve_longest_step_seconds":                   90,
 		"reprieve_queue_waiting":                          5,
 		"reprieve_decision_records_total":                 2,
 		"reprieve_reservations":                           6,

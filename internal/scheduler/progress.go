@@ -44,17 +44,16 @@ func (p *progress) begin(what string, now time.Time) (end func()) {
 	}
 }
 
-// stalled returns the step that has taken longest, if that is more than stallTime; nil otherwise.
-func (p *progress) stalled(now time.Time) *step {
+// longest returns the step that has taken longest, with its age; nil if none is under way.
+func (p *progress) longest(now time.Time) (longest *step, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var longest *step
 	for s := range p.steps {
-		if now.Sub(s.began) > stallTime && (longest == nil || s.began.Before(longest.began)) {
-			longest = s
+		if longest == nil || s.began.Before(longest.began) {
+			longest, age = s, now.Sub(s.began)
 		}
 	}
-	return longest
+	return longest, age
 }
 
 // logs reports whether the goroutines must be logged for a step, which is once.
@@ -77,15 +76,17 @@ func allStacks() []byte {
 
 // Stalled returns an error if the main loop or a decision makes no progress. The main loop makes
 // none while another goroutine holds the lock of the scheduler's queue. Then no pod is scheduled.
+// Stalled also updates the metric of the longest step.
 // Stalled does not block. Any goroutine may call it.
 func (h *Hub) Stalled() error {
 	now := h.clock.Now()
-	if s := h.progress.stalled(now); s != nil {
+	s, age := h.progress.longest(now)
+	if h.metrics.LongestStep(age); age > stallTime {
 		if h.progress.logs(s) {
 			// The kubelet restarts the container soon, and nothing else shows the cause afterwards.
 			klog.Background().Error(nil, "The scheduler stalls", "step", s.what, "since", s.began, "goroutines", string(allStacks()))
 		}
-		return fmt.Errorf("%s has taken %v without an end; see the goroutines at /debug/pprof/goroutine", s.what, now.Sub(s.began).Round(time.Second))
+		return fmt.Errorf("%s has taken %v without an end; see the goroutines at /debug/pprof/goroutine", s.what, age.Round(time.Second))
 	}
 	return nil
 }

@@ -93,6 +93,7 @@ reprieve_held_pods{instance="a", reason="NotGroupable"} 0+0x120
 reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 0+0x120
 reprieve_queue_orphaned_pods{instance="a"} 0+0x120
 reprieve_queue_deleted_pods{instance="a"} 0+0x120
+reprieve_longest_step_seconds{instance="a"} 0+0x120
 reprieve_malformed_preemption_tolerations{instance="a"} 0+0x120
 reprieve_decision_records_total{instance="a", writing="written"} 0+10x120
 reprieve_decision_records_total{instance="a", writing="dropped"} 0+0x120
@@ -150,6 +151,8 @@ func scenes() map[string]scene {
 			but(`reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x110 1+0x9`), []string{"ReprievePlansRefused"},
 		},
 		"a plan was refused again long ago": {series: but(`reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x60 1+0x59`)},
+		"a decision does not end":           {but(`reprieve_longest_step_seconds{instance="a"} 0+0x100 10+10x19`), []string{"ReprieveStalls"}},
+		"decisions take half a minute":      {series: but(`reprieve_longest_step_seconds{instance="a"} 0+0x100 30+0x19`)},
 		"searches fail":                     {but(`reprieve_preemption_attempts_total{instance="a", preemptor="gang", result="error"} 0+1x120`), []string{"ReprieveSearchesFail"}},
 		"decisions take two seconds": {
 			but(`reprieve_preemption_decision_seconds_bucket{instance="a", le="0.1"} 0+5x120`), []string{"ReprieveDecisionsSlow"},
