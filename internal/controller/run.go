@@ -175,6 +175,7 @@ func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options 
 	return controller.Options{
 		Reconciler:  r,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longestDelay),
+		NewQueue:    newFairQueue,
 		// A process has one leader, but tests run several leaders.
 		SkipNameValidation: ptr.To(true),
 	}
