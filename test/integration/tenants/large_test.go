@@ -35,12 +35,17 @@ apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: low}
 value: 10
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: mid}
+value: 500
 `)
 	return s
 }
 
 // create creates a pod that requests GPUs. It belongs to a group unless group is "".
-func create(s *stage.Stage, name, group, class string, gpus int64) {
+func create(s *stage.Stage, name, group, class string, gpus int64, change ...func(*corev1.Pod)) {
 	s.Helper()
 	amounts := corev1.ResourceList{gpu: *resource.NewQuantity(gpus, resource.DecimalSI)}
 	pod := &corev1.Pod{
@@ -52,6 +57,9 @@ func create(s *stage.Stage, name, group, class string, gpus int64) {
 	}
 	if group != "" {
 		pod.Labels = map[string]string{v1alpha1.LabelPodGroup: group}
+	}
+	for _, c := range change {
+		c(pod)
 	}
 	if _, err := s.Kube.CoreV1().Pods("default").Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
