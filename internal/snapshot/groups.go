@@ -28,7 +28,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		placed = s.Groups.Placed(key)
 	}
 	priority, since := standingPriority(g, placed), start
-	if run.Sealed.Known {
+	if run.Sealed.Known && g.Priority != nil {
 		priority = min(priority, run.Sealed.Priority)
 	}
 	if since.IsZero() {

@@ -58,7 +58,11 @@ func TestGroups(t *testing.T) {
 		"the highest member where it has no priority": {group: gang.Group{StartTime: start, Whole: true}, placed: placed, wantPriority: 5, wantSince: start},
 		"neither priority nor members":                {group: gang.Group{StartTime: start}, wantPriority: math.MaxInt32, wantSince: start},
 		"pods one by one, by their own priorities":    {group: gang.Group{PodPriorities: true}, wantNone: true},
-		"their own priorities, but as a whole":        {group: gang.Group{PodPriorities: true, Whole: true}, placed: placed, wantPriority: 5, wantSince: later},
+		"their own priorities, sealed, as a whole": {
+			group: gang.Group{PodPriorities: true, Whole: true}, placed: placed, sealed: engine.Sealed{Known: true, Priority: 3},
+			wantPriority: 5, wantSince: later,
+		},
+		"their own priorities, but as a whole": {group: gang.Group{PodPriorities: true, Whole: true}, placed: placed, wantPriority: 5, wantSince: later},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
