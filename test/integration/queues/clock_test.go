@@ -35,7 +35,7 @@ func (c *cluster) tick(past time.Time) {
 	})
 }
 
-// TestClock follows status.startTime, from which min-runtimes count, over restarts and losses.
+// TestClock follows status.startTime, and the protection by min-runtimes, over restarts and losses.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -77,7 +77,17 @@ func TestClock(t *testing.T) {
 		kept(c, began)
 		c.protected("team", time.Hour)
 	})
-	c.scene("anew when a gang is whole again", func(c *cluster) {
+	// spent waits until the group's protection is that of the run that began then.
+	spent := func(c *cluster, began time.Time) {
+		c.Helper()
+		c.Eventually("the protection of the run is not renewed", func(ctx context.Context) string {
+			if until := c.group(ctx, "team").Status.ProtectedUntil; until == nil || !until.Equal(ptr.To(metav1.NewTime(began.Add(time.Hour)))) {
+				return fmt.Sprintf("until %v, want an hour from %v", until, began)
+			}
+			return ""
+		})
+	}
+	c.scene("a start anew when a gang is whole again, and the protection of before", func(c *cluster) {
 		c.queue("leaf", "preemptMinRuntime: 1h")
 		c.team(three)
 		began := c.started("team")
@@ -87,6 +97,11 @@ func TestClock(t *testing.T) {
 		c.member(three, 0)
 		settled(c, 2)
 		renewed(c, began)
+		spent(c, began)
+		c.restart()
+		c.pod("urgent", 6, "high", map[string]string{v1alpha1.LabelQueue: "leaf"})
+		c.WaitsSaying("urgent", "waits until "+began.Add(time.Hour).UTC().Format(time.RFC3339), "(PreemptMinRuntime of queue leaf)")
+		spent(c, began)
 	})
 	c.scene("anew after all have gone", func(c *cluster) {
 		c.queue("leaf", "preemptMinRuntime: 1h")
