@@ -14,7 +14,7 @@ import (
 
 // ByPriorityAlone returns the cost of the victims that priorities alone would choose, by the
 // default victimOrder and without bands. It is nil if a step has no victims, or if these are the
-// same. If the profile of the pod compares victims by another order, the function decides once more.
+// same. If the profile of the pod has another order or bands, the function decides once more.
 func ByPriorityAlone(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, profile string, step *Step) (*Cost, error) {
 	if step.Outcome != core.Preempts {
 		return nil, nil
