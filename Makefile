@@ -130,6 +130,13 @@ test-versions: build $(patsubst %,$(BIN)/versions/%/kube-apiserver,$(filter $(OL
 conformance: build ## Check that gangs start whole or not at all, for CNCF AI conformance, and write docs/results/conformance.md.
 	@$(STATIC) go run ./hack/conformance -bin-dir $(abspath $(BIN)) -doc docs/results/conformance.md
 
+# A part of the names of the tests to run; empty runs all and writes the page.
+SUITE ?=
+
+.PHONY: upstream-suites
+upstream-suites: build ## Run kube-scheduler's own suites of groups against Reprieve, and write docs/results/upstream-suites.md (a quarter of an hour).
+	@$(STATIC) go run ./hack/suites -bin-dir $(abspath $(BIN)) -test "$(SUITE)" -doc docs/results/upstream-suites.md
+
 .PHONY: chart-test
 chart-test: ## Run the tests of the Helm chart, the alerts, the dashboard and the release: no control plane (part of test).
 	@# The go command does not see files outside of a module, so it would not notice that the chart has changed: -count=1.

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// The table in the documentation stands between these lines.
+const (
+	beginMark = "<!-- Written by make upstream-suites. -->"
+	endMark   = "<!-- Up to here. -->"
+)
+
+// share returns the part of passed cases in percent, rounded down.
+func share(passed, all int) int {
+	if all == 0 {
+		return 0
+	}
+	return 100 * passed / all
+}
+
+// page returns the counts for each test, and a row for each case that does not pass.
+func page(version string, outcomes []outcome) string {
+	type counts struct{ passed, failed, skipped int }
+	var order []string
+	byTest := make(map[string]*counts)
+	var total counts
+	for _, o := range outcomes {
+		test := o.pkg + ": " + topLevel(o.name)
+		if byTest[test] == nil {
+			byTest[test], order = &counts{}, append(order, test)
+		}
+		for _, c := range []*counts{byTest[test], &total} {
+			switch o.result {
+			case passed:
+				c.passed++
+			case skipped:
+				c.skipped++
+			default:
+				c.failed++
+			}
+		}
+	}
+	all := total.passed + total.failed + total.skipped
+	var out strings.Builder
+	fmt.Fprintf(&out, "Kubernetes %s: %d of %d cases pass (%d %%), %d fail, %d are skipped. Of the cases that run, %d %% pass.\n\n",
+		version, total.passed, all, share(total.passed, all), total.failed, total.skipped, share(total.passed, total.passed+total.failed))
+	out.WriteString("| Test | Pass | Fail | Skipped |\n| --- | ---: | ---: | ---: |\n")
+	for _, test := range order {
+		c := byTest[test]
+		fmt.Fprintf(&out, "| %s | %d | %d | %d |\n", test, c.passed, c.failed, c.skipped)
+	}
+	out.WriteString("\n| Case | Result | Reason |\n| --- | --- | --- |\n")
+	for _, o := range outcomes {
+		if o.result != passed {
+			fmt.Fprintf(&out, "| `%s` | %s | %s |\n", strings.ReplaceAll(o.name, "|", `\|`), o.result, strings.ReplaceAll(o.reason, "|", `\|`))
+		}
+	}
+	return out.String()
+}
+
+func topLevel(name string) string {
+	top, _, _ := strings.Cut(name, "/")
+	return top
+}
+
+// leaves returns the outcomes without the parents of others, in the order of their names.
+func leaves(outcomes []outcome) []outcome {
+	parents := make(map[string]bool)
+	for _, o := range outcomes {
+		for i := range o.name {
+			if o.name[i] == '/' {
+				parents[o.pkg+" "+o.name[:i]] = true
+			}
+		}
+	}
+	out := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return parents[o.pkg+" "+o.name] })
+	slices.SortStableFunc(out, func(a, b outcome) int { return strings.Compare(a.pkg+" "+a.name, b.pkg+" "+b.name) })
+	return out
+}
+
+// write replaces the text between the marks of a page. With an empty path, it prints the text.
+func write(path, text string) error {
+	if path == "" {
+		_, err := fmt.Print(text)
+		return err
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the page: %w", err)
+	}
+	before, rest, found := strings.Cut(string(old), beginMark)
+	_, after, ended := strings.Cut(rest, endMark)
+	if !found || !ended {
+		return errors.New(path + " has no place for the table")
+	}
+	if err := os.WriteFile(path, []byte(before+beginMark+"\n\n"+text+"\n"+endMark+after), 0o644); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Results of a case.
+const (
+	passed, failed, skipped = "passes", "fails", "skipped"
+)
+
+// outcome is the result of a case.
+type outcome struct {
+	// pkg is the package below the module of the copies, and name the full name of the test.
+	pkg, name, result string
+	// reason is a line for a case that does not pass.
+	reason string
+}
+
+// packages are the packages with the tests, in the order of the page.
+func packages() []string {
+	return []string{"preemption/podgroup", "podgroup", "podgroup/queueing", "podgroup/topology_aware_scheduling"}
+}
+
+// setup is the environment of the copies; harness.go.txt has its counterpart.
+type setup struct {
+	Kubeconfig, Scheduler, Config string
+	Skips                         []reason
+}
+
+// runPackage builds the tests of a package and runs them one by one. The selection is a pattern of
+// names of tests.
+func runPackage(ctx context.Context, dir, pkg, selection string, with setup) ([]outcome, error) {
+	encoded, err := json.Marshal(with)
+	if err != nil {
+		return nil, err
+	}
+	env := append(os.Environ(), "REPRIEVE_SUITES="+string(encoded))
+	binary := filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-mod=mod", "-o", binary, "./"+pkg)
+	build.Dir, build.Stderr = dir, os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, fmt.Errorf("build the tests of %s: %w", pkg, err)
+	}
+	names, err := testsIn(filepath.Join(dir, filepath.FromSlash(pkg)))
+	if err != nil {
+		return nil, fmt.Errorf("list the tests of %s: %w", pkg, err)
+	}
+	var all []outcome
+	for _, name := range names {
+		if selection != "" && !strings.Contains(name, selection) {
+			continue
+		}
+		run := exec.CommandContext(ctx, "go", "tool", "test2json", binary, "-test.v=test2json", "-test.run=^"+name+"$", "-test.timeout=1h")
+		run.Dir, run.Env = filepath.Join(dir, filepath.FromSlash(pkg)), env
+		events, err := run.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		if err := run.Start(); err != nil {
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+		outcomes, err := read(events, pkg)
+		var exit *exec.ExitError
+		if end := run.Wait(); end != nil && !errors.As(end, &exit) {
+			err = errors.Join(err, end)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", name, err)
+		}
+		for _, o := range leaves(outcomes) {
+			fmt.Fprintf(os.Stderr, "%s %s: %s\n", o.result, o.name, o.reason)
+		}
+		all = append(all, outcomes...)
+	}
+	return leaves(all), nil
+}
+
+// read reads the output of a test binary as test2json writes it.
+func read(events io.Reader, pkg string) ([]outcome, error) {
+	var out []outcome
+	said := make(map[string]string)
+	scanner := bufio.NewScanner(events)
+	scanner.Buffer(nil, 16<<20)
+	for scanner.Scan() {
+		var e struct{ Action, Test, Output string }
+		if err := json.Unmarshal(scanner.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("read the output of the tests: %w", err)
+		}
+		if e.Test == "" {
+			continue
+		}
+		switch e.Action {
+		case "output":
+			if line := message(e.Output); line != "" && said[e.Test] == "" {
+				said[e.Test] = line
+			}
+		case "pass":
+			out = append(out, outcome{pkg: pkg, name: e.Test, result: passed})
+		case "fail":
+			out = append(out, outcome{pkg: pkg, name: e.Test, result: failed, reason: said[e.Test]})
+		case "skip":
+			out = append(out, outcome{pkg: pkg, name: e.Test, result: skipped, reason: said[e.Test]})
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return nil, fmt.Errorf("read the output of the tests: %w", err)
+	}
+	return out, nil
+}
+
+// reported is a line that a test reports: the place in the source and the text.
+var reported = regexp.MustCompile(`^\w+\.go:\d+: (.*)$`)
+
+// logged is a line of a log.
+var logged = regexp.MustCompile(`^[IWEF]\d{4} `)
+
+// message returns the text of a line that a test reports, without the place in the source; "" for
+// lines of logs and other output.
+func message(line string) string {
+	match := reported.FindStringSubmatch(strings.TrimSpace(line))
+	if match == nil || logged.MatchString(match[1]) {
+		return ""
+	}
+	return match[1]
+}
