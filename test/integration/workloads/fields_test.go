@@ -130,6 +130,29 @@ func testPolicyWithoutGate(e *env) {
 	e.scheduled("urgent")
 }
 
+// testFieldsWithoutGates: the API server drops the fields that Reprieve does not support while their gates are off, as they
+// are by default. The group is placed like any other.
+func testFieldsWithoutGates(e *env) {
+	e.AddNodes(4, "a")
+	u := e.podGroup("defaults", 2, map[string]any{
+		"schedulingConstraints":       map[string]any{"topology": []any{map[string]any{"key": corev1.LabelHostname}}},
+		"resourceClaims":              []any{map[string]any{"name": "shared", "resourceClaimName": "claim"}},
+		"parentCompositePodGroupName": "c",
+		"workloadRef":                 map[string]any{"workloadName": "w", "templateName": "t"},
+	})
+	if err := e.Objects.Get(e.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+		e.Fatal(err)
+	}
+	for _, field := range []string{"schedulingConstraints", "resourceClaims", "parentCompositePodGroupName"} {
+		if _, kept, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", field); kept {
+			e.Errorf("spec.%s is on by default, and Reprieve does not support it", field)
+		}
+	}
+	e.members("defaults", "low", 0, 2)
+	e.Runs("defaults-", 2)
+	e.scheduled("defaults")
+}
+
 // testUnsupported: a group that asks for what Reprieve cannot give waits, although there is room, and says for which field.
 func testUnsupported(e *env) {
 	e.AddNodes(32, "a")

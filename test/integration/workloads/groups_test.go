@@ -53,6 +53,7 @@ func (e *env) own() map[string]func(*env) {
 			"minCount changes while it runs":                 testMinCountWhileRunning,
 			"its mode is a union":                            testModeOfUnion,
 			"a preemptionPolicy is dropped without its gate": testPolicyWithoutGate,
+			"no field without its gate keeps it waiting":     testFieldsWithoutGates,
 			"a Job has a group that is no gang":              testJob,
 		}
 	}
