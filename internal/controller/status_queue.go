@@ -18,8 +18,8 @@ type Queues interface {
 	// Orphaned returns why running members do not count for the queue that the group names; zero if
 	// they do. before is whether the status already shows that.
 	Orphaned(g *gang.Group, before bool) gang.Verdict
-	// QueueNamedByGroup returns the queue that a group names, or the default of its namespace; "" for
-	// none.
+	// QueueNamedByGroup returns the queue that a group names, or the default of its namespace. The
+	// result is "" for none.
 	QueueNamedByGroup(g *gang.Group) string
 	// QueueLabel returns the label that names the queue of a pod without a group.
 	QueueLabel(pod *corev1.Pod) string

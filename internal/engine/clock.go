@@ -20,7 +20,7 @@ type Terms struct {
 type Sealed struct {
 	// Known is true if the terms of a member are known.
 	Known bool
-	// Queue and Class are those of the member with the lowest priority.
+	// Queue and Class belong to the member with the lowest priority.
 	Queue, Class string
 	// Priority is the lowest priority.
 	Priority int32
@@ -31,9 +31,9 @@ type Sealed struct {
 // clock is the state that the clock of a run is computed from.
 //
 // A group spends its guaranteed time once in each run. The clock begins when minCount members have
-// a node. It continues until no member has one, whatever members are replaced and whether the
-// PodGroup is created again meanwhile. A gang that becomes whole with the members of its beginning
-// gets the start of its run as its clock, once.
+// a node. It continues until no member has one, also if members are replaced or the PodGroup is
+// created again. A gang that becomes whole with the members of its beginning gets the start of its
+// run as its clock, once.
 type clock struct {
 	// had are the members with a node at the last look.
 	had Set
@@ -124,8 +124,8 @@ func assignedOf(placed []Member) Set {
 	return out
 }
 
-// Guaranteed returns the time that guaranteed times count from, given the time since when the
-// members that have a node now are protected; zero if they have no such time yet.
+// Guaranteed returns the time that guaranteed times count from: the clock, or a time before it.
+// since is the time that the present members would count from; zero if they have none yet.
 func (r *Run) Guaranteed(since time.Time) time.Time {
 	if at := r.Clock; !at.IsZero() && (since.IsZero() || since.After(at)) {
 		return at

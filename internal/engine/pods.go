@@ -39,8 +39,9 @@ type pod struct {
 	// elsewhere is true if the pod has failed on the node with its reservation, until it has looked
 	// at the other nodes.
 	elsewhere bool
-	// node is the node that the pod is assumed on; "" for none. seal is the text of the facts that it
-	// counts by there. rejected is true if it has been rejected at Permit and still has that node.
+	// node is the node that the pod is assumed on; "" for none. seal is the text of the facts that
+	// it counts by there. rejected is true if it has been rejected at Permit and still has that
+	// node.
 	node, seal string
 	rejected   bool
 	// returns is the node that the pod has given up; nil for none.

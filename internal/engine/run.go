@@ -42,8 +42,8 @@ type run struct {
 	known bool
 	// group is the UID of the group, since another group may get the same name.
 	group string
-	// began is the value of Gangs.begun at the last change of Clock; zero if it has not changed since
-	// the first look.
+	// began is the value of Gangs.begun at the last change of Clock; zero if it has not changed
+	// since the first look.
 	began uint64
 	// whole are the members that ran or had succeeded when there were last enough; nil if that has
 	// not been seen.

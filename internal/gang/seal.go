@@ -18,8 +18,8 @@ import (
 // the namespace does not affect the pod.
 //
 // Where the admission policies are not installed, a user can forge the annotation. So a seal never
-// gives a pod more than its labels could: the rules of queues apply to its queue, and of its
-// priority, its minCount and its clock only values count that protect less than the current ones.
+// gives a pod more than its labels could. The rules of queues apply to its queue. Its priority, its
+// minCount and its clock count only if they protect less than the current ones.
 type Seal struct {
 	// Group is the PodGroup that the pod named; "" for none. It is the first field in the
 	// annotation: [GroupOf] reads only the beginning.

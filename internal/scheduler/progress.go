@@ -44,7 +44,7 @@ func (p *progress) begin(what string, now time.Time) (end func()) {
 	}
 }
 
-// longest returns the step that has taken longest, with its age; nil if none is under way.
+// longest returns the step that has taken longest, with its age; nil without a step.
 func (p *progress) longest(now time.Time) (longest *step, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,7 +27,7 @@ func TestRunThatIsOver(t *testing.T) {
 	cases := map[string]struct {
 		// replace makes m take the place of the gang's second member.
 		replace func(r *rig, g *gang.Group, second, m *corev1.Pod)
-		// first is true if the first member is replaced too, so that the gang begins anew.
+		// first is true if the first member is replaced too, so that another run begins.
 		first bool
 	}{
 		"short for long enough": {replace: func(r *rig, g *gang.Group, second, m *corev1.Pod) {

@@ -111,7 +111,7 @@ func lastScheduled(pods []*corev1.Pod) time.Time {
 }
 
 // queueOfGroup returns the queue of the running members of a group. That is the queue that they got
-// their nodes in, whatever queue their PodGroup names by now.
+// their nodes in, even if their PodGroup names another one now.
 func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 	now := s.Queues.QueueOfGroup(g)
 	if sealed.Queue == "" || sealed.Queue == now {
@@ -157,8 +157,8 @@ func weaker(a, b *core.Toleration) *core.Toleration {
 	if a == nil || b == nil {
 		return nil
 	}
-	// The clock is the same. A toleration that has not begun has a length and no end, unless it lasts
-	// forever.
+	// The clock is the same. A toleration that has not begun has a length and no end, unless it
+	// lasts forever.
 	out := *a
 	if a.Until == core.Forever || b.Until != core.Forever && b.Until < a.Until {
 		out = *b
@@ -167,8 +167,8 @@ func weaker(a, b *core.Toleration) *core.Toleration {
 	return &out
 }
 
-// sealedMinCount returns the minCount that counts for running members: the one by which they got
-// their nodes, if the PodGroup has a higher one by now.
+// sealedMinCount returns the minCount that counts for running members: the lower one of their seals
+// and of the PodGroup.
 func sealedMinCount(g *gang.Group, sealed *engine.Sealed) int {
 	if !sealed.Known {
 		return g.MinCount

@@ -87,7 +87,7 @@ func TestClock(t *testing.T) {
 			return ""
 		})
 	}
-	c.scene("a start anew when a gang is whole again, and the protection of before", func(c *cluster) {
+	c.scene("a later start when a gang is whole again, and the protection of before", func(c *cluster) {
 		c.queue("leaf", "preemptMinRuntime: 1h")
 		c.team(three)
 		began := c.started("team")
