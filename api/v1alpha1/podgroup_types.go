@@ -17,8 +17,8 @@ const (
 	LabelLedBy = "reprieve.dev/led-by"
 )
 
-// AnnotationPlacedAs is the scheduler's record of the facts that a Pod counts by as long as it has a
-// node, as JSON. The scheduler writes it with the binding. Users must not set or change it.
+// AnnotationPlacedAs is the scheduler's record of the facts that a Pod counts by as long as it has
+// a node, as JSON. The scheduler writes it with the binding. Users must not set or change it.
 const AnnotationPlacedAs = "reprieve.dev/placed-as"
 
 // Annotations of a Pod or a PodGroup about the work that its eviction loses. Profiles that name
@@ -114,8 +114,8 @@ const (
 	ConditionCountsAsPlaced = "CountsAsPlaced"
 )
 
-// ReasonChangedSincePlaced is the reason of ConditionCountsAsPlaced: a fact has changed since members
-// got their nodes.
+// ReasonChangedSincePlaced is the reason of ConditionCountsAsPlaced: a fact has changed since
+// members got their nodes.
 const ReasonChangedSincePlaced = "ChangedSincePlaced"
 
 // Reasons of ConditionDegraded.

@@ -169,8 +169,8 @@ func (b *domainBounds) rate(n int32, now, most int) nodeRate {
 	return best
 }
 
-// leastLost returns lower bounds of the work that units of a column add to the lost work, for each
-// of their pods, the least first; nil if lost work does not count. The result is scratch space.
+// leastLost returns lower bounds of the lost work of the units of a column, for each of their pods,
+// the least first. It returns nil if lost work does not count. The result is scratch space.
 func (b *domainBounds) leastLost(col *nodeColumn) []int64 {
 	if b.s.losses == nil {
 		return nil
@@ -203,8 +203,8 @@ func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64
 
 // domainTie bounds the criteria that decide between domains of equal cost.
 type domainTie struct {
-	// broken is the fewest gangs that fall below minCount, surplus the most surplus pods, and start
-	// the latest start that the earliest victim of the highest priority can have.
+	// broken is the fewest gangs that fall below minCount, and surplus the most surplus pods. start
+	// is the latest start that the earliest victim of the highest priority can have.
 	broken, surplus int
 	start           int64
 }

@@ -168,9 +168,9 @@ func (sr *search) hasRoom() bool {
 	return false
 }
 
-// freeViews returns the views to place the members in without victims, in the order to try them:
-// the whole view, or the domains that may have enough room. Domains with nodes that an earlier
-// decision nominated come first, then the fullest one.
+// freeViews returns the views to place the members in without victims, in the order to try them.
+// They are the whole view, or the domains that may have enough room. Domains with nodes that an
+// earlier decision nominated come first, then the fullest one.
 func (v *view) freeViews(free []int64) iter.Seq[*view] {
 	if v.domains == nil {
 		return slices.Values([]*view{v})

@@ -8,7 +8,7 @@ import (
 
 // bestDomain returns the outcome of the cheapest domain (KEP-5710, "Split the cluster into
 // mutually-exclusive domains"). The domains of a pod are the nodes, one by one. The domains of a
-// gang are those that it requires, or else the whole cluster.
+// gang are the required domains, or else the whole cluster.
 func (sr *search) bestDomain() (found, bool) {
 	if sr.v.domains != nil {
 		return sr.cheapestDomain((*search).wholeCluster)

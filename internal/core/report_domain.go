@@ -43,8 +43,8 @@ type OtherDomain struct {
 
 // LeastCost is a lower bound of the cost of a domain.
 type LeastCost struct {
-	// HighestPriority bounds the highest priority of a victim; nil where queues count, and more than
-	// priorities order the victims.
+	// HighestPriority bounds the highest priority of a victim; nil where queues count, and more
+	// than priorities order the victims.
 	HighestPriority *int32 `json:"highestPriority,omitempty"`
 	// Pods bounds the number of pods.
 	Pods int `json:"pods"`
@@ -93,8 +93,8 @@ func (sr *search) domainOf(placements []placement) *DomainChoice {
 	return c
 }
 
-// otherDomain returns an outcome for a Decision. A restricted view has ranks in place of priorities,
-// which mean nothing to users.
+// otherDomain returns an outcome for a Decision. A restricted view has ranks in place of
+// priorities, which mean nothing to users.
 func (sr *search) otherDomain(o *domainOutcome) OtherDomain {
 	other := OtherDomain{Name: o.domain.name, Members: o.members}
 	if o.score != nil {

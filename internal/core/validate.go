@@ -81,7 +81,7 @@ func validateDomain(p *Preemptor, nodes int) error {
 	case !p.Gang:
 		return fmt.Errorf("%w: the pod %s requires a domain, which only gangs can", ErrBadInput, p.Key())
 	case r.Key == "" || len(r.Of) != nodes:
-		return fmt.Errorf("%w: %s requires a domain of the label %q and names those of %d of %d nodes", ErrBadInput, p.Key(), r.Key, len(r.Of), nodes)
+		return fmt.Errorf("%w: %s requires a domain of the label %q and names the domains of %d of %d nodes", ErrBadInput, p.Key(), r.Key, len(r.Of), nodes)
 	default:
 		return nil
 	}

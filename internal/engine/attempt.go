@@ -77,8 +77,8 @@ func (ps *Pods) Cancels(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Cance
 func (ps *Pods) KeepsBinding(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = false }) }
 
 // Ends ends an attempt that did not place the pod, and returns its state. The framework has
-// forgotten the node of the pod by then, so this is the end of the record of a pod that has left. It
-// returns the gang that waited for that, if this pod was the last.
+// forgotten the node of the pod by then, so this is the end of the record of a pod that has left.
+// It returns the gang that waited for that, if this pod was the last.
 func (ps *Pods) Ends(uid UID) (ended Attempt, returned workload.Key) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -32,8 +32,8 @@ type Order struct {
 	Surplus []types.NamespacedName
 	// Profile is the preemptor's scheduler profile.
 	Profile string
-	// PreemptorClass is the preemptor's PriorityClass, and VictimClasses are those of the victims,
-	// by the UID of the pod or group. Metrics name them; "" for none.
+	// PreemptorClass is the preemptor's PriorityClass. VictimClasses has the classes of the
+	// victims, by the UID of the pod or group. Metrics name them; "" for none.
 	PreemptorClass string
 	VictimClasses  map[string]string
 }

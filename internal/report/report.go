@@ -155,8 +155,8 @@ type DecisionRow struct {
 	WaitEndAt int64             `json:"waitEndAt,omitempty"`
 	Asks      []decisionlog.Ask `json:"asks,omitempty"`
 	Victims   []VictimRow       `json:"victims,omitempty"`
-	// LostDeviceHours is the work that is lost in all, also of gangs that fall below minCount. It is
-	// 0 if that is not known.
+	// LostDeviceHours is the work that is lost in all, also of gangs that fall below minCount. It
+	// is 0 if that is not known.
 	LostDeviceHours float64              `json:"lostDeviceHours,omitempty"`
 	Placements      []PlacementRow       `json:"placements,omitempty"`
 	Protected       []core.RuleCount     `json:"protected,omitempty"`

@@ -200,8 +200,8 @@ func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 }
 
 // nodeFor returns the first node of a domain with room for a lost member, without harm to the pod
-// that asks. That pod then fits beside the member, or does not fit at all. If there is no such node,
-// nodeFor returns the first node with room.
+// that asks. That pod then fits beside the member, or does not fit at all. If there is no such
+// node, nodeFor returns the first node with room.
 func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
 	for _, info := range infos {
 		name := info.Node().Name

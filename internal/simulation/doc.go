@@ -2,10 +2,11 @@
 // turn, is placed, is evicted, and arrives again.
 //
 // The decisions are the same as in production: core.Decide, the queue tree with its shares, the
-// turns of internal/admission and the records of internal/engine. They are plain Go without a clock. A heap of events drives
-// them here, in place of an API server. This package has its own version of the steps between them.
-// Many of these steps have the name of their counterpart in internal/scheduler. It also models the
-// cluster: pods that end, grace periods, and controllers that create evicted pods again.
+// turns of internal/admission and the records of internal/engine. They are plain Go without a
+// clock. A heap of events drives them here, in place of an API server. This package has its own
+// version of the steps between them. Many of these steps have the name of their counterpart in
+// internal/scheduler. It also models the cluster: pods that end, grace periods, and controllers
+// that create evicted pods again.
 //
 // [Run] plays one [Input] under one [Policy] and returns a [Result]: how long work waited, which
 // work was evicted, and how the GPU-hours were used. The same input, policy and seed give the same

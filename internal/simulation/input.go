@@ -127,8 +127,9 @@ type Options struct {
 	Seed uint64
 	// Lasts is the length of the simulation.
 	Lasts time.Duration
-	// Checkpoint is how often work without an interval saves its progress. An eviction loses the progress since the
-	// last checkpoint. With 0, work never saves progress, and an eviction loses everything.
+	// Checkpoint is how often work without an interval saves its progress. An eviction loses the
+	// progress since the last checkpoint. With 0, work never saves progress, and an eviction loses
+	// everything.
 	Checkpoint time.Duration
 	// Grace is the longest time that pods take to terminate; at least a second.
 	Grace time.Duration

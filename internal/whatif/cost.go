@@ -18,8 +18,8 @@ type Cost struct {
 	// that cannot resume loses them.
 	GPUHours float64 `json:"gpuHours"`
 	CPUHours float64 `json:"cpuHours"`
-	// LostDeviceHours is the work that is lost: device-hours since the last checkpoints. It includes
-	// the work of other members of gangs that fall below minCount.
+	// LostDeviceHours is the work that is lost: device-hours since the last checkpoints. It
+	// includes the work of other members of gangs that fall below minCount.
 	LostDeviceHours float64 `json:"lostDeviceHours"`
 }
 

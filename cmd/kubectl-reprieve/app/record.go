@@ -141,8 +141,8 @@ type choice struct {
 	// Message describes the decision, and With names the other victims.
 	Message string   `json:"message"`
 	With    []string `json:"with,omitempty"`
-	// Lost is the work that was lost with the subject, and LostInAll the work that the decision lost
-	// in all, in device-hours. Both are 0 in records of older versions.
+	// Lost is the work that was lost with the subject, and LostInAll the work that the decision
+	// lost in all, in device-hours. Both are 0 in records of older versions.
 	Lost      float64 `json:"lostDeviceHours,omitempty"`
 	LostInAll float64 `json:"lostDeviceHoursInAll,omitempty"`
 	// Stayed lists units that the search considered and did not evict: potential victims first,
