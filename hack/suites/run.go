@@ -129,7 +129,7 @@ var logged = regexp.MustCompile(`^[IWEF]\d{4} `)
 // lines of logs and other output.
 func message(line string) string {
 	match := reported.FindStringSubmatch(strings.TrimSpace(line))
-	if match == nil || logged.MatchString(match[1]) {
+	if len(match) < 2 || logged.MatchString(match[1]) {
 		return ""
 	}
 	return match[1]

@@ -31,6 +31,7 @@ func TestRequiredDomain(t *testing.T) {
 		"a key that no node has":     {"zone", nil, map[string]string{"node-0": "", "node-1": "", "node-2": ""}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			v := s.view()
 			got := v.RequiredDomain(c.key, c.members)
 			if got.Key != c.key || !slices.Equal(got.Homes, c.wantHomes) {

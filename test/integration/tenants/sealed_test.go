@@ -100,7 +100,7 @@ spec: {quota: {nvidia.com/gpu: 16}}
 
 	s.WaitCondition("raised", v1alpha1.ConditionCountsAsPlaced, metav1.ConditionTrue, v1alpha1.ReasonChangedSincePlaced,
 		`in Queue "other", not "team"`, "with priority 10, not 1000")
-	s.Eventually("the limit of the queue blocks another pod", func(ctx context.Context) string {
+	s.Eventually("the limit of the queue blocks another pod", func(context.Context) string {
 		for _, c := range s.Pod("late-0").Status.Conditions {
 			if c.Type == corev1.PodScheduled && strings.Contains(c.Message, "limit") {
 				return ""
