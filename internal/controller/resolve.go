@@ -90,14 +90,17 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 
 // clash returns a verdict if the fields of a group and of its template contradict each other.
 func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verdict {
-	policy, mode := pg.Spec.SchedulingPolicy, pg.Spec.DisruptionMode
+	policy, mode, constraints := pg.Spec.SchedulingPolicy, pg.Spec.DisruptionMode, pg.Spec.SchedulingConstraints
 	if policy == nil {
 		policy = template.SchedulingPolicy
 	}
 	if mode == nil {
 		mode = template.DisruptionMode
 	}
-	if policy == nil || policy.Basic == nil || ptr.Deref(mode, v1alpha1.DisruptionModePod) != v1alpha1.DisruptionModePodGroup {
+	if constraints == nil {
+		constraints = template.SchedulingConstraints
+	}
+	if policy == nil || policy.Basic == nil {
 		return gang.Verdict{}
 	}
 	ref := pg.Spec.PodGroupTemplateRef
@@ -106,6 +109,16 @@ func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verd
 			return "its own"
 		}
 		return "that of template " + ref.PodGroupTemplateName + " of Workload " + ref.WorkloadName
+	}
+	switch {
+	case constraints != nil:
+		return gang.Verdict{
+			Reason: v1alpha1.ReasonInvalidTemplate,
+			Message: fmt.Sprintf("PodGroup %s/%s cannot require a topology domain: its schedulingConstraints (%s) take the gang scheduling policy, and its schedulingPolicy (%s) is basic",
+				pg.Namespace, pg.Name, whose(pg.Spec.SchedulingConstraints != nil), whose(pg.Spec.SchedulingPolicy != nil)),
+		}
+	case ptr.Deref(mode, v1alpha1.DisruptionModePod) != v1alpha1.DisruptionModePodGroup:
+		return gang.Verdict{}
 	}
 	return gang.Verdict{
 		Reason: v1alpha1.ReasonInvalidTemplate,

@@ -27,14 +27,15 @@ type domainOutcome struct {
 // cheapestDomain searches the domains one by one and returns the cheapest outcome. Among equals,
 // the domain with the fewest free places for members is chosen, then the first by name. Domains are
 // searched in the order of their lower bounds, until the best outcome beats every remaining bound.
+// The number of searches is limited only once one has found an outcome.
 func (sr *search) cheapestDomain(one func(sub *search) (found, bool)) (found, bool) {
 	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds()}
 	ds.list()
-	left := max(domainEffort/(len(sr.s.Units)+len(sr.s.Nodes)), leastDomains)
+	left := max(domainEffort/max(len(sr.s.Units)+len(sr.s.Nodes), 1), leastDomains)
 	for i := range ds.prospects {
 		pr := &ds.prospects[i]
 		c := ds.againstBest(pr)
-		if left > 0 && (c < 0 || c == 0 && ds.mayBeBetter(pr)) {
+		if (left > 0 || !ds.any) && (c < 0 || c == 0 && ds.mayBeBetter(pr)) {
 			left--
 			ds.try(pr, one)
 		} else {

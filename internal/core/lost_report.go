@@ -17,7 +17,7 @@ func (l *losses) beside(uid string, victims []int32) int64 {
 			total -= l.of(u)
 		}
 	}
-	return total
+	return max(total, 0)
 }
 
 // DeviceHours converts lost work in milli-device-seconds to device-hours.

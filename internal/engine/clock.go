@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Terms are the facts about a group at the time when one of its members got its node.
 type Terms struct {
@@ -39,6 +42,9 @@ type clock struct {
 	had Set
 	// first are the members with a node when the clock began; nil once the gang has been whole.
 	first Set
+	// bound is the clock before the gang was whole: the time when minCount members had a node. The
+	// seals of members that got their nodes until then have it.
+	bound time.Time
 }
 
 // isEmpty reports whether no member had a node at the last look.
@@ -52,8 +58,9 @@ func (r *run) clockBefore(g *Group) time.Time {
 	return r.Clock
 }
 
-// followClock updates the clock of a run and the terms of its members.
-func (r *run) followClock(g *Group, placed []Member) {
+// followClock updates the clock of a run and the terms of its members. isFirst is true at the first
+// look of a process.
+func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 	assigned, known, earliest := 0, 0, time.Time{}
 	r.Sealed = Sealed{}
 	for i := range placed {
@@ -68,13 +75,19 @@ func (r *run) followClock(g *Group, placed []Member) {
 			continue
 		}
 		r.Sealed.add(m.Terms)
-		if at := m.Terms.Since; !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+		if at := m.Terms.Since; !at.IsZero() && !at.Equal(r.bound) && (earliest.IsZero() || at.Before(earliest)) {
 			earliest = at
 		}
 	}
-	if known == 0 && earliest.IsZero() {
+	switch {
+	case known > 0 || !earliest.IsZero():
+	case isFirst && !r.Clock.IsZero() && goesBackTo(placed, r.Clock):
+	case isFirst && !g.DegradedSince.IsZero() && goesBackTo(placed, g.DegradedSince):
+		// An earlier process saw the gang whole, and these members are left.
+		r.Clock = firstScheduled(placed)
+	default:
 		// All members are new, so this is another run.
-		r.Clock, r.first = time.Time{}, nil
+		r.Clock, r.first, r.bound = time.Time{}, nil, time.Time{}
 	}
 	if known != assigned || known != len(r.had) {
 		r.had = assignedOf(placed)
@@ -100,17 +113,28 @@ func (r *run) followFirst(g *Group, placed []Member) {
 		}
 	}
 	if left >= g.MinCount {
-		r.Clock = r.Start
+		r.Clock, r.bound = r.Start, r.Clock
 	}
 	r.first = nil
 }
 
 // add adds the terms of a member.
 func (s *Sealed) add(t *Terms) {
-	if !s.Known || t.Priority < s.Priority {
+	// The members come in any order.
+	if first := cmp.Or(cmp.Compare(t.Priority, s.Priority), cmp.Compare(t.Queue, s.Queue), cmp.Compare(t.Class, s.Class)); !s.Known || first < 0 {
 		s.Queue, s.Class, s.Priority = t.Queue, t.Class, t.Priority
 	}
 	s.Known, s.MinCount = true, max(s.MinCount, t.MinCount)
+}
+
+// firstScheduled returns when the first of the members was scheduled that have not succeeded.
+func firstScheduled(placed []Member) (first time.Time) {
+	for i := range placed {
+		if m := &placed[i]; !m.Succeeded && !m.Scheduled.IsZero() && (first.IsZero() || m.Scheduled.Before(first)) {
+			first = m.Scheduled
+		}
+	}
+	return first
 }
 
 // assignedOf returns the members that have a node and have not succeeded.

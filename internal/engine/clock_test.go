@@ -165,3 +165,36 @@ func TestClockOfARun(t *testing.T) {
 		})
 	}
 }
+
+// TestClockOfADegradedGang checks that a restart of the scheduler does not renew the clock of a gang
+// that has lost a member.
+func TestClockOfADegradedGang(t *testing.T) {
+	t.Parallel()
+	gs, g, old := newTestGangs(), &Group{UID: "g", MinCount: 2, DegradedSince: at(100)}, ran("r", 2, 20)
+	if run, _ := look(gs, g, old[:1], at(110)); !run.Clock.Equal(at(20)) {
+		t.Errorf("the clock is %v after a restart, want %v", run.Clock, at(20))
+	}
+	gs.Touch(testGang)
+	if run, _ := look(gs, g, append(old[:1:1], ran("n", 1, 120)...), at(121)); !run.Clock.Equal(at(20)) {
+		t.Errorf("the clock is %v after a member was replaced, want %v", run.Clock, at(20))
+	}
+	if run, _ := look(newTestGangs(), g, ran("n", 1, 120), at(121)); !run.Clock.IsZero() {
+		t.Errorf("the clock of new members is %v, want none", run.Clock)
+	}
+}
+
+// TestClockMovesOnce checks that members that got their nodes before a gang ran do not turn its
+// clock back.
+func TestClockMovesOnce(t *testing.T) {
+	t.Parallel()
+	gs, g, members := newTestGangs(), &Group{UID: "g", MinCount: 2}, ran("r", 2, 20)
+	look(gs, g, as(members, bound), at(25))
+	surplus := as(ran("s", 1, 30), func(c *crew) { c.Terms = &Terms{MinCount: 2, Since: at(20)} })
+	for i := range 2 {
+		gs.Touch(testGang)
+		run, _ := look(gs, g, slices.Concat(members, surplus), at(300))
+		if !run.Clock.Equal(at(300)) {
+			t.Errorf("look %d: the clock is %v, want %v", i, run.Clock, at(300))
+		}
+	}
+}

@@ -16,6 +16,7 @@
 //	event          begins or ends
 //	Arrives        a pod waits for its place, or terminates on its node
 //	GroupArrives   a group has a member in any state
+//	Regroups       a pod with a node is in another group
 //	Binds          the pod is bound: all facts about it end
 //	Leaves         the pod is gone: all facts about it end, and the next pod of its controller
 //	               inherits its pause
@@ -23,7 +24,7 @@
 //
 // Facts attach only to workloads that are present. Extension points, the main loop and outcomes of
 // API calls may report about a workload that has left meanwhile; such reports change nothing. So
-// these five events are the only places that create and forget workloads.
+// these six events are the only places that create and forget workloads.
 //
 // # Pods
 //

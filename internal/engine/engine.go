@@ -90,6 +90,22 @@ func (e *Engine) Arrives(uid UID, key, group workload.Key) {
 	s.count(group, 1)
 }
 
+// Regroups records the group of a pod with a node, or of a pod that terminates; the zero Key for no
+// group.
+func (e *Engine) Regroups(uid UID, group workload.Key) {
+	s := e.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if arrived, ok := s.pods[uid]; ok && arrived.group != group {
+		s.count(arrived.group, -1)
+		s.count(group, 1)
+		s.pods[uid] = arrival{key: arrived.key, group: group}
+	}
+	if group != (workload.Key{}) {
+		s.of(group).present = true
+	}
+}
+
 // GroupArrives records that a group has a member, in any state.
 func (e *Engine) GroupArrives(group workload.Key) {
 	e.store.mu.Lock()

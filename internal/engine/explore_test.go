@@ -80,6 +80,8 @@ func stepsOfAGang() []step {
 		key := podNamed(uid)
 		add(uid+" arrives", func(e *Engine) { e.Arrives(uid, key, group) })
 		add(uid+" arrives alone", func(e *Engine) { e.Arrives(uid, key, workload.Key{}) })
+		add(uid+" has a node in the group", func(e *Engine) { e.Regroups(uid, group) })
+		add(uid+" has a node alone", func(e *Engine) { e.Regroups(uid, workload.Key{}) })
 		add(uid+" leaves", func(e *Engine) { e.Leaves(uid, key, "rs", at(0)) })
 		add(uid+" is bound", func(e *Engine) { e.Binds(uid, key); e.Gangs.Settled(group, uid) })
 		add(uid+" is admitted", func(e *Engine) { e.Gangs.Admit(group, uid, anybody) })

@@ -212,6 +212,7 @@ func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Memb
 // follow updates a run from the members of its group. It returns the run before.
 func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	isNew := !r.known || r.group != g.UID
+	isFirst := isNew && len(r.had) == 0
 	if isNew {
 		*r = run{
 			Run: Run{Start: g.Start, Clock: r.clockBefore(g), DegradedSince: g.DegradedSince}, known: true, group: g.UID, places: placesOf(g),
@@ -227,7 +228,7 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	}
 	r.followPlaces(g, placed, now)
 	r.stale = r.stale && !r.DegradedSince.IsZero()
-	r.followClock(g, placed)
+	r.followClock(g, placed, isFirst)
 	r.followStart(g, placed, now)
 	r.followFirst(g, placed)
 	return before

@@ -65,7 +65,7 @@ func (h *Hub) healing() []healing {
 			continue
 		}
 		lost := h.lostOf(g, &members, degraded.Lacks-len(h.reserved.Of(key)))
-		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost, in: h.domainOf(g.TopologyKey, like)})
+		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost, in: h.domainOf(g.TopologyKey, members.Assigned)})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
 		return cmp.Or(

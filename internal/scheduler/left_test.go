@@ -501,7 +501,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 			if _, err := r.client.CoreV1().Pods(moved.Namespace).Update(t.Context(), moved, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			r.eventually("it has moved", func() bool { return !r.hub.isIn(key("g"), member) })
+			r.eventually("it has moved", func() bool { return !isIn(r, key("g"), member) })
 		},
 		"more members are needed": func(r *rig, g *gang.Group, _ *corev1.Pod) {
 			more := *g
@@ -565,4 +565,14 @@ func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 	if got := r.hub.gangs.Verdict(gangKey(key("g"))).Reason; got != v1alpha1.ReasonQueueNotFound {
 		t.Errorf("it says %q", got)
 	}
+}
+
+// isIn reports whether the informer has a pod as a member of a group.
+func isIn(r *rig, group types.NamespacedName, pod *corev1.Pod) bool {
+	now, ok := r.hub.podOf(podKey(pod))
+	if !ok {
+		return false
+	}
+	of, isMember := r.hub.groupOf(now)
+	return isMember && of == group
 }

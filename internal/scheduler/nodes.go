@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -156,6 +157,9 @@ func (b *books) lostNode(key workload.Key) string {
 			return why
 		}
 	}
+	if key.Gang {
+		return b.splitOver(nameOf(key))
+	}
 	return ""
 }
 
@@ -178,7 +182,7 @@ func (h *Hub) waitingOnLost() map[types.NamespacedName]string {
 		if !ok || pod.Spec.NodeName == "" || lost[key] != "" {
 			return
 		}
-		if why := h.turnsAway(pod.Spec.NodeName, pod); why != "" {
+		if why := cmp.Or(h.turnsAway(pod.Spec.NodeName, pod), h.splitOver(key)); why != "" {
 			lost[key] = why
 		}
 	})

@@ -85,6 +85,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 		}
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
 	}
+	if why := p.hub.splitOver(key); why != "" {
+		return fwk.NewStatus(fwk.Unschedulable, why), 0
+	}
 	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
 	p.hub.allow(key)
 	return nil, 0

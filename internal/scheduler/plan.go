@@ -227,9 +227,8 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 	}
 	if p.args.CountsLostWork() {
 		input.Order = core.OrderLostWork
-		input.Restart = p.args.LostWork.RestartCost.Nanoseconds()
 	}
-	input.Bands = BandsOf(p.args)
+	input.Restart, input.Bands = p.args.LostWork.RestartCost.Nanoseconds(), BandsOf(p.args)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
 	}

@@ -48,6 +48,10 @@ func (h *Hub) newSeal(pod *corev1.Pod) gang.Seal {
 	if s.MinCount, s.Whole = g.MinCount, g.Whole; g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
+	if !g.IsGang() {
+		// Its members count by their own clocks, or by the start in its status.
+		return s
+	}
 	if at := h.runs.Current(g, h.clock.Now()).Clock; !at.IsZero() {
 		s.Since = &metav1.Time{Time: at}
 	}

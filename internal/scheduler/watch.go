@@ -321,15 +321,18 @@ func (h *Hub) arrives(pod *corev1.Pod) {
 	switch {
 	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
 		h.engine.Arrives(string(pod.UID), podKey(pod), group)
-	case group != (workload.Key{}):
-		h.engine.GroupArrives(group)
+	default:
+		// The group may have changed together with the node or the deletion.
+		h.engine.Regroups(string(pod.UID), group)
 	}
 }
 
 // comes makes a pod present that the scheduler's queue has. The queue and the handlers of the
 // informers learn of a pod in any order, so the pod may have been deleted already.
-func (h *Hub) comes(pod *corev1.Pod) {
-	if !h.awaitsPlace(pod) {
+func (h *Hub) comes(queued *corev1.Pod) {
+	// The queue may have an older version of the pod, with another group.
+	pod, ok := h.podOf(podKey(queued))
+	if !ok || !h.awaitsPlace(pod) {
 		return
 	}
 	if h.arrives(pod); h.awaitsPlace(pod) {
@@ -358,23 +361,14 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 // gang's reservations if other changes require it.
 func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
-		if !h.awaitsPlace(pod) {
+		now, ok := h.podOf(podKey(pod))
+		if !ok || !h.awaitsPlace(now) {
 			h.memberLeft(key, pod)
-		} else if !h.isIn(key, pod) {
-			h.regrouped(pod, key, true)
+		} else if of, isMember := h.groupOf(now); !isMember || of != key {
+			h.regrouped(now, key, true)
 		}
 	}
 	h.review(key)
-}
-
-// isIn reports whether a pod is a member of a group now.
-func (r *roster) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
-	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil {
-		return false
-	}
-	of, ok := r.groupOf(now)
-	return ok && of == key
 }
 
 // memberLeft updates a gang that has lost a member.
@@ -446,6 +440,8 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	h.engine.GroupLeaves(gangKey(key), h.clock.Now())
 	h.endWait(gangKey(key), decisionlog.Gone)
 	h.reserved.Release(gangKey(key))
+	// A member that has come meanwhile may have lost its turn.
+	h.activate(h.lister.Members(key).Pending...)
 }
 
 // through counts the members that have or had a node, and the assumed members that keep their

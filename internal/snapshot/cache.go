@@ -407,7 +407,7 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 	if rp.Group == nil {
 		rp.Toleration, rp.MinRuntime = c.sources.Tolerations.OfPod(pod), c.sources.Profiles.MinRuntimeOf(pod)
 		rp.Since = Nanos(preemptiontoleration.ScheduledAt(pod))
-		if key.Name != "" {
+		if _, exists := c.sources.Groups.Group(key); key.Name != "" && !exists {
 			c.sources.sealSingle(&rp, pod)
 		}
 		if q := c.sources.Queues.QueueOf(pod); q != "" {

@@ -7,7 +7,8 @@ import (
 )
 
 // RequiredDomain returns the domains of the nodes by the value of a label, for a gang with members
-// on some nodes. A node that the View does not have says nothing about the gang's domain.
+// on some nodes. If the View has none of these nodes, the domain of the members is unknown, and is
+// read as a node without the label.
 func (v *View) RequiredDomain(key string, members []string) *core.RequiredDomain {
 	r := &core.RequiredDomain{Key: key, Of: make([]string, len(v.Cluster.Nodes))}
 	for slot := range r.Of {
@@ -19,6 +20,9 @@ func (v *View) RequiredDomain(key string, members []string) *core.RequiredDomain
 		if info := v.nodes[node].info; info != nil {
 			r.Homes = append(r.Homes, info.Node().Labels[key])
 		}
+	}
+	if len(members) > 0 && len(r.Homes) == 0 {
+		r.Homes = []string{""}
 	}
 	slices.Sort(r.Homes)
 	r.Homes = slices.Compact(r.Homes)

@@ -28,6 +28,7 @@ func TestRequiredDomain(t *testing.T) {
 		"two domains":                {"rack", []string{"node-1", "node-0"}, map[string]string{"node-0": "a", "node-1": "b", "node-2": ""}, []string{"a", "b"}},
 		"a node without a value":     {"rack", []string{"node-2"}, map[string]string{"node-0": "a", "node-1": "b", "node-2": ""}, []string{""}},
 		"a node that does not exist": {"rack", []string{"node-9", "node-0"}, map[string]string{"node-0": "a", "node-1": "b", "node-2": ""}, []string{"a"}},
+		"no node exists":             {"rack", []string{"node-9"}, map[string]string{"node-0": "a", "node-1": "b", "node-2": ""}, []string{""}},
 		"a key that no node has":     {"zone", nil, map[string]string{"node-0": "", "node-1": "", "node-2": ""}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

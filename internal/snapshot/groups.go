@@ -142,12 +142,12 @@ func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
 		return
 	}
 	rp.Priority = min(rp.Priority, sealed.Priority)
-	since := preemptiontoleration.ScheduledAt(pod)
+	since, earlier := preemptiontoleration.ScheduledAt(pod), false
 	if at := sealed.Since; at != nil && at.Time.Before(since) {
-		since = at.Time
+		since, earlier = at.Time, true
 		rp.Since = Nanos(since)
 	}
-	if rp.Toleration != nil && sealed.Class != pod.Spec.PriorityClassName {
+	if rp.Toleration != nil && (earlier || sealed.Class != pod.Spec.PriorityClassName) {
 		rp.Toleration = weaker(rp.Toleration, s.Tolerations.OfClass(sealed.Class, since))
 	}
 }
@@ -157,14 +157,27 @@ func weaker(a, b *core.Toleration) *core.Toleration {
 	if a == nil || b == nil {
 		return nil
 	}
-	// The clock is the same. A toleration that has not begun has a length and no end, unless it
-	// lasts forever.
 	out := *a
-	if a.Until == core.Forever || b.Until != core.Forever && b.Until < a.Until {
+	if endsBefore(b, a) {
 		out = *b
 	}
 	out.Below = min(a.Below, b.Below)
 	return &out
+}
+
+// endsBefore reports whether a toleration ends before another one. A toleration whose clock has not
+// begun has a length and no end, unless it lasts forever.
+func endsBefore(a, b *core.Toleration) bool {
+	switch {
+	case a.Until == core.Forever || b.Until == core.Forever:
+		return a.Until != core.Forever
+	case a.Until == 0 && b.Until == 0:
+		return a.Lasts < b.Lasts
+	case a.Until == 0 || b.Until == 0:
+		return b.Until == 0
+	default:
+		return a.Until < b.Until
+	}
 }
 
 // sealedMinCount returns the minCount that counts for running members: the lower one of their seals
