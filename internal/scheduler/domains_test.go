@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,6 +65,37 @@ func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
 			if got := r.nodeOf("lone"); got != c.want {
 				t.Errorf("the pod is on %q, want %q", got, c.want)
 			}
+		})
+	}
+}
+
+// TestLabelsThatChangeBeforeTheBinding checks that a gang is not bound in two racks if the label of
+// a planned node changes while members wait for the others.
+func TestLabelsThatChangeBeforeTheBinding(t *testing.T) {
+	t.Parallel()
+	for name, to := range map[string]string{"another rack": "c", "no rack": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, racked("a", "a")...)
+			r.gangOf("g", 2, 0).TopologyKey = "rack"
+			r.create(pod("g-0", "g", "1", 0), pod("g-1", "g", "1", 0))
+			r.eventually("the gang is planned", func() bool { r.cycle(); return r.hub.gangs.Planned(gangKey(key("g"))) == 1 })
+			r.changeNode("node-1", func(n *corev1.Node) {
+				if n.Labels["rack"] = to; to == "" {
+					delete(n.Labels, "rack")
+				}
+			})
+			r.changeNode("node-0", func(n *corev1.Node) { n.Labels["seen"] = "true" })
+			r.eventually("the plan is released", func() bool { return r.hub.gangs.Planned(gangKey(key("g"))) == 0 })
+			r.eventually("the reason is said", func() bool {
+				return strings.Contains(r.hub.gangs.Verdict(gangKey(key("g"))).Message, "label rack")
+			})
+			r.cycles()
+			if a, b := r.nodeOf("g-0"), r.nodeOf("g-1"); a != "" || b != "" {
+				t.Errorf("members are bound to %q and %q", a, b)
+			}
+			r.changeNode("node-1", func(n *corev1.Node) { n.Labels["rack"] = "a" })
+			r.eventually("the gang is placed", func() bool { r.cycles(); return r.nodeOf("g-0") != "" && r.nodeOf("g-1") != "" })
 		})
 	}
 }
