@@ -61,24 +61,14 @@ func (r *run) clockBefore(g *Group) time.Time {
 // followClock updates the clock of a run and the terms of its members. isFirst is true at the first
 // look of a process.
 func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
-	assigned, known, earliest := 0, 0, time.Time{}
-	r.Sealed = Sealed{}
-	for i := range placed {
-		m := &placed[i]
-		if m.Succeeded {
-			continue
-		}
-		if assigned++; r.had.Has(m.UID) {
+	now := assignedOf(placed)
+	assigned, known := len(now), 0
+	for uid := range now {
+		if r.had.Has(uid) {
 			known++
 		}
-		if m.Terms == nil {
-			continue
-		}
-		r.Sealed.add(m.Terms)
-		if at := m.Terms.Since; !at.IsZero() && !at.Equal(r.bound) && (earliest.IsZero() || at.Before(earliest)) {
-			earliest = at
-		}
 	}
+	earliest := r.followSeals(placed)
 	switch {
 	case known > 0 || !earliest.IsZero():
 	case isFirst && !r.Clock.IsZero() && goesBackTo(placed, r.Clock):
@@ -89,15 +79,30 @@ func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 		// All members are new, so this is another run.
 		r.Clock, r.first, r.bound = time.Time{}, nil, time.Time{}
 	}
-	if known != assigned || known != len(r.had) {
-		r.had = assignedOf(placed)
-	}
+	r.had = now
 	switch {
 	case !earliest.IsZero() && (r.Clock.IsZero() || earliest.Before(r.Clock)):
 		r.Clock, r.first = earliest, nil
 	case r.Clock.IsZero() && assigned > 0 && len(placed) >= g.MinCount:
 		r.Clock, r.first = wholeSince(time.Time{}, placed, g.MinCount), r.had
 	}
+}
+
+// followSeals updates the terms of the members from their seals. It returns the earliest clock in a
+// seal, apart from the time when the gang was bound; zero for none.
+func (r *run) followSeals(placed []Member) (earliest time.Time) {
+	r.Sealed = Sealed{}
+	for i := range placed {
+		m := &placed[i]
+		if m.Succeeded || m.Terms == nil {
+			continue
+		}
+		r.Sealed.add(m.Terms)
+		if at := m.Terms.Since; !at.IsZero() && !at.Equal(r.bound) && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	return earliest
 }
 
 // followFirst moves the clock of a gang that becomes whole to the start of its run, if it is whole
