@@ -395,8 +395,8 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 // testTypeChecks has the controller manager compare the expressions with the schemas.
 func testTypeChecks(t *testing.T, c *cluster) {
 	policies := c.manifests.ofKind("ValidatingAdmissionPolicy")
-	if len(policies) != 18 {
-		t.Errorf("there are %d policies, the tests know of 18", len(policies))
+	if len(policies) != 19 {
+		t.Errorf("there are %d policies, the tests know of 19", len(policies))
 	}
 	requireTypesChecked(t, c, policies)
 }
