@@ -439,3 +439,17 @@ func TestBasicGroupIsDisruptedWhole(t *testing.T) {
 		t.Errorf("It takes %+v, want the group with its three pods", taken)
 	}
 }
+
+// TestSmallerSurplus checks that a member past minCount is placed although a larger one, which came
+// before it, found no room.
+func TestSmallerSurplus(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "4")...)
+	r.gangOf("g", 1, 0)
+	r.create(pod("g-0", "g", "3", 0))
+	r.eventually("the gang is placed", func() bool { r.cycles(); return r.nodeOf("g-0") != "" })
+	r.create(pod("g-1", "g", "3", 0))
+	r.eventually("the larger member leads", func() bool { r.cycles(); return r.hub.gangs.Leader(gangKey(key("g"))) != "" && len(r.active()) == 0 })
+	r.create(pod("g-2", "g", "1", 0))
+	r.eventually("the smaller member is placed", func() bool { r.cycles(); return r.nodeOf("g-2") != "" })
+}

@@ -212,6 +212,8 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	p.hub.engine.Placed(pre.key)
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
+		// The members were listed, so their own events may follow.
+		p.hub.comes(member)
 		p.hub.records.Seats(string(member.UID), podKey(member))
 	}
 	p.hub.gangs.SetPlan(gangKey(g.Key), order)

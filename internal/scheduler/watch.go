@@ -271,14 +271,28 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.memberBound(key)
 		h.moved.Store(true)
 		h.gangs.CheckReported(gangKey(key), h.clock.Now())
-	case cameForward && pod.DeletionTimestamp == nil && h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable:
-		if leader := h.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) {
+	case cameForward && pod.DeletionTimestamp == nil:
+		if leader := h.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) && h.foundNoRoom(key) {
 			h.wakeSoon(key)
 		}
 	}
 	if change.Moved && pod.Spec.NodeName == "" {
 		h.changedQueue(h.keyOf(pod))
 	}
+}
+
+// foundNoRoom reports whether the leader of a gang may have planned without the members that come
+// now: the gang found no room, or only its surplus is waiting. A smaller member may fit.
+func (h *Hub) foundNoRoom(key types.NamespacedName) bool {
+	if h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
+		return true
+	}
+	g, ok := h.groups.Group(key)
+	if !ok || !g.IsGang() {
+		return false
+	}
+	members := h.lister.Members(key)
+	return members.Placed() >= g.MinCount
 }
 
 // podDeleted retries the workloads that waited for the pod to terminate, and updates the gang of
@@ -327,8 +341,8 @@ func (h *Hub) arrives(pod *corev1.Pod) {
 	}
 }
 
-// comes makes a pod present that the scheduler's queue has. The queue and the handlers of the
-// informers learn of a pod in any order, so the pod may have been deleted already.
+// comes makes a pod present that the scheduler's queue or a list of the informer has. They and the
+// handlers of the informers learn of a pod in any order, so it may have been deleted already.
 func (h *Hub) comes(queued *corev1.Pod) {
 	// The queue may have an older version of the pod, with another group.
 	pod, ok := h.podOf(podKey(queued))
