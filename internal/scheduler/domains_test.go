@@ -55,7 +55,9 @@ func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
 			member := pod("g-0", "g", "1", 0)
 			member.Status.Phase = corev1.PodRunning
 			r.create(on(member, "node-0"))
-			r.eventually("the gang is known to lack a member", func() bool { return r.hub.degradedBy(g).Lacks == 1 })
+			r.eventually("the gang is known to lack a member", func() bool {
+				return r.hub.degradedBy(g).Lacks == 1 && len(r.hub.gangs.Degraded()) == 1
+			})
 			r.create(pod("lone", "", "1", 0))
 			r.eventually("the pod is in the queue", func() bool { return len(r.active()) == 1 })
 			r.cycles()

@@ -281,8 +281,8 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	}
 }
 
-// foundNoRoom reports whether the leader of a gang may have planned without the members that come
-// now: the gang found no room, or only its surplus is waiting. A smaller member may fit.
+// foundNoRoom reports whether a gang found no room, or only its surplus is waiting. A member that
+// comes now may be smaller than the leader, and fit.
 func (h *Hub) foundNoRoom(key types.NamespacedName) bool {
 	if h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
 		return true
