@@ -23,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/hack/docpage"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
@@ -84,7 +85,7 @@ func run(ctx context.Context, binDir, doc string) (err error) {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", one.name, r.word())
 		results = append(results, r)
 	}
-	if err := write(doc, page(version, results)); err != nil {
+	if err := docpage.Write(doc, beginMark, endMark, page(version, results)); err != nil {
 		return err
 	}
 	return failures(results)

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/hack/docpage"
 )
 
 // pod returns a pod with a name, which is its UID too.
@@ -73,7 +75,7 @@ func TestPage(t *testing.T) {
 		{check: check{name: "Good", requirement: "It works."}, observed: "It did."},
 		{check: check{name: "Bad", requirement: "It works."}, violation: errors.New("a | b")},
 	}
-	if err := write(path, page("v1.2.3", results)); err != nil {
+	if err := docpage.Write(path, beginMark, endMark, page("v1.2.3", results)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -51,25 +50,4 @@ func failures(results []result) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// write replaces the text between the marks of a page. With an empty path, it prints the text.
-func write(path, text string) error {
-	if path == "" {
-		_, err := fmt.Print(text)
-		return err
-	}
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read the page: %w", err)
-	}
-	before, rest, found := strings.Cut(string(old), beginMark)
-	_, after, ended := strings.Cut(rest, endMark)
-	if !found || !ended {
-		return errors.New(path + " has no place for the table")
-	}
-	if err := os.WriteFile(path, []byte(before+beginMark+"\n\n"+text+"\n"+endMark+after), 0o644); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
 }

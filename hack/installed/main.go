@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/hack/docpage"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
@@ -106,11 +106,11 @@ func run(ctx context.Context, m *measuring) error {
 		return fmt.Errorf("-only %s: there are gangs, neighbours and large", m.only)
 	}
 	text := fmt.Sprintf("%d cores for all processes together, %d runs of each in turn, one of the large cluster.\n\n%s", runtime.NumCPU(), m.runs, strings.Join(tables, "\n"))
-	if m.doc == "" || m.only != "" {
-		_, err := fmt.Print(text)
-		return err
+	path := m.doc
+	if m.only != "" {
+		path = ""
 	}
-	return writeInto(m.doc, text)
+	return docpage.Write(path, beginMark, endMark, text)
 }
 
 // start runs a playground with a scheduler of a setting, if that is not nil.
@@ -122,18 +122,4 @@ func start(ctx context.Context, binDir string, s *setting, nodes playground.Node
 		options.Scheduler.Args = s.args
 	}
 	return playground.Start(ctx, options)
-}
-
-// writeInto replaces the text between the marks of a page.
-func writeInto(path, text string) error {
-	page, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(page), beginMark)
-	_, after, ended := strings.Cut(rest, endMark)
-	if !found || !ended {
-		return errors.New(path + " has no place for the tables")
-	}
-	return os.WriteFile(path, []byte(before+beginMark+"\n\n"+text+"\n"+endMark+after), 0o644)
 }

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/hack/docpage"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
@@ -77,7 +78,7 @@ func run(ctx context.Context, binDir, doc, selection string) (err error) {
 	if selection != "" {
 		doc = ""
 	}
-	return write(doc, page(version, all))
+	return docpage.Write(doc, beginMark, endMark, page(version, all))
 }
 
 // startCluster starts a control plane with the gates of the suites on. As in upstream's suites, no

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -67,7 +65,7 @@ func topLevel(name string) string {
 	return top
 }
 
-// leaves returns the outcomes without the parents of others, in the order of their names.
+// leaves returns the outcomes that are not the parent of another one. The order is by name.
 func leaves(outcomes []outcome) []outcome {
 	parents := make(map[string]bool)
 	for _, o := range outcomes {
@@ -80,25 +78,4 @@ func leaves(outcomes []outcome) []outcome {
 	out := slices.DeleteFunc(slices.Clone(outcomes), func(o outcome) bool { return parents[o.pkg+" "+o.name] })
 	slices.SortStableFunc(out, func(a, b outcome) int { return strings.Compare(a.pkg+" "+a.name, b.pkg+" "+b.name) })
 	return out
-}
-
-// write replaces the text between the marks of a page. With an empty path, it prints the text.
-func write(path, text string) error {
-	if path == "" {
-		_, err := fmt.Print(text)
-		return err
-	}
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read the page: %w", err)
-	}
-	before, rest, found := strings.Cut(string(old), beginMark)
-	_, after, ended := strings.Cut(rest, endMark)
-	if !found || !ended {
-		return errors.New(path + " has no place for the table")
-	}
-	if err := os.WriteFile(path, []byte(before+beginMark+"\n\n"+text+"\n"+endMark+after), 0o644); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
 }

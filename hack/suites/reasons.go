@@ -9,7 +9,6 @@ type reason struct {
 func skips() []reason {
 	const (
 		composite = "CompositePodGroup is not implemented"
-		topology  = "schedulingConstraints are not implemented"
 		plugin    = "the case checks calls of a Go plugin that it compiles into kube-scheduler"
 		gate      = "the gates of the API server are the same for all cases"
 		stepped   = "the case steps the loop of kube-scheduler in its own process"
@@ -17,8 +16,6 @@ func skips() []reason {
 	return []reason{
 		{`^Test(CPG|Composite)`, composite},
 		{`CompositePodGroup|CPG|[Cc]omposite`, composite},
-		{`^TestTopologyAwareScheduling`, topology},
-		{`^TestPodGroupPreemption/Topology-Aware`, topology},
 		{`^TestPodGroupPreemption/.*PodGroupPreemptionPolicy_disabled`, gate},
 		{`^TestPodGroupPreemption/Reserve_plugins_are_called`, plugin},
 		{`^TestWorkloadAwarePreemptionInvocation`, plugin},

@@ -293,12 +293,6 @@ func (p *placing) drop(member UID) {
 	delete(p.reserved, member)
 }
 
-// DropPlacing drops all facts about the placement of a gang. Call it for an event that may have
-// come after the last member left.
-func (gs *Gangs) DropPlacing(key workload.Key) {
-	gs.changeKnown(key, func(g *gang) { g.placing = placing{} })
-}
-
 // Release drops the rest of a plan, and the reservation of the given member, if any. It returns the
 // members that were still planned. Other members that wait at Permit release themselves in turn.
 func (gs *Gangs) Release(key workload.Key, member UID) (planned []UID) {

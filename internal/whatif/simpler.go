@@ -9,7 +9,6 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // ByPriorityAlone returns the cost of the victims that priorities alone would choose, by the
@@ -43,7 +42,7 @@ func byPriorities(cfg *config.KubeSchedulerConfiguration, profile string) (*conf
 			continue
 		}
 		for j, given := range cfg.Profiles[i].PluginConfig {
-			if given.Name != scheduler.Name {
+			if given.Name != configv1alpha1.PluginName {
 				continue
 			}
 			args, err := configv1alpha1.Decode(given.Args)
