@@ -459,15 +459,28 @@ func TestProtections(t *testing.T) {
 			s.pod("taker", "high", asking(8))
 			s.mark("g-3", "Pod", "taker")
 		}},
-		"a member of a gang that runs anew": {want: ProtectionBroken, tell: func(s *story) {
-			s.group("g", "brief", 2, 3)
+		"a gang whose members are replaced one by one": {tell: func(s *story) {
+			s.group("g", "brief", 2, 4)
 			s.bind("g-0", "g-1")
 			s.wait(20)
 			s.gone("g-0")
 			s.bind("g-2")
+			s.wait(1)
+			s.gone("g-1")
+			s.bind("g-3")
+			s.pod("taker", "high", asking(8))
+			s.mark("g-2", "Pod", "taker")
+		}},
+		"a gang that runs again with new members": {want: ProtectionBroken, tell: func(s *story) {
+			s.group("g", "brief", 2, 4)
+			s.bind("g-0", "g-1")
+			s.wait(20)
+			s.gone("g-0")
+			s.gone("g-1")
+			s.bind("g-2", "g-3")
 			s.wait(2)
 			s.pod("taker", "high", asking(8))
-			s.mark("g-1", "Pod", "taker")
+			s.mark("g-2", "Pod", "taker")
 		}},
 		"a record that stays when its pods have gone": {tell: func(s *story) {
 			s.group("g", "low", 2, 4, whole, func(pg *v1alpha1.PodGroup) { pg.Spec.QueueName = ptr.To("a") })

@@ -24,11 +24,10 @@ type group struct {
 	// not. excused is true if a member was deleted in the meantime.
 	forming *time.Duration
 	excused bool
-	// since is the earliest possible start of the group's clock. From then on, minCount members
-	// have had nodes, including terminating members. If the group falls short, since is kept until
-	// minCount members have nodes again, because earlier decisions continue.
+	// since is the earliest possible start of the group's clock: the time since when minCount members
+	// have had nodes, including terminating members. It is kept until each member with a node
+	// terminates, because replacing members does not renew the clock.
 	since *time.Time
-	short bool
 	// listed are all pods that were ever in an intent of the group.
 	listed map[types.UID]bool
 	// eviction is the eviction under way; nil for none. over is the last intent, which may stay in
@@ -244,14 +243,14 @@ func (c *Checker) staying(pods map[types.UID]types.NamespacedName) []string {
 	return out
 }
 
-// followClock updates the time since enough members have had nodes together.
+// followClock updates the start of the group's clock. g.bound must be up to date.
 func (c *Checker) followClock(g *group) {
 	times, least := c.placedAt(g), minCountOf(g.PodGroup)
 	switch {
-	case len(times) < least:
-		g.short = true
-	case least > 0 && (g.since == nil || g.short):
-		g.since, g.short = ptr.To(nth(times, least)), false
+	case g.bound == 0:
+		g.since = nil
+	case g.since == nil && least > 0 && len(times) >= least:
+		g.since = ptr.To(nth(times, least))
 	}
 }
 
