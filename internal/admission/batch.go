@@ -45,35 +45,35 @@ func (b *batch) size(now time.Time) int {
 	return 1
 }
 
-// Seat is a workload's position in the scheduler's queue: by priority, then by time.
-type Seat struct {
+// Position is a workload's position in the scheduler's queue: by priority, then by time.
+type Position struct {
 	Priority int32
 	Time     time.Time
 }
 
 // after returns the position of a workload behind another one. It has the workload's own priority
 // and age, unless these would put it before the other.
-func (s Seat) after(last Seat) Seat {
-	next := Seat{Priority: min(s.Priority, last.Priority), Time: s.Time}
+func (s Position) after(last Position) Position {
+	next := Position{Priority: min(s.Priority, last.Priority), Time: s.Time}
 	if !next.Time.After(last.Time) {
 		next.Time = last.Time.Add(1)
 	}
 	return next
 }
 
-// Seat returns the position of a workload in the scheduler's queue during its turn. It returns
+// Position returns the position of a workload in the scheduler's queue during its turn. It returns
 // false otherwise, and for workloads with a free pass. Their own priority and time determine the
 // position.
-func (l *List) Seat(key workload.Key) (Seat, bool) {
+func (l *List) Position(key workload.Key) (Position, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.turns.underway[key]; ok {
 		return w.seat, true
 	}
-	if w, ok := l.turns.batch.called[key]; ok && w.seat != (Seat{}) {
+	if w, ok := l.turns.batch.called[key]; ok && w.seat != (Position{}) {
 		return w.seat, true
 	}
-	return Seat{}, false
+	return Position{}, false
 }
 
 // TurnAway reports, once, whether a workload was called back after its turn had begun. Call it at
@@ -92,7 +92,7 @@ func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	c, most := t.round(now), t.batch.size(now)
 	for len(t.held) > 0 && len(out) < most {
 		w := t.next(c, shares, now)
-		w.seat = Seat{Priority: w.Priority, Time: w.Since}
+		w.seat = Position{Priority: w.Priority, Time: w.Since}
 		if last != nil {
 			w.seat = w.seat.after(last.seat)
 		}

@@ -29,7 +29,7 @@ func TestBatch(t *testing.T) {
 		"those after one that finds no place wait again": func(s *scene) {
 			s.batchOf(4)
 			s.Placed(podNamed("3"))
-			s.CameToNothing(podNamed("4"))
+			s.TurnFailed(podNamed("4"))
 			for _, name := range []string{"5", "6"} {
 				if s.TurnOf(podNamed(name), "a") != Held || !s.TurnAway(podNamed(name)) || s.TurnAway(podNamed(name)) {
 					s.t.Errorf("%s is not turned away, once", name)
@@ -48,7 +48,7 @@ func TestBatch(t *testing.T) {
 		},
 		"one whose turn comes again is not turned away": func(s *scene) {
 			s.batchOf(4)
-			s.CameToNothing(podNamed("3"))
+			s.TurnFailed(podNamed("3"))
 			s.want("then", s.turn(), "4")
 			if s.TurnAway(podNamed("4")) || !s.TurnAway(podNamed("5")) {
 				s.t.Error("turned away: want 5, not 4")
@@ -56,9 +56,9 @@ func TestBatch(t *testing.T) {
 		},
 		"one that goes without a turn is not turned away": func(s *scene) {
 			s.batchOf(4)
-			s.CameToNothing(podNamed("3"))
+			s.TurnFailed(podNamed("3"))
 			w := Waiter{Key: podNamed("4"), Queue: "a"}
-			if !s.GoBy(w, s.now) || s.GoBy(w, s.now) {
+			if !s.AdmitDirectly(w, s.now) || s.AdmitDirectly(w, s.now) {
 				s.t.Error("4 stood in no line, or does still")
 			}
 			if s.TurnAway(podNamed("4")) || !s.TurnAway(podNamed("5")) {
@@ -67,12 +67,12 @@ func TestBatch(t *testing.T) {
 		},
 		"one whose queue is deleted is not turned away": func(s *scene) {
 			s.batchOf(4)
-			s.CameToNothing(podNamed("3"))
-			s.board.DeleteQueue("a")
+			s.TurnFailed(podNamed("3"))
+			s.ledger.DeleteQueue("a")
 			if got := s.turn(); !slices.Contains(got, "4") {
 				s.t.Fatalf("%v go, want 4 among them, which is to hear of it", got)
 			}
-			if _, ok := s.Seat(podNamed("4")); ok || s.TurnAway(podNamed("4")) {
+			if _, ok := s.Position(podNamed("4")); ok || s.TurnAway(podNamed("4")) {
 				s.t.Error("4 is turned away, and nothing would have it come again")
 			}
 		},
@@ -86,7 +86,7 @@ func TestBatch(t *testing.T) {
 		},
 		"nothing is left of those that have gone": func(s *scene) {
 			s.batchOf(4)
-			s.CameToNothing(podNamed("3"))
+			s.TurnFailed(podNamed("3"))
 			for i := range 20 {
 				s.Forget(podNamed(fmt.Sprint(i)))
 			}
@@ -144,15 +144,15 @@ func TestSeats(t *testing.T) {
 	s.enter("high", "b", 9, 1)
 	s.enter("lowest", "b", 0, 900)
 	s.want("those that go", s.turn(), "high", "low")
-	a, _ := s.Seat(podNamed("high"))
-	b, ok := s.Seat(podNamed("low"))
+	a, _ := s.Position(podNamed("high"))
+	b, ok := s.Position(podNamed("low"))
 	if !ok || a.Priority != 9 || b.Priority != 1 {
 		t.Errorf("seats are %v and %v", a, b)
 	}
-	if c := (Seat{Priority: 20, Time: at(-900)}).after(b); c.Priority != 1 || !c.Time.After(b.Time) {
+	if c := (Position{Priority: 20, Time: at(-900)}).after(b); c.Priority != 1 || !c.Time.After(b.Time) {
 		t.Errorf("a more important and older one behind %v has the seat %v", b, c)
 	}
-	if _, ok := s.Seat(podNamed("lowest")); ok {
+	if _, ok := s.Position(podNamed("lowest")); ok {
 		t.Error("one that waits for its turn has a seat")
 	}
 }
@@ -183,7 +183,7 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 			}
 			for len(left) > 0 {
 				s.turns.batch.most = min(s.turns.batch.most, most)
-				keys := s.LetThrough(s.shares(), s.now)
+				keys := s.Admit(s.shares(), s.now)
 				longest = max(longest, len(keys))
 				for _, key := range keys {
 					if s.TurnAway(key) {
@@ -193,7 +193,7 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 					out = append(out, key.Name)
 					if w.fails {
 						// The workload comes again, and lets others go first.
-						s.CameToNothing(key)
+						s.TurnFailed(key)
 						w.fails = false
 						left[s.enter(key.Name, w.queue, w.priority, w.age)] = w
 						continue

@@ -47,7 +47,7 @@ func (l *List) Pass(w Waiter, now time.Time) bool {
 }
 
 func (t *turns) goFreely(w *waiter, now time.Time) {
-	w.began, w.seat, w.early = now, Seat{}, false
+	w.began, w.seat, w.early = now, Position{}, false
 	t.admitted[w.Key] = w
 	t.freely.underway[w.Key] = w
 	// The workload may have a turn in an earlier queue.

@@ -49,7 +49,7 @@ func TestFreely(t *testing.T) {
 			s.hopeless = s.enter("old", "a", 0, 5)
 			s.enter("young", "a", 0, 1)
 			s.want("at once", s.turn(), "young", "old")
-			s.CameToNothing(s.hopeless)
+			s.TurnFailed(s.hopeless)
 			if !s.pass("a1", "a") {
 				s.t.Error("others have to wait for what nothing can serve")
 			}
@@ -64,9 +64,9 @@ func TestFreely(t *testing.T) {
 		},
 		"what goes freely counts for whose turn it is": func(s *scene) {
 			for name, parent := range map[string]*string{"p": nil, "z": nil, "a": ptr.To("p"), "b": ptr.To("p")} {
-				s.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: parent}})
+				s.ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: parent}})
 			}
-			s.board.Charge(podOf("z", 8), "z")
+			s.ledger.Charge(podOf("z", 8), "z")
 			s.abound("b")
 			s.pass("b1", "b")
 			s.enter("a1", "a", 0, 1)
@@ -79,12 +79,12 @@ func TestFreely(t *testing.T) {
 			s.abound("a")
 			s.enter("a1", "a", 0, 1)
 			s.turn()
-			if _, ok := s.Seat(podNamed("a1")); ok {
+			if _, ok := s.Position(podNamed("a1")); ok {
 				s.t.Error("it has a seat")
 			}
 			s.abound()
 			s.turn()
-			if _, ok := s.Seat(podNamed("a1")); ok && s.TurnOf(podNamed("a1"), "a") == Held {
+			if _, ok := s.Position(podNamed("a1")); ok && s.TurnOf(podNamed("a1"), "a") == Held {
 				s.t.Error("it has another place in the queue than it came to")
 			}
 		},
@@ -147,7 +147,7 @@ func TestFreely(t *testing.T) {
 				s.pass(name, name[:1])
 			}
 			s.abound("a", "b")
-			s.CameToNothing(podNamed("a1"))
+			s.TurnFailed(podNamed("a1"))
 			s.want("turned away", s.away("a1", "a2", "b1"), "a2", "b1")
 			if s.pass("b2", "b") {
 				s.t.Error("others pass while one has found no room")
@@ -164,7 +164,7 @@ func TestFreely(t *testing.T) {
 		"freely again once the one that found no room has its place": func(s *scene) {
 			s.abound("a", "b")
 			s.pass("a1", "a")
-			s.CameToNothing(podNamed("a1"))
+			s.TurnFailed(podNamed("a1"))
 			s.Placed(podNamed("a1"))
 			if !s.pass("b1", "b") {
 				s.t.Error("it has to wait")
@@ -173,7 +173,7 @@ func TestFreely(t *testing.T) {
 		"freely again once the books know why": func(s *scene) {
 			s.abound("a", "b")
 			s.pass("a1", "a")
-			s.CameToNothing(podNamed("a1"))
+			s.TurnFailed(podNamed("a1"))
 			s.abound("b")
 			s.enter("b1", "b", 0, 0)
 			s.enter("b2", "b", 0, 0)
@@ -185,7 +185,7 @@ func TestFreely(t *testing.T) {
 		},
 		"freely again once it is gone": func(s *scene) {
 			s.pass("a1", "a")
-			s.CameToNothing(podNamed("a1"))
+			s.TurnFailed(podNamed("a1"))
 			s.Forget(podNamed("a1"))
 			if !s.pass("b1", "b") {
 				s.t.Error("it has to wait")
@@ -194,7 +194,7 @@ func TestFreely(t *testing.T) {
 		"one that finds its place when called back waits for no turn": func(s *scene) {
 			s.pass("a1", "a")
 			s.pass("a2", "a")
-			s.CameToNothing(podNamed("a2"))
+			s.TurnFailed(podNamed("a2"))
 			s.Placed(podNamed("a1"))
 			s.want("none is left", s.turn())
 			if s.TurnOf(podNamed("a1"), "a") != Admitted {
@@ -204,7 +204,7 @@ func TestFreely(t *testing.T) {
 		"in another queue it is doubted no more": func(s *scene) {
 			s.abound("a", "b")
 			s.pass("a1", "a")
-			s.CameToNothing(podNamed("a1"))
+			s.TurnFailed(podNamed("a1"))
 			s.enter("a1", "b", 0, 0)
 			if !s.pass("b1", "b") {
 				s.t.Error("others have to wait for one that is in another queue now")

@@ -17,7 +17,7 @@ type List struct {
 	turns turns
 }
 
-// NewList returns an empty List. It calls signal when [List.LetThrough] may have work. Only
+// NewList returns an empty List. It calls signal when [List.Admit] may have work. Only
 // workloads that are present enter the List. Both functions are called with the lock held, so they
 // must not call the List.
 func NewList(signal func(), present func(workload.Key) bool) *List {
@@ -54,9 +54,9 @@ func (l *List) Len() int {
 	return l.turns.len()
 }
 
-// LullEnds returns the time until which workloads that one event has retried are still arriving, so
-// that it is too early to order them. The time is zero if none are.
-func (l *List) LullEnds(now time.Time) time.Time {
+// GatheringEnds returns the time until which workloads that one event has retried are still
+// arriving, so that it is too early to order them. The time is zero if none are.
+func (l *List) GatheringEnds(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.turns.lullEnds(now)

@@ -23,7 +23,7 @@ const (
 	firstRest, longestRest = time.Second, 10 * time.Second
 )
 
-// Interval is how often to call LetThrough and Eased without an event, since turns time out.
+// Interval is how often to call Admit and Eased without an event, since turns time out.
 const Interval = patience
 
 // Request is the request of a workload, by resource. The units are the shares' units.
@@ -88,7 +88,7 @@ type turns struct {
 	// waiters that let others go first. admitted have had a turn, and underway are admitted without
 	// a decision.
 	held     map[workload.Key]*waiter
-	lines    map[string]*line
+	lines    map[string]*backlog
 	rests    heap.Heap[*waiter]
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
@@ -97,7 +97,7 @@ type turns struct {
 	// workload went early and found no room.
 	inVain map[string]time.Time
 	// vain counts the failed turns of a queue since its last successful one.
-	vain map[string]vainTurns
+	vain map[string]failedTurns
 	// backingOff are the workloads whose last turn failed.
 	backingOff map[workload.Key]*waiter
 	// last is the time of the last turn, and arrived the time of the last arrival. lullBegan is the
@@ -120,7 +120,7 @@ type waiter struct {
 	// is the position in the scheduler's queue.
 	began time.Time
 	seen  uint64
-	seat  Seat
+	seat  Position
 	// failures counts the failed turns in a row. All others go first until lastUntil, and other
 	// queues until rested.
 	failures          int
@@ -135,9 +135,9 @@ type waiter struct {
 
 func newTurns() turns {
 	return turns{
-		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
+		held: make(map[workload.Key]*waiter), lines: make(map[string]*backlog), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter), rests: newRests(),
-		inVain: make(map[string]time.Time), vain: make(map[string]vainTurns), fresh: make(map[string]bool), freely: newFreely(),
+		inVain: make(map[string]time.Time), vain: make(map[string]failedTurns), fresh: make(map[string]bool), freely: newFreely(),
 		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }
@@ -229,14 +229,14 @@ func (l *List) Holds(key workload.Key) bool {
 	return ok
 }
 
-// AnyHeld reports whether any workload waits for its turn.
-func (l *List) AnyHeld() bool {
+// AnyQueued reports whether any workload waits for its turn.
+func (l *List) AnyQueued() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.turns.held) > 0
 }
 
-// CanBegin reports whether LetThrough has a turn to begin: workloads wait, and every earlier turn
+// CanBegin reports whether Admit has a turn to begin: workloads wait, and every earlier turn
 // is over or takes too long.
 func (l *List) CanBegin(now time.Time) bool {
 	l.mu.Lock()
@@ -250,12 +250,12 @@ func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.turns.cameToSomething(key)
-	l.foundNoPlace(key)
+	l.foundNoRoom(key)
 }
 
-// CameToNothing records that the turn of a workload failed. When the workload comes again, it waits
+// TurnFailed records that the turn of a workload failed. When the workload comes again, it waits
 // for another turn, after others.
-func (l *List) CameToNothing(key workload.Key) {
+func (l *List) TurnFailed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.turns.underway[key]; ok && l.turns.lines[w.Queue] != nil {
@@ -274,7 +274,7 @@ func (l *List) CameToNothing(key workload.Key) {
 		w.failures++
 		w.tried = true
 	}
-	l.foundNoPlace(key)
+	l.foundNoRoom(key)
 }
 
 // cameToSomething records that a turn of a queue has succeeded.
@@ -284,18 +284,18 @@ func (t *turns) cameToSomething(key workload.Key) {
 	}
 }
 
-// foundNoPlace ends the turn of a workload that found no place. The workloads admitted after it
+// foundNoRoom ends the turn of a workload that found no place. The workloads admitted after it
 // were picked as if it had, so they are called back.
-func (l *List) foundNoPlace(key workload.Key) {
+func (l *List) foundNoRoom(key workload.Key) {
 	if l.endTurn(key) {
 		l.turns.callBack()
 	}
 	l.doubt(key)
 }
 
-// TurnOver ends the turn of a workload once all members that were to be placed have places. Further
+// TurnEnds ends the turn of a workload once all members that were to be placed have places. Further
 // members wait for another turn.
-func (l *List) TurnOver(key workload.Key) {
+func (l *List) TurnEnds(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.turns.admitted, key)
@@ -314,8 +314,8 @@ func (l *List) endTurn(key workload.Key) bool {
 	return ok
 }
 
-// Rouse ends the back-off of a workload because it has changed.
-func (l *List) Rouse(key workload.Key) {
+// EndBackoff ends the back-off of a workload because it has changed.
+func (l *List) EndBackoff(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := &l.turns
@@ -331,9 +331,10 @@ func (l *List) Rouse(key workload.Key) {
 
 func (w *waiter) rouse() { w.failures, w.lastUntil, w.rested = 0, time.Time{}, time.Time{} }
 
-// GoBy admits a workload without a turn, even if it was called back. A turn that it has continues.
-// It reports whether the workload waited for its turn: if so, it has not been retried since.
-func (l *List) GoBy(w Waiter, now time.Time) bool {
+// AdmitDirectly admits a workload without a turn, even if it was called back. A turn that it has
+// continues. It reports whether the workload waited for its turn: if so, it has not been retried
+// since.
+func (l *List) AdmitDirectly(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.present(w.Key) {
@@ -388,6 +389,6 @@ func (t *turns) lullEnds(now time.Time) time.Time {
 	return ends
 }
 
-// Lull reports whether workloads retried by one event are still arriving, so that it is too early
-// to order them.
-func (l *List) Lull(now time.Time) bool { return !l.LullEnds(now).IsZero() }
+// IsGathering reports whether workloads retried by one event are still arriving, so that it is too
+// early to order them.
+func (l *List) IsGathering(now time.Time) bool { return !l.GatheringEnds(now).IsZero() }

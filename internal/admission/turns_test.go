@@ -16,15 +16,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// books is the Shares of a real quota ledger, as the scheduler reads it.
-type books struct {
-	*queue.Standing
+// ledgerShares is the Shares of a real quota ledger, as the scheduler reads it.
+type ledgerShares struct {
+	*queue.Snapshot
 	plenty map[string]bool
 	// hopeless is not servable.
 	hopeless workload.Key
 }
 
-func (b books) Next(waiting []Waiter, underway map[string]Request) (string, bool) {
+func (b ledgerShares) Next(waiting []Waiter, underway map[string]Request) (string, bool) {
 	askers := make([]queue.Asker, len(waiting))
 	for i, w := range waiting {
 		askers[i] = askerOf(w)
@@ -33,15 +33,15 @@ func (b books) Next(waiting []Waiter, underway map[string]Request) (string, bool
 	for name, r := range underway {
 		sums[name] = amountsOf(r)
 	}
-	return b.Standing.Next(askers, sums)
+	return b.Snapshot.Next(askers, sums)
 }
 
-func (b books) Plenty(leaf string) bool { return b.plenty[leaf] }
+func (b ledgerShares) Plenty(leaf string) bool { return b.plenty[leaf] }
 
-func (b books) Servable(key workload.Key) bool { return key != b.hopeless }
+func (b ledgerShares) Servable(key workload.Key) bool { return key != b.hopeless }
 
-func (b books) Entitled(w Waiter) bool { return b.Standing.Entitled(askerOf(w)) }
-func (b books) HasShare(w Waiter) bool { return b.Standing.HasShare(askerOf(w)) }
+func (b ledgerShares) Entitled(w Waiter) bool { return b.Snapshot.Entitled(askerOf(w)) }
+func (b ledgerShares) HasShare(w Waiter) bool { return b.Snapshot.HasShare(askerOf(w)) }
 
 func askerOf(w Waiter) queue.Asker { return queue.Asker{Queue: w.Queue, Request: amountsOf(w.Request)} }
 
@@ -57,9 +57,9 @@ func amountsOf(r Request) queue.Amounts {
 // the cluster.
 type scene struct {
 	*List
-	t     testing.TB
-	board *queue.Board
-	now   time.Time
+	t      testing.TB
+	ledger *queue.Ledger
+	now    time.Time
 	// plenty holds the queues with plenty of room.
 	plenty map[string]bool
 	// hopeless is not servable.
@@ -68,11 +68,11 @@ type scene struct {
 
 func newScene(t testing.TB) *scene {
 	t.Helper()
-	s := &scene{List: NewList(func() {}, func(workload.Key) bool { return true }), t: t, board: queue.NewBoard(), now: at(0)}
-	s.board.SetNode(gpuNode("n", 8))
+	s := &scene{List: NewList(func() {}, func(workload.Key) bool { return true }), t: t, ledger: queue.NewLedger(), now: at(0)}
+	s.ledger.SetNode(gpuNode("n", 8))
 	for _, name := range []string{"a", "b"} {
-		s.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		s.board.Charge(podOf(name, 8), name)
+		s.ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		s.ledger.Charge(podOf(name, 8), name)
 	}
 	return s
 }
@@ -91,11 +91,11 @@ func podOf(uid string, gpus int64) *corev1.Pod {
 func (s *scene) runs(uid, queueName string) {
 	pod := podOf(uid, 1)
 	pod.Spec.NodeName = "n"
-	s.board.Charge(pod, queueName)
+	s.ledger.Charge(pod, queueName)
 }
 
 func (s *scene) shares() Shares {
-	return books{s.board.Standing([]string{"gpu"}), s.plenty, s.hopeless}
+	return ledgerShares{s.ledger.Snapshot([]string{"gpu"}), s.plenty, s.hopeless}
 }
 
 // enter adds a waiting pod to a queue. The age is in seconds.
@@ -110,7 +110,7 @@ func (s *scene) enter(name, queueName string, priority int32, age int) workload.
 // turn begins the next turns, and returns the names.
 func (s *scene) turn() []string {
 	s.Recall(func(queue string) bool { return s.plenty[queue] })
-	return namesOf(s.LetThrough(s.shares(), s.now))
+	return namesOf(s.Admit(s.shares(), s.now))
 }
 
 func namesOf(keys []workload.Key) []string {
@@ -176,8 +176,8 @@ func TestTurns(t *testing.T) {
 		"all, without queues": func(s *scene) {
 			s.enter("x", "a", 0, 1)
 			s.enter("y", "b", 0, 1)
-			s.want("at once", namesOf(s.LetThrough(nil, s.now)), "x", "y")
-			if s.AnyHeld() {
+			s.want("at once", namesOf(s.Admit(nil, s.now)), "x", "y")
+			if s.AnyQueued() {
 				s.t.Error("some are held back still")
 			}
 		},
@@ -187,7 +187,7 @@ func TestTurns(t *testing.T) {
 			if got := s.TurnOf(key, "a"); got != Admitted {
 				s.t.Errorf("one that has had its turn is %v", got)
 			}
-			s.CameToNothing(key)
+			s.TurnFailed(key)
 			if s.enter("x", "a", 0, 1); s.TurnOf(key, "a") != Held {
 				s.t.Error("one that has failed does not wait again")
 			}
@@ -204,7 +204,7 @@ func TestTurns(t *testing.T) {
 			}
 			s.enter("x", "a", 0, 1)
 			s.want("in the other queue", s.turn(), "x")
-			s.TurnOver(key)
+			s.TurnEnds(key)
 			if s.TurnOf(key, "a") != NotEntered || len(s.turns.underway) > 0 {
 				s.t.Error("more of it comes without another turn")
 			}
@@ -250,8 +250,8 @@ func TestTurnsWithoutAShare(t *testing.T) {
 			s := newScene(t)
 			node := gpuNode("n", 8)
 			node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
-			s.board.SetNode(node)
-			s.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1alpha1.QueueSpec{OverQuotaWeight: new(int32)}})
+			s.ledger.SetNode(node)
+			s.ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1alpha1.QueueSpec{OverQuotaWeight: new(int32)}})
 			for i := range 7 {
 				s.runs(fmt.Sprintf("running-%d", i), "a")
 			}
@@ -260,7 +260,7 @@ func TestTurnsWithoutAShare(t *testing.T) {
 			var got []string
 			for range 2 {
 				s.now = s.now.Add(2 * time.Second)
-				got = append(got, namesOf(s.LetThrough(books{s.board.Standing([]string{"fpga", "gpu", "pods"}), nil, s.hopeless}, s.now))...)
+				got = append(got, namesOf(s.Admit(ledgerShares{s.ledger.Snapshot([]string{"fpga", "gpu", "pods"}), nil, s.hopeless}, s.now))...)
 			}
 			s.want("in turns", got, tt.want...)
 		})
@@ -274,7 +274,7 @@ func TestTurnsOfACrowd(t *testing.T) {
 	const count = 10_000
 	s, lone := crowd(t, count)
 	s.runs("a-runs", "a")
-	if got := s.LetThrough(s.shares(), s.now); len(got) != 1 || got[0] != lone {
+	if got := s.Admit(s.shares(), s.now); len(got) != 1 || got[0] != lone {
 		t.Fatalf("%v go first, want %v", got, lone)
 	}
 	s.Decided(lone)
@@ -284,15 +284,15 @@ func TestTurnsOfACrowd(t *testing.T) {
 	}
 	var last *waiter
 	seen := 0
-	for s.AnyHeld() {
-		got := s.LetThrough(s.shares(), s.now)
+	for s.AnyQueued() {
+		got := s.Admit(s.shares(), s.now)
 		w := s.turns.admitted[got[0]]
 		if len(got) != 1 || last != nil && order(last, w) >= 0 {
 			t.Fatalf("%v go after %v", got, last.Key)
 		}
 		last = w
 		seen++
-		s.CameToNothing(w.Key)
+		s.TurnFailed(w.Key)
 	}
 	if want := count - (count+2)/3; seen != want || len(s.turns.lines) != 0 || len(s.turns.backingOff) != want {
 		t.Errorf("%d have had their turn, want %d; %d lines and %d that back off are left", seen, want, len(s.turns.lines), len(s.turns.backingOff))
@@ -306,9 +306,9 @@ func BenchmarkTurn(b *testing.B) {
 			s, _ := crowd(b, count)
 			shares := s.shares()
 			for b.Loop() {
-				key := s.LetThrough(shares, s.now)[0]
+				key := s.Admit(shares, s.now)[0]
 				w := s.turns.admitted[key].Waiter
-				s.CameToNothing(key)
+				s.TurnFailed(key)
 				s.Enter(w, s.now)
 			}
 		})
@@ -327,7 +327,7 @@ func TestEased(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	for i := range 3 {
-		s.board.Charge(podOf(fmt.Sprintf("a-more-%d", i), 8), "a")
+		s.ledger.Charge(podOf(fmt.Sprintf("a-more-%d", i), 8), "a")
 	}
 	wait := func(name, queueName string, gpus int64) {
 		s.Enter(Waiter{Key: podNamed(name), Queue: queueName, Request: Request{"gpu": gpus}}, s.now)
@@ -337,7 +337,7 @@ func TestEased(t *testing.T) {
 	wait("wide", "a", 9)
 	wait("other", "b", 6)
 	for range 3 {
-		s.CameToNothing(s.LetThrough(s.shares(), s.now)[0])
+		s.TurnFailed(s.Admit(s.shares(), s.now)[0])
 	}
 	steps := []struct {
 		when string
@@ -345,13 +345,13 @@ func TestEased(t *testing.T) {
 		want []string
 	}{
 		{when: "nothing has changed"},
-		{when: "the other queue wants nothing any more", do: func() { s.board.Forget("b") }, want: []string{"fits"}},
+		{when: "the other queue wants nothing any more", do: func() { s.ledger.Forget("b") }, want: []string{"fits"}},
 		{when: "nothing has changed since"},
 		{
 			when: "the cluster has grown, and one waits already",
 			do: func() {
 				wait("fits", "a", 6)
-				s.board.SetNode(gpuNode("m", 8))
+				s.ledger.SetNode(gpuNode("m", 8))
 			},
 			want: []string{"wide"},
 		},
@@ -360,7 +360,7 @@ func TestEased(t *testing.T) {
 		if step.do != nil {
 			step.do()
 		}
-		s.want(step.when, namesOf(s.Eased(s.shares())), step.want...)
+		s.want(step.when, namesOf(s.RetryForShares(s.shares())), step.want...)
 	}
 }
 
@@ -369,26 +369,26 @@ func TestEased(t *testing.T) {
 func TestEasedWithoutATurn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.board.Charge(podOf("a-more", 8), "a")
+	s.ledger.Charge(podOf("a-more", 8), "a")
 	w := Waiter{Key: podNamed("short"), Queue: "a", Request: Request{"gpu": 6}}
-	eased := func() []string { return namesOf(s.Eased(s.shares())) }
+	eased := func() []string { return namesOf(s.RetryForShares(s.shares())) }
 	try := func() {
-		s.GoBy(w, s.now)
+		s.AdmitDirectly(w, s.now)
 		if s.TurnOf(w.Key, "a") != Admitted {
 			t.Error("it waits for a turn")
 		}
-		s.CameToNothing(w.Key)
+		s.TurnFailed(w.Key)
 	}
 	try()
 	eased()
 	try()
 	s.want("nothing has changed", eased())
-	s.board.Forget("b")
+	s.ledger.Forget("b")
 	s.want("the other queue wants nothing any more", eased(), "short")
 	try()
 	s.want("nothing has changed since", eased())
-	s.GoBy(w, s.now)
-	s.TurnOver(w.Key)
+	s.AdmitDirectly(w, s.now)
+	s.TurnEnds(w.Key)
 	if n := s.Len(); n > 0 {
 		t.Errorf("%d are remembered once it is whole", n)
 	}
@@ -400,19 +400,19 @@ func TestManyAreEased(t *testing.T) {
 	s := newScene(t)
 	for i := range mostEased + 10 {
 		s.enter(fmt.Sprintf("a%02d", i), "a", 0, 0)
-		s.CameToNothing(s.LetThrough(s.shares(), s.now)[0])
+		s.TurnFailed(s.Admit(s.shares(), s.now)[0])
 	}
 	last := s.enter("last", "b", 0, 0)
-	s.CameToNothing(s.LetThrough(s.shares(), s.now)[0])
-	s.board.SetNode(gpuNode("m", 64))
-	s.board.Charge(podOf("b-more", 60), "b")
-	s.board.Charge(podOf("a-more", 60), "a")
-	got := s.Eased(s.shares())
+	s.TurnFailed(s.Admit(s.shares(), s.now)[0])
+	s.ledger.SetNode(gpuNode("m", 64))
+	s.ledger.Charge(podOf("b-more", 60), "b")
+	s.ledger.Charge(podOf("a-more", 60), "a")
+	got := s.RetryForShares(s.shares())
 	if len(got) != mostEased+1 || !slices.Contains(got, last) {
 		t.Errorf("%d are woken first, %v, want %d with %v", len(got), got, mostEased+1, last)
 	}
 	for _, want := range []int{10, 0} {
-		if got := s.Eased(s.shares()); len(got) != want {
+		if got := s.RetryForShares(s.shares()); len(got) != want {
 			t.Errorf("%d are woken at a time, want %d", len(got), want)
 		}
 	}
@@ -426,7 +426,7 @@ func TestTurnsThatFail(t *testing.T) {
 	fails := func(want string) {
 		t.Helper()
 		s.want("next", s.turn(), want)
-		s.CameToNothing(podNamed(want))
+		s.TurnFailed(podNamed(want))
 	}
 	enter := func(names ...string) {
 		for _, name := range names {
@@ -456,7 +456,7 @@ func TestTurnsThatFail(t *testing.T) {
 	enter("a-1")
 	fails("b-1")
 	enter("b-1")
-	s.Rouse(podNamed("a-1"))
+	s.EndBackoff(podNamed("a-1"))
 	fails("a-1")
 }
 
@@ -494,19 +494,19 @@ func TestLull(t *testing.T) {
 			s, start := newScene(t), at(0)
 			for i, a := range arrivals {
 				s.now = start.Add(time.Duration(a.millis) * time.Millisecond)
-				lulls := s.Lull(s.now)
+				lulls := s.IsGathering(s.now)
 				if i == 0 || lulls {
 					s.enter(fmt.Sprint("a", i), "a", 0, 0)
-					lulls = s.Lull(s.now)
+					lulls = s.IsGathering(s.now)
 				}
-				ends := s.LullEnds(s.now)
+				ends := s.GatheringEnds(s.now)
 				ok := !ends.IsZero()
 				if lulls != a.wantLull || ok != a.wantLull || ok && !ends.Equal(start.Add(time.Duration(a.wantEnds)*time.Millisecond)) {
 					t.Errorf("at %d ms: lull %v until %v, want %v until %d ms", a.millis, lulls, ends.Sub(start), a.wantLull, a.wantEnds)
 				}
 			}
 			s.turn()
-			if s.enter("late", "a", 0, 0); s.Lull(s.now) {
+			if s.enter("late", "a", 0, 0); s.IsGathering(s.now) {
 				t.Error("one that comes while there are turns waits for others")
 			}
 		})
@@ -519,14 +519,14 @@ func TestUntold(t *testing.T) {
 	t.Parallel()
 	s, lone := crowd(t, 2*mostTold+5)
 	s.turns.held[lone].failures = 1
-	if early, _ := s.Untold(s.now.Add(untoldTime - 1)); len(early) > 0 {
+	if early, _ := s.Unreported(s.now.Add(untoldTime - 1)); len(early) > 0 {
 		t.Errorf("%d are told early", len(early))
 	}
 	seen := make(map[workload.Key]int)
 	var waiting map[string]int
 	for _, want := range []int{mostTold, mostTold, 5, 0} {
 		var picked []Waiter
-		if picked, waiting = s.Untold(s.now.Add(untoldTime)); len(picked) != want {
+		if picked, waiting = s.Unreported(s.now.Add(untoldTime)); len(picked) != want {
 			t.Errorf("%d are told, want %d", len(picked), want)
 		}
 		for _, w := range picked {

@@ -38,8 +38,8 @@ type bench struct {
 	minRuntime time.Duration
 	orphaned   gang.Verdict
 	before     bool
-	// keptOut is the result of KeptOut.
-	keptOut string
+	// gatedBy is the result of GangGatedBy.
+	gatedBy string
 }
 
 // MinRuntime is part of Queues.
@@ -62,7 +62,7 @@ func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
 // Members is part of WaitingMembers.
 func (b *bench) Members(types.NamespacedName) gang.Members { return gang.MembersOf(b.pods) }
 
-func (b *bench) KeptOut(*gang.Members) string { return b.keptOut }
+func (b *bench) GangGatedBy(*gang.Members) string { return b.gatedBy }
 
 // gangsOf returns records in which groups have members.
 func gangsOf(groups ...types.NamespacedName) *engine.Gangs {

@@ -50,7 +50,7 @@ type Derive struct {
 	say     func(*corev1.Pod, corev1.PodCondition)
 	clock   clock.PassiveClock
 	// refused holds the reasons why groups cannot be written.
-	refused map[types.NamespacedName]refusal
+	refused map[types.NamespacedName]writeFailure
 	// figure receives the number of pods that wait for such groups, when the number changes.
 	// waiting holds the numbers by group.
 	figure  func(reason string, pods int)
@@ -60,9 +60,9 @@ type Derive struct {
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
-// refusal is the reason why a group cannot be written, as its pods last showed it, and when they
-// did.
-type refusal struct {
+// writeFailure is the reason why a group cannot be written, as its pods last showed it, and when
+// they did.
+type writeFailure struct {
 	verdict gang.Verdict
 	at      time.Time
 }
@@ -79,7 +79,7 @@ func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy f
 			client: c, members: members, queue: queueNamedBy, classes: classes, gangs: gangs, recorder: recorder,
 			made: make(map[types.NamespacedName]string),
 		},
-		derived: derived, say: say, clock: clk, refused: make(map[types.NamespacedName]refusal),
+		derived: derived, say: say, clock: clk, refused: make(map[types.NamespacedName]writeFailure),
 		figure: figure, waiting: make(map[types.NamespacedName]int),
 		denied: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](conflictDelay, longestDelay),
 	}
@@ -230,7 +230,7 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 	now := r.clock.Now()
 	told, ok := r.refused[key]
 	if !ok || told.verdict != v && now.Sub(told.at) >= repeatDelay {
-		told = refusal{verdict: v, at: now}
+		told = writeFailure{verdict: v, at: now}
 		r.refused[key] = told
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
@@ -276,7 +276,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 		return reconcile.Result{}, nil
 	}
 	for _, pod := range members.Pending {
-		takeBackHeld(r.say, pod, gang.ReasonPodGroupNotMade)
+		clearCondition(r.say, pod, gang.ReasonPodGroupNotMade)
 	}
 	what, again := g.Note, reconcile.Result{}
 	lives := len(living(members)) > 0

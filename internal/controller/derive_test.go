@@ -306,7 +306,7 @@ func TestDeriveAnew(t *testing.T) {
 		"a lower pod has come, and the others are planned": {
 			group: two, members: listed{Pending: both}, before: written(high), wantCount: 2, want: hasClass("high"),
 			placing: func(r *engine.Gangs, key types.NamespacedName) {
-				r.SetPlan(gang.KeyOf(key), []engine.Seat{{Member: "a", Node: "node-0"}})
+				r.SetPlan(gang.KeyOf(key), []engine.Assignment{{Member: "a", Node: "node-0"}})
 			},
 		},
 		"a lower pod has come, and the others are on their way": {

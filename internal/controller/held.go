@@ -189,7 +189,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 	if v == (gang.Verdict{}) {
 		delete(r.since, req.NamespacedName)
 		r.count(req.NamespacedName, "")
-		takeBackHeld(r.say, pod, r.reasonsOf(pod)...)
+		clearCondition(r.say, pod, r.reasonsOf(pod)...)
 		return reconcile.Result{}, nil
 	}
 	since, ok := r.since[req.NamespacedName]
@@ -229,9 +229,9 @@ func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang
 	})
 }
 
-// takeBackHeld replaces the condition of a pod without a node if it shows one of the reasons. The
+// clearCondition replaces the condition of a pod without a node if it shows one of the reasons. The
 // pod is no longer blocked for them.
-func takeBackHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
+func clearCondition(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
 	if says(pod, reasons...) {
 		sayHeld(say, pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
 	}

@@ -46,12 +46,12 @@ const queueLook = 4 * time.Millisecond
 // requests all PodGroups.
 type QueueStatus struct {
 	client   client.Client
-	board    *queue.Board
+	ledger   *queue.Ledger
 	clock    clock.WithTicker
 	orphaned func(int)
 	figures  func(map[string]v1alpha1.QueueStatus)
 	missing  func(map[string]corev1.ResourceList)
-	last     *queue.Standing
+	last     *queue.Snapshot
 	// reached is the Queue whose figures were written last. The next write begins after it.
 	reached string
 	// written is when the status of any Queue was written last. looked is when the status of all
@@ -61,7 +61,7 @@ type QueueStatus struct {
 	delay time.Duration
 	again time.Time
 	// groups lists PodGroups of all APIs, and changed gets requests for them. listed is the count
-	// of [queue.Board.Listed] at the last requests.
+	// of [queue.Ledger.Listed] at the last requests.
 	groups  client.Reader
 	changed *Trigger
 	listed  uint64
@@ -70,7 +70,7 @@ type QueueStatus struct {
 // NewQueueStatus returns a QueueStatus.
 func NewQueueStatus(in *Inputs) *QueueStatus {
 	s := &QueueStatus{
-		client: in.QueueClient, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, figures: in.QueueFigures, missing: in.QuotaMissing,
+		client: in.QueueClient, ledger: in.Ledger, clock: in.Clock, orphaned: in.OrphanedPods, figures: in.QueueFigures, missing: in.QuotaMissing,
 		groups: in.Groups(), changed: in.Changed,
 	}
 	if s.figures == nil {
@@ -121,13 +121,13 @@ func (s *QueueStatus) attempt(ctx context.Context) error {
 
 // update writes the status of all Queues that are due.
 func (s *QueueStatus) update(ctx context.Context) error {
-	if !s.board.Used() {
+	if !s.ledger.Used() {
 		s.orphaned(0)
 		s.figures(nil)
 		s.missing(nil)
 		return nil
 	}
-	standing := s.board.Standing(s.board.Resources())
+	standing := s.ledger.Snapshot(s.ledger.Resources())
 	if standing == nil || standing == s.last && s.clock.Since(s.written) > queueLag {
 		return nil
 	}
@@ -165,13 +165,13 @@ type queueUpdate struct{ before, after *v1alpha1.Queue }
 
 // due returns the Queues to write now, of all Queues whose status differs from the standing. levels
 // has the new status of every Queue.
-func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
+func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Snapshot) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
 	left := len(all)
 	if standing != s.last && !s.looked.IsZero() {
 		left = max(1, int(queueFigures*s.clock.Since(s.looked).Seconds()))
 	}
 	s.looked = s.clock.Now()
-	wholeGroups := s.board.WholeGroups(standing)
+	wholeGroups := s.ledger.WholeGroups(standing)
 	slices.SortFunc(all, func(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	first, _ := slices.BinarySearchFunc(all, s.reached+"\x00", func(q v1alpha1.Queue, name string) int { return cmp.Compare(q.Name, name) })
 	levels = make(map[string]v1alpha1.QueueStatus, len(all))
@@ -206,7 +206,7 @@ func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
 // status of a PodGroup shows the effects of its queue, and whether the queue exists. Several
 // changes lead to one round of requests.
 func (s *QueueStatus) regroup(ctx context.Context) error {
-	listed := s.board.Listed()
+	listed := s.ledger.Listed()
 	if listed == s.listed {
 		return nil
 	}

@@ -30,33 +30,33 @@ import (
 // is written.
 func TestQueuesDue(t *testing.T) {
 	const queues = 2*queueFigures + 6
-	board := queue.NewBoard()
+	ledger := queue.NewLedger()
 	var all []v1alpha1.Queue
 	for i := range queues {
 		q := v1alpha1.Queue{
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("q%03d", i)},
 			Spec:       v1alpha1.QueueSpec{Quota: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 		}
-		board.SetQueue(&q)
+		ledger.SetQueue(&q)
 		all = append(all, q)
 	}
 	pods := 0
-	charge := func() *queue.Standing {
+	charge := func() *queue.Snapshot {
 		for i := range all {
 			pods++
-			board.Charge(&corev1.Pod{
+			ledger.Charge(&corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(pods), Namespace: "default", UID: types.UID(fmt.Sprint(pods))},
 				Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
 				}}}},
 			}, all[i].Name)
 		}
-		return board.Standing(board.Resources())
+		return ledger.Snapshot(ledger.Resources())
 	}
 	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	s := &QueueStatus{board: board, clock: clk}
+	s := &QueueStatus{ledger: ledger, clock: clk}
 	// write writes the queues that are due, as update does.
-	write := func(standing *queue.Standing) map[string]bool {
+	write := func(standing *queue.Snapshot) map[string]bool {
 		clk.Step(time.Second)
 		due, _ := s.due(all, standing)
 		s.last = standing
@@ -110,10 +110,10 @@ func TestQueueStatusThatIsRefused(t *testing.T) {
 				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 			},
 		})
-		board := queue.NewBoard()
+		ledger := queue.NewLedger()
 		cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
-		board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1alpha1.QueueSpec{Quota: cpu}})
-		s := NewQueueStatus(&Inputs{Client: c, QueueClient: c, Board: board, OrphanedPods: func(int) {}, Clock: clock.RealClock{}})
+		ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1alpha1.QueueSpec{Quota: cpu}})
+		s := NewQueueStatus(&Inputs{Client: c, QueueClient: c, Ledger: ledger, OrphanedPods: func(int) {}, Clock: clock.RealClock{}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var loop sync.WaitGroup
 		loop.Go(func() {
@@ -126,7 +126,7 @@ func TestQueueStatusThatIsRefused(t *testing.T) {
 		taken.Store(true)
 		time.Sleep(100 * time.Second)
 		taken.Store(false)
-		board.Charge(named("r", 1, running, func(pod *corev1.Pod) {
+		ledger.Charge(named("r", 1, running, func(pod *corev1.Pod) {
 			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpu}}}
 		})[0], "q")
 		time.Sleep(5 * time.Second)

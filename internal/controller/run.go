@@ -91,9 +91,9 @@ type Inputs struct {
 	// that profile; nil if Recorder writes all events.
 	RecorderOf func(profile string) events.EventRecorder
 	Clock      clock.WithTicker
-	// Board is the quota ledger. Queues returns the effects of queues on a group. OrphanedPods
+	// Ledger is the quota ledger. Queues returns the effects of queues on a group. OrphanedPods
 	// receives the number of pods on nodes that name a queue that they cannot count for.
-	Board        *queue.Board
+	Ledger       *queue.Ledger
 	Queues       Queues
 	OrphanedPods func(int)
 	// QueueFigures receives the status of all Queues, by name, when a status changes; nil for none.

@@ -56,9 +56,9 @@ type Members interface {
 // WaitingMembers lists the members of a group, and reports why pending members are blocked.
 type WaitingMembers interface {
 	Members
-	// KeptOut returns why all pending members are blocked regardless of free capacity. It returns
-	// "" if one of them can be scheduled, or if there are none.
-	KeptOut(members *gang.Members) string
+	// GangGatedBy returns why all pending members are blocked regardless of free capacity. It
+	// returns "" if one of them can be scheduled, or if there are none.
+	GangGatedBy(members *gang.Members) string
 }
 
 // Status writes the status of PodGroups. It reports to pending members, by events, why they are
@@ -215,7 +215,7 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		return v, false
 	}
 	message := "waiting for its turn"
-	if why := s.members.KeptOut(m); why != "" {
+	if why := s.members.GangGatedBy(m); why != "" {
 		message = "no member can be scheduled: " + why
 	}
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message}, false

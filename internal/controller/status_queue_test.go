@@ -139,10 +139,10 @@ func TestGroupsOfQueues(t *testing.T) {
 	}
 	orphans := -1
 	var figures map[string]v1alpha1.QueueStatus
-	board := queue.NewBoard()
+	ledger := queue.NewLedger()
 	objects := newClient(t, inQueue, outside)
 	s := NewQueueStatus(&Inputs{
-		Client: objects, QueueClient: objects, Board: board, Changed: changed, OrphanedPods: func(n int) { orphans = n },
+		Client: objects, QueueClient: objects, Ledger: ledger, Changed: changed, OrphanedPods: func(n int) { orphans = n },
 		QueueFigures: func(all map[string]v1alpha1.QueueStatus) { figures = all },
 		Clock:        clocktesting.NewFakeClock(time.Unix(1000, 0)),
 	})
@@ -163,10 +163,10 @@ func TestGroupsOfQueues(t *testing.T) {
 		t.Errorf("%v are looked at, and there are no queues", got)
 	}
 	for _, change := range []func(){
-		func() { board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}}) },
-		func() { board.DeleteQueue("b") },
-		func() { board.SetNamespace(homeOf("b")) },
-		func() { board.SetNamespace(homeOf("")) },
+		func() { ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}}) },
+		func() { ledger.DeleteQueue("b") },
+		func() { ledger.SetNamespace(homeOf("b")) },
+		func() { ledger.SetNamespace(homeOf("")) },
 	} {
 		change()
 		// The group without a queue name may use the default of its namespace.
@@ -177,14 +177,14 @@ func TestGroupsOfQueues(t *testing.T) {
 			t.Errorf("%v are looked at again", got)
 		}
 	}
-	board.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+	ledger.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
 	}})
-	board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+	ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	for i, name := range []string{"", "a", "a", "b"} {
 		pod := named("r", 4, running)[i]
 		pod.UID += types.UID(name)
-		board.Charge(pod, name)
+		ledger.Charge(pod, name)
 	}
 	if err := s.update(t.Context()); err != nil || orphans != 2 {
 		t.Errorf("%d orphaned pods (%v), want 2", orphans, err)
@@ -193,12 +193,12 @@ func TestGroupsOfQueues(t *testing.T) {
 	if err := objects.Create(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	board.SetQueue(b)
+	ledger.SetQueue(b)
 	err := s.update(t.Context())
 	if allocated := figures["b"].Allocated; err != nil || allocated.Pods().Value() != 1 || len(figures) != 1 {
 		t.Errorf("the figures are %+v (%v), want one pod of b", figures, err)
 	}
-	board.DeleteQueue("b")
+	ledger.DeleteQueue("b")
 	if err := s.update(t.Context()); err != nil || orphans != 0 || len(figures) != 0 {
 		t.Errorf("%d orphaned pods, figures %v (%v) without queues", orphans, figures, err)
 	}
@@ -219,13 +219,13 @@ func TestQueueStatusThatIsReadLate(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	board := queue.NewBoard()
-	board.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+	ledger := queue.NewLedger()
+	ledger.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
 	}})
-	board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
+	ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
-	s := NewQueueStatus(&Inputs{Client: late, QueueClient: late, Board: board, OrphanedPods: func(int) {}, Clock: clk})
+	s := NewQueueStatus(&Inputs{Client: late, QueueClient: late, Ledger: ledger, OrphanedPods: func(int) {}, Clock: clk})
 	pods := func() int64 {
 		t.Helper()
 		clk.Step(queueInterval)
@@ -247,11 +247,11 @@ func TestQueueStatusThatIsReadLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	frozen = &now
-	board.Charge(one, "q")
+	ledger.Charge(one, "q")
 	if got := pods(); got != 1 {
 		t.Errorf("%d pods, want the one that has come", got)
 	}
-	board.Forget(one.UID)
+	ledger.Forget(one.UID)
 	pods()
 	frozen = nil
 	if got := pods(); got != 0 {

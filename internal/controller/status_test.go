@@ -44,7 +44,7 @@ func TestScheduledCondition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, gangGroup(2))
-			b.pods, b.keptOut = c.pods, c.keptOut
+			b.pods, b.gatedBy = c.pods, c.keptOut
 			b.gangs.SetVerdict(gang.KeyOf(groupKey), c.verdict)
 			b.reconcile()
 			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)

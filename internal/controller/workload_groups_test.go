@@ -29,7 +29,7 @@ type fixedMembers gang.Members
 
 func (m fixedMembers) Members(types.NamespacedName) gang.Members { return gang.Members(m) }
 
-func (fixedMembers) KeptOut(*gang.Members) string { return "" }
+func (fixedMembers) GangGatedBy(*gang.Members) string { return "" }
 
 // referring returns a pod that names a group of a Workload.
 func referring(name, class string, priority int32, ref native.WorkloadRef) *corev1.Pod {
@@ -163,7 +163,7 @@ func TestWorkloadGroupsAnew(t *testing.T) {
 			}
 			look()
 			if members = c.then; c.placing {
-				gangs.SetPlan(gang.KeyOf(key), []engine.Seat{{Member: "p", Node: "node-0"}})
+				gangs.SetPlan(gang.KeyOf(key), []engine.Assignment{{Member: "p", Node: "node-0"}})
 			}
 			again := look()
 			for range 2 {

@@ -19,7 +19,7 @@ func newBudgetDraw(s *Snapshot) *budgetDraw {
 }
 
 // newBudgetDraw returns nil if no unit draws on a budget.
-func (v *view) newBudgetDraw() *budgetDraw {
+func (v *problem) newBudgetDraw() *budgetDraw {
 	if !v.c.budgeted {
 		return nil
 	}

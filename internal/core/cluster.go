@@ -155,13 +155,13 @@ func (c *Cluster) padBudgets(n int) {
 func (c *Cluster) SetQueues(tree *fairshare.Tree, shares []Amounts) {
 	switch {
 	case tree == nil:
-		c.queues, c.c.roster = nil, nil
+		c.queues, c.c.index = nil, nil
 	case c.queues != nil && c.queues.Tree == tree:
 		c.queues.Shares = shares
 	default:
 		c.s.Queues = &Queues{Tree: tree}
-		c.c.roster = newRoster(&c.s)
-		c.queues = &Queues{Tree: tree, Shares: shares, used: usedBy(&c.s, c.c.roster.leaves)}
+		c.c.index = newLeafIndex(&c.s)
+		c.queues = &Queues{Tree: tree, Shares: shares, used: usedBy(&c.s, c.c.index.leaves)}
 		c.s.Queues = nil
 	}
 }

@@ -73,7 +73,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	c.refused(at)
 	c.count(at, pod.Request, 1)
 	if c.queues != nil {
-		c.c.roster.widen(&c.s, at)
+		c.c.index.widen(&c.s, at)
 	}
 	if len(u.Pods) == 2 {
 		c.spanning++
@@ -140,20 +140,20 @@ func (c *Cluster) findLeaf(at int32) {
 	if c.queues == nil {
 		return
 	}
-	c.c.roster.put(&c.s, at, c.queues.Tree.LeafOf(c.s.Units[at].queue()))
+	c.c.index.put(&c.s, at, c.queues.Tree.LeafOf(c.s.Units[at].queue()))
 }
 
 // leaveLeaf removes a unit from its leaf queue.
 func (c *Cluster) leaveLeaf(at int32) {
 	if c.queues != nil {
-		c.c.roster.drop(&c.s, at)
+		c.c.index.drop(&c.s, at)
 	}
 }
 
 // count adds a pod of a unit to its queue's usage, or subtracts it if sign is -1.
 func (c *Cluster) count(at int32, request Amounts, sign int64) {
 	if c.queues != nil {
-		c.queues.Tree.Use(c.queues.used, c.c.roster.leaves[at], request, sign)
+		c.queues.Tree.Use(c.queues.used, c.c.index.leaves[at], request, sign)
 	}
 }
 

@@ -42,8 +42,8 @@ type columns struct {
 	having traitIndex
 	// minRuntimes counts the units by their profile's min-runtimes.
 	minRuntimes minRuntimeIndex
-	// roster has the units' leaf queues; nil where it is not kept.
-	roster *roster
+	// index has the units' leaf queues; nil where it is not kept.
+	index *leafIndex
 	// groups lists the units of each PodGroup by its UID; nil where there is no such index.
 	groups map[string][]int32
 	// losses has the parts of lost work that do not depend on the decision. A restricted view has

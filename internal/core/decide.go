@@ -28,7 +28,7 @@ func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) 
 type search struct {
 	s *Snapshot
 	p *Preemptor
-	v *view
+	v *problem
 	// protections apply to this decision.
 	protections []protection
 	policy      policy
@@ -43,13 +43,13 @@ type search struct {
 	// cheapest, except for the gangs that it breaks.
 	thorough bool
 	// refused is the first set of victims that exceeded a bound.
-	refused *refusal
+	refused *overBound
 	// compared are the domains that the search compared; nil for a preemptor without a required
 	// domain.
 	compared []domainOutcome
 }
 
-func newSearch(v *view, protections []protection) *search {
+func newSearch(v *problem, protections []protection) *search {
 	sr := &search{s: v.s, p: v.p, v: v, protections: protections, nodes: v.c.byName}
 	sr.whole = sr
 	return sr
@@ -80,7 +80,7 @@ func (sr *search) run() Decision {
 	sr.policy = newPolicy(sr.v, sr.protections)
 	if _, forbidden := sr.policy.rules().forbidden(); forbidden || sr.p.MinCount == 0 {
 		if room {
-			sr.refused = &refusal{bound: bound{rule: RuleLimit, queue: full, name: sr.s.Queues.Tree.Queue(full).Name}}
+			sr.refused = &overBound{bound: bound{rule: RuleLimit, queue: full, name: sr.s.Queues.Tree.Queue(full).Name}}
 		}
 		return sr.infeasibleAsIs()
 	}
@@ -92,7 +92,7 @@ func (sr *search) allowed(victims []int32) bool {
 	b, ok := sr.policy.fits(victims)
 	if !ok && sr.refused == nil {
 		sortByImportance(sr.s, victims)
-		sr.refused = &refusal{victims: slices.Clone(victims), bound: b}
+		sr.refused = &overBound{victims: slices.Clone(victims), bound: b}
 	}
 	return ok
 }

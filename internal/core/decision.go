@@ -198,7 +198,7 @@ func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 // placementsOf assigns the placements of each class to its members. Where other pods matter, the
 // result keeps the order that the members fit in. Where only room matters, members are sorted by
 // rank, needed ones first.
-func placementsOf(v *view, placements []placement) []Placement {
+func placementsOf(v *problem, placements []placement) []Placement {
 	if !v.anyStateful {
 		placements = slices.Clone(placements)
 		slices.SortStableFunc(placements, func(a, b placement) int { return cmp.Compare(v.c.rank[a.node], v.c.rank[b.node]) })
@@ -224,7 +224,7 @@ func placementsOf(v *view, placements []placement) []Placement {
 
 // handOut returns a member of the class for each placement. Members that were nominated to the
 // placement's node keep it; the others are assigned by rank.
-func (v *view) handOut(placements []placement) []*Member {
+func (v *problem) handOut(placements []placement) []*Member {
 	nominated := make(map[string]string, len(v.p.Nominated))
 	for _, p := range v.p.Nominated {
 		nominated[p.UID] = p.Node

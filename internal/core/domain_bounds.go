@@ -22,7 +22,7 @@ type domainProspect struct {
 // domainBounds computes the bounds of domains by arithmetic on the columns. Other pods can only
 // make more evictions necessary, so the bounds hold for every oracle.
 type domainBounds struct {
-	*view
+	*problem
 	// need is how many members must be placed.
 	need int
 	// class is the only class with members; -1 if there are several.
@@ -42,7 +42,7 @@ type nodeRate struct {
 }
 
 func (sr *search) newDomainBounds() *domainBounds {
-	b := &domainBounds{view: sr.v, need: max(sr.p.MinCount, 1), class: sr.onlyClass(), room: make([]int64, sr.v.dims)}
+	b := &domainBounds{problem: sr.v, need: max(sr.p.MinCount, 1), class: sr.onlyClass(), room: make([]int64, sr.v.dims)}
 	if slices.ContainsFunc(sr.p.Classes[b.class+1:], func(c Class) bool { return len(c.Members) > 0 }) {
 		b.class = -1
 	}

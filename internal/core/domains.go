@@ -78,7 +78,7 @@ func (r *RequiredDomain) sentence(o DomainObstacle) string {
 }
 
 // split finds the domains of the nodes. The view refuses nodes outside of them.
-func (v *view) split() {
+func (v *problem) split() {
 	r := v.p.Domain
 	if r == nil {
 		return
@@ -105,7 +105,7 @@ func (v *view) split() {
 }
 
 // refusal returns the reason why a node can never admit a member of a class; "" if it can.
-func (v *view) refusal(class int, node int32) string {
+func (v *problem) refusal(class int, node int32) string {
 	if r := v.p.Domain; r != nil && !r.mayUse(r.Of[node]) {
 		if r.Of[node] == "" {
 			return "without a value of the label " + r.Key
@@ -117,14 +117,14 @@ func (v *view) refusal(class int, node int32) string {
 
 // in returns the view restricted to a domain. Its potential victims have a pod in the domain, or
 // matter to members by more than their room.
-func (v *view) in(d *domain) *view {
+func (v *problem) in(d *domain) *problem {
 	w := v.inNodesOf(d)
 	w.victims.count = len(w.eligible(int32(w.victims.below - 1)))
 	return w
 }
 
 // candidates lists the units that a search may look at, sorted, for a view of one domain.
-func (v *view) candidates() []int32 {
+func (v *problem) candidates() []int32 {
 	var units []int32
 	for _, n := range v.within.nodes {
 		units = append(units, v.c.nodes[n].units...)
@@ -171,9 +171,9 @@ func (sr *search) hasRoom() bool {
 // freeViews returns the views to place the members in without victims, in the order to try them.
 // They are the whole view, or the domains that may have enough room. Domains with nodes that an
 // earlier decision nominated come first, then the fullest one.
-func (v *view) freeViews(free []int64) iter.Seq[*view] {
+func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 	if v.domains == nil {
-		return slices.Values([]*view{v})
+		return slices.Values([]*problem{v})
 	}
 	type candidate struct {
 		d                 *domain
@@ -201,7 +201,7 @@ func (v *view) freeViews(free []int64) iter.Seq[*view] {
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.nominated, a.nominated), cmp.Compare(a.places, b.places), strings.Compare(a.d.name, b.d.name))
 	})
-	return func(yield func(*view) bool) {
+	return func(yield func(*problem) bool) {
 		for _, one := range all {
 			if !yield(v.inNodesOf(one.d)) {
 				return
@@ -211,7 +211,7 @@ func (v *view) freeViews(free []int64) iter.Seq[*view] {
 }
 
 // inNodesOf returns the view restricted to the nodes of a domain. It may evict nothing.
-func (v *view) inNodesOf(d *domain) *view {
+func (v *problem) inNodesOf(d *domain) *problem {
 	w := *v.on(d.nodes)
 	w.domains, w.within = nil, d
 	return &w
@@ -219,7 +219,7 @@ func (v *view) inNodesOf(d *domain) *view {
 
 // placesIn returns how many members a domain may hold, at most, and its number of places for
 // members of any class.
-func (v *view) placesIn(d *domain, free []int64) (fit, places int) {
+func (v *problem) placesIn(d *domain, free []int64) (fit, places int) {
 	for c := range v.wanted {
 		ofClass := 0
 		if len(v.p.Classes[c].Members) == 0 {

@@ -82,7 +82,7 @@ func (g *gang) consider(f found, ok bool) {
 }
 
 // compete tries the ways to choose victims up to a priority.
-func (g *gang) compete(v *view, level int32) {
+func (g *gang) compete(v *problem, level int32) {
 	if !g.counts {
 		t := newSimulation(v, v.c.later)
 		defer t.allBack()
@@ -130,7 +130,7 @@ func (g *gang) improve() {
 }
 
 // countUpTo returns the number of potential victims up to a priority, or an upper bound of it.
-func (v *view) countUpTo(top int32) int {
+func (v *problem) countUpTo(top int32) int {
 	if v.within != nil {
 		return len(v.eligible(top))
 	}

@@ -36,7 +36,7 @@ func (t *simulation) lowestCeiling(ws []want, known bool) (int32, bool) {
 }
 
 // ceiling returns the lowest ceiling of a view, with all units left in place.
-func (v *view) ceiling(ws []want) (int32, bool) {
+func (v *problem) ceiling(ws []want) (int32, bool) {
 	t := newSimulation(v, v.c.later)
 	defer t.allBack()
 	return t.lowestCeiling(ws, false)

@@ -132,7 +132,7 @@ func (a *increment) before(b *increment) bool {
 // newChoice returns a choice for a simulation; some units may already be removed from it.
 func newChoice(t *simulation, w want, level int32) *choice {
 	ch := &choice{
-		counter: newCounter(t, w), x: newNodeVictims(t.view, t.newBudgetDraw()), level: int64(level),
+		counter: newCounter(t, w), x: newNodeVictims(t.problem, t.newBudgetDraw()), level: int64(level),
 		after: math.MinInt64, limit: price{lost: math.MaxInt64, sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
 		room: make([]int64, t.dims),
 	}

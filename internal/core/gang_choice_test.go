@@ -11,7 +11,7 @@ import (
 // optionsOf returns a choice among random options of some nodes, without a cluster.
 func optionsOf(pick chooser, nodes, most int) *choice {
 	ch := &choice{
-		counter: &counter{simulation: &simulation{view: &view{s: &Snapshot{}}}}, after: math.MinInt64, limit: price{lost: math.MaxInt64, sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
+		counter: &counter{simulation: &simulation{problem: &problem{s: &Snapshot{}}}}, after: math.MinInt64, limit: price{lost: math.MaxInt64, sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
 	}
 	if pick(2) == 0 {
 		ch.s.losses = &losses{}

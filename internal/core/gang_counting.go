@@ -120,7 +120,7 @@ func bringBack(k roomKeeper, units []int32) []int32 {
 }
 
 // competeByCount is compete if counting is enough.
-func (g *gang) competeByCount(v *view, level int32) {
+func (g *gang) competeByCount(v *problem, level int32) {
 	if g.optimal {
 		return
 	}
@@ -139,7 +139,7 @@ func (g *gang) competeByCount(v *view, level int32) {
 
 // choose considers the cheapest units with one pod each, regardless of budgets. If there are no
 // other units and no budget is broken, the outcome is optimal.
-func (g *gang) choose(v *view, level int32) {
+func (g *gang) choose(v *problem, level int32) {
 	ch := newChoice(newSimulation(v, v.c.later), g.ws[0], level)
 	units, ok := ch.run()
 	if !ok {
@@ -154,7 +154,7 @@ func (g *gang) choose(v *view, level int32) {
 }
 
 // cheapestPlacement frees the nodes where it costs least and reprieves units that are not needed.
-func (g *gang) cheapestPlacement(v *view, level int32) (found, bool) {
+func (g *gang) cheapestPlacement(v *problem, level int32) (found, bool) {
 	m := newNodeCosts(newSimulation(v, v.c.later), g.ws[0], level, v.newBudgetDraw())
 	if !m.choose() {
 		return found{}, false

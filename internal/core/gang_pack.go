@@ -52,14 +52,14 @@ func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int3
 
 // arithmetic returns the view without the oracle's answers about other pods. Changes to it do not
 // affect v.
-func (v *view) arithmetic() *view {
+func (v *problem) arithmetic() *problem {
 	w := *v
 	w.stateful, w.anyStateful = make([]bool, len(v.stateful)), false
 	return &w
 }
 
 // on returns the view restricted to some nodes.
-func (v *view) on(nodes []int32) *view {
+func (v *problem) on(nodes []int32) *problem {
 	if len(nodes) == len(v.c.byName) {
 		return v
 	}

@@ -58,7 +58,7 @@ func (g *gang) plain(level int32) (found, bool) {
 
 // plainCounted is plain for a gang that counting settles. Only units next to a member can be in its
 // way, so the other units are never removed.
-func (g *gang) plainCounted(v *view, level int32) (found, bool) {
+func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 	t := newSimulation(v, v.c.later)
 	t.clearBelow(int64(level) + 1)
 	r, ok := g.firstFit(t)

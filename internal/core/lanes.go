@@ -33,7 +33,7 @@ type lane struct {
 }
 
 // lanesOf groups nodes into lanes. If members are not spread, there is one lane.
-func (v *view) lanesOf(class int, nodes []int32) *lanes {
+func (v *problem) lanesOf(class int, nodes []int32) *lanes {
 	ls := &lanes{}
 	for _, r := range v.topologies[class] {
 		if r.Spread == nil {

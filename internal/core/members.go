@@ -122,7 +122,7 @@ func allMembers(classes []Class) []int {
 
 // hardestFirst sorts counts by class so that the hardest members are placed first. These are
 // members that depend on other pods, then members that request the largest part of a node.
-func (v *view) hardestFirst(counts []int) []want {
+func (v *problem) hardestFirst(counts []int) []want {
 	largest := make([]int64, v.dims)
 	for n := range v.s.Nodes {
 		for r, a := range v.s.Nodes[n].Allocatable {
@@ -162,7 +162,7 @@ func (v *view) hardestFirst(counts []int) []want {
 }
 
 // first returns the first member of a class by rank.
-func (v *view) first(class int) *Member {
+func (v *problem) first(class int) *Member {
 	ms := v.p.Classes[class].Members
 	lowest := &ms[0]
 	for i := range ms {

@@ -44,7 +44,7 @@ type option struct {
 
 func newNodeCosts(t *simulation, w want, level int32, draw *budgetDraw) *nodeCosts {
 	m := &nodeCosts{
-		counter: newCounter(t, w), x: newNodeVictims(t.view, draw), level: int64(level),
+		counter: newCounter(t, w), x: newNodeVictims(t.problem, draw), level: int64(level),
 		touched: make([]int32, len(t.s.Nodes)), base: make([]int64, t.dims),
 	}
 	m.options.Before = func(a, b *option) bool {

@@ -12,7 +12,7 @@ import (
 // coverCase is a node with some units, and the room that a cover must free.
 type coverCase struct {
 	col   *nodeColumn
-	view  *view
+	view  *problem
 	short []int64
 	units []refUnit
 }

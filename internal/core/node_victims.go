@@ -8,7 +8,7 @@ import (
 // nodeVictims computes the victims on one node that make enough room there. It reuses its scratch
 // space, so thousands of nodes can be priced without allocation.
 type nodeVictims struct {
-	*view
+	*problem
 	// draw is the state of the budgets after earlier victims; nil if no unit has any.
 	draw *budgetDraw
 	// seesGangs is true if sets are whole outcomes, so the gangs that they break count.
@@ -42,8 +42,8 @@ type nodeCheck struct {
 }
 
 // newNodeVictims returns a nodeVictims that uses a draw's state of the budgets.
-func newNodeVictims(v *view, draw *budgetDraw) *nodeVictims {
-	return &nodeVictims{view: v, draw: draw, room: make([]int64, v.dims), cover: newCover(v.dims)}
+func newNodeVictims(v *problem, draw *budgetDraw) *nodeVictims {
+	return &nodeVictims{problem: v, draw: draw, room: make([]int64, v.dims), cover: newCover(v.dims)}
 }
 
 func (x *nodeVictims) release(pos int32) (before, after []int64) {
@@ -171,7 +171,7 @@ func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
 		if placed[class] == nil {
 			continue
 		}
-		for r, w := range x.view.wanted[class] {
+		for r, w := range x.problem.wanted[class] {
 			x.room[r] += max(w, 0) * int64(placed[class][n])
 		}
 	}

@@ -14,7 +14,7 @@ const partyStarts = 4
 
 // parties splits the wanted classes by the gatherings that tie them; classes in no gathering are
 // the last party. It returns a single party if one choice of domains covers all gatherings.
-func (v *view) parties(ws []want) [][]want {
+func (v *problem) parties(ws []want) [][]want {
 	gs := v.gatherings(ws)
 	if !scattered(gs) {
 		return [][]want{ws}
@@ -77,7 +77,7 @@ func (t *simulation) enclosures(ws []want) []confinement {
 // inside returns the same simulation over the nodes of an enclosure only.
 func (t *simulation) inside(enclosure confinement) *simulation {
 	u := *t
-	u.view = t.on(enclosure[0].nodes)
+	u.problem = t.on(enclosure[0].nodes)
 	return &u
 }
 

@@ -63,7 +63,7 @@ func TestGatherings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := &view{p: &Preemptor{Classes: make([]Class, 5)}, c: &columns{byName: []int32{0, 1, 2, 3, 4, 5}}, topologies: make([][]Topology, 5)}
+			v := &problem{p: &Preemptor{Classes: make([]Class, 5)}, c: &columns{byName: []int32{0, 1, 2, 3, 4, 5}}, topologies: make([][]Topology, 5)}
 			for _, r := range tt.rules {
 				v.topologies[r.class] = append(v.topologies[r.class], Topology{Domains: keys[r.key], With: r.with})
 			}

@@ -145,7 +145,7 @@ type leafwise interface {
 // protections returns all protections. If several protect a unit, the last to end is reported, and
 // the first of equals.
 func protections() []protection {
-	return []protection{staticPods{}, refusals{}, tolerations{}, minRuntimes{}, staleGangs{}}
+	return []protection{staticPods{}, refusedPods{}, tolerations{}, minRuntimes{}, staleGangs{}}
 }
 
 // timed is a unit with the verdict that protects it for a time.
@@ -182,7 +182,7 @@ func judge(by policy, u int32) Verdict {
 func endsLater(a, b Verdict) bool { return b.Until != 0 && (a.Until == 0 || a.Until > b.Until) }
 
 // newPolicy returns the policy for one preemptor, before it has judged any unit.
-func newPolicy(v *view, protections []protection) policy {
+func newPolicy(v *problem, protections []protection) policy {
 	r := newRuling(v, protections)
 	if r.bounded() {
 		return newQueuePolicy(v, r)

@@ -32,8 +32,8 @@ func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
 	v := newView(s, &anyone, Arithmetic{})
 	r := newRuling(v, protections)
 	r.anyone = true
-	r.roster, _ = v.inQueues()
-	r.leafOf = r.roster.leaves
+	r.index, _ = v.inQueues()
+	r.leafOf = r.index.leaves
 	var out []Guard
 	for u := range r.everyUnit {
 		for _, rule := range protections {

@@ -3,7 +3,7 @@ package core
 // priorityPolicy entitles a preemptor to all units of lower priority.
 type priorityPolicy struct {
 	*ruling
-	v     *view
+	v     *problem
 	count map[Rule]int
 }
 

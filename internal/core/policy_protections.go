@@ -18,16 +18,16 @@ func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStatic]) }
 
-// refusals protects units with a pod whose deletion the API server refused. Evicting other victims
-// along with it would help no preemptor.
-type refusals struct{}
+// refusedPods protects units with a pod whose deletion the API server refused. Evicting other
+// victims along with it would help no preemptor.
+type refusedPods struct{}
 
-func (refusals) protects(r *ruling, u int32) (Verdict, bool) {
+func (refusedPods) protects(r *ruling, u int32) (Verdict, bool) {
 	until := r.s.Units[u].RefusedUntil
 	return Verdict{Rule: RuleDeletionRefused, Until: until}, until != 0 && r.p.Now <= until
 }
 
-func (refusals) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitRefused]) }
+func (refusedPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitRefused]) }
 
 // tolerations protects units whose PriorityClass tolerates the preemptor's priority for now
 // (proposal "Preemption Toleration").
@@ -79,7 +79,7 @@ func (minRuntimes) ignores(r *ruling, leaf int32) bool {
 		return true
 	}
 	runtime := r.longestMinRuntimeOf(leaf)
-	list := &r.roster.lists[leaf+1]
+	list := &r.index.lists[leaf+1]
 	if runtime > 0 && list.unbegun > 0 {
 		return false
 	}

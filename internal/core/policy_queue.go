@@ -57,7 +57,7 @@ type subtree struct {
 	top int32
 }
 
-func newQueuePolicy(v *view, r *ruling) *queuePolicy {
+func newQueuePolicy(v *problem, r *ruling) *queuePolicy {
 	c := &queuePolicy{ruling: r, request: v.request(), count: make(map[Rule]int)}
 	c.shown = topUnits{s: v.s, sign: -1, most: capUnits}
 	c.line = v.s
@@ -71,8 +71,8 @@ func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 			c.asks = append(c.asks, r)
 		}
 	}
-	c.roster, c.used = v.inQueues()
-	c.leafOf = c.roster.leaves
+	c.index, c.used = v.inQueues()
+	c.leafOf = c.index.leaves
 	if c.t != nil {
 		for r, name := range v.s.Resources {
 			kind := fairshare.Absent
@@ -102,7 +102,7 @@ func (s *Snapshot) lists(r int) bool {
 }
 
 // request returns the sum of the requests of the members that must be placed.
-func (v *view) request() []int64 {
+func (v *problem) request() []int64 {
 	request := make([]int64, v.dims)
 	for class, n := range firstMembers(v.p.Classes, max(v.p.MinCount, 1)) {
 		for r, want := range v.wanted[class] {
@@ -113,10 +113,10 @@ func (v *view) request() []int64 {
 }
 
 // inQueues returns the units of each queue, and the queues' usage.
-func (v *view) inQueues() (*roster, []int64) {
-	ro := v.c.roster
+func (v *problem) inQueues() (*leafIndex, []int64) {
+	ro := v.c.index
 	if ro == nil {
-		ro = newRoster(v.s)
+		ro = newLeafIndex(v.s)
 	}
 	switch q := v.s.Queues; {
 	case q == nil || q.Tree == nil:
@@ -130,7 +130,7 @@ func (v *view) inQueues() (*roster, []int64) {
 
 // fullFor returns a queue with a limit that leaves no room for the preemptor: its own queue or one
 // above it. It returns -1 for none.
-func (v *view) fullFor() int32 {
+func (v *problem) fullFor() int32 {
 	if v.s.Queues == nil {
 		return -1
 	}

@@ -40,9 +40,9 @@ type ruling struct {
 	home   int32
 	path   []int32
 	onPath []int32
-	// roster has the units of each queue, and leafOf the queue of each unit; nil where queues do
+	// index has the units of each queue, and leafOf the queue of each unit; nil where queues do
 	// not count.
-	roster *roster
+	index  *leafIndex
 	leafOf []int32
 	// ratio returns how far a queue is over its fair share in any resource, whatever the preemptor
 	// asks for; nil where queues do not count.
@@ -51,7 +51,7 @@ type ruling struct {
 	running map[string]*Headcount
 }
 
-func newRuling(v *view, protections []protection) *ruling {
+func newRuling(v *problem, protections []protection) *ruling {
 	r := standingOf(v.s, v.p)
 	r.c, r.protections, r.begin, r.meter = v.c, protections, v.begin, v.meter
 	return r

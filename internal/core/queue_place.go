@@ -51,8 +51,8 @@ func (s *Snapshot) ShareIn(shares []Amounts, has func(node string, resource int)
 
 // leaves returns the leaf of each unit; negative for a unit in no queue.
 func (s *Snapshot) leaves() []int32 {
-	if s.columns != nil && s.columns.roster != nil {
-		return s.columns.roster.leaves
+	if s.columns != nil && s.columns.index != nil {
+		return s.columns.index.leaves
 	}
-	return newRoster(s).leaves
+	return newLeafIndex(s).leaves
 }

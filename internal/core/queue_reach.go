@@ -188,7 +188,7 @@ func (c *queuePolicy) farthest() reach {
 	if c.leaf < 0 {
 		return s.reach()
 	}
-	for _, u := range c.roster.lists[c.leaf+1].units {
+	for _, u := range c.index.lists[c.leaf+1].units {
 		if judge(c, u).Eligible {
 			s.free(u, 1)
 		}

@@ -64,7 +64,7 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	defer sr.v.c.handBack(mem)
 	order := c.rank(mem)
 	var sub *search
-	var first, last *refusal
+	var first, last *overBound
 	without := make(map[int32]bool)
 	for range boundRounds {
 		sub = sr.among(order, without)
@@ -98,7 +98,7 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 
 // bar adds the potential victims under the exceeded bound to without, except units of the outcome
 // that may be evicted together.
-func (c *queuePolicy) bar(refused *refusal, ranks []int32, without map[int32]bool) {
+func (c *queuePolicy) bar(refused *overBound, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {
 		if refused.bound.holds(c, u) {

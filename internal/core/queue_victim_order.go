@@ -74,8 +74,8 @@ func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	}
 	vo.ranks, vo.orders = mem.grades(len(c.s.Units))
 	vo.markMixed()
-	for i := range c.roster.lists {
-		units := c.roster.lists[i].units
+	for i := range c.index.lists {
+		units := c.index.lists[i].units
 		n := len(units)
 		if n == 0 {
 			continue
@@ -132,7 +132,7 @@ func (c *queuePolicy) kindOf(leaf int32) leafKind {
 	if st.rule != "" {
 		return leafBarred
 	}
-	list := &c.roster.lists[leaf+1]
+	list := &c.index.lists[leaf+1]
 	if !st.near || c.judgedAlone(leaf) || len(list.most) > 0 && c.pastSpare(leaf, func(r int) int64 { return list.most[r] }) {
 		return leafMixed
 	}

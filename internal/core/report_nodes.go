@@ -86,7 +86,7 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 // rejection of some class, or else a resource that the node is short of. It returns -1 and "" if
 // the node admits a member of some class. Of several reasons it returns the first, in any order of
 // classes.
-func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
+func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	resource = -1
 	room := v.freeLater(n)
 	for c, wanted := range v.wanted {

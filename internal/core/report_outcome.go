@@ -211,7 +211,7 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 		d.Domain = sr.domainOf(nil)
 		where = sr.p.Domain.roomiestPhrase(d.Domain, roomiest)
 		u := *t
-		u.view = t.inNodesOf(roomiest)
+		u.problem = t.inNodesOf(roomiest)
 		t = &u
 	}
 	wanted := every

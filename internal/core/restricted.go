@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// refusal is a set of victims that exceeds a bound.
-type refusal struct {
+// overBound is a set of victims that exceeds a bound.
+type overBound struct {
 	victims []int32
 	bound   bound
 }

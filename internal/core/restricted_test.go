@@ -124,9 +124,9 @@ func TestLeafByLeaf(t *testing.T) {
 		got := mustDecide2(t, s, p)
 		one := *s
 		one.columns = newColumns(&one)
-		one.columns.roster = newRoster(&one)
-		for i := range one.columns.roster.lists {
-			list := &one.columns.roster.lists[i]
+		one.columns.index = newLeafIndex(&one)
+		for i := range one.columns.index.lists {
+			list := &one.columns.index.lists[i]
 			list.latest, list.most = Forever, slices.Repeat([]int64{Forever}, len(s.Resources))
 		}
 		want := mustDecide2(t, &one, p)

@@ -10,7 +10,7 @@ import (
 // removed units, and the members' placements. If a member depends on other pods, it keeps the
 // Oracle's state in sync; otherwise it does not call the Oracle.
 type simulation struct {
-	*view
+	*problem
 	// free holds dims values for each node.
 	free []int64
 	// out marks the removed units.
@@ -33,9 +33,9 @@ type placement struct {
 
 // newSimulation returns a simulation with all units in place. free is the nodes' room, with or
 // without terminating pods.
-func newSimulation(v *view, free []int64) *simulation {
+func newSimulation(v *problem, free []int64) *simulation {
 	t := &simulation{
-		view: v, free: slices.Clone(free), out: make([]bool, len(v.s.Units)),
+		problem: v, free: slices.Clone(free), out: make([]bool, len(v.s.Units)),
 		placed: make([][]int32, len(v.wanted)),
 	}
 	return t

@@ -28,7 +28,7 @@ type Spread interface {
 
 // keepsSkew reports whether the spread of a class allows one more member on a node. It is
 // arithmetic and avoids most questions to the oracle.
-func (v *view) keepsSkew(class int, node int32) bool {
+func (v *problem) keepsSkew(class int, node int32) bool {
 	for _, r := range v.topologies[class] {
 		if r.Spread == nil {
 			continue
@@ -56,7 +56,7 @@ func (c confinement) holds(class int) bool {
 }
 
 // nodesFor returns the nodes for members of a class, sorted by name.
-func (v *view) nodesFor(class int, within confinement) []int32 {
+func (v *problem) nodesFor(class int, within confinement) []int32 {
 	for _, h := range within {
 		if h.class == class {
 			return h.nodes
@@ -75,7 +75,7 @@ type gathering struct {
 // gatherings returns the gatherings of the wanted classes, those with the smallest domains first.
 // Rules about the same domains form one gathering if they are connected by common classes.
 // Otherwise their classes may use two domains.
-func (v *view) gatherings(ws []want) []gathering {
+func (v *problem) gatherings(ws []want) []gathering {
 	type rules struct {
 		domains []int32
 		sets    [][]int
@@ -133,7 +133,7 @@ func meet(a, b []int) bool {
 }
 
 // undivided reports whether all nodes are in one domain, so that members always share it.
-func (v *view) undivided(domains []int32) bool {
+func (v *problem) undivided(domains []int32) bool {
 	first := domains[v.c.byName[0]]
 	return first >= 0 && !slices.ContainsFunc(v.c.byName, func(n int32) bool { return domains[n] != first })
 }
@@ -173,7 +173,7 @@ func (t *simulation) confinements(ws []want) []confinement {
 }
 
 // byDomain lists the nodes of each domain, sorted by name.
-func (v *view) byDomain(g *gathering) [][]int32 {
+func (v *problem) byDomain(g *gathering) [][]int32 {
 	out := make([][]int32, g.count)
 	for _, n := range v.c.byName {
 		if d := g.domains[n]; d >= 0 {

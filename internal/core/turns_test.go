@@ -166,7 +166,7 @@ func (c *contention) turn(t testing.TB, j *job) bool {
 func (c *contention) checkLimits(t testing.TB) {
 	t.Helper()
 	s := c.snapshot()
-	for i, used := range usedBy(s, newRoster(s).leaves) {
+	for i, used := range usedBy(s, newLeafIndex(s).leaves) {
 		if q, r := c.tree.Queue(int32(i/c.tree.Dims())), i%c.tree.Dims(); used > q.Limit[r] {
 			t.Fatalf("queue %s has %d of a limit of %d", q.Name, used, q.Limit[r])
 		}
@@ -221,7 +221,7 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 // reclaimer that stays within its quota must gain within it.
 func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []int) {
 	t.Helper()
-	before := usedBy(s, newRoster(s).leaves)
+	before := usedBy(s, newLeafIndex(s).leaves)
 	after := slices.Clone(before)
 	leaf := c.tree.LeafOf(p.Queue)
 	for _, u := range set {

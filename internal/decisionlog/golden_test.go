@@ -186,7 +186,7 @@ func TestInputsGolden(t *testing.T) {
 			Schema: InputsSchema, Time: noon, Process: "reprieve-scheduler-7d4f_1c9e", Number: 3, From: 2,
 			Objects:  map[string][]json.RawMessage{"pods": {object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"train-1","namespace":"default","uid":"v"}}`)}},
 			Gone:     map[string][]string{"nodes": {"/node-b"}, "pods": {"default/train-0"}},
-			Promised: []Promise{{UID: "v", Node: "node-a"}}, Leaving: []string{"w"},
+			Promised: []Reservation{{UID: "v", Node: "node-a"}}, Leaving: []string{"w"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

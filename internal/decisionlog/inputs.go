@@ -32,8 +32,8 @@ type Inputs struct {
 	Gone    map[string][]string          `json:"gone,omitempty"`
 	// Promised holds all reservations. Leaving holds the UIDs of the pods that the scheduler is
 	// evicting and whose status does not show that yet. Both are complete in every line.
-	Promised []Promise `json:"promised,omitempty"`
-	Leaving  []string  `json:"leaving,omitempty"`
+	Promised []Reservation `json:"promised,omitempty"`
+	Leaving  []string      `json:"leaving,omitempty"`
 }
 
 // Whole describes the process that recorded the cluster and the format of the objects.
@@ -59,8 +59,8 @@ type Root struct {
 	Resource   string `json:"resource"`
 }
 
-// Promise is a pod's reservation on a node.
-type Promise struct {
+// Reservation is a pod's reservation on a node.
+type Reservation struct {
 	UID  string `json:"uid"`
 	Node string `json:"node"`
 }

@@ -58,7 +58,7 @@ func (e *Engine) Look() {
 
 // NextLook returns the time of the next deadline or end of a lull; false for none.
 func (e *Engine) NextLook(now time.Time) (time.Time, bool) {
-	next := e.Turns.LullEnds(now)
+	next := e.Turns.GatheringEnds(now)
 	if at, ok := e.Waits.nextDeadline(); ok && (next.IsZero() || at.Before(next)) {
 		next = at
 	}

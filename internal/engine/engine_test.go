@@ -144,16 +144,16 @@ func lateEvents(group workload.Key) []func(*Engine, UID) {
 	both(func(e *Engine, key workload.Key) { e.Waits.StartEviction(key) })
 	both(func(e *Engine, key workload.Key) { e.Waits.Failed(key, Backing{time.Second, time.Minute}) })
 	both(func(e *Engine, key workload.Key) { e.Turns.Enter(waiter(key), at(0)) })
-	both(func(e *Engine, key workload.Key) { e.Turns.GoBy(waiter(key), at(0)) })
+	both(func(e *Engine, key workload.Key) { e.Turns.AdmitDirectly(waiter(key), at(0)) })
 	both(func(e *Engine, key workload.Key) { e.Turns.Pass(waiter(key), at(0)) })
-	both(func(e *Engine, key workload.Key) { e.Turns.CameToNothing(key) })
+	both(func(e *Engine, key workload.Key) { e.Turns.TurnFailed(key) })
 	both(func(e *Engine, key workload.Key) { e.Placed(key) })
 	both(func(e *Engine, key workload.Key) { e.Unbound.Preempts(key) })
 	both(func(e *Engine, key workload.Key) { e.Unbound.Fails(key, Failure{}, "", Backing{}, at(0)) })
 	return append(out,
 		func(e *Engine, uid UID) { e.Pods.Begins(uid, group) },
 		func(e *Engine, uid UID) { e.Pods.TakesTurn(uid) },
-		func(e *Engine, uid UID) { e.Pods.Seats(uid, podNamed(uid)) },
+		func(e *Engine, uid UID) { e.Pods.JoinsPlan(uid, podNamed(uid)) },
 		func(e *Engine, uid UID) { e.Pods.Assumes(uid, podNamed(uid), "node") },
 		func(e *Engine, uid UID) { e.Pods.GivesUp(uid, group, "node") },
 		func(e *Engine, uid UID) { e.Pods.Awaits(uid, group) },
@@ -162,7 +162,7 @@ func lateEvents(group workload.Key) []func(*Engine, UID) {
 		func(e *Engine, uid UID) { e.Pods.Nominates(uid, Nomination{Node: "node"}) },
 		func(e *Engine, uid UID) { e.Pods.Blocked(uid, podNamed(uid), workload.Verdict{Reason: "Closed"}) },
 		func(e *Engine, uid UID) { e.Gangs.Admit(group, uid, anybody) },
-		func(e *Engine, uid UID) { e.Gangs.SetPlan(group, []Seat{{uid, "node"}}) },
+		func(e *Engine, uid UID) { e.Gangs.SetPlan(group, []Assignment{{uid, "node"}}) },
 		func(e *Engine, uid UID) { e.Gangs.Reserve(group, uid, "node") },
 		func(e *Engine, uid UID) { e.Gangs.AwaitResult(group, uid, Ended{Until: at(1)}) },
 		func(e *Engine, _ UID) { e.Gangs.SetVerdict(group, workload.Verdict{Reason: "Pending"}) },

@@ -93,9 +93,9 @@ func stepsOfAGang() []step {
 	}
 	add("the last member leaves", func(e *Engine) { e.GroupLeaves(group, at(0)) })
 	add("a member runs", func(e *Engine) { e.GroupArrives(group); e.Gangs.Touch(group) })
-	add("a plan", func(e *Engine) { e.Gangs.SetPlan(group, []Seat{{"a", "n"}, {"b", "n"}}); e.Placed(group) })
+	add("a plan", func(e *Engine) { e.Gangs.SetPlan(group, []Assignment{{"a", "n"}, {"b", "n"}}); e.Placed(group) })
 	add("no room", func(e *Engine) {
-		e.Turns.CameToNothing(group)
+		e.Turns.TurnFailed(group)
 		e.Waits.Wait(group, Reserved, e.Waits.Mark())
 		e.Gangs.FoundNoRoom(group, workload.Verdict{Reason: "Unschedulable"}, true, at(0))
 	})

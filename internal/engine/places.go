@@ -13,16 +13,16 @@ type givenUp struct {
 	awaitedBy workload.Key
 }
 
-// Seats records that a gang's plan has a node for a pod. key names the pod.
-func (ps *Pods) Seats(uid UID, key workload.Key) {
+// JoinsPlan records that a gang's plan has a node for a pod. key names the pod.
+func (ps *Pods) JoinsPlan(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.key, p.seated = key, true })
 }
 
-// Unseats records that a pod has left its gang's plan.
-func (ps *Pods) Unseats(uid UID) { ps.change(uid, func(p *pod) { p.seated = false }) }
+// LeavesPlan records that a pod has left its gang's plan.
+func (ps *Pods) LeavesPlan(uid UID) { ps.change(uid, func(p *pod) { p.seated = false }) }
 
-// Seated returns the key of a pod that a gang's plan has a node for; false for other pods.
-func (ps *Pods) Seated(uid UID) (key workload.Key, ok bool) {
+// InPlan returns the key of a pod that a gang's plan has a node for; false for other pods.
+func (ps *Pods) InPlan(uid UID) (key workload.Key, ok bool) {
 	ps.read(uid, func(p *pod) { key, ok = p.key, p.seated })
 	return key, ok
 }

@@ -168,15 +168,15 @@ func (gs *Gangs) PlannedNode(key workload.Key, member UID) (node string, ok bool
 	return node, ok
 }
 
-// Seat is the node of one member in a plan.
-type Seat struct {
+// Assignment is the node of one member in a plan.
+type Assignment struct {
 	Member UID
 	Node   string
 }
 
 // SetPlan records the plan of a gang, in the given order. A gang with a plan has no leader. Until
 // SetNeeded is called, no planned member counts as needed.
-func (gs *Gangs) SetPlan(key workload.Key, seats []Seat) {
+func (gs *Gangs) SetPlan(key workload.Key, seats []Assignment) {
 	gs.change(key, func(g *gang) {
 		p := &g.placing
 		p.planned, p.order, p.stuck = make(map[UID]string, len(seats)), make([]UID, 0, len(seats)), false
@@ -202,7 +202,7 @@ func (gs *Gangs) Lacks(key workload.Key) (lacks bool) {
 
 // nodesOf returns a hash of the nodes of a plan. It is the same for plans that put the same number
 // of members on each node.
-func nodesOf(seats []Seat) string {
+func nodesOf(seats []Assignment) string {
 	nodes := make([]string, len(seats))
 	for i, seat := range seats {
 		nodes[i] = seat.Node

@@ -53,11 +53,11 @@ func TestGangsKeepsItsPromises(t *testing.T) {
 			},
 			"plan": func(t *rapid.T) {
 				planned, order = map[UID]string{}, nil
-				var seats []Seat
+				var seats []Assignment
 				for i, uid := range rapid.SliceOfNDistinct(member, 1, 3, rapid.ID).Draw(t, "members") {
 					if !reserved[uid] {
 						planned[uid] = fmt.Sprint("node-", i)
-						seats, order = append(seats, Seat{uid, planned[uid]}), append(order, uid)
+						seats, order = append(seats, Assignment{uid, planned[uid]}), append(order, uid)
 					}
 				}
 				r.SetPlan(key, seats)
@@ -136,11 +136,11 @@ func TestGangsForgetsWhatIsOver(t *testing.T) {
 	cases := map[string]func(*testGangs){
 		"a leader that has gone": func(r *testGangs) { r.Admit(key, "a", anybody); r.MemberLeaves(key, "a") },
 		"a plan that was carried out": func(r *testGangs) {
-			r.SetPlan(key, []Seat{{"a", "n"}})
+			r.SetPlan(key, []Assignment{{"a", "n"}})
 			r.Reserve(key, "a", "n")
 			r.Settled(key, "a")
 		},
-		"a plan that was taken back":   func(r *testGangs) { r.SetPlan(key, []Seat{{"a", "n"}}); r.Release(key, "b") },
+		"a plan that was taken back":   func(r *testGangs) { r.SetPlan(key, []Assignment{{"a", "n"}}); r.Release(key, "b") },
 		"a late reservation":           func(r *testGangs) { r.Leaves(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
 		"a verdict, when all are gone": func(r *testGangs) { r.SetVerdict(key, workload.Verdict{Reason: "X"}); r.Leaves(key) },
 		"questions": func(r *testGangs) {
@@ -254,14 +254,14 @@ func TestUnresolved(t *testing.T) {
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	key := testGang
-	plan := []Seat{{"a", "n"}, {"b", "m"}}
+	plan := []Assignment{{"a", "n"}, {"b", "m"}}
 	cases := map[string]struct {
 		then      func(r *testGangs)
 		wantAgain bool
 	}{
 		"the same plan":                    {then: func(r *testGangs) { r.SetPlan(key, plan) }, wantAgain: true},
-		"another who goes first":           {then: func(r *testGangs) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
-		"another node":                     {then: func(r *testGangs) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
+		"another who goes first":           {then: func(r *testGangs) { r.SetPlan(key, []Assignment{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
+		"another node":                     {then: func(r *testGangs) { r.SetPlan(key, []Assignment{{"a", "m"}, {"b", "m"}}) }},
 		"the same after there was no room": {then: func(r *testGangs) { r.Unplanned(key); r.SetPlan(key, plan) }},
 		"a plan that was carried out":      {then: func(r *testGangs) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
 	}
@@ -287,7 +287,7 @@ func TestFailed(t *testing.T) {
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	r, key := newTestGangs(), testGang
-	r.SetPlan(key, []Seat{{"a", "n"}, {"b", "n"}})
+	r.SetPlan(key, []Assignment{{"a", "n"}, {"b", "n"}})
 	r.Reserve(key, "a", "n")
 	if r.Settled(key, "a") {
 		t.Error("one that is through is said to be planned")
@@ -304,7 +304,7 @@ func TestSettled(t *testing.T) {
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	r, key := newTestGangs(), testGang
-	r.SetPlan(key, []Seat{{"a", "n"}, {"b", "n"}, {"c", "n"}})
+	r.SetPlan(key, []Assignment{{"a", "n"}, {"b", "n"}, {"c", "n"}})
 	if r.Lacks(key) {
 		t.Error("it is not known how many are needed, and it lacks some")
 	}
@@ -318,7 +318,7 @@ func TestLacks(t *testing.T) {
 	if r.Lacks(key) {
 		t.Error("with two of two through it lacks some")
 	}
-	r.SetPlan(key, []Seat{{"c", "n"}})
+	r.SetPlan(key, []Assignment{{"c", "n"}})
 	if r.Lacks(key) {
 		t.Error("what was needed of one plan is needed of the next")
 	}

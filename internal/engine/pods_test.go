@@ -79,7 +79,7 @@ func TestLives(t *testing.T) {
 			{func(ps *testPods) { ps.HasLookedElsewhere("p") }, ""},
 		},
 		"a member is seated until it is assumed": {
-			{func(ps *testPods) { ps.Seats("m", member) }, "seated"},
+			{func(ps *testPods) { ps.JoinsPlan("m", member) }, "seated"},
 			{func(ps *testPods) { ps.Assumes("m", member, "node-0") }, "on node-0"},
 		},
 		"hidden nominations outlive the begin of an attempt": {
@@ -95,7 +95,7 @@ func TestLives(t *testing.T) {
 				ps.Begins("p", alone)
 				ps.TakesTurn("p")
 				ps.HasReservation("p")
-				ps.Seats("p", alone)
+				ps.JoinsPlan("p", alone)
 				ps.LooksElsewhere("p")
 				ps.Assumes("p", alone, "node-0")
 				ps.Rejects("p")
@@ -219,8 +219,8 @@ func TestEveryOrderOfEvents(t *testing.T) {
 		func(ps *testPods, uid UID) { ps.Reveals(uid) },
 		func(ps *testPods, uid UID) { ps.Cancels(uid) },
 		func(ps *testPods, uid UID) { ps.KeepsBinding(uid) },
-		func(ps *testPods, uid UID) { ps.Seats(uid, member) },
-		func(ps *testPods, uid UID) { ps.Unseats(uid) },
+		func(ps *testPods, uid UID) { ps.JoinsPlan(uid, member) },
+		func(ps *testPods, uid UID) { ps.LeavesPlan(uid) },
 		func(ps *testPods, uid UID) { ps.LooksElsewhere(uid) },
 		func(ps *testPods, uid UID) { ps.HasLookedElsewhere(uid) },
 		func(ps *testPods, uid UID) { ps.Assumes(uid, member, "node-0") },

@@ -355,8 +355,8 @@ func TestNothingIsLost(t *testing.T) {
 			"fail":   func(t *rapid.T) { l.Failed(key.Draw(t, "key"), Backing{}) },
 			"placed": func(t *rapid.T) { e.Placed(key.Draw(t, "key")) },
 			"enter":  func(t *rapid.T) { e.Turns.Enter(admission.Waiter{Key: key.Draw(t, "key"), Queue: "q"}, atSecond(now)) },
-			"turns":  func(*rapid.T) { e.Turns.LetThrough(nil, atSecond(now)) },
-			"fails":  func(t *rapid.T) { e.Turns.CameToNothing(key.Draw(t, "key")) },
+			"turns":  func(*rapid.T) { e.Turns.Admit(nil, atSecond(now)) },
+			"fails":  func(t *rapid.T) { e.Turns.TurnFailed(key.Draw(t, "key")) },
 			"later": func(*rapid.T) {
 				now += 5
 				l.Due(atSecond(now))

@@ -170,7 +170,7 @@ func (x *execution) run(ctx context.Context) Outcome {
 	if err == nil {
 		return Outcome{}
 	}
-	x.takeBack(ctx)
+	x.withdrawIntents(ctx)
 	var refused refusedError
 	begun := x.begun()
 	return Outcome{
@@ -488,16 +488,16 @@ func (x *execution) record(u *unit, pod *corev1.Pod) {
 	by.victimPod(pod.Namespace, pod.Name, pod.UID, x.preemptor, u.podMessage)
 }
 
-// takeBack withdraws the intents of groups without a delete. If a call fails, the Finisher
+// withdrawIntents withdraws the intents of groups without a delete. If a call fails, the Finisher
 // completes the withdrawal: the ledger lists the pods that must stay.
-func (x *execution) takeBack(ctx context.Context) {
+func (x *execution) withdrawIntents(ctx context.Context) {
 	if x.ctx.Err() != nil {
 		// The process ends. Its successor completes the intents that are written.
 		return
 	}
 	ctx, cancel := x.bind(context.WithoutCancel(ctx))
 	defer cancel()
-	ctx, stop := context.WithTimeout(ctx, takeBackTimeout)
+	ctx, stop := context.WithTimeout(ctx, withdrawTimeout)
 	defer stop()
 	_, _ = each(x.groups(), func(u *unit) error {
 		if !u.listed || u.committed {

@@ -27,9 +27,9 @@ import (
 const (
 	// maxParallel is the number of calls that one eviction makes at the same time.
 	maxParallel = 32
-	// takeBackTimeout bounds the time that a preemptor waits for intents to be withdrawn after a
+	// withdrawTimeout bounds the time that a preemptor waits for intents to be withdrawn after a
 	// failure. The Finisher withdraws the remaining ones.
-	takeBackTimeout = 5 * time.Second
+	withdrawTimeout = 5 * time.Second
 	// eventRate is the number of victims per second that get an event, after the first eventBurst.
 	// Otherwise all events for a large gang's victims would be written while the gang is bound.
 	eventRate, eventBurst = 100, 50

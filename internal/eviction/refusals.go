@@ -47,7 +47,7 @@ type Refusals struct {
 	clock clock.PassiveClock
 
 	mu   sync.Mutex
-	pods map[types.UID]*refusal
+	pods map[types.UID]*refusedPod
 	// namespaces holds the namespaces with a refused deletion.
 	namespaces map[string]refusing
 	// changed is called with the node of each pod whose protection changes. lifted is called when
@@ -59,8 +59,8 @@ type Refusals struct {
 // refusing is the time of the first and of the last refusal in a namespace.
 type refusing struct{ since, last time.Time }
 
-// refusal is the record of one pod.
-type refusal struct {
+// refusedPod is the record of one pod.
+type refusedPod struct {
 	namespace, node string
 	// since is the start of the current series of refusals, last the time of the last refusal.
 	since, last time.Time
@@ -73,7 +73,7 @@ type refusal struct {
 }
 
 // protect begins the next protection, which is twice as long as the last one.
-func (f *refusal) protect(now time.Time) {
+func (f *refusedPod) protect(now time.Time) {
 	f.length = min(max(2*f.length, firstRefusal), longestRefusal)
 	f.until = now.Add(f.length)
 }
@@ -81,7 +81,7 @@ func (f *refusal) protect(now time.Time) {
 // NewRefusals returns an empty Refusals.
 func NewRefusals(clk clock.PassiveClock) *Refusals {
 	return &Refusals{
-		clock: clk, pods: make(map[types.UID]*refusal), namespaces: make(map[string]refusing), changed: func(string) {}, lifted: func() {},
+		clock: clk, pods: make(map[types.UID]*refusedPod), namespaces: make(map[string]refusing), changed: func(string) {}, lifted: func() {},
 	}
 }
 
@@ -150,10 +150,10 @@ func (r *Refusals) NoteObject(namespace, node string, uid types.UID) {
 }
 
 // record returns the record of a pod with a refusal at this time. The caller holds the lock.
-func (r *Refusals) record(namespace, node string, uid types.UID, now time.Time) *refusal {
+func (r *Refusals) record(namespace, node string, uid types.UID, now time.Time) *refusedPod {
 	known, ok := r.pods[uid]
 	if !ok || now.Sub(known.last) > doubtful+longestRefusal {
-		known = &refusal{namespace: namespace, node: node}
+		known = &refusedPod{namespace: namespace, node: node}
 		r.pods[uid] = known
 	}
 	if now.Sub(known.last) > unbroken {

@@ -102,13 +102,13 @@ func (w *world) oracle(pods ...*corev1.Pod) *Oracle {
 // oracleBeside returns the oracle for pods that must leave room to pods with reservations.
 func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracle {
 	w.t.Helper()
-	promises := make([]snapshot.Promise, len(promised))
+	promises := make([]snapshot.ReservedRoom, len(promised))
 	for i, pod := range promised {
 		pi, err := framework.NewPodInfo(pod)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		promises[i] = snapshot.Promise{Pod: pi, Node: pod.Status.NominatedNodeName, Respected: true}
+		promises[i] = snapshot.ReservedRoom{Pod: pi, Node: pod.Status.NominatedNodeName, Respected: true}
 	}
 	infos, err := w.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -162,7 +162,7 @@ func (plain) QueueOf(*corev1.Pod) string                              { return "
 func (plain) QueueOfGroup(*gang.Group) string                         { return "" }
 func (plain) MinRuntimeOf(*corev1.Pod) *core.MinRuntime               { return nil }
 func (plain) MinRuntimeOfGroup(types.NamespacedName) *core.MinRuntime { return nil }
-func (plain) Standing([]string) *queue.Standing                       { return nil }
+func (plain) Standing([]string) *queue.Snapshot                       { return nil }
 
 func node(name, cpu string) *corev1.Node {
 	return st.MakeNode().Name(name).Label(corev1.LabelHostname, name).

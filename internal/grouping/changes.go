@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// standing is the group of a pod, and the reason why it is blocked, before a change.
-type standing struct {
+// groupState is the group of a pod, and the reason why it is blocked, before a change.
+type groupState struct {
 	key  types.NamespacedName
 	was  bool
 	hold gang.Verdict
@@ -24,9 +24,9 @@ type standing struct {
 // unseen is the reason of pods that appear during a change. No Verdict has it.
 const unseen = "unseen"
 
-func (r *Resolver) standingOf(pod *corev1.Pod) standing {
+func (r *Resolver) standingOf(pod *corev1.Pod) groupState {
 	key, was := r.GroupOf(pod)
-	return standing{key, was, r.Hold(pod)}
+	return groupState{key, was, r.Hold(pod)}
 }
 
 // Set adds or updates an object of a followed kind.
@@ -161,8 +161,8 @@ func (r *Resolver) forget(o *object) {
 	defer r.tell([]*object{o})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k := r.kinds[o.kind]; r.witness != nil && k != nil && r.byName[o.objectName] == o.uid {
-		r.witness.Forgotten(k.GroupVersion().WithResource(k.resource), o.namespace, o.name)
+	if k := r.kinds[o.kind]; r.recorder != nil && k != nil && r.byName[o.objectName] == o.uid {
+		r.recorder.Forgotten(k.GroupVersion().WithResource(k.resource), o.namespace, o.name)
 	}
 	delete(r.objects, o.uid)
 	delete(r.children, o.uid)
@@ -199,7 +199,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 	// always reported.
 	for uid, late := range r.stand(concerned) {
 		if _, ok := before[uid]; !ok {
-			before[uid] = standingPod{standing{hold: gang.Verdict{Reason: unseen}}, late.pod}
+			before[uid] = podState{groupState{hold: gang.Verdict{Reason: unseen}}, late.pod}
 		}
 	}
 	for _, p := range before {
@@ -212,7 +212,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
 		// The group may be of an object above the objects that the change concerns.
-		for _, s := range []standing{p.standing, now} {
+		for _, s := range []groupState{p.groupState, now} {
 			if s.was {
 				r.changed(s.key)
 			}
@@ -221,17 +221,17 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 	r.tell(concerned)
 }
 
-type standingPod struct {
-	standing
+type podState struct {
+	groupState
 	pod *corev1.Pod
 }
 
 // stand returns the standing of the objects' pods, by UID.
-func (r *Resolver) stand(objects []*object) map[types.UID]standingPod {
-	out := make(map[types.UID]standingPod)
+func (r *Resolver) stand(objects []*object) map[types.UID]podState {
+	out := make(map[types.UID]podState)
 	for _, o := range objects {
 		for _, pod := range r.podsBelow(o) {
-			out[pod.UID] = standingPod{r.standingOf(pod), pod}
+			out[pod.UID] = podState{r.standingOf(pod), pod}
 		}
 	}
 	return out
@@ -266,8 +266,8 @@ func (r *Resolver) plan(o *object) {
 
 // attest reports an object to the recorder once its last read state is in use.
 func (r *Resolver) attest(o *object) {
-	if k := r.kinds[o.kind]; r.witness != nil && k != nil && o.seen != nil {
-		r.witness.Known(k.GroupVersion().WithResource(k.resource), o.seen)
+	if k := r.kinds[o.kind]; r.recorder != nil && k != nil && o.seen != nil {
+		r.recorder.Known(k.GroupVersion().WithResource(k.resource), o.seen)
 	}
 }
 

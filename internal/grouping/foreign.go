@@ -48,7 +48,7 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 	case configv1alpha1.LabelsVolcano:
 		rule := podGroupsOf("scheduling.volcano.sh", "v1beta1", "spec.queue", "spec.priorityClassName",
 			annotation("scheduling.k8s.io/group-name"), annotation("scheduling.volcano.sh/group-name"))
-		rule.Refused = []Refusal{{Set: "spec.networkTopology"}}
+		rule.Refused = []ForbiddenField{{Set: "spec.networkTopology"}}
 		return words{
 			rules: []*Rule{rule},
 			queue: []key{annotation("scheduling.volcano.sh/queue-name"), label("volcano.sh/queue-name"), annotation("volcano.sh/queue-name")},
@@ -57,7 +57,7 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 		rule := podGroupsOf("scheduling.run.ai", "v2alpha2", "spec.queue", "spec.priorityClassName", annotation("pod-group-name"))
 		// Without a total, subgroups have numbers of their own, and each may contain further
 		// subgroups.
-		rule.Refused = []Refusal{{Set: "spec.topologyConstraint"}, {Set: "spec.minSubGroup"}, {Set: "spec.subGroups", Unless: "spec.minMember"}}
+		rule.Refused = []ForbiddenField{{Set: "spec.topologyConstraint"}, {Set: "spec.minSubGroup"}, {Set: "spec.subGroups", Unless: "spec.minMember"}}
 		return words{
 			rules: []*Rule{rule},
 			queue: []key{label("kai.scheduler/queue")},

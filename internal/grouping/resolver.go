@@ -32,8 +32,8 @@ type Pods interface {
 	MembershipChanged(pod *corev1.Pod, before types.NamespacedName, was bool)
 }
 
-// Witness records the objects that a Resolver uses, so that its results can be reproduced.
-type Witness interface {
+// Recorder records the objects that a Resolver uses, so that its results can be reproduced.
+type Recorder interface {
 	// Known is called with an object that is used from now on, reduced to the fields for groups. It
 	// must not be changed.
 	Known(resource schema.GroupVersionResource, u *unstructured.Unstructured)
@@ -47,7 +47,7 @@ type Resolver struct {
 	rules    map[schema.GroupKind]*Rule
 	profiles map[string]*Settings
 	pods     Pods
-	witness  Witness
+	recorder Recorder
 	// changed is called for groups that may need to be written again. holdChanged is called for
 	// pods whose reason to be blocked has changed or ended.
 	changed, holdChanged func(types.NamespacedName)
@@ -151,8 +151,8 @@ func (r *Resolver) Used() bool { return len(r.rules) > 0 }
 // Attach sets the scheduler. Call it before a Follower starts.
 func (r *Resolver) Attach(pods Pods) { r.pods = pods }
 
-// Witnessed sets the recorder of known objects. Call it before a Follower starts.
-func (r *Resolver) Witnessed(by Witness) { r.witness = by }
+// RecordTo sets the recorder of known objects. Call it before a Follower starts.
+func (r *Resolver) RecordTo(by Recorder) { r.recorder = by }
 
 // TellHolds sets the function that is called for pods whose reason to be blocked has changed or
 // ended. The function must not block. Call TellHolds before a Follower starts.

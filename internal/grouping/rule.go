@@ -84,7 +84,7 @@ type Rule struct {
 	Asks bool
 	// Refused are fields with constraints on a gang that Reprieve does not support. If one is set,
 	// no gang is made.
-	Refused []Refusal
+	Refused []ForbiddenField
 	// Queue and PriorityClass are the paths where an object names them.
 	Queue, PriorityClass Path
 	// WholeWhen are conditions that mean that the controller deletes all pods of a gang when one is
@@ -108,11 +108,11 @@ type Rule struct {
 	InOrderItems, InOrderField Path
 }
 
-// Refusal is a field that must not be set, unless another one is; "" if no other matters.
-type Refusal struct{ Set, Unless Path }
+// ForbiddenField is a field that must not be set, unless another one is; "" if no other matters.
+type ForbiddenField struct{ Set, Unless Path }
 
 // refuses reports whether the refusal applies to an object.
-func (r *Refusal) refuses(from map[string]any) bool {
+func (r *ForbiddenField) refuses(from map[string]any) bool {
 	return isSet(r.Set, from) && !isSet(r.Unless, from)
 }
 

@@ -282,7 +282,7 @@ func (r *Recorder) Seen(seen *Seen) uint64 {
 	r.show(seen)
 	d := &delta{writer: r.writer, head: decisionlog.Inputs{Time: seen.Now.UTC(), Process: r.process, From: r.number, Number: r.number + 1}}
 	for _, p := range seen.Promised {
-		d.head.Promised = append(d.head.Promised, decisionlog.Promise{UID: string(p.Pod.UID), Node: p.Node})
+		d.head.Promised = append(d.head.Promised, decisionlog.Reservation{UID: string(p.Pod.UID), Node: p.Node})
 	}
 	for _, uid := range seen.Leaving {
 		d.head.Leaving = append(d.head.Leaving, string(uid))

@@ -185,7 +185,7 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	late := podNamed("late", "")
 	b.seen(inputs.Seen{Nodes: same, Pods: []*corev1.Pod{late}})
 	b.want("4<3 nodes/b pods/late")
-	b.seen(inputs.Seen{Nodes: same, Promised: []inputs.PromisedRoom{{Pod: late, Node: "b"}}})
+	b.seen(inputs.Seen{Nodes: same, Promised: []inputs.ReservedRoom{{Pod: late, Node: "b"}}})
 	b.want("5<4 uid-late=>b")
 	b.seen(inputs.Seen{Nodes: same})
 	b.want("6<5 -pods/late")

@@ -19,12 +19,12 @@ type Seen struct {
 	Pods  []*corev1.Pod
 	// Promised holds all reservations. Leaving holds, in order, the pods that the scheduler is
 	// evicting and whose status does not show that yet.
-	Promised []PromisedRoom
+	Promised []ReservedRoom
 	Leaving  []types.UID
 }
 
-// PromisedRoom is the node of a pod's reservation.
-type PromisedRoom struct {
+// ReservedRoom is the node of a pod's reservation.
+type ReservedRoom struct {
 	Pod  *corev1.Pod
 	Node string
 }

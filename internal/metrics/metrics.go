@@ -61,15 +61,15 @@ const (
 	Broken Attempt = "error"
 )
 
-// Refusal tells whether a gang's plan failed for the first time or repeatedly.
-type Refusal string
+// PlanFailure tells whether a gang's plan failed for the first time or repeatedly.
+type PlanFailure string
 
 const (
 	// FirstTime: usually, something has changed since the plan was made.
-	FirstTime Refusal = "first"
+	FirstTime PlanFailure = "first"
 	// Repeated: the next plan, for the same nodes, failed too. This is a fault of Reprieve or of a
 	// filter.
-	Repeated Refusal = "repeated"
+	Repeated PlanFailure = "repeated"
 )
 
 // Writing is the result of writing a decision to the file of the decision log.
@@ -380,7 +380,7 @@ func (m *Metrics) Attempted(who PreemptorType, came Attempt, profile string) {
 }
 
 // Unconfirmed records that a member of a gang failed on the node of its plan.
-func (m *Metrics) Unconfirmed(r Refusal) { m.unconfirmed.WithLabelValues(string(r)).Inc() }
+func (m *Metrics) Unconfirmed(r PlanFailure) { m.unconfirmed.WithLabelValues(string(r)).Inc() }
 
 // Unbound records preemptions whose preemptor was not bound.
 func (m *Metrics) Unbound(who PreemptorType, preemptions int, profile string) {

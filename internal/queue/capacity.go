@@ -27,26 +27,26 @@ type nodeEntry struct {
 	kind *nodeKind
 	// pool is the node's pool in the layout; nil for none.
 	pool *nodePool
-	// counted is the amount that the node adds to Board.capacity. beyond is its part of
-	// Board.beyond.
+	// counted is the amount that the node adds to Ledger.capacity. beyond is its part of
+	// Ledger.beyond.
 	counted, beyond Amounts
 }
 
 // SetNode adds or updates a node. The caller must not change the object afterwards.
-func (b *Board) SetNode(node *corev1.Node) {
+func (b *Ledger) SetNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node})
 }
 
 // SetClosedNode adds or updates a node that accepts no more pods. The node's capacity is the usage
 // of its running pods: no queue can use the rest.
-func (b *Board) SetClosedNode(node *corev1.Node) {
+func (b *Ledger) SetClosedNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node, closed: true})
 }
 
 // DeleteNode removes a node.
-func (b *Board) DeleteNode(name string) { b.setNode(name, nodeEntry{}) }
+func (b *Ledger) DeleteNode(name string) { b.setNode(name, nodeEntry{}) }
 
-func (b *Board) setNode(name string, now nodeEntry) {
+func (b *Ledger) setNode(name string, now nodeEntry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g := b.nodeEntry(name)
@@ -68,7 +68,7 @@ func (b *Board) setNode(name string, now nodeEntry) {
 
 // list adds a node's resources, multiplied by sign, to nodesWith. Closed nodes count too, so that
 // cordoning a node does not change the amounts that a quota carries.
-func (b *Board) list(allocatable Amounts, sign int64) {
+func (b *Ledger) list(allocatable Amounts, sign int64) {
 	for name, v := range allocatable {
 		if v <= 0 {
 			continue
@@ -83,12 +83,12 @@ func (b *Board) list(allocatable Amounts, sign int64) {
 }
 
 // carried returns the amounts that quotas carry beyond the resources that they name.
-func (b *Board) carried(names []string) fairshare.Bundles {
+func (b *Ledger) carried(names []string) fairshare.Bundles {
 	return fairshare.NewBundles(names, func(name string) fairshare.Amounts { return b.nodesWith[corev1.ResourceName(name)].vector(names, 0) })
 }
 
 // occupy adds a charge to the usage on its node, or removes it if sign is -1.
-func (b *Board) occupy(c charge, sign int64) {
+func (b *Ledger) occupy(c charge, sign int64) {
 	g := b.nodeEntry(c.node)
 	g.used.add(c.request, sign)
 	if !c.going {
@@ -113,7 +113,7 @@ func (b *Board) occupy(c charge, sign int64) {
 }
 
 // vacate removes all usage from all nodes.
-func (b *Board) vacate() {
+func (b *Ledger) vacate() {
 	for name, g := range b.nodes {
 		clear(g.used)
 		clear(g.staying)
@@ -124,7 +124,7 @@ func (b *Board) vacate() {
 	}
 }
 
-func (b *Board) nodeEntry(name string) *nodeEntry {
+func (b *Ledger) nodeEntry(name string) *nodeEntry {
 	g := b.nodes[name]
 	if g == nil {
 		g = &nodeEntry{used: make(Amounts), staying: make(Amounts), shares: make(map[string]Amounts)}
@@ -134,14 +134,14 @@ func (b *Board) nodeEntry(name string) *nodeEntry {
 }
 
 // prune removes the entry of a deleted node once nothing runs there.
-func (b *Board) prune(name string) {
+func (b *Ledger) prune(name string) {
 	if g := b.nodes[name]; g.allocatable == nil && len(g.used) == 0 {
 		delete(b.nodes, name)
 	}
 }
 
 // recount updates the amounts that a node adds to the capacity.
-func (b *Board) recount(g *nodeEntry) {
+func (b *Ledger) recount(g *nodeEntry) {
 	b.counted++
 	if g.pool != nil {
 		g.pool.count(g, -1)
@@ -174,7 +174,7 @@ func (g *nodeEntry) runs() Amounts {
 
 // fill records whether a node has more staying usage than it adds to the capacity. That happens if
 // the node was deleted, lost devices, or runs pods that no scheduler placed there.
-func (b *Board) fill(name string, g *nodeEntry) {
+func (b *Ledger) fill(name string, g *nodeEntry) {
 	for r, v := range g.staying {
 		if v > g.counted[r] {
 			b.overfull[name] = g
@@ -186,7 +186,7 @@ func (b *Board) fill(name string, g *nodeEntry) {
 
 // addBeyond corrects a capacity after the usage outside the queues was subtracted from it. It adds
 // back the usage beyond the amounts that the nodes contribute.
-func (b *Board) addBeyond(capacity Amounts, outside sets.Set[string]) {
+func (b *Ledger) addBeyond(capacity Amounts, outside sets.Set[string]) {
 	for _, g := range b.overfull {
 		capacity.add(g.overfill(outside.Has), 1)
 	}

@@ -15,7 +15,7 @@ import (
 
 // Check returns the reason why work cannot be in the queue that it names. It returns the zero
 // Verdict if nothing blocks the work, if it names no queue, or if no queue exists.
-func (b *Board) Check(queue string) gang.Verdict {
+func (b *Ledger) Check(queue string) gang.Verdict {
 	if queue == "" || !b.Used() {
 		return gang.Verdict{}
 	}
@@ -31,7 +31,7 @@ func (b *Board) Check(queue string) gang.Verdict {
 // the work. It returns the zero Verdict if the work is in that queue or names none. before is true
 // if the work was reported as orphaned already. Once no queue exists, only such work and work that
 // names a deleted queue is orphaned.
-func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
+func (b *Ledger) Orphaned(queue string, before bool) gang.Verdict {
 	if queue == "" {
 		return gang.Verdict{}
 	}
@@ -48,7 +48,7 @@ func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
 }
 
 // check is Check for a named queue. The caller holds the lock.
-func (b *Board) check(queue string) gang.Verdict {
+func (b *Ledger) check(queue string) gang.Verdict {
 	if _, ok := b.queues[queue]; !ok {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: fmt.Sprintf("Queue %q does not exist", queue)}
 	}
@@ -77,7 +77,7 @@ func (b *Board) check(queue string) gang.Verdict {
 
 // firstTwice returns the first queue that repeats on the way up from a queue. The way must lead
 // into a cycle.
-func (b *Board) firstTwice(queue string) string {
+func (b *Ledger) firstTwice(queue string) string {
 	seen := map[string]bool{}
 	for at := b.queues[queue]; ; {
 		name := *at.Spec.Parent
@@ -94,7 +94,7 @@ func unusable(queue, why string) gang.Verdict {
 }
 
 // someLeaf returns a leaf below a queue.
-func (b *Board) someLeaf(queue string) string {
+func (b *Ledger) someLeaf(queue string) string {
 	at, seen := queue, map[string]bool{}
 	for !seen[at] {
 		seen[at] = true
@@ -130,7 +130,7 @@ func (o *Over) Sentence() string {
 // queues above it. It also returns the limit that blocks the next request; nil if all fit. Pods in
 // reserved hold a reservation and count as usage, even before the API server shows their nodes.
 // Pods in gone do not count.
-func (b *Board) Room(queue string, requests []Amounts, reserved, gone []types.UID) (int, *Over) {
+func (b *Ledger) Room(queue string, requests []Amounts, reserved, gone []types.UID) (int, *Over) {
 	if queue == "" || !b.Used() {
 		return len(requests), nil
 	}
@@ -155,14 +155,14 @@ func (b *Board) Room(queue string, requests []Amounts, reserved, gone []types.UI
 }
 
 // IsLimited reports whether a queue or a queue above it has a limit.
-func (b *Board) IsLimited(queue string) bool {
+func (b *Ledger) IsLimited(queue string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) > 0 })
 }
 
 // LimitsOn lists the queues with a limit among some queues and their ancestors.
-func (b *Board) LimitsOn(queues ...string) (names []string) {
+func (b *Ledger) LimitsOn(queues ...string) (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, queue := range queues {
@@ -175,7 +175,7 @@ func (b *Board) LimitsOn(queues ...string) (names []string) {
 	return names
 }
 
-func (b *Board) limitsOn(queue string) []string {
+func (b *Ledger) limitsOn(queue string) []string {
 	return slices.DeleteFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) == 0 })
 }
 
@@ -187,7 +187,7 @@ type level struct {
 
 // limited lists the queues with limits from a queue up to the top, and the resources of these
 // limits.
-func (b *Board) limited(queue string, reserved, gone []types.UID) (resources []string, levels []level) {
+func (b *Ledger) limited(queue string, reserved, gone []types.UID) (resources []string, levels []level) {
 	leaves := make(map[types.UID]bool, len(gone))
 	for _, uid := range gone {
 		leaves[uid] = true
@@ -217,7 +217,7 @@ func (b *Board) limited(queue string, reserved, gone []types.UID) (resources []s
 }
 
 // Unplaced returns the requests of some pods by queue. It omits pods on a node.
-func (b *Board) Unplaced(pods []types.UID) map[string]Amounts {
+func (b *Ledger) Unplaced(pods []types.UID) map[string]Amounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make(map[string]Amounts)
@@ -235,7 +235,7 @@ func (b *Board) Unplaced(pods []types.UID) map[string]Amounts {
 }
 
 // path lists a queue and its ancestors, as far as they exist.
-func (b *Board) path(queue string) []string {
+func (b *Ledger) path(queue string) []string {
 	var path []string
 	for name := queue; ; {
 		q, ok := b.queues[name]

@@ -1,15 +1,15 @@
 package queue
 
-// At returns the time of the standing, as a count of the Board's changes. Compare it with
-// [Standing.Eased].
-func (s *Standing) At() uint64 { return s.counted }
+// At returns the time of the standing, as a count of the Ledger's changes. Compare it with
+// [Snapshot.Eased].
+func (s *Snapshot) At() uint64 { return s.counted }
 
-// Listed returns the count of [Board.Listed] for the tree of the standing.
-func (s *Standing) Listed() uint64 { return s.listed }
+// Listed returns the count of [Ledger.Listed] for the tree of the standing.
+func (s *Snapshot) Listed() uint64 { return s.listed }
 
 // Eased returns when reclaim last became easier for a leaf; see [fairshare.Easing.For]. The time is
-// comparable with [Standing.At].
-func (s *Standing) Eased(leaf string) uint64 {
+// comparable with [Snapshot.At].
+func (s *Snapshot) Eased(leaf string) uint64 {
 	i, ok := s.Tree.Find(leaf)
 	if !ok {
 		return s.counted
@@ -19,7 +19,7 @@ func (s *Standing) Eased(leaf string) uint64 {
 
 // Entitled reports whether a leaf would stay within its fair share of each requested resource. A
 // leaf beyond its fair share reclaims nothing.
-func (s *Standing) Entitled(a Asker) bool {
+func (s *Snapshot) Entitled(a Asker) bool {
 	i, ok := s.Tree.Find(a.Queue)
 	if !ok {
 		return false
@@ -28,8 +28,8 @@ func (s *Standing) Entitled(a Asker) bool {
 }
 
 // HasShare reports whether a leaf has a share of each requested resource; see
-// [fairshare.Standing.HasShare].
-func (s *Standing) HasShare(a Asker) bool {
+// [fairshare.Balance.HasShare].
+func (s *Snapshot) HasShare(a Asker) bool {
 	i, ok := s.Tree.Find(a.Queue)
 	if !ok {
 		return false
@@ -38,7 +38,7 @@ func (s *Standing) HasShare(a Asker) bool {
 	if p := s.PlaceOf(a.Kind); p != nil {
 		shares = p.Shares
 	}
-	out := s.Standing
+	out := s.Balance
 	out.Shares = shares
 	return out.HasShare(i, a.Request.vector(s.Names, 0))
 }

@@ -9,18 +9,18 @@ import (
 // TestEased changes shares in all ways, and checks the queues that find reclaim easier afterwards.
 func TestEased(t *testing.T) {
 	tests := map[string]struct {
-		change func(b *Board)
+		change func(b *Ledger)
 		want   []string
 	}{
-		"nothing":                                {change: func(*Board) {}},
-		"another's demand goes away":             {change: func(b *Board) { b.Forget("c-waits") }, want: []string{"a", "b"}},
-		"demand comes":                           {change: func(b *Board) { b.Charge(pod("c-more", 9, ""), "c") }},
-		"a quota is raised":                      {change: func(b *Board) { b.SetQueue(queueUnder("a", "top", quota(8))) }, want: []string{"a", "b", "c"}},
-		"the cluster grows":                      {change: func(b *Board) { b.SetNode(node("m", 14)) }, want: []string{"a", "b", "c"}},
-		"by what none of the work fits on":       {change: func(b *Board) { b.SetNode(node("m", 8)) }},
-		"a queue takes what is free":             {change: func(b *Board) { b.Charge(pod("b-more", 5, "n"), "b") }, want: []string{"a", "b", "c"}},
-		"a queue stays within its share":         {change: func(b *Board) { b.Charge(pod("a-more", 1, "n"), "a") }},
-		"what is outside the queues leaves room": {change: func(b *Board) { b.Forget("outside") }, want: []string{"a", "b", "c"}},
+		"nothing":                                {change: func(*Ledger) {}},
+		"another's demand goes away":             {change: func(b *Ledger) { b.Forget("c-waits") }, want: []string{"a", "b"}},
+		"demand comes":                           {change: func(b *Ledger) { b.Charge(pod("c-more", 9, ""), "c") }},
+		"a quota is raised":                      {change: func(b *Ledger) { b.SetQueue(queueUnder("a", "top", quota(8))) }, want: []string{"a", "b", "c"}},
+		"the cluster grows":                      {change: func(b *Ledger) { b.SetNode(node("m", 14)) }, want: []string{"a", "b", "c"}},
+		"by what none of the work fits on":       {change: func(b *Ledger) { b.SetNode(node("m", 8)) }},
+		"a queue takes what is free":             {change: func(b *Ledger) { b.Charge(pod("b-more", 5, "n"), "b") }, want: []string{"a", "b", "c"}},
+		"a queue stays within its share":         {change: func(b *Ledger) { b.Charge(pod("a-more", 1, "n"), "a") }},
+		"what is outside the queues leaves room": {change: func(b *Ledger) { b.Forget("outside") }, want: []string{"a", "b", "c"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -30,9 +30,9 @@ func TestEased(t *testing.T) {
 				b.Charge(pod(queue+"-waits", 12, ""), queue)
 			}
 			b.Charge(pod("outside", 2, "n"), "")
-			before := b.Standing(gpus)
+			before := b.Snapshot(gpus)
 			tt.change(b)
-			after := b.Standing(gpus)
+			after := b.Snapshot(gpus)
 			eased := make(map[string]bool)
 			for _, queue := range tt.want {
 				eased[queue] = true
@@ -52,7 +52,7 @@ func TestEntitled(t *testing.T) {
 	for _, queue := range []string{"a", "b"} {
 		b.Charge(pod(queue, 8, ""), queue)
 	}
-	s := b.Standing(gpus)
+	s := b.Snapshot(gpus)
 	tests := map[string]struct {
 		queue string
 		gpus  int64

@@ -97,9 +97,9 @@ func kindOf(a Amounts) string {
 	return out.String()
 }
 
-// SetGroupState records the state of a group with members that [Board.ChargeMember] has charged.
+// SetGroupState records the state of a group with members that [Ledger.ChargeMember] has charged.
 // Until the first call, the group counts as held.
-func (b *Board) SetGroupState(group types.NamespacedName, now GroupState) {
+func (b *Ledger) SetGroupState(group types.NamespacedName, now GroupState) {
 	if !b.Used() {
 		return
 	}
@@ -114,7 +114,7 @@ func (b *Board) SetGroupState(group types.NamespacedName, now GroupState) {
 
 // lowerNeed lowers the need of a group by one when a member is placed, before the demand of the
 // others is computed. SetGroupState sets the exact need later.
-func (b *Board) lowerNeed(before, now *charge) {
+func (b *Ledger) lowerNeed(before, now *charge) {
 	if m := b.groups[now.Group]; m != nil && !before.placed && now.placed && before.Group == now.Group {
 		m.Need = max(m.Need-1, 0)
 	}
@@ -122,7 +122,7 @@ func (b *Board) lowerNeed(before, now *charge) {
 
 // Pends reports whether a group has charged members without a node. Other groups need no
 // SetGroupState.
-func (b *Board) Pends(group types.NamespacedName) bool {
+func (b *Ledger) Pends(group types.NamespacedName) bool {
 	if !b.Used() {
 		return false
 	}
@@ -132,7 +132,7 @@ func (b *Board) Pends(group types.NamespacedName) bool {
 }
 
 // pend adds a pod without a node to the pods like it, or removes it if sign is -1.
-func (b *Board) pend(c charge, sign int64) {
+func (b *Ledger) pend(c charge, sign int64) {
 	key := pendingKey{queue: c.queue, group: c.Group, kind: c.kind}
 	d := b.pending[key]
 	if d == nil {
@@ -162,14 +162,14 @@ func (b *Board) pend(c charge, sign int64) {
 }
 
 // unweigh records that nodes or limits have changed.
-func (b *Board) unweigh() {
+func (b *Ledger) unweigh() {
 	b.unweighed = true
 	b.relay()
 	b.plenty.end()
 }
 
 // weighAll computes all demand again after a change of nodes or limits.
-func (b *Board) weighAll() {
+func (b *Ledger) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
 	b.tainted, b.unreached = make(map[string]*taintedNodes), true
 	for _, g := range b.nodes {
@@ -200,7 +200,7 @@ func (b *Board) weighAll() {
 
 // weigh computes how many of a group's pending pods count as demand. For pods without a group,
 // alone has the pods. Requests that no node or limit can ever serve are no demand.
-func (b *Board) weigh(group types.NamespacedName, alone *pendingPods) {
+func (b *Ledger) weigh(group types.NamespacedName, alone *pendingPods) {
 	if b.unweighed {
 		// weighAll will compute all demand. Until then, no more pods may count than exist.
 		if alone != nil && alone.pods < alone.counted {
@@ -229,7 +229,7 @@ func (b *Board) weigh(group types.NamespacedName, alone *pendingPods) {
 }
 
 // demand sets how many of some pending pods count as demand of their queue.
-func (b *Board) demand(d *pendingPods, pods int64) {
+func (b *Ledger) demand(d *pendingPods, pods int64) {
 	a, more := b.account(d.queue), pods-d.counted
 	a.changed = b.counted
 	a.demand.add(d.request, more)
@@ -243,7 +243,7 @@ func (b *Board) demand(d *pendingPods, pods int64) {
 
 // isServed reports whether a charge without a node counts as demand, together with all pending pods
 // like it.
-func (b *Board) isServed(c *charge) bool {
+func (b *Ledger) isServed(c *charge) bool {
 	if c.placed {
 		return false
 	}
@@ -251,13 +251,13 @@ func (b *Board) isServed(c *charge) bool {
 	return d != nil && d.counted == d.pods
 }
 
-// mostKinds bounds the number of entries in Board.slots.
+// mostKinds bounds the number of entries in Ledger.slots.
 const mostKinds = 4096
 
 // servable returns how many of some pending pods can ever run. For members of a group, this is the
 // number that fit on the nodes at the same time if nothing else ran there. The result is 0 if no
 // pod fits, if a limit is too low for one pod, or if the queue was deleted.
-func (b *Board) servable(d *pendingPods) int64 {
+func (b *Ledger) servable(d *pendingPods) int64 {
 	if b.keptAbove(d.queue) != "" {
 		// No work starts in a deleted queue.
 		return 0
@@ -325,7 +325,7 @@ func keepsOff(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEff
 
 // holds returns how many such pods fit on an empty node. Resources that no node lists do not count:
 // they may come from elsewhere, such as a device class.
-func (b *Board) holds(allocatable, request Amounts) int64 {
+func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	most := mostRequested
 	for name, v := range request {
 		if v > 0 && b.listedByNodes[name] {
@@ -336,7 +336,7 @@ func (b *Board) holds(allocatable, request Amounts) int64 {
 }
 
 // exceeds reports whether the smallest of some pods, need of them, exceed a limit above them.
-func (b *Board) exceeds(pods map[*pendingPods]int64, need int64) bool {
+func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	checked := make(map[string]bool)
 	for d := range pods {
 		for _, queue := range b.path(d.queue) {

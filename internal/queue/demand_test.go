@@ -14,7 +14,7 @@ import (
 // parent and demand two nodes with 8 GPUs. Queue b demands all of them, in pods of one GPU.
 func TestDemand(t *testing.T) {
 	group := types.NamespacedName{Namespace: "ns", Name: "g"}
-	gangOf := func(b *Board, now GroupState, requests ...int64) {
+	gangOf := func(b *Ledger, now GroupState, requests ...int64) {
 		for i, v := range requests {
 			b.ChargeMember(pod(fmt.Sprintf("g%d", i), v, ""), "a", Membership{Group: group})
 		}
@@ -22,101 +22,101 @@ func TestDemand(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		limits map[string]int64
-		asks   func(*Board)
+		asks   func(*Ledger)
 		want   int64
 	}{
-		"pods that fit": {asks: func(b *Board) { b.Charge(pod("a1", 8, ""), "a") }, want: 8},
-		"more of them than fit at once": {asks: func(b *Board) {
+		"pods that fit": {asks: func(b *Ledger) { b.Charge(pod("a1", 8, ""), "a") }, want: 8},
+		"more of them than fit at once": {asks: func(b *Ledger) {
 			for i := range 3 {
 				b.Charge(pod(fmt.Sprintf("a%d", i), 8, ""), "a")
 			}
 		}, want: 8},
-		"a pod larger than any node": {asks: func(b *Board) { b.Charge(pod("a1", 9, ""), "a") }},
-		"beside one that fits": {asks: func(b *Board) {
+		"a pod larger than any node": {asks: func(b *Ledger) { b.Charge(pod("a1", 9, ""), "a") }},
+		"beside one that fits": {asks: func(b *Ledger) {
 			b.Charge(pod("a1", 9, ""), "a")
 			b.Charge(pod("a2", 3, ""), "a")
 		}, want: 3},
-		"a larger node has come": {asks: func(b *Board) {
+		"a larger node has come": {asks: func(b *Ledger) {
 			b.Charge(pod("a1", 9, ""), "a")
-			b.Standing(gpus)
+			b.Snapshot(gpus)
 			b.SetNode(node("large", 16))
 		}, want: 9},
-		"the only node that is large enough is closed": {asks: func(b *Board) {
+		"the only node that is large enough is closed": {asks: func(b *Ledger) {
 			b.SetNode(node("large", 16))
 			b.Charge(pod("a1", 9, ""), "a")
-			b.Standing(gpus)
+			b.Snapshot(gpus)
 			b.SetClosedNode(node("large", 16))
 		}},
-		"what no node lists may come from elsewhere": {asks: func(b *Board) {
+		"what no node lists may come from elsewhere": {asks: func(b *Ledger) {
 			p := pod("a1", 8, "")
 			p.Spec.Containers[0].Resources.Requests["example.com/claimed"] = list(1)[gpu]
 			b.Charge(p, "a")
 		}, want: 8},
-		"a node selector that no node matches": {asks: func(b *Board) { b.Charge(selecting(pod("a1", 4, ""), "zone", "nowhere"), "a") }},
-		"one that a node matches":              {asks: func(b *Board) { b.Charge(selecting(pod("a1", 4, ""), "zone", "here"), "a") }, want: 4},
-		"the node that matched is another one now": {asks: func(b *Board) {
+		"a node selector that no node matches": {asks: func(b *Ledger) { b.Charge(selecting(pod("a1", 4, ""), "zone", "nowhere"), "a") }},
+		"one that a node matches":              {asks: func(b *Ledger) { b.Charge(selecting(pod("a1", 4, ""), "zone", "here"), "a") }, want: 4},
+		"the node that matched is another one now": {asks: func(b *Ledger) {
 			b.Charge(selecting(pod("a1", 4, ""), "zone", "here"), "a")
-			b.Standing(gpus)
+			b.Snapshot(gpus)
 			b.SetNode(node("m", 8))
 		}},
-		"a gang of more than the nodes that match hold": {asks: func(b *Board) {
+		"a gang of more than the nodes that match hold": {asks: func(b *Ledger) {
 			for i := range 3 {
 				b.ChargeMember(selecting(pod(fmt.Sprintf("g%d", i), 4, ""), "zone", "here"), "a", Membership{Group: group})
 			}
 			b.SetGroupState(group, GroupState{Need: 3})
 		}},
-		"a taint on all nodes": {asks: func(b *Board) {
+		"a taint on all nodes": {asks: func(b *Ledger) {
 			b.SetNode(node("n", 8, tainted))
 			b.SetNode(node("m", 8, tainted))
 			b.Charge(pod("a1", 4, ""), "a")
 		}},
-		"a taint on all nodes, which it tolerates": {asks: func(b *Board) {
+		"a taint on all nodes, which it tolerates": {asks: func(b *Ledger) {
 			b.SetNode(node("n", 8, tainted))
 			b.SetNode(node("m", 8, tainted))
 			b.Charge(tolerating(pod("a1", 4, "")), "a")
 		}, want: 4},
 		"one pod above the queue's limit": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, ""), "a") },
+			limits: map[string]int64{"a": 4}, asks: func(b *Ledger) { b.Charge(pod("a1", 5, ""), "a") },
 		},
 		"one pod above the parent's limit": {
-			limits: map[string]int64{"top": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, ""), "a") },
+			limits: map[string]int64{"top": 4}, asks: func(b *Ledger) { b.Charge(pod("a1", 5, ""), "a") },
 		},
 		"the limit has been raised": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) {
+			limits: map[string]int64{"a": 4}, asks: func(b *Ledger) {
 				b.Charge(pod("a1", 5, ""), "a")
-				b.Standing(gpus)
+				b.Snapshot(gpus)
 				b.SetQueue(queueUnder("a", "top", limit(6)))
 			}, want: 5,
 		},
 		"one that runs above the limit counts up to it": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, "n"), "a") }, want: 4,
+			limits: map[string]int64{"a": 4}, asks: func(b *Ledger) { b.Charge(pod("a1", 5, "n"), "a") }, want: 4,
 		},
-		"a gang":                      {asks: func(b *Board) { gangOf(b, GroupState{Need: 3}, 2, 2, 2) }, want: 6},
-		"a gang that is held":         {asks: func(b *Board) { gangOf(b, GroupState{Held: true, Need: 3}, 2, 2) }},
-		"not yet known how it stands": {asks: func(b *Board) { b.ChargeMember(pod("g0", 2, ""), "a", Membership{Group: group}) }},
-		"a gang that is whole now": {asks: func(b *Board) {
+		"a gang":                      {asks: func(b *Ledger) { gangOf(b, GroupState{Need: 3}, 2, 2, 2) }, want: 6},
+		"a gang that is held":         {asks: func(b *Ledger) { gangOf(b, GroupState{Held: true, Need: 3}, 2, 2) }},
+		"not yet known how it stands": {asks: func(b *Ledger) { b.ChargeMember(pod("g0", 2, ""), "a", Membership{Group: group}) }},
+		"a gang that is whole now": {asks: func(b *Ledger) {
 			gangOf(b, GroupState{Held: true, Need: 3}, 2, 2)
-			b.Standing(gpus)
+			b.Snapshot(gpus)
 			gangOf(b, GroupState{Need: 3}, 2, 2, 2)
 		}, want: 6},
-		"a gang larger than all nodes": {asks: func(b *Board) { gangOf(b, GroupState{Need: 3}, 8, 8, 8) }},
-		"a gang that runs in part": {asks: func(b *Board) {
+		"a gang larger than all nodes": {asks: func(b *Ledger) { gangOf(b, GroupState{Need: 3}, 8, 8, 8) }},
+		"a gang that runs in part": {asks: func(b *Ledger) {
 			b.ChargeMember(pod("g9", 2, "n"), "a", Membership{Group: group})
 			gangOf(b, GroupState{Held: true, Need: 2}, 2)
 		}, want: 2},
 		"a gang above the limit": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, GroupState{Need: 3}, 2, 2, 2) },
+			limits: map[string]int64{"a": 4}, asks: func(b *Ledger) { gangOf(b, GroupState{Need: 3}, 2, 2, 2) },
 		},
 		"a gang within the limit, whose surplus is not": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, GroupState{Need: 2}, 2, 2, 2) }, want: 4,
+			limits: map[string]int64{"a": 4}, asks: func(b *Ledger) { gangOf(b, GroupState{Need: 2}, 2, 2, 2) }, want: 4,
 		},
 		"members of two kinds": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, GroupState{Need: 2}, 1, 3, 3) }, want: 4,
+			limits: map[string]int64{"a": 4}, asks: func(b *Ledger) { gangOf(b, GroupState{Need: 2}, 1, 3, 3) }, want: 4,
 		},
-		"a member larger than any node": {asks: func(b *Board) { gangOf(b, GroupState{Need: 2}, 1, 9) }},
+		"a member larger than any node": {asks: func(b *Ledger) { gangOf(b, GroupState{Need: 2}, 1, 9) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := NewBoard()
+			b := NewLedger()
 			b.SetNode(node("n", 8))
 			b.SetNode(node("m", 8, func(n *corev1.Node) { n.Labels = map[string]string{"zone": "here"} }))
 			for name, parent := range map[string]string{"top": "", "a": "top", "b": "top"} {
@@ -131,7 +131,7 @@ func TestDemand(t *testing.T) {
 			}
 			// With equal weights, a would get 8 of 16, or of 32 with a large node.
 			tc.asks(b)
-			s := b.Standing(gpus)
+			s := b.Snapshot(gpus)
 			if got := values(s, s.Shares)["a"]; got != tc.want {
 				t.Errorf("a has a share of %d, want %d", got, tc.want)
 			}
@@ -163,7 +163,7 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 	for range 200 {
 		pods, groups, states, nodes := make(map[string]*corev1.Pod), make(map[string]int), make(map[int]GroupState), make(map[string]*corev1.Node)
 		b := boardOf(queueUnder("a", "", limit(6)), queueUnder("b", ""))
-		charge := func(b *Board, name string) {
+		charge := func(b *Ledger, name string) {
 			if g := groups[name]; g > 0 {
 				b.ChargeMember(pods[name], queues[g%2], Membership{Group: group(g)})
 			} else {
@@ -197,7 +197,7 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 				b.SetGroupState(group(g), now)
 			}
 			if rnd.IntN(3) == 0 {
-				b.Standing(gpus)
+				b.Snapshot(gpus)
 			}
 		}
 		anew := boardOf(queueUnder("a", "", limit(6)), queueUnder("b", ""))
@@ -210,7 +210,7 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 		for g, now := range states {
 			anew.SetGroupState(group(g), now)
 		}
-		got, want := b.Standing(gpus), anew.Standing(gpus)
+		got, want := b.Snapshot(gpus), anew.Snapshot(gpus)
 		if diff := cmp.Diff(want.Capacity, got.Capacity); diff != "" {
 			t.Fatalf("capacity (-anew +by many changes):\n%s", diff)
 		}

@@ -12,9 +12,9 @@ import (
 // KeepQueue handles the deletion of a Queue that may be a mistake. If work on nodes counts for the
 // queue or for one below it, the queue stays in the ledger until a time. Its running work keeps its
 // place, its quota and its min-runtimes. Waiting work of the queue is blocked and has no demand.
-// KeepQueue reports whether the queue stays. Otherwise the caller must call [Board.DeleteQueue].
-// Call [Board.DropExpired] now and then. [Board.SetQueue] makes the queue a usual one again.
-func (b *Board) KeepQueue(name string, until time.Time) bool {
+// KeepQueue reports whether the queue stays. Otherwise the caller must call [Ledger.DeleteQueue].
+// Call [Ledger.DropExpired] now and then. [Ledger.SetQueue] makes the queue a usual one again.
+func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queues[name] == nil || !b.runs(name) {
@@ -26,8 +26,8 @@ func (b *Board) KeepQueue(name string, until time.Time) bool {
 }
 
 // DropExpired removes the deleted queues that have been kept until now, or whose running work has
-// ended. It returns their names, sorted. confining is as for [Board.DeleteQueue].
-func (b *Board) DropExpired(now time.Time) (dropped []string, confining bool) {
+// ended. It returns their names, sorted. confining is as for [Ledger.DeleteQueue].
+func (b *Ledger) DropExpired(now time.Time) (dropped []string, confining bool) {
 	if !b.Used() {
 		return nil, false
 	}
@@ -46,7 +46,7 @@ func (b *Board) DropExpired(now time.Time) (dropped []string, confining bool) {
 }
 
 // KeptPods counts the pods on nodes that count for a deleted queue, or for a queue below one.
-func (b *Board) KeptPods() (pods int) {
+func (b *Ledger) KeptPods() (pods int) {
 	if !b.Used() {
 		return 0
 	}
@@ -65,7 +65,7 @@ func (b *Board) KeptPods() (pods int) {
 
 // runs reports whether work on nodes counts for a queue or for one below it. The caller holds the
 // lock.
-func (b *Board) runs(queue string) bool {
+func (b *Ledger) runs(queue string) bool {
 	for name, a := range b.accounts {
 		if a.placed > 0 && slices.Contains(b.path(name), queue) {
 			return true
@@ -76,7 +76,7 @@ func (b *Board) runs(queue string) bool {
 
 // keptAbove returns the first deleted queue among a queue and its ancestors; "" for none. The
 // caller holds the lock.
-func (b *Board) keptAbove(queue string) string {
+func (b *Ledger) keptAbove(queue string) string {
 	if len(b.kept) == 0 {
 		return ""
 	}
@@ -90,7 +90,7 @@ func (b *Board) keptAbove(queue string) string {
 
 // checkKept is check for a queue that is deleted and kept, or is below one. The caller holds the
 // lock.
-func (b *Board) checkKept(queue string) gang.Verdict {
+func (b *Ledger) checkKept(queue string) gang.Verdict {
 	switch deleted := b.keptAbove(queue); deleted {
 	case "":
 		return gang.Verdict{}
@@ -103,7 +103,7 @@ func (b *Board) checkKept(queue string) gang.Verdict {
 
 // effectOf describes the effect on running work that is not in the queue that it names. The caller
 // holds the lock.
-func (b *Board) effectOf(queue string) string {
+func (b *Ledger) effectOf(queue string) string {
 	if deleted := b.keptAbove(queue); deleted != "" {
 		return fmt.Sprintf("the members that run keep their place and their protections until %s; create the Queue again before that",
 			b.kept[deleted].UTC().Format(time.RFC3339))
@@ -112,7 +112,7 @@ func (b *Board) effectOf(queue string) string {
 }
 
 // deletedAbove returns the deleted queue above a queue of the tree; "" for none.
-func (s *Standing) deletedAbove(i int32) string {
+func (s *Snapshot) deletedAbove(i int32) string {
 	for p := s.Tree.Parent(i); p >= 0; p = s.Tree.Parent(p) {
 		if name := s.Tree.Queue(p).Name; s.kept[name] {
 			return name

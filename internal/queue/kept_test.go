@@ -25,7 +25,7 @@ func TestKeepQueue(t *testing.T) {
 	if !b.KeepQueue("a", until) {
 		t.Fatal("The queue is not kept")
 	}
-	s := b.Standing(gpus)
+	s := b.Snapshot(gpus)
 	if got := values(s, s.Allocated)["a"]; got != 4 {
 		t.Errorf("The queue uses %d, want 4", got)
 	}
@@ -54,7 +54,7 @@ func TestKeepQueue(t *testing.T) {
 	if dropped, _ := b.DropExpired(until); !slices.Equal(dropped, []string{"a"}) {
 		t.Errorf("%v are dropped, want a", dropped)
 	}
-	if s := b.Standing(gpus); s.OrphanedPods != 1 || b.KeptPods() != 0 {
+	if s := b.Snapshot(gpus); s.OrphanedPods != 1 || b.KeptPods() != 0 {
 		t.Errorf("%d pods are orphaned and %d are kept, want 1 and 0", s.OrphanedPods, b.KeptPods())
 	}
 }
@@ -131,7 +131,7 @@ func TestKeepParent(t *testing.T) {
 	if v := b.Check("a"); v.Reason != v1alpha1.ReasonQueueUnusable || !strings.Contains(v.Message, `Queue "org" above it was deleted`) {
 		t.Errorf("Work that waits has the verdict %+v", v)
 	}
-	s := b.Standing(gpus)
+	s := b.Snapshot(gpus)
 	if got := values(s, s.Shares)["a"]; got != 4 || b.KeptPods() != 1 {
 		t.Errorf("The share is %d and %d pods are kept, want 4 and 1", got, b.KeptPods())
 	}

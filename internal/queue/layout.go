@@ -60,10 +60,10 @@ const mostLaid = 1 << 19
 func KindOf(pod *corev1.Pod) string { return kindOf(RequestOf(pod)) + termsOf(pod).key }
 
 // relay records that the layout is outdated.
-func (b *Board) relay() { b.layout, b.laid = nil, false }
+func (b *Ledger) relay() { b.layout, b.laid = nil, false }
 
 // lay computes the layout if it is outdated.
-func (b *Board) lay() {
+func (b *Ledger) lay() {
 	if b.laid {
 		return
 	}
@@ -97,13 +97,13 @@ func (b *Board) lay() {
 
 // layRunning and layWaiting update the layout after a change of running or waiting pods. Pods of an
 // unknown class make it outdated.
-func (b *Board) layRunning(c *charge, sign int64) {
+func (b *Ledger) layRunning(c *charge, sign int64) {
 	if b.knowsClass(c.queue, c.kind, c.request, c.terms, false) {
 		b.layout.runs(c, sign)
 	}
 }
 
-func (b *Board) layWaiting(d *pendingPods, more int64) {
+func (b *Ledger) layWaiting(d *pendingPods, more int64) {
 	if more != 0 && b.knowsClass(d.queue, d.kind, d.request, d.terms, true) {
 		b.layout.waits(d, more)
 	}
@@ -111,7 +111,7 @@ func (b *Board) layWaiting(d *pendingPods, more int64) {
 
 // knowsClass reports whether the layout has the class of some pods. If a layout exists without
 // their class, it is outdated.
-func (b *Board) knowsClass(queue, kind string, request Amounts, t *terms, waits bool) bool {
+func (b *Ledger) knowsClass(queue, kind string, request Amounts, t *terms, waits bool) bool {
 	if b.layout == nil || queue == "" {
 		return false
 	}
@@ -124,7 +124,7 @@ func (b *Board) knowsClass(queue, kind string, request Amounts, t *terms, waits 
 }
 
 // newLayout returns a new layout; nil if there are too many classes, nodes or pools.
-func (b *Board) newLayout() *layout {
+func (b *Ledger) newLayout() *layout {
 	l := &layout{kinds: new(sync.Map), signatures: make(map[string]int), poolOf: make(map[string]int)}
 	sizes := make(map[string]Amounts)
 	for _, g := range b.nodes {
@@ -159,7 +159,7 @@ func (b *Board) newLayout() *layout {
 
 // classify finds or adds the class of a kind of pods. It returns false if there are too many kinds,
 // or if waiting pods need one class too many.
-func (b *Board) classify(l *layout, kind string, request Amounts, t *terms, waits bool) bool {
+func (b *Ledger) classify(l *layout, kind string, request Amounts, t *terms, waits bool) bool {
 	if class, known := l.kinds.Load(kind); known {
 		return !waits || class != noClass
 	}
@@ -193,7 +193,7 @@ func (b *Board) classify(l *layout, kind string, request Amounts, t *terms, wait
 
 // divide groups the nodes that the same classes can reach into pools. It returns false if there are
 // too many pools.
-func (b *Board) divide(l *layout) bool {
+func (b *Ledger) divide(l *layout) bool {
 	sizes := make(map[string]int, len(l.sizes))
 	for i, size := range l.sizes {
 		sizes[kindOf(size)] = i
@@ -291,7 +291,7 @@ type markets struct {
 }
 
 // marketsOf divides the capacity into markets; nil if there is one market only.
-func (b *Board) marketsOf(s *Standing) *markets {
+func (b *Ledger) marketsOf(s *Snapshot) *markets {
 	b.lay()
 	l := b.layout
 	if l == nil || len(l.pools) < 2 {
@@ -358,7 +358,7 @@ func (p *Place) Has(node string, resource int) bool {
 
 // PlaceOf returns the place where pods of some kinds compete. It returns nil if that is all nodes,
 // or if the class of any kind is unknown.
-func (s *Standing) PlaceOf(kinds ...string) *Place {
+func (s *Snapshot) PlaceOf(kinds ...string) *Place {
 	m := s.markets
 	if m == nil || len(kinds) == 0 {
 		return nil

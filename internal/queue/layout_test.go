@@ -25,7 +25,7 @@ func zoned(name, zone string, gpus int64, change ...func(*corev1.Node)) *corev1.
 }
 
 // shareOf returns a queue's entitlement where pods like one compete, including its usage elsewhere.
-func shareOf(s *Standing, queue string, pod *corev1.Pod) int64 {
+func shareOf(s *Snapshot, queue string, pod *corev1.Pod) int64 {
 	i, _ := s.Tree.Find(queue)
 	return s.entitled(KindOf(pod))[i][0]
 }
@@ -37,45 +37,45 @@ func TestSharesOfWhatCanBeReached(t *testing.T) {
 	small := func(name, node string) *corev1.Pod { return inZone("s", pod(name, 1, node)) }
 	for name, tc := range map[string]struct {
 		// beside adds the other nodes and the work for them.
-		beside func(b *Board)
+		beside func(b *Ledger)
 		want   int64
 	}{
-		"no other nodes": {beside: func(*Board) {}, want: 2},
-		"idle nodes":     {beside: func(b *Board) { b.SetNode(zoned("l", "l", 8)) }, want: 2},
-		"a taint that a large pod tolerates": {beside: func(b *Board) {
+		"no other nodes": {beside: func(*Ledger) {}, want: 2},
+		"idle nodes":     {beside: func(b *Ledger) { b.SetNode(zoned("l", "l", 8)) }, want: 2},
+		"a taint that a large pod tolerates": {beside: func(b *Ledger) {
 			b.SetNode(zoned("l", "l", 8, tainted))
 			b.Charge(tolerating(pod("large", 8, "")), "d")
 		}, want: 2},
-		"a taint that a large pod of one of them tolerates": {beside: func(b *Board) {
+		"a taint that a large pod of one of them tolerates": {beside: func(b *Ledger) {
 			b.SetNode(zoned("l", "l", 8, tainted))
 			b.Charge(tolerating(pod("large", 8, "")), "a")
 		}, want: 2},
-		"a taint that a pod of one of them tolerates, which could be in their zone": {beside: func(b *Board) {
+		"a taint that a pod of one of them tolerates, which could be in their zone": {beside: func(b *Ledger) {
 			b.SetNode(zoned("l", "l", 8, tainted))
 			b.Charge(tolerating(pod("large", 5, "")), "a")
 		}, want: 2},
-		"work that runs there": {beside: func(b *Board) {
+		"work that runs there": {beside: func(b *Ledger) {
 			b.SetNode(zoned("l", "l", 8))
 			b.Charge(inZone("l", pod("large", 8, "l")), "a")
 		}, want: 2},
-		"a backlog of one of them for the other zone": {beside: func(b *Board) {
+		"a backlog of one of them for the other zone": {beside: func(b *Ledger) {
 			b.SetNode(zoned("l", "l", 8))
 			for i := range 40 {
 				b.Charge(inZone("l", pod(fmt.Sprint("l", i), 1, "")), "a")
 			}
 		}, want: 2},
-		"nodes that are too small": {beside: func(b *Board) {
+		"nodes that are too small": {beside: func(b *Ledger) {
 			for i := range 8 {
 				b.SetNode(zoned(fmt.Sprint("l", i), "s", 0))
 			}
 		}, want: 2},
-		"a pod that fits on no node": {beside: func(b *Board) {
+		"a pod that fits on no node": {beside: func(b *Ledger) {
 			b.SetNode(zoned("l", "l", 8))
 			b.Charge(pod("large", 9, ""), "a")
 		}, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := NewBoard()
+			b := NewLedger()
 			for _, queue := range []string{"a", "b", "c", "d"} {
 				b.SetQueue(queueUnder(queue, ""))
 			}
@@ -91,7 +91,7 @@ func TestSharesOfWhatCanBeReached(t *testing.T) {
 				b.Charge(small(fmt.Sprint("b", i), node), "b")
 			}
 			b.AllCharged()
-			s := b.Standing(gpus)
+			s := b.Snapshot(gpus)
 			one := small("one", "")
 			for _, queue := range []string{"a", "b", "c"} {
 				has := int64(0)
@@ -128,7 +128,7 @@ func TestQuotaInSeveralPlaces(t *testing.T) {
 		"more than that is used": {elsewhere: 6, want: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := NewBoard()
+			b := NewLedger()
 			b.SetQueue(queueUnder("a", "", quota(4)))
 			b.SetQueue(queueUnder("b", ""))
 			b.SetNode(zoned("s", "s", 6))
@@ -141,7 +141,7 @@ func TestQuotaInSeveralPlaces(t *testing.T) {
 				b.Charge(inZone("l", pod(fmt.Sprint("l", i), 1, "l")), "a")
 			}
 			b.AllCharged()
-			s := b.Standing(gpus)
+			s := b.Snapshot(gpus)
 			if got := shareOf(s, "a", inZone("s", pod("one", 1, ""))) - int64(tc.elsewhere); got != tc.want {
 				t.Errorf("it is entitled to %d of the zone, want %d", got, tc.want)
 			}
@@ -155,7 +155,7 @@ func TestQuotaInSeveralPlaces(t *testing.T) {
 func TestLayoutIsKeptLevel(t *testing.T) {
 	divided := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		b := NewBoard()
+		b := NewLedger()
 		queues, zones := []string{"a", "b", "c"}, []string{"x", "y", "z"}
 		for _, queue := range queues {
 			b.SetQueue(queueUnder(queue, "", quota(int64(rapid.IntRange(0, 4).Draw(rt, "quota")))))
@@ -175,7 +175,7 @@ func TestLayoutIsKeptLevel(t *testing.T) {
 			case 4:
 				b.Forget(podUID(rt))
 			case 5:
-				b.Standing(gpus)
+				b.Snapshot(gpus)
 			default:
 				p := pod(string(podUID(rt)), int64(rapid.IntRange(1, 5).Draw(rt, "gpus")), "")
 				if rapid.Bool().Draw(rt, "runs") {
@@ -193,11 +193,11 @@ func TestLayoutIsKeptLevel(t *testing.T) {
 				b.Charge(p, rapid.SampledFrom([]string{"a", "b", "c", "", "typo"}).Draw(rt, "queue"))
 			}
 		}
-		s := b.Standing(gpus)
+		s := b.Snapshot(gpus)
 		kept := b.layout
 		b.relay()
 		b.counted++
-		again := b.Standing(gpus)
+		again := b.Snapshot(gpus)
 		if (kept == nil) != (b.layout == nil) {
 			rt.Fatalf("there is a layout: %t, and at a second look: %t", kept != nil, b.layout != nil)
 		}
@@ -234,12 +234,12 @@ func podUID(rt *rapid.T) types.UID {
 func BenchmarkStanding(b *testing.B) {
 	for _, zones := range []int{1, 10} {
 		b.Run(fmt.Sprint(zones), func(b *testing.B) {
-			board := NewBoard()
+			ledger := NewLedger()
 			for z := range zones {
-				board.SetNode(zoned(fmt.Sprint("n", z), fmt.Sprint(z), int64(1000/zones)))
+				ledger.SetNode(zoned(fmt.Sprint("n", z), fmt.Sprint(z), int64(1000/zones)))
 			}
 			for q := range 100 {
-				board.SetQueue(queueUnder(fmt.Sprint("q", q), "", quota(int64(q%5))))
+				ledger.SetQueue(queueUnder(fmt.Sprint("q", q), "", quota(int64(q%5))))
 				for z := range zones {
 					for i := range 2 {
 						p := inZone(fmt.Sprint(z), pod(fmt.Sprint(q, "-", z, "-", i), int64(3+q%7), ""))
@@ -248,15 +248,15 @@ func BenchmarkStanding(b *testing.B) {
 						} else if q%10 == 0 {
 							p.Spec.NodeSelector = nil
 						}
-						board.Charge(p, fmt.Sprint("q", q))
+						ledger.Charge(p, fmt.Sprint("q", q))
 					}
 				}
 			}
-			board.AllCharged()
+			ledger.AllCharged()
 			names := []string{"cpu", "memory", gpu, "pods"}
 			for b.Loop() {
-				board.counted++
-				board.Standing(names)
+				ledger.counted++
+				ledger.Snapshot(names)
 			}
 		})
 	}

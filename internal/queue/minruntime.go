@@ -17,7 +17,7 @@ type MinRuntimes struct {
 // Protection returns the longest time that min-runtimes protect work of a queue, counted from the
 // start of the work. It covers preemption inside the queue and reclaim by any other queue. Work in
 // no queue can only be preempted.
-func (b *Board) Protection(queue string, otherwise MinRuntimes) time.Duration {
+func (b *Ledger) Protection(queue string, otherwise MinRuntimes) time.Duration {
 	if queue == "" || !b.Used() {
 		return otherwise.Preempt
 	}

@@ -59,7 +59,7 @@ func TestProtection(t *testing.T) {
 			}
 		})
 	}
-	if got := NewBoard().Protection("leaf", MinRuntimes{Preempt: short, Reclaim: long}); got != short {
+	if got := NewLedger().Protection("leaf", MinRuntimes{Preempt: short, Reclaim: long}); got != short {
 		t.Errorf("%v without queues, want %v", got, short)
 	}
 }

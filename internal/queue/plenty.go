@@ -10,7 +10,7 @@ import (
 
 // plenty records whether there is room for all waiting pods, in any order and on any node that
 // accepts them. Then the order of admission makes no difference, and workloads get a free pass.
-// [Board.Judge] determines it. After that, each change of a pod updates it, until a change that
+// [Ledger.Judge] determines it. After that, each change of a pod updates it, until a change that
 // needs a new judgment.
 type plenty struct {
 	judged bool
@@ -65,8 +65,8 @@ func (p *plenty) end() {
 
 // Plenty reports whether there is room for all waiting work of a queue, and in the cluster, in any
 // order. In doubt it returns false. It ignores pods that no node or limit could ever serve; see
-// [Board.Servable].
-func (b *Board) Plenty(queue string) bool {
+// [Ledger.Servable].
+func (b *Ledger) Plenty(queue string) bool {
 	if !b.Used() {
 		return false
 	}
@@ -87,7 +87,7 @@ func (b *Board) Plenty(queue string) bool {
 
 // Servable reports whether a waiting pod is charged, and nodes and limits could serve it if nothing
 // else ran. A member of a held group is not servable.
-func (b *Board) Servable(uid types.UID) bool {
+func (b *Ledger) Servable(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.pods[uid]
@@ -95,19 +95,19 @@ func (b *Board) Servable(uid types.UID) bool {
 }
 
 // Judged reports whether there is known to be room for all waiting work, limits aside.
-func (b *Board) Judged() bool {
+func (b *Ledger) Judged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.plenty.judged
 }
 
 // PlentyEnds returns a channel that has a token after plenty has ended.
-func (b *Board) PlentyEnds() <-chan struct{} { return b.plenty.ended }
+func (b *Ledger) PlentyEnds() <-chan struct{} { return b.plenty.ended }
 
 // Judge determines whether there is room for all waiting work, limits aside, unless that is already
 // known. It looks at every node while it holds the lock. mapped reports whether a device class maps
 // a resource, so that nodes may have the resource without listing it.
-func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
+func (b *Ledger) Judge(mapped func(corev1.ResourceName) bool) bool {
 	if !b.Used() {
 		return false
 	}
@@ -141,7 +141,7 @@ func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 }
 
 // withFormer returns the waiting kinds, and kinds of the last judgment without waiting pods.
-func (b *Board) withFormer(waiting map[waitingKind]*waitingPods, mapped func(corev1.ResourceName) bool) map[waitingKind]*waitingPods {
+func (b *Ledger) withFormer(waiting map[waitingKind]*waitingPods, mapped func(corev1.ResourceName) bool) map[waitingKind]*waitingPods {
 	out := maps.Clone(waiting)
 	for key, w := range b.plenty.kinds {
 		if len(out) == mostWaitingKinds {
@@ -166,7 +166,7 @@ type waitingPods struct {
 
 // waitingKinds counts the waiting pods by kind. It returns false if there are too many kinds, or if
 // a kind is not countable; see isCountable.
-func (b *Board) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waitingKind]*waitingPods, bool) {
+func (b *Ledger) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waitingKind]*waitingPods, bool) {
 	out := make(map[waitingKind]*waitingPods)
 	for _, d := range b.pending {
 		if d.counted == 0 {
@@ -197,7 +197,7 @@ func (d *pendingPods) waitingKind() waitingKind {
 // isCountable reports whether room for pods of a kind can be counted. Pods of queues must be plain,
 // and some node must list each resource that they request. If nodes list a resource that a device
 // class maps, other nodes may have it without listing it. Such requests are not countable.
-func (b *Board) isCountable(key waitingKind, request Amounts, t *terms, mapped func(corev1.ResourceName) bool) bool {
+func (b *Ledger) isCountable(key waitingKind, request Amounts, t *terms, mapped func(corev1.ResourceName) bool) bool {
 	if key.inQueue && !t.plain {
 		return false
 	}
@@ -210,7 +210,7 @@ func (b *Board) isCountable(key waitingKind, request Amounts, t *terms, mapped f
 }
 
 // mayTake reports whether such a pod may run on some node of a kind.
-func (b *Board) mayTake(k *nodeKind, request Amounts, t *terms) bool {
+func (b *Ledger) mayTake(k *nodeKind, request Amounts, t *terms) bool {
 	return b.holds(k.allocatable, request) > 0 && k.tolerated(t)
 }
 
@@ -226,7 +226,7 @@ type takers struct {
 
 // takersOf lists the nodes that accept any of some kinds of pods. A slot is as large as the largest
 // of these pods, in each resource.
-func (b *Board) takersOf(kinds []*waitingPods) []takers {
+func (b *Ledger) takersOf(kinds []*waitingPods) []takers {
 	var out []takers
 	for _, k := range b.kinds {
 		t, largest := takers{nodeKind: k}, make(Amounts)
@@ -259,7 +259,7 @@ func (b *Board) takersOf(kinds []*waitingPods) []takers {
 // had slots. So if a pod found no room on any of its nodes, these nodes would have taken as many
 // pods as all their slots. There is room for all pods if no more pods than that may come to these
 // nodes.
-func (b *Board) spareFor(waiting map[waitingKind]*waitingPods) int64 {
+func (b *Ledger) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	kinds := slices.Collect(maps.Values(waiting))
 	comparisons := len(b.kinds) * len(kinds)
 	for _, w := range kinds {
@@ -343,7 +343,7 @@ func (p *plenty) demand(d *pendingPods, more int64) {
 // isExpected reports whether plenty can follow a change of a pod without a new judgment. That is so
 // if the pod still waits, or stays on its node and does not grow. It is also so if a waiting pod is
 // placed on a node that its kind was counted for, and needs at most one slot there.
-func (b *Board) isExpected(before, now *charge) bool {
+func (b *Ledger) isExpected(before, now *charge) bool {
 	switch {
 	case !now.placed:
 		return true

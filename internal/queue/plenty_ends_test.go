@@ -10,21 +10,21 @@ import (
 // TestPlentyEnds checks the changes that end plenty.
 func TestPlentyEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
-		happens func(b *Board)
+		happens func(b *Ledger)
 		want    bool
 	}{
-		"more waits":                                {happens: func(b *Board) { several(b, "b", 4, 2) }},
-		"more than there is room":                   {happens: func(b *Board) { several(b, "b", 9, 2) }, want: true},
-		"of another kind":                           {happens: func(b *Board) { several(b, "a", 1, 1) }, want: true},
-		"it finds its place":                        {happens: func(b *Board) { b.Charge(pod("b2-0", 2, "n"), "b") }},
-		"something runs that nothing has scheduled": {happens: func(b *Board) { b.Charge(pod("x", 1, "n"), "") }, want: true},
-		"others keep it off":                        {happens: func(b *Board) { b.Charge(repelling(pod("x", 0, "")), "") }, want: true},
-		"a node goes":                               {happens: func(b *Board) { b.DeleteNode("m") }, want: true},
-		"a node is labelled": {happens: func(b *Board) {
+		"more waits":                                {happens: func(b *Ledger) { several(b, "b", 4, 2) }},
+		"more than there is room":                   {happens: func(b *Ledger) { several(b, "b", 9, 2) }, want: true},
+		"of another kind":                           {happens: func(b *Ledger) { several(b, "a", 1, 1) }, want: true},
+		"it finds its place":                        {happens: func(b *Ledger) { b.Charge(pod("b2-0", 2, "n"), "b") }},
+		"something runs that nothing has scheduled": {happens: func(b *Ledger) { b.Charge(pod("x", 1, "n"), "") }, want: true},
+		"others keep it off":                        {happens: func(b *Ledger) { b.Charge(repelling(pod("x", 0, "")), "") }, want: true},
+		"a node goes":                               {happens: func(b *Ledger) { b.DeleteNode("m") }, want: true},
+		"a node is labelled": {happens: func(b *Ledger) {
 			b.SetNode(roomy("m", 8, func(n *corev1.Node) { n.Labels = map[string]string{"zone": "here"} }))
 		}, want: true},
-		"a limit":      {happens: func(b *Board) { b.SetQueue(queueUnder("b", "", limit(1))) }, want: true},
-		"a queue goes": {happens: func(b *Board) { b.DeleteQueue("a") }, want: true},
+		"a limit":      {happens: func(b *Ledger) { b.SetQueue(queueUnder("b", "", limit(1))) }, want: true},
+		"a queue goes": {happens: func(b *Ledger) { b.DeleteQueue("a") }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := boardOf(queueUnder("a", ""), queueUnder("b", ""))
@@ -54,7 +54,7 @@ func TestPlentyEnds(t *testing.T) {
 // TestNoPlentyBeforeAllAreCharged checks that there is no plenty while running pods are not
 // charged, because nodes look empty then.
 func TestNoPlentyBeforeAllAreCharged(t *testing.T) {
-	b := NewBoard()
+	b := NewLedger()
 	b.SetNode(roomy("n", 8))
 	if first, _ := b.SetQueue(queueUnder("b", "")); !first {
 		t.Fatal("it is not the first queue")

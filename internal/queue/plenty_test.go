@@ -32,7 +32,7 @@ func repelling(p *corev1.Pod, namespaces ...string) *corev1.Pod {
 func none(corev1.ResourceName) bool { return false }
 
 // several charges n pods to a queue. Each pod requests a number of GPUs.
-func several(b *Board, queue string, n int, gpus int64) {
+func several(b *Ledger, queue string, n int, gpus int64) {
 	for i := range n {
 		b.Charge(pod(fmt.Sprintf("%s%d-%d", queue, gpus, i), gpus, ""), queue)
 	}
@@ -46,57 +46,57 @@ func with(p *corev1.Pod, change func(*corev1.PodSpec)) *corev1.Pod {
 // TestPlenty checks the queues a, with a limit of 12, and b. Both demand two nodes with 8 GPUs.
 func TestPlenty(t *testing.T) {
 	for name, tc := range map[string]struct {
-		waits func(*Board)
+		waits func(*Ledger)
 		// a and b are the results of Plenty for the queues.
 		a, b bool
 	}{
-		"nothing waits":            {waits: func(*Board) {}, a: true, b: true},
-		"as many as there is room": {waits: func(b *Board) { several(b, "b", 8, 2) }, a: true, b: true},
-		"one more":                 {waits: func(b *Board) { several(b, "b", 9, 2) }},
-		"there would be room, but not in any order": {waits: func(b *Board) {
+		"nothing waits":            {waits: func(*Ledger) {}, a: true, b: true},
+		"as many as there is room": {waits: func(b *Ledger) { several(b, "b", 8, 2) }, a: true, b: true},
+		"one more":                 {waits: func(b *Ledger) { several(b, "b", 9, 2) }},
+		"there would be room, but not in any order": {waits: func(b *Ledger) {
 			several(b, "b", 3, 4)
 			several(b, "b", 2, 2)
 		}},
-		"what would take too much of one limit": {waits: func(b *Board) { several(b, "a", 4, 4) }, b: true},
-		"as much as the limit":                  {waits: func(b *Board) { several(b, "a", 3, 4) }, a: true, b: true},
-		"beside what runs": {waits: func(b *Board) {
+		"what would take too much of one limit": {waits: func(b *Ledger) { several(b, "a", 4, 4) }, b: true},
+		"as much as the limit":                  {waits: func(b *Ledger) { several(b, "a", 3, 4) }, a: true, b: true},
+		"beside what runs": {waits: func(b *Ledger) {
 			b.Charge(pod("a1", 8, "n"), "a")
 			several(b, "b", 4, 2)
 			several(b, "a", 1, 2)
 		}},
-		"what is on its way out is there still": {waits: func(b *Board) {
+		"what is on its way out is there still": {waits: func(b *Ledger) {
 			p := pod("a1", 8, "n")
 			p.DeletionTimestamp = &metav1.Time{}
 			b.Charge(p, "a")
 			several(b, "b", 5, 2)
 		}},
-		"others take room as well":       {waits: func(b *Board) { several(b, "", 8, 2); several(b, "b", 1, 2) }},
-		"others that no node ever takes": {waits: func(b *Board) { several(b, "", 1, 9); several(b, "b", 8, 2) }, a: true, b: true},
-		"one of a queue that no node ever takes": {waits: func(b *Board) {
+		"others take room as well":       {waits: func(b *Ledger) { several(b, "", 8, 2); several(b, "b", 1, 2) }},
+		"others that no node ever takes": {waits: func(b *Ledger) { several(b, "", 1, 9); several(b, "b", 8, 2) }, a: true, b: true},
+		"one of a queue that no node ever takes": {waits: func(b *Ledger) {
 			several(b, "b", 1, 9)
 			several(b, "b", 8, 2)
 		}, a: true, b: true},
-		"on nodes that match only": {waits: func(b *Board) {
+		"on nodes that match only": {waits: func(b *Ledger) {
 			b.SetNode(roomy("m", 8, func(n *corev1.Node) { n.Labels = map[string]string{"zone": "here"} }))
 			for i := range 5 {
 				b.Charge(selecting(pod(fmt.Sprintf("b%d", i), 2, ""), "zone", "here"), "b")
 			}
 		}},
-		"others may come there": {waits: func(b *Board) {
+		"others may come there": {waits: func(b *Ledger) {
 			b.SetNode(roomy("m", 8, func(n *corev1.Node) { n.Labels = map[string]string{"zone": "here"} }))
 			for i := range 3 {
 				b.Charge(selecting(pod(fmt.Sprintf("b%d", i), 2, ""), "zone", "here"), "b")
 			}
 			several(b, "b", 2, 2)
 		}},
-		"few enough others": {waits: func(b *Board) {
+		"few enough others": {waits: func(b *Ledger) {
 			b.SetNode(roomy("m", 8, func(n *corev1.Node) { n.Labels = map[string]string{"zone": "here"} }))
 			for i := range 3 {
 				b.Charge(selecting(pod(fmt.Sprintf("b%d", i), 2, ""), "zone", "here"), "b")
 			}
 			several(b, "b", 1, 2)
 		}, a: true, b: true},
-		"others that do not tolerate the node": {waits: func(b *Board) {
+		"others that do not tolerate the node": {waits: func(b *Ledger) {
 			b.SetNode(roomy("m", 8, tainted))
 			for i := range 4 {
 				p := pod(fmt.Sprintf("b%d", i), 4, "")
@@ -104,31 +104,31 @@ func TestPlenty(t *testing.T) {
 				b.Charge(p, "b")
 			}
 		}, a: true, b: true},
-		"on nodes that it does not tolerate": {waits: func(b *Board) {
+		"on nodes that it does not tolerate": {waits: func(b *Ledger) {
 			b.SetNode(roomy("m", 8, tainted))
 			several(b, "b", 5, 2)
 		}},
-		"what runs has grown since": {waits: func(b *Board) {
+		"what runs has grown since": {waits: func(b *Ledger) {
 			b.Charge(pod("a1", 1, "n"), "a")
 			several(b, "b", 4, 2)
 			b.Judge(none)
 			b.Charge(pod("a1", 8, "n"), "a")
 			b.Charge(pod("a2", 2, ""), "a")
 		}},
-		"something runs that nothing has scheduled": {waits: func(b *Board) {
+		"something runs that nothing has scheduled": {waits: func(b *Ledger) {
 			several(b, "b", 4, 2)
 			b.Judge(none)
 			b.Charge(pod("x", 8, "n"), "")
 			several(b, "a", 1, 2)
 		}},
-		"a member runs whose group was held": {waits: func(b *Board) {
+		"a member runs whose group was held": {waits: func(b *Ledger) {
 			b.ChargeMember(pod("g1", 8, ""), "a", Membership{Group: crowdGroup})
 			several(b, "b", 4, 2)
 			b.Judge(none)
 			b.ChargeMember(pod("g1", 8, "n"), "a", Membership{Group: crowdGroup})
 			several(b, "b", 5, 2)
 		}},
-		"it runs on a node that was not counted for it": {waits: func(b *Board) {
+		"it runs on a node that was not counted for it": {waits: func(b *Ledger) {
 			b.Charge(pod("b8", 8, ""), "b")
 			b.SetNode(roomy("m", 8, tainted))
 			b.SetNode(roomy("n", 80))
@@ -141,7 +141,7 @@ func TestPlenty(t *testing.T) {
 			b.Judge(none)
 			b.Charge(pod("b8", 8, "m"), "b")
 		}},
-		"others of many sorts, each for some nodes": {waits: func(b *Board) {
+		"others of many sorts, each for some nodes": {waits: func(b *Ledger) {
 			large := roomy("m", 800)
 			large.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(400, resource.DecimalSI)
 			large.Labels = make(map[string]string)
@@ -152,63 +152,63 @@ func TestPlenty(t *testing.T) {
 			b.SetNode(large)
 			several(b, "b", 8, 2)
 		}, a: true, b: true},
-		"a node has become smaller": {waits: func(b *Board) {
+		"a node has become smaller": {waits: func(b *Ledger) {
 			several(b, "b", 8, 2)
 			b.Judge(none)
 			b.SetNode(roomy("m", 6))
-			b.Standing(gpus)
+			b.Snapshot(gpus)
 		}},
-		"a closed node": {waits: func(b *Board) {
+		"a closed node": {waits: func(b *Ledger) {
 			b.SetClosedNode(roomy("m", 8))
 			several(b, "b", 5, 2)
 		}},
-		"a port of the node": {waits: func(b *Board) {
+		"a port of the node": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) { s.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} }), "b")
 		}},
-		"a mount that not every kubelet can do": {waits: func(b *Board) {
+		"a mount that not every kubelet can do": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) {
 				s.Containers[0].VolumeMounts = []corev1.VolumeMount{{BindMountOptions: []string{"noexec"}}}
 			}), "b")
 		}},
-		"a volume": {waits: func(b *Board) {
+		"a volume": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) {
 				s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}}}
 			}), "b")
 		}},
-		"a volume that is on any node": {waits: func(b *Board) {
+		"a volume that is on any node": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) {
 				s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 			}), "b")
 		}, a: true, b: true},
-		"devices": {waits: func(b *Board) {
+		"devices": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }), "b")
 		}},
-		"devices by the name of a resource": {waits: func(b *Board) {
+		"devices by the name of a resource": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests["example.com/dev"] = list(1)[gpu] }), "b")
 		}},
-		"it is to be spread": {waits: func(b *Board) {
+		"it is to be spread": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) {
 				s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
 			}), "b")
 		}},
-		"it should be spread": {waits: func(b *Board) {
+		"it should be spread": {waits: func(b *Ledger) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) {
 				s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}}
 			}), "b")
 		}, a: true, b: true},
-		"others keep it off": {waits: func(b *Board) {
+		"others keep it off": {waits: func(b *Ledger) {
 			b.Charge(repelling(pod("x", 0, "n")), "")
 			several(b, "b", 1, 1)
 		}},
-		"others keep it off from another namespace": {waits: func(b *Board) {
+		"others keep it off from another namespace": {waits: func(b *Ledger) {
 			b.Charge(repelling(pod("x", 0, "n"), "elsewhere", "ns"), "")
 			several(b, "b", 1, 1)
 		}},
-		"others keep off what is elsewhere": {waits: func(b *Board) {
+		"others keep off what is elsewhere": {waits: func(b *Ledger) {
 			b.Charge(repelling(pod("x", 0, "n"), "elsewhere"), "")
 			several(b, "b", 1, 1)
 		}, a: true, b: true},
-		"what kept it off has gone": {waits: func(b *Board) {
+		"what kept it off has gone": {waits: func(b *Ledger) {
 			b.Charge(repelling(pod("x", 0, "n")), "")
 			several(b, "b", 1, 1)
 			b.Judge(none)
@@ -266,9 +266,9 @@ func TestPlentyOfMapped(t *testing.T) {
 	}
 }
 
-// crowd is a cluster with a Board that follows all its changes.
+// crowd is a cluster with a Ledger that follows all its changes.
 type crowd struct {
-	*Board
+	*Ledger
 	pods  map[string]*corev1.Pod
 	nodes map[string]*corev1.Node
 	made  int
@@ -278,7 +278,7 @@ type crowd struct {
 
 var crowdGroup = types.NamespacedName{Namespace: "ns", Name: "g"}
 
-// takes reports whether a node has room for a pod beside other pods. It does not use the Board.
+// takes reports whether a node has room for a pod beside other pods. It does not use the Ledger.
 func (c *crowd) takes(n *corev1.Node, p *corev1.Pod, pods map[string]*corev1.Pod) bool {
 	if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 && len(p.Spec.Tolerations) == 0 {
 		return false
@@ -462,7 +462,7 @@ func (c *crowd) fill(rt *rapid.T) {
 func TestPlentyIsEnough(t *testing.T) {
 	plenty := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		c := &crowd{Board: NewBoard(), pods: make(map[string]*corev1.Pod), nodes: make(map[string]*corev1.Node)}
+		c := &crowd{Ledger: NewLedger(), pods: make(map[string]*corev1.Pod), nodes: make(map[string]*corev1.Node)}
 		c.SetQueue(queueUnder("a", ""))
 		c.SetQueue(queueUnder("b", ""))
 		c.AllCharged()

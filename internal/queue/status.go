@@ -25,7 +25,7 @@ type knownResources struct {
 
 // Resources lists the resources that nodes have or queues name. The caller must not change the
 // list.
-func (b *Board) Resources() []string {
+func (b *Ledger) Resources() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	had := b.resources.had
@@ -59,8 +59,8 @@ func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 }
 
 // SetStatus updates the status of a queue from a standing. wholeGroups is the result of
-// [Board.WholeGroups].
-func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
+// [Ledger.WholeGroups].
+func (s *Snapshot) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 	st := &q.Status
 	i, known := s.Tree.Find(q.Name)
 	if known {
@@ -114,7 +114,7 @@ func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 }
 
 // conditions returns the conditions Ready and QuotaServed of a queue.
-func (s *Standing) conditions(queue string) (ready, quota metav1.Condition) {
+func (s *Snapshot) conditions(queue string) (ready, quota metav1.Condition) {
 	ready = metav1.Condition{
 		Type: v1alpha1.ConditionQueueReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonQueueReady, Message: "the queue is part of the tree",
 	}
@@ -141,7 +141,7 @@ func (s *Standing) conditions(queue string) (ready, quota metav1.Condition) {
 
 // quotaFaults returns a message with the resources of a queue's quota that exceed the parent's
 // quota.
-func (s *Standing) quotaFaults(queue string) string {
+func (s *Snapshot) quotaFaults(queue string) string {
 	var resources []string
 	parent := ""
 	for _, f := range s.Faults {
@@ -155,7 +155,7 @@ func (s *Standing) quotaFaults(queue string) string {
 
 // list converts amounts for the status. It omits resources that the queue neither uses nor requests
 // nor names in its spec.
-func (s *Standing) list(q *v1alpha1.Queue, i int32, amounts fairshare.Amounts) corev1.ResourceList {
+func (s *Snapshot) list(q *v1alpha1.Queue, i int32, amounts fairshare.Amounts) corev1.ResourceList {
 	out := make(corev1.ResourceList)
 	for r, name := range s.Names {
 		name := corev1.ResourceName(name)
@@ -169,7 +169,7 @@ func (s *Standing) list(q *v1alpha1.Queue, i int32, amounts fairshare.Amounts) c
 }
 
 // words lists amounts in a sentence.
-func (s *Standing) words(amounts fairshare.Amounts) string {
+func (s *Snapshot) words(amounts fairshare.Amounts) string {
 	var parts []string
 	for r, v := range amounts {
 		if v != 0 {
@@ -181,7 +181,7 @@ func (s *Standing) words(amounts fairshare.Amounts) string {
 
 // MissingQuotas returns the part of each queue's quota that its pods request but do not have, by
 // the queue's name. A resource with a quota has the value 0 if nothing is missing.
-func (s *Standing) MissingQuotas() map[string]corev1.ResourceList {
+func (s *Snapshot) MissingQuotas() map[string]corev1.ResourceList {
 	out := make(map[string]corev1.ResourceList, s.Tree.Len())
 	for i := range s.Tree.Len() {
 		q := s.Tree.Queue(int32(i))

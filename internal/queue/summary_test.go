@@ -21,11 +21,11 @@ func TestSummary(t *testing.T) {
 	org := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: parent}, Spec: v1alpha1.QueueSpec{Quota: list("8", "1Ti")}}
 	team := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: v1alpha1.QueueSpec{Parent: &parent, Quota: list("24", "1610612736")}}
 	lost := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "lost"}, Spec: v1alpha1.QueueSpec{Parent: &[]string{"gone"}[0]}}
-	board := NewBoard()
+	ledger := NewLedger()
 	for _, q := range []*v1alpha1.Queue{org, team, lost} {
-		board.SetQueue(q)
+		ledger.SetQueue(q)
 	}
-	standing := board.Standing(board.Resources())
+	standing := ledger.Snapshot(ledger.Resources())
 	for name, c := range map[string]struct {
 		of   *v1alpha1.Queue
 		want v1alpha1.QueueSummary
@@ -37,7 +37,7 @@ func TestSummary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := c.of.DeepCopy()
-			standing.SetStatus(q, board.WholeGroups(standing))
+			standing.SetStatus(q, ledger.WholeGroups(standing))
 			if got := q.Status.Summary; got == nil || *got != c.want {
 				t.Errorf("the summary is %+v, want %+v", got, c.want)
 			}

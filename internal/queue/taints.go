@@ -24,7 +24,7 @@ type tolerant struct {
 }
 
 // taint adds a node to the nodes with the same taints if any taint repels pods.
-func (b *Board) taint(g *nodeEntry) {
+func (b *Ledger) taint(g *nodeEntry) {
 	if !slices.ContainsFunc(g.node.Spec.Taints, func(t corev1.Taint) bool { return keepsOff(&t) }) {
 		b.shun(g, false)
 		return
@@ -37,7 +37,7 @@ func (b *Board) taint(g *nodeEntry) {
 }
 
 // tolerate records a change in the number of waiting pods that are demand.
-func (b *Board) tolerate(d *pendingPods, more int64) {
+func (b *Ledger) tolerate(d *pendingPods, more int64) {
 	if more == 0 {
 		return
 	}
@@ -57,7 +57,7 @@ func (b *Board) tolerate(d *pendingPods, more int64) {
 // reach marks the shunned nodes: no waiting work of a queue tolerates their taints. No queue can
 // use the free resources of these nodes. If they counted, there would seem to be enough for all
 // queues, and no queue would be reclaimed from.
-func (b *Board) reach() {
+func (b *Ledger) reach() {
 	if !b.unreached {
 		return
 	}
@@ -83,7 +83,7 @@ func (b *Board) reach() {
 }
 
 // shun sets whether a node is shunned.
-func (b *Board) shun(g *nodeEntry, shunned bool) {
+func (b *Ledger) shun(g *nodeEntry, shunned bool) {
 	if g.shunned != shunned {
 		g.shunned = shunned
 		b.recount(g)

@@ -99,7 +99,7 @@ type access struct {
 // of priorities does not affect running work. A pod that already runs when it is first seen, for
 // example after a restart, counts for the queue that it names. If the queue excludes its namespace,
 // this holds only for profiles of this scheduler, because some check let the pod start.
-func (b *Board) Claim(w Work) Claim {
+func (b *Ledger) Claim(w Work) Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queues) == 0 {
@@ -149,7 +149,7 @@ func (b *Board) Claim(w Work) Claim {
 // was removed, its PodGroup was deleted, or it lost its owner. A user could do all of that, and the
 // work would run on outside of the quota and limit of its queue. A change of the namespace's
 // default queue does not move such work either. The caller holds the lock.
-func (b *Board) sealed(w *Work) string {
+func (b *Ledger) sealed(w *Work) string {
 	if !w.Placed || w.Named != "" {
 		return ""
 	}
@@ -162,13 +162,13 @@ func (b *Board) sealed(w *Work) string {
 
 // NameFor returns the queue that work names, or the default of its namespace. The queue need not
 // exist.
-func (b *Board) NameFor(w Work) string {
+func (b *Ledger) NameFor(w Work) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.nameFor(w)
 }
 
-func (b *Board) nameFor(w Work) string {
+func (b *Ledger) nameFor(w Work) string {
 	if w.Named == "" && w.Ours {
 		return b.namespaces[w.Namespace].queue
 	}
@@ -176,7 +176,7 @@ func (b *Board) nameFor(w Work) string {
 }
 
 // HasDefault reports whether a namespace has a default queue.
-func (b *Board) HasDefault(namespace string) bool {
+func (b *Ledger) HasDefault(namespace string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.namespaces[namespace].queue != ""
@@ -195,7 +195,7 @@ func (w *Work) unqueued() gang.Verdict {
 }
 
 // confines returns the reason why the access rules of a queue exclude some work.
-func (b *Board) confines(queue string, w *Work) gang.Verdict {
+func (b *Ledger) confines(queue string, w *Work) gang.Verdict {
 	a := b.accessTo(queue)
 	if a.selector != nil {
 		of, known := b.namespaces[w.Namespace]
@@ -242,7 +242,7 @@ func IsBar(v gang.Verdict) bool {
 
 // accessesIn returns the access rules of each queue, by index in a tree. The caller must not change
 // the result.
-func (b *Board) accessesIn(tree *fairshare.Tree) []*access {
+func (b *Ledger) accessesIn(tree *fairshare.Tree) []*access {
 	if b.accessOrder == nil {
 		b.accessOrder = make([]*access, tree.Len())
 		for i := range b.accessOrder {
@@ -252,13 +252,13 @@ func (b *Board) accessesIn(tree *fairshare.Tree) []*access {
 	return b.accessOrder
 }
 
-func (b *Board) forgetAccesses() {
+func (b *Ledger) forgetAccesses() {
 	clear(b.accesses)
 	b.accessOrder = nil
 }
 
 // accessTo returns the access rules of a queue.
-func (b *Board) accessTo(queue string) *access {
+func (b *Ledger) accessTo(queue string) *access {
 	if a, ok := b.accesses[queue]; ok {
 		return a
 	}
@@ -308,7 +308,7 @@ func SameAccess(a, b *v1alpha1.QueueStatus) bool {
 
 // SetNamespace adds or updates a namespace. It reports whether the access to queues or the default
 // queue may have changed.
-func (b *Board) SetNamespace(ns *corev1.Namespace) (changed bool) {
+func (b *Ledger) SetNamespace(ns *corev1.Namespace) (changed bool) {
 	now := tenant{labels: labels.Set(ns.Labels), queue: ns.Annotations[v1alpha1.AnnotationDefaultQueue]}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -321,7 +321,7 @@ func (b *Board) SetNamespace(ns *corev1.Namespace) (changed bool) {
 }
 
 // DeleteNamespace removes a namespace.
-func (b *Board) DeleteNamespace(name string) {
+func (b *Ledger) DeleteNamespace(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.namespaces, name)
@@ -329,7 +329,7 @@ func (b *Board) DeleteNamespace(name string) {
 
 // SetClass adds or updates a PriorityClass. It reports whether the value changed while any queue
 // bounds priorities. Then the caller must check the work of queues again.
-func (b *Board) SetClass(name string, value int32) (changed bool) {
+func (b *Ledger) SetClass(name string, value int32) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if before, known := b.classes[name]; known && before == value {
@@ -340,14 +340,14 @@ func (b *Board) SetClass(name string, value int32) (changed bool) {
 }
 
 // DeleteClass is SetClass for a deleted PriorityClass.
-func (b *Board) DeleteClass(name string) (changed bool) {
+func (b *Ledger) DeleteClass(name string) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.classes, name)
 	return b.reclassed()
 }
 
-func (b *Board) reclassed() bool {
+func (b *Ledger) reclassed() bool {
 	b.forgetAccesses()
 	// The status of queues lists PriorityClasses, so standings are outdated.
 	b.counted++
@@ -361,7 +361,7 @@ func (b *Board) reclassed() bool {
 
 // isConfining reports whether a change of a queue may affect access to queues. That is so if the
 // queue has access rules, or if its parent changed and any queue has access rules.
-func (b *Board) isConfining(changed ...*v1alpha1.Queue) bool {
+func (b *Ledger) isConfining(changed ...*v1alpha1.Queue) bool {
 	says := func(q *v1alpha1.Queue) bool {
 		return q != nil && (q.Spec.NamespaceSelector != nil || q.Spec.MaxPriorityClass != nil)
 	}

@@ -38,9 +38,9 @@ func namespaceOf(name, team, queue string) *corev1.Namespace {
 	return ns
 }
 
-// tenants returns a Board with queues for two teams, an open queue, and queues below one with
+// tenants returns a Ledger with queues for two teams, an open queue, and queues below one with
 // access rules.
-func tenants() *Board {
+func tenants() *Ledger {
 	b := boardOf(
 		queueUnder("red", "", forTeams("red"), upTo("mid")), queueUnder("blue", "", forTeams("blue")), queueUnder("open", ""),
 		queueUnder("org", "", forTeams("red", "blue"), upTo("low")), queueUnder("inherits", "org"), queueUnder("opens", "org", forTeams(), upTo("high")),
@@ -109,7 +109,7 @@ func TestClaim(t *testing.T) {
 	}
 	t.Run("where there are no queues", func(t *testing.T) {
 		t.Parallel()
-		b := NewBoard()
+		b := NewLedger()
 		if got := b.Claim(Work{Namespace: "r", Named: "red", Ours: true}); got != (Claim{}) {
 			t.Errorf("names mean something: %+v", got)
 		}
@@ -164,8 +164,8 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	}
 }
 
-// TestMisnamed checks that a change of any queue makes callers charge pods again while a running pod
-// names a queue that cannot hold work, and not after the pod names another queue or none.
+// TestMisnamed checks that a change of any queue makes callers charge pods again while a running
+// pod names a queue that cannot hold work, and not after the pod names another queue or none.
 func TestMisnamed(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]Work{
@@ -202,7 +202,7 @@ func TestAccessFollows(t *testing.T) {
 	b := tenants()
 	status := func(name string) v1alpha1.QueueStatus {
 		q := queueUnder(name, "")
-		s := b.Standing(gpus)
+		s := b.Snapshot(gpus)
 		s.SetStatus(q, b.WholeGroups(s))
 		return q.Status
 	}
@@ -249,7 +249,7 @@ func TestNoTenantCountsElsewhere(t *testing.T) {
 	t.Parallel()
 	teams := []string{"red", "blue"}
 	rapid.Check(t, func(t *rapid.T) {
-		b := NewBoard()
+		b := NewLedger()
 		b.SetClass("mid", 100)
 		selects, bound := map[string]string{}, map[string]bool{}
 		of := map[string]string{}

@@ -10,17 +10,17 @@ type Asker struct {
 	Kind string
 }
 
-// Next returns the leaf that is next among the waiting ones; see [fairshare.Standing.Next].
+// Next returns the leaf that is next among the waiting ones; see [fairshare.Balance.Next].
 // underway is the request of admitted work without a node, by leaf. Next returns false if no leaf
 // is in the tree.
-func (s *Standing) Next(waiting []Asker, underway map[string]Amounts) (string, bool) {
+func (s *Snapshot) Next(waiting []Asker, underway map[string]Amounts) (string, bool) {
 	askers := make([]fairshare.Asker, 0, len(waiting))
 	for i := range waiting {
 		if leaf := s.Tree.LeafOf(waiting[i].Queue); leaf >= 0 {
 			askers = append(askers, fairshare.Asker{Leaf: leaf, Request: waiting[i].Request.vector(s.Names, 0), Shares: s.entitled(waiting[i].Kind)})
 		}
 	}
-	next, ok := s.Standing.Next(askers, s.byLeaf(underway))
+	next, ok := s.Balance.Next(askers, s.byLeaf(underway))
 	if !ok {
 		return "", false
 	}
@@ -28,12 +28,12 @@ func (s *Standing) Next(waiting []Asker, underway map[string]Amounts) (string, b
 }
 
 // HasLeaf reports whether a queue is a leaf of the tree.
-func (s *Standing) HasLeaf(name string) bool { return s.Tree.LeafOf(name) >= 0 }
+func (s *Snapshot) HasLeaf(name string) bool { return s.Tree.LeafOf(name) >= 0 }
 
 // Within returns how many pods of a leaf, counted from the first, fit in its fair share and the
 // shares of the queues above it. kinds are the kinds of the pods. underway is usage to add to the
 // allocated usage, by leaf. If the tree does not have the leaf, all pods fit.
-func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]Amounts, kinds ...string) int {
+func (s *Snapshot) Within(leaf string, requests []Amounts, underway map[string]Amounts, kinds ...string) int {
 	at, ok := s.Tree.Find(leaf)
 	if !ok {
 		return len(requests)
@@ -47,7 +47,7 @@ func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]A
 
 // entitled returns the shares for pods of some kinds: each queue's share of the nodes that such
 // pods can reach, and its usage elsewhere.
-func (s *Standing) entitled(kinds ...string) []fairshare.Amounts {
+func (s *Snapshot) entitled(kinds ...string) []fairshare.Amounts {
 	if p := s.PlaceOf(kinds...); p != nil {
 		return p.Entitled
 	}
@@ -55,15 +55,15 @@ func (s *Standing) entitled(kinds ...string) []fairshare.Amounts {
 }
 
 // in returns the standing with the shares for pods of some kinds.
-func (s *Standing) in(kinds ...string) *fairshare.Standing {
-	out := s.Standing
+func (s *Snapshot) in(kinds ...string) *fairshare.Balance {
+	out := s.Balance
 	out.Shares = s.entitled(kinds...)
 	return &out
 }
 
 // byLeaf converts amounts by queue name to vectors by index. It omits queues that are not in the
 // tree.
-func (s *Standing) byLeaf(amounts map[string]Amounts) map[int32]fairshare.Amounts {
+func (s *Snapshot) byLeaf(amounts map[string]Amounts) map[int32]fairshare.Amounts {
 	out := make(map[int32]fairshare.Amounts, len(amounts))
 	for name, a := range amounts {
 		if q, ok := s.Tree.Find(name); ok {

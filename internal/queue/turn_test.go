@@ -42,7 +42,7 @@ func TestNext(t *testing.T) {
 			for _, queue := range tt.waiting {
 				askers = append(askers, Asker{Queue: queue, Request: Amounts{gpu: 1}})
 			}
-			got, ok := b.Standing(gpus).Next(askers, underway)
+			got, ok := b.Snapshot(gpus).Next(askers, underway)
 			if got != tt.want || ok != (tt.want != "") {
 				t.Errorf("next is %q, %v, want %q", got, ok, tt.want)
 			}
@@ -78,7 +78,7 @@ func TestWithin(t *testing.T) {
 			for _, v := range tt.pods {
 				requests = append(requests, Amounts{gpu: v})
 			}
-			if got := b.Standing(gpus).Within(tt.leaf, requests, map[string]Amounts{"x1": {gpu: tt.underway}}); got != tt.want {
+			if got := b.Snapshot(gpus).Within(tt.leaf, requests, map[string]Amounts{"x1": {gpu: tt.underway}}); got != tt.want {
 				t.Errorf("there is room for %d, want %d", got, tt.want)
 			}
 		})

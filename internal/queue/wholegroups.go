@@ -45,7 +45,7 @@ type wholeGroup struct {
 
 // chargeWhole adds a charge to the usage of its group, or removes it if sign is -1. It ignores pods
 // that are not on nodes and groups that may lose single pods.
-func (b *Board) chargeWhole(c charge, sign int64) {
+func (b *Ledger) chargeWhole(c charge, sign int64) {
 	if !c.Whole || !c.placed {
 		return
 	}
@@ -65,7 +65,7 @@ func (b *Board) chargeWhole(c charge, sign int64) {
 type WholeGroups []wholeGroup
 
 // WholeGroups returns the usage of whole groups in the queues of a standing.
-func (b *Board) WholeGroups(s *Standing) WholeGroups {
+func (b *Ledger) WholeGroups(s *Snapshot) WholeGroups {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out WholeGroups
@@ -80,7 +80,7 @@ func (b *Board) WholeGroups(s *Standing) WholeGroups {
 	return out
 }
 
-func (s *Standing) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) wholeGroup {
+func (s *Snapshot) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) wholeGroup {
 	out, all := wholeGroup{wholeGroupKey: key, leaf: leaf, in: make(map[int]fairshare.Amounts)}, make(Amounts)
 	for node, amounts := range use.amounts {
 		all.add(amounts, 1)
@@ -102,7 +102,7 @@ func (s *Standing) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) whole
 
 // region is a set of nodes with shares of its own, for one resource.
 type region struct {
-	*Standing
+	*Snapshot
 	// capacity is the region's amount of the resource. has returns a queue's usage in the region.
 	// entitled returns its share of the region and its usage elsewhere.
 	capacity      int64
@@ -112,10 +112,10 @@ type region struct {
 }
 
 // regions lists the regions of a resource.
-func (s *Standing) regions(r int) []region {
+func (s *Snapshot) regions(r int) []region {
 	if s.markets == nil {
 		return []region{{
-			Standing: s, capacity: s.Capacity[r], has: func(q int32) int64 { return s.Allocated[q][r] },
+			Snapshot: s, capacity: s.Capacity[r], has: func(q int32) int64 { return s.Allocated[q][r] },
 			entitled: func(q int32) int64 { return s.Shares[q][r] }, of: func(l *wholeGroup) int64 { return l.amount[r] },
 		}}
 	}
@@ -124,7 +124,7 @@ func (s *Standing) regions(r int) []region {
 		market := &s.markets.Markets[r][i]
 		used := s.markets.UsedIn(market.Pools, r)
 		out[i] = region{
-			Standing: s, capacity: s.markets.CapacityOf(market.Pools, r), has: func(q int32) int64 { return used[q] },
+			Snapshot: s, capacity: s.markets.CapacityOf(market.Pools, r), has: func(q int32) int64 { return used[q] },
 			entitled: func(q int32) int64 { return market.Shares[q] + s.Allocated[q][r] - used[q] },
 			of: func(l *wholeGroup) (sum int64) {
 				for pool, amounts := range l.in {
@@ -148,7 +148,7 @@ func (g *region) guaranteed(q int32, r int) int64 {
 // unreturnable returns the reason why a queue cannot reclaim its quota; "" if it can. The reason is
 // a whole group that is larger than its queue's usage beyond the queue's quota. It does not find
 // obstacles that only a search finds, such as fragmented room.
-func (s *Standing) unreturnable(q int32, wholeGroups WholeGroups) string {
+func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
 		why := ""
 		for _, region := range s.regions(r) {
@@ -194,7 +194,7 @@ func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGrou
 
 // beside lists the queues that a queue and its ancestors reclaim from: all siblings on the way to
 // the top.
-func (s *Standing) beside(q int32) []int32 {
+func (s *Snapshot) beside(q int32) []int32 {
 	var out []int32
 	for ; q >= 0; q = s.Tree.Parent(q) {
 		siblings := s.Tree.Top()
@@ -211,7 +211,7 @@ func (s *Standing) beside(q int32) []int32 {
 }
 
 // kinds returns the kind of each resource; Absent for a resource without capacity.
-func (s *Standing) kinds() []fairshare.Kind {
+func (s *Snapshot) kinds() []fairshare.Kind {
 	out := make([]fairshare.Kind, len(s.Names))
 	for r, name := range s.Names {
 		if out[r] = fairshare.KindOf(name); s.Capacity[r] <= 0 {

@@ -84,7 +84,7 @@ func TestQuotaThatIsHeld(t *testing.T) {
 				}
 				b.ChargeMember(pod(w.name, w.size, w.node), w.queue, of)
 			}
-			s := b.Standing(gpus)
+			s := b.Snapshot(gpus)
 			got := c.queues[0].DeepCopy()
 			for _, q := range c.queues {
 				if q.Name == "a" {
@@ -124,7 +124,7 @@ func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 			asks := func(gpus, cpus string) corev1.ResourceList {
 				return corev1.ResourceList{gpu: resource.MustParse(gpus), corev1.ResourceCPU: resource.MustParse(cpus)}
 			}
-			b := NewBoard()
+			b := NewLedger()
 			b.SetNode(node("n", 0, func(n *corev1.Node) { n.Status.Allocatable = asks("16", "64") }))
 			b.SetQueue(queueUnder("a", "", func(s *v1alpha1.QueueSpec) { s.Quota = asks("8", "32") }))
 			b.SetQueue(queueUnder("b", "", func(s *v1alpha1.QueueSpec) { s.Quota = asks(c.gpus, "32") }))
@@ -139,7 +139,7 @@ func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 			charge("small", "b", "n", true, asks("4", "4"))
 			charge("wants", "a", "", false, asks("8", "32"))
 			b.AllCharged()
-			s := b.Standing([]string{"cpu", gpu})
+			s := b.Snapshot([]string{"cpu", gpu})
 			i, _ := s.Tree.Find("a")
 			if got := s.unreturnable(i, b.WholeGroups(s)); (got != "") != c.want {
 				t.Errorf("it says %q, want something: %t", got, c.want)
@@ -161,7 +161,7 @@ func TestQuotaHeldBesideFreeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := NewBoard()
+			b := NewLedger()
 			b.SetNode(zoned("n", "s", 8))
 			b.SetNode(zoned("free", c.zone, 8))
 			b.SetQueue(queueUnder("a", "", quota(4)))
@@ -172,7 +172,7 @@ func TestQuotaHeldBesideFreeNodes(t *testing.T) {
 			}
 			b.Charge(inZone("s", pod("wants", 4, "")), "a")
 			b.AllCharged()
-			s := b.Standing(gpus)
+			s := b.Snapshot(gpus)
 			i, _ := s.Tree.Find("a")
 			if got := s.unreturnable(i, b.WholeGroups(s)); (got != "") != c.want {
 				t.Errorf("it says %q, want something: %t", got, c.want)

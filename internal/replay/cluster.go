@@ -23,7 +23,7 @@ type state struct {
 	version string
 	number  uint64
 	// promised and leaving hold the reservations and evictions that only the scheduler had.
-	promised []decisionlog.Promise
+	promised []decisionlog.Reservation
 	leaving  []string
 }
 

@@ -101,7 +101,7 @@ func TestWhatOnlyTheSchedulerKnew(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	in := line(1, 0, "waits", "other")
 	in.Objects[inventory.Pods] = append(in.Objects[inventory.Pods], json.RawMessage(`{"metadata":{"namespace":"ns","name":"runs","uid":"runs"},"spec":{"nodeName":"a"}}`))
-	in.Promised, in.Leaving = []decisionlog.Promise{{UID: "waits", Node: "b"}}, []string{"runs", "gone-already"}
+	in.Promised, in.Leaving = []decisionlog.Reservation{{UID: "waits", Node: "b"}}, []string{"runs", "gone-already"}
 	s := &state{}
 	if err := s.next(in); err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ func TestNoNull(t *testing.T) {
 	for name, in := range map[string]report.Input{
 		"nothing":      {},
 		"a preemption": {Entries: []report.Entry{bare}},
-		"a queue":      {Queues: []report.Queue{{Name: "q"}}, Usage: []report.Sample{{At: noon, Queues: map[string]report.Standing{"q": {}}}}},
+		"a queue":      {Queues: []report.Queue{{Name: "q"}}, Usage: []report.Sample{{At: noon, Queues: map[string]report.QueueState{"q": {}}}}},
 	} {
 		data, err := json.Marshal(report.Build(in))
 		if err != nil {

@@ -10,11 +10,12 @@ import (
 type Sample struct {
 	At time.Time
 	// Queues has the queues that existed at that moment, by name.
-	Queues map[string]Standing
+	Queues map[string]QueueState
 }
 
-// Standing is the usage, quota and fair share of one queue by resource, in cores, bytes and counts.
-type Standing struct {
+// QueueState is the usage, quota and fair share of one queue by resource, in cores, bytes and
+// counts.
+type QueueState struct {
 	Used, Quota, FairShare map[string]float64
 }
 

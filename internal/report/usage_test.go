@@ -13,8 +13,8 @@ import (
 // that did not exist. Without samples, the report gives the reason.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	stands := func(gpus, quota float64) report.Standing {
-		return report.Standing{
+	stands := func(gpus, quota float64) report.QueueState {
+		return report.QueueState{
 			Used: map[string]float64{"nvidia.com/gpu": gpus, "cpu": gpus, "pods": 1}, Quota: map[string]float64{"nvidia.com/gpu": quota, "cpu": 1},
 			FairShare: map[string]float64{"nvidia.com/gpu": 3},
 		}
@@ -22,8 +22,8 @@ func TestUsage(t *testing.T) {
 	made := report.Build(report.Input{
 		Queues: []report.Queue{{Name: "org"}, {Name: "team", Parent: "org"}},
 		Usage: []report.Sample{
-			{At: noon.Add(time.Minute), Queues: map[string]report.Standing{"org": stands(5, 4), "team": stands(5, 2), "gone": stands(0, 0)}},
-			{At: noon, Queues: map[string]report.Standing{"org": stands(1, 4)}},
+			{At: noon.Add(time.Minute), Queues: map[string]report.QueueState{"org": stands(5, 4), "team": stands(5, 2), "gone": stands(0, 0)}},
+			{At: noon, Queues: map[string]report.QueueState{"org": stands(1, 4)}},
 		},
 	})
 	want := report.Usage{Resource: "nvidia.com/gpu", At: []int64{noon.UnixMilli(), noon.Add(time.Minute).UnixMilli()}, Queues: []report.QueueUsage{
@@ -48,7 +48,7 @@ func TestUsageWithoutQuota(t *testing.T) {
 	t.Parallel()
 	used := map[string]float64{"nvidia.com/gpu": 1, "cpu": 2, "memory": 0}
 	for name, quota := range map[string]map[string]float64{"no quotas": nil, "a quota of 0": {"nvidia.com/gpu": 0, "memory": 0}} {
-		made := report.Build(report.Input{Usage: []report.Sample{{At: noon, Queues: map[string]report.Standing{"team": {Used: used, Quota: quota}}}}})
+		made := report.Build(report.Input{Usage: []report.Sample{{At: noon, Queues: map[string]report.QueueState{"team": {Used: used, Quota: quota}}}}})
 		var got []string
 		for _, u := range made.Usage {
 			got = append(got, u.Resource)

@@ -92,12 +92,12 @@ func fromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.
 
 // Queues converts queues to the queues of a simulation with these resources.
 func Queues(queues []*v1alpha1.Queue, resources []string) []fairshare.Queue {
-	board := queue.NewBoard()
+	board := queue.NewLedger()
 	for _, q := range queues {
 		board.SetQueue(q)
 	}
 	out := []fairshare.Queue{}
-	if standing := board.Standing(resources); standing != nil {
+	if standing := board.Snapshot(resources); standing != nil {
 		for q := range int32(standing.Tree.Len()) {
 			out = append(out, *standing.Tree.Queue(q))
 		}

@@ -21,8 +21,8 @@ type FailureHandler = func(ctx context.Context, profile framework.Framework, pod
 func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
-		if hub := ps.Hub(); hub != nil {
-			status, settle = hub.attemptEnds(profile, pod.Pod, status)
+		if sched := ps.Scheduler(); sched != nil {
+			status, settle = sched.attemptEnds(profile, pod.Pod, status)
 		}
 		handle(ctx, profile, pod, status, nominating, start)
 		settle()
@@ -33,21 +33,21 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 // the framework, and a function to call after the framework's own handler. The attempt is closed
 // before that handler, which returns the pod to its queue halfway through. The next attempt may
 // begin at once.
-func (h *Hub) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
+func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
 	attempt, returned := h.records.Ends(string(pod.UID))
 	status = h.failedAfterDecision(profile, pod, &attempt, status)
-	h.reveal(attempt.HiddenOn, attempt.Hidden)
-	return status, func() { h.settle(pod, &attempt, returned, status) }
+	h.restoreNominations(attempt.HiddenOn, attempt.Hidden)
+	return status, func() { h.finishAttempt(pod, &attempt, returned, status) }
 }
 
-// settle completes the handling of an attempt that has ended. returned is the gang that waited for
-// the pod to give up its node, if this pod was the last.
-func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
+// finishAttempt completes the handling of an attempt that has ended. returned is the gang that
+// waited for the pod to give up its node, if this pod was the last.
+func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
 	if returned != (workload.Key{}) {
-		h.tryReturned(returned)
+		h.retryReturned(returned)
 	}
 	if attempt.Shown {
-		h.takeBackShown(attempt.As, pod)
+		h.releaseNominated(attempt.As, pod)
 	}
 	if attempt.Recalled && h.turns.IsUnderway(attempt.As) {
 		// The pod's next turn has begun meanwhile, but the framework makes the pod back off.
@@ -55,39 +55,39 @@ func (h *Hub) settle(pod *corev1.Pod, attempt *engine.Attempt, returned workload
 	}
 	// A cycle with an error is no rejection: the pod is retried soon and keeps its reservation.
 	if attempt.Reserved && status.IsRejected() {
-		h.unanswered(attempt.As, pod)
+		h.rejectedEarly(attempt.As, pod)
 	}
 	if attempt.Turn && status.IsRejected() {
-		h.unheard(attempt.As, pod)
+		h.outcomeUnknown(attempt.As, pod)
 	}
 }
 
-// heardOf records that an extension point has learned the outcome of a pod's cycle. It restores the
-// nominations that were hidden from the cycle.
-func (h *Hub) heardOf(pod *corev1.Pod) {
-	h.reveal(h.records.Reveals(string(pod.UID)))
+// outcomeKnown records that an extension point has learned the outcome of a pod's cycle. It
+// restores the nominations that were hidden from the cycle.
+func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
+	h.restoreNominations(h.records.Reveals(string(pod.UID)))
 	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
 		h.gangs.Planning(key)
 	}
 }
 
-// unheard handles a workload that had its turn and was rejected before an extension point learned
-// the outcome. It applies with or without a reservation. If the pod led its gang, another member
-// leads that was not rejected yet. If the pod was planned, see unanswered.
-func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
+// outcomeUnknown handles a workload that had its turn and was rejected before an extension point
+// learned the outcome. It applies with or without a reservation. If the pod led its gang, another
+// member leads that was not rejected yet. If the pod was planned, see unanswered.
+func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 	if !key.Gang {
-		h.turns.CameToNothing(key)
+		h.turns.TurnFailed(key)
 		return
 	}
 	if _, planned := h.gangs.PlannedNode(key, string(pod.UID)); planned {
-		h.unanswered(key, pod)
+		h.rejectedEarly(key, pod)
 		return
 	}
-	if h.gangs.Leader(key) == string(pod.UID) && h.passOn(nameOf(key), pod.UID) {
+	if h.gangs.Leader(key) == string(pod.UID) && h.nextLeader(nameOf(key), pod.UID) {
 		// The turn is the same, and others need not wait for it.
 		h.turns.Decided(key)
 	} else {
-		h.turns.CameToNothing(key)
+		h.turns.TurnFailed(key)
 	}
 }
 
@@ -95,8 +95,8 @@ func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 // of the cycle. The node "" deletes the nomination.
 func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostFilterResult {
 	if node != "" {
-		p.hub.records.Shows(string(pod.UID), key)
-		if p.hub.inflates(pod) {
+		p.sched.records.Shows(string(pod.UID), key)
+		if p.sched.inflates(pod) {
 			// The framework would nominate the pod with too high a priority. The reservation keeps
 			// the room, and the evictor writes the nomination to the API.
 			return nil
@@ -105,26 +105,26 @@ func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostF
 	return framework.NewPostFilterResultWithNominatedNode(node)
 }
 
-// takeBackShown deletes the nomination of a reservation that ended before the framework wrote the
-// nomination, and retries the workload. A pod in its cycle does not notice the end of its
+// releaseNominated deletes the nomination of a reservation that ended before the framework wrote
+// the nomination, and retries the workload. A pod in its cycle does not notice the end of its
 // reservation.
-func (h *Hub) takeBackShown(key workload.Key, pod *corev1.Pod) {
+func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(pod.UID) || !h.awaitsPlace(pod) {
 		return
 	}
-	(&bookkeeper{h}).Withdraw([]*corev1.Pod{pod})
+	(&reservationEvents{h}).Withdraw([]*corev1.Pod{pod})
 	if len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key) {
 		return
 	}
 	h.waits.ResolveVictims(key)
-	h.wake(key)
+	h.retryNow(key)
 }
 
-// unanswered releases the reservation of a pod that was rejected before Reprieve's PostFilter ran.
-// This happens if a plugin's PreFilter calls the pod unresolvable, for example because a volume
-// claim is gone. It also happens if the PostFilter of another plugin fails first. Others can use
-// the room, and the plugin that rejected the pod retries it after a change.
-func (h *Hub) unanswered(key workload.Key, pod *corev1.Pod) {
+// rejectedEarly releases the reservation of a pod that was rejected before Reprieve's PostFilter
+// ran. This happens if a plugin's PreFilter calls the pod unresolvable, for example because a
+// volume claim is gone. It also happens if the PostFilter of another plugin fails first. Others can
+// use the room, and the plugin that rejected the pod retries it after a change.
+func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 	if !h.reserved.Has(pod.UID) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
 	}
@@ -139,5 +139,5 @@ func (h *Hub) unanswered(key workload.Key, pod *corev1.Pod) {
 			return
 		}
 	}
-	h.takeBack(key, why)
+	h.releaseAll(key, why)
 }

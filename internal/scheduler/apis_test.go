@@ -84,8 +84,8 @@ func TestLowestMemberMayBeReserved(t *testing.T) {
 	g := r.gangOf("g", 2, 0)
 	g.Priority, g.PodPriorities = nil, true
 	r.create(inSpec(pod("g-0", "", "1", 9), "g"), inSpec(pod("g-1", "", "1", 2), "g"))
-	r.hub.gangs.Reserve(gangKey(g.Key), "uid-g-1", "node-0")
-	m := r.hub.members(g.Key)
+	r.sched.gangs.Reserve(gangKey(g.Key), "uid-g-1", "node-0")
+	m := r.sched.members(g.Key)
 	if pre := r.plugin.gangPreemptor(g, &m); pre.priority != 2 || len(pre.pods) != 1 {
 		t.Errorf("%d members stand at %d, want 1 at 2", len(pre.pods), pre.priority)
 	}
@@ -146,7 +146,7 @@ func TestPodOfTwoGroups(t *testing.T) {
 			if names := r.active(); len(names) > 0 {
 				t.Fatalf("%v go to the queue", names)
 			}
-			if status := r.hub.gatePod(torn); !strings.Contains(status.Message(), `"other"`) || !strings.Contains(status.Message(), `"g"`) {
+			if status := r.sched.gatePod(torn); !strings.Contains(status.Message(), `"other"`) || !strings.Contains(status.Message(), `"g"`) {
 				t.Errorf("It is gated by %v", status)
 			}
 			patch := []byte(`{"metadata":{"resourceVersion":"2","labels":{"` + v1alpha1.LabelPodGroup + `":"g"}}}`)

@@ -67,15 +67,15 @@ func TestStaticPodsStay(t *testing.T) {
 				if queued {
 					entitled := limitedQueue("a", "8")
 					entitled.Spec.Quota = entitled.Spec.Limit
-					r.hub.QueueSet(entitled)
-					r.hub.QueueSet(limitedQueue("b", "8"))
+					r.sched.QueueSet(entitled)
+					r.sched.QueueSet(limitedQueue("b", "8"))
 					victim.Labels = map[string]string{v1alpha1.LabelQueue: "b"}
 					p.Labels = map[string]string{v1alpha1.LabelQueue: "a"}
 					p.Spec.Priority = ptr.To[int32](0)
 				}
 				r.create(victim, p)
 				r.eventually("the books know of them", func() bool {
-					return !queued || r.hub.board.Knows(p.UID) && r.hub.board.Knows(victim.UID) && len(r.hub.board.Resources()) > 0
+					return !queued || r.sched.quotas.Knows(p.UID) && r.sched.quotas.Knows(victim.UID) && len(r.sched.quotas.Resources()) > 0
 				})
 				d := r.decideFor(p)
 				switch {

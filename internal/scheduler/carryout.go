@@ -28,17 +28,17 @@ import (
 // cycle.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
-	p.hub.records.HasLookedElsewhere(string(pod.UID))
+	p.sched.records.HasLookedElsewhere(string(pod.UID))
 	p.measure(made)
-	if node, ends := p.hub.dipUnder(made); node != "" {
-		return p.rideOut(made, pod, node, ends)
+	if node, ends := p.sched.dipUnder(made); node != "" {
+		return p.waitForDip(made, pod, node, ends)
 	}
 	if d.Outcome != core.Preempts {
 		p.record(made)
 	}
-	said := p.tellGang(made)
+	said := p.reportGang(made)
 	if pre.key.Gang {
-		p.hub.gangs.Unplanned(pre.key)
+		p.sched.gangs.Unplanned(pre.key)
 	}
 	nodes := snapshot.Placements(d)
 	promised, plan := nodes, seats(d)
@@ -46,7 +46,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		// A workload that could not be bound has no reservations while it waits for room.
 		promised, plan = nil, nil
 	}
-	news := !p.hub.reserved.Keeps(maps.All(promised))
+	news := !p.sched.reserved.Keeps(maps.All(promised))
 	// The victims must count as gone before the room is reserved. Otherwise the nodes would be too
 	// small for the reservations.
 	taken := p.take(made)
@@ -55,16 +55,16 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	if d.Outcome == core.Preempts && pre.key.Gang {
 		sayWith(nominations, said, pod.UID)
 	}
-	p.hub.waits.Resolve(pre.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
+	p.sched.waits.Resolve(pre.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
 	if d.Outcome == core.Infeasible {
-		p.hub.turns.CameToNothing(pre.key)
-		p.hub.evictor.Nominate(ctx, nominations)
-		p.hub.waits.ResolveVictims(pre.key)
-		p.tryLater(made)
+		p.sched.turns.TurnFailed(pre.key)
+		p.sched.evictor.Nominate(ctx, nominations)
+		p.sched.waits.ResolveVictims(pre.key)
+		p.scheduleRetry(made)
 		// An empty node deletes an earlier nomination of the pod.
 		return framework.NewPostFilterResultWithNominatedNode(""), made.status(fwk.Unschedulable)
 	}
-	p.hub.turns.Decided(pre.key)
+	p.sched.turns.Decided(pre.key)
 	if news {
 		p.displace(ctx, pre, nodes)
 	}
@@ -73,21 +73,21 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 			return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption failed: "+err.Error())
 		}
 	} else {
-		p.hub.evictor.Nominate(ctx, nominations)
+		p.sched.evictor.Nominate(ctx, nominations)
 		p.await(made, nodes)
 		p.retryAfterPause(pre)
 	}
 	if news {
-		p.hub.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
-		p.hub.lookAgain(pre.key)
+		p.sched.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
+		p.sched.replanCrowded(pre.key)
 	}
 	// Here, too, an empty node deletes the nomination.
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
 }
 
-// tellGang reports the decision to the members of a gang, unless they find room soon. It returns
+// reportGang reports the decision to the members of a gang, unless they find room soon. It returns
 // the reported verdict, and the zero Verdict for a single pod.
-func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
+func (p *Plugin) reportGang(made *cycleDecision) gang.Verdict {
 	if !made.pre.key.Gang {
 		return gang.Verdict{}
 	}
@@ -96,7 +96,7 @@ func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 		reason = v1alpha1.ReasonUnschedulable
 	}
 	v := gang.Verdict{Reason: reason, Message: joined(made.decision.Message, made.waitsFor())}
-	p.hub.telling.say(made.pre.key, v)
+	p.sched.reporter.say(made.pre.key, v)
 	return v
 }
 
@@ -105,7 +105,7 @@ func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle types.UID) {
 	for i := range nominations {
 		if n := &nominations[i]; n.Pod.UID != inCycle {
-			condition := (&word{Verdict: said}).condition(n.Pod)
+			condition := (&gangReport{Verdict: said}).condition(n.Pod)
 			n.Saying = &condition
 		}
 	}
@@ -114,10 +114,10 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 // retryDelay is the minimum delay before a preemptor is retried because time has passed.
 const retryDelay = 200 * time.Millisecond
 
-// tryLater records why a preemptor without room waits, for causes whose end no event of the
+// scheduleRetry records why a preemptor without room waits, for causes whose end no event of the
 // framework reports.
-func (p *Plugin) tryLater(made *cycleDecision) {
-	d, pre, waits := &made.decision, &made.pre, p.hub.waits
+func (p *Plugin) scheduleRetry(made *cycleDecision) {
+	d, pre, waits := &made.decision, &made.pre, p.sched.waits
 	missed := false
 	p.retryAfterPause(pre)
 	if made.view.HasPromised() {
@@ -126,7 +126,7 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 	if d.RetryAt != 0 {
 		// For a protection whose clock has not begun, RetryAt assumes that the clock begins at the
 		// decision. The next decision may compute the same short delay again.
-		now := p.hub.clock.Now()
+		now := p.sched.clock.Now()
 		at := onClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
 			at = soonest
@@ -134,15 +134,15 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 		if pre.pause == nil || at.Before(pre.pause.Until) {
 			waits.WaitUntil(pre.key, engine.ProtectionEnds, at)
 		}
-	} else if !p.hub.isCharged(pre) {
-		waits.Gather(pre.key, p.hub.clock.Now().Add(chargeDelay))
+	} else if !p.sched.isCharged(pre) {
+		waits.Gather(pre.key, p.sched.clock.Now().Add(chargeDelay))
 	}
 	mayBeLifted := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() })
 	if d.RetryAt != 0 || mayBeLifted {
 		missed = !waits.Wait(pre.key, engine.Protection, made.view.mark) || missed
 	}
 	if missed {
-		p.hub.tryAgain(pre.key)
+		p.sched.requeue(pre.key)
 	}
 }
 
@@ -152,7 +152,7 @@ func (p *Plugin) retryAfterPause(pre *preemptor) {
 	if pre.pause == nil {
 		return
 	}
-	p.hub.waits.WaitUntil(pre.key, engine.ProtectionEnds, pre.pause.Until)
+	p.sched.waits.WaitUntil(pre.key, engine.ProtectionEnds, pre.pause.Until)
 }
 
 // status returns the status of a decision for the pod in the cycle. For a gang, the status of
@@ -205,7 +205,7 @@ func (p *Plugin) measure(made *cycleDecision) {
 		return
 	}
 	p.count(&made.pre, attemptOf(made.decision.Outcome))
-	p.hub.metrics.Decided(made.pre.kind(), p.handle.ProfileName(), made.decision.Elapsed)
+	p.sched.metrics.Decided(made.pre.kind(), p.handle.ProfileName(), made.decision.Elapsed)
 }
 
 func attemptOf(outcome core.Outcome) metrics.Attempt {
@@ -220,7 +220,7 @@ func attemptOf(outcome core.Outcome) metrics.Attempt {
 }
 
 func (p *Plugin) count(pre *preemptor, came metrics.Attempt) {
-	p.hub.metrics.Attempted(pre.kind(), came, p.handle.ProfileName())
+	p.sched.metrics.Attempted(pre.kind(), came, p.handle.ProfileName())
 }
 
 func (pre *preemptor) kind() metrics.PreemptorType {
@@ -253,26 +253,26 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	for i, pod := range pods {
 		uids[i] = string(pod.UID)
 	}
-	p.hub.waits.WaitForVictims(key, uids, p.needed(made, pods))
+	p.sched.waits.WaitForVictims(key, uids, p.needed(made, pods))
 	related := make([]string, len(made.related))
 	for i, pod := range made.related {
 		related[i] = string(pod.UID)
 	}
-	p.hub.waits.RetryAtEach(key, related)
+	p.sched.waits.RetryAtEach(key, related)
 	// Changes of these pods since the snapshot cause no further event.
 	for _, pod := range slices.Concat(pods, made.related) {
-		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
 		case err != nil || now.UID != pod.UID:
-			now := p.hub.clock.Now()
-			p.hub.leaving.gone(pod, now)
-			if slices.Contains(p.hub.departed(pod.UID), key) {
+			now := p.sched.clock.Now()
+			p.sched.leaving.gone(pod, now)
+			if slices.Contains(p.sched.podDeparted(pod.UID), key) {
 				// If the preemptor were retried in its cycle, it would back off for seconds on a
 				// busy queue.
-				p.hub.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.hub.leaving.goneSince(pod.UID, now)))))
+				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.goneSince(pod.UID, now)))))
 			}
-		case !p.hub.isLeaving(now):
-			p.hub.stays(pod)
+		case !p.sched.isLeaving(now):
+			p.sched.stays(pod)
 		}
 	}
 }
@@ -282,9 +282,9 @@ func (p *Plugin) take(made *cycleDecision) takenVictims {
 	if made.decision.Outcome != core.Preempts {
 		return nil
 	}
-	taken := p.hub.leaving.take(byUID(made.victims))
+	taken := p.sched.leaving.take(byUID(made.victims))
 	for _, victim := range made.victims {
-		p.hub.cluster.NodeChanged(victim.Spec.NodeName)
+		p.sched.cluster.NodeChanged(victim.Spec.NodeName)
 	}
 	return taken
 }
@@ -297,14 +297,14 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 		Decision:    made.decision,
 		Victims:     byUID(made.victims),
 		Nominations: nominations,
-		Groups:      p.hub.groupsOf(made.victims),
+		Groups:      p.sched.groupsOf(made.victims),
 		Seen:        made.view.seen,
 		Profile:     p.handle.ProfileName(),
 	}
 	order.Surplus = p.surplusIn(made, order.Groups)
 	p.nameClasses(&order, &made.pre)
 	p.await(made, nodes)
-	p.hub.unbound.Preempts(pre.key)
+	p.sched.unbound.Preempts(pre.key)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
@@ -317,29 +317,29 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 // evictNow waits for the calls and returns their error. The preemptor is in its cycle, so it need
 // not be gated.
 func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) error {
-	outcome := <-p.hub.evictor.Evict(ctx, order, p)
+	outcome := <-p.sched.evictor.Evict(ctx, order, p)
 	ended(outcome)
-	p.hub.carriedOut(pre.key, &outcome)
+	p.sched.preemptionEnded(pre.key, &outcome)
 	if outcome.Err != nil {
 		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
-		p.hub.leaving.over(taken, sets.KeySet(taken), p.hub.clock.Now())
+		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
-	if delay := p.hub.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
+	if delay := p.sched.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
 		// The retry comes when this cycle is over, at the earliest.
-		p.hub.waits.WaitUntil(pre.key, engine.Retry, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
+		p.sched.waits.WaitUntil(pre.key, engine.Retry, p.sched.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
 	return outcome.Err
 }
 
 // evictSoon returns at once, before the calls are done. A goroutine handles their outcome.
 func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) {
-	running := p.hub.waits.StartEviction(pre.key)
+	running := p.sched.waits.StartEviction(pre.key)
 	// The context of the cycle ends with the cycle.
-	outcomes := p.hub.evictor.Evict(context.WithoutCancel(ctx), order, p)
-	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) {
+	outcomes := p.sched.evictor.Evict(context.WithoutCancel(ctx), order, p)
+	p.sched.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
-		p.hub.carriedOut(pre.key, &outcome)
+		p.sched.preemptionEnded(pre.key, &outcome)
 		p.evicted(ctx, &pre, &order, taken, outcome, running)
 	})
 }
@@ -357,26 +357,26 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 		}
 		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
-		p.hub.leaving.over(taken, sets.KeySet(taken), p.hub.clock.Now())
+		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
-	if delay := p.hub.backOff(pre, outcome, p.args.Retry); delay > 0 {
-		p.hub.waits.WaitUntil(pre.key, engine.Backoff, p.hub.clock.Now().Add(delay))
-		p.hub.waits.EndEviction(running)
+	if delay := p.sched.backOff(pre, outcome, p.args.Retry); delay > 0 {
+		p.sched.waits.WaitUntil(pre.key, engine.Backoff, p.sched.clock.Now().Add(delay))
+		p.sched.waits.EndEviction(running)
 		return
 	}
-	p.hub.waits.EndEviction(running)
-	p.hub.lookBeside(pre.key)
-	if outcome.Err == nil && p.Wants(order) && p.hub.waits.LeaveToVictims(pre.key, p.hub.clock.Now()) {
+	p.sched.waits.EndEviction(running)
+	p.sched.reviewSharedNodes(pre.key)
+	if outcome.Err == nil && p.Wants(order) && p.sched.waits.LeaveToVictims(pre.key, p.sched.clock.Now()) {
 		return
 	}
-	p.hub.retry(pre.key)
+	p.sched.retry(pre.key)
 }
 
 // evictionFailed releases the reservations of a preemptor. It also retries the preemptors that
 // count on victims whose eviction has not begun, because these victims keep running.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
-	if p.hub.remains(pre) {
-		p.hub.waits.ResolveVictims(pre.key)
+	if p.sched.remains(pre) {
+		p.sched.waits.ResolveVictims(pre.key)
 	}
 	// Release by pod: newer members keep their own reservations, and so do pods that belong to
 	// another gang now.
@@ -384,19 +384,19 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	for i, pod := range pre.pods {
 		uids[i] = pod.UID
 	}
-	p.hub.reserved.ReleaseFrom(pre.key, uids...)
+	p.sched.reserved.ReleaseFrom(pre.key, uids...)
 	// The reservations may have ended before the API had the nominations.
 	own := *pre
-	own.pods = slices.DeleteFunc(slices.Clone(pre.pods), func(pod *corev1.Pod) bool { return p.hub.reserved.Has(pod.UID) })
+	own.pods = slices.DeleteFunc(slices.Clone(pre.pods), func(pod *corev1.Pod) bool { return p.sched.reserved.Has(pod.UID) })
 	for _, pod := range own.pods {
 		p.handle.DeleteNominatedPodIfExists(pod)
 	}
-	p.hub.evictor.Nominate(context.Background(), p.nominations(&own, nil, nil))
-	p.hub.leaving.spare(taken, begun)
-	p.hub.leaving.over(taken, begun, p.hub.clock.Now())
+	p.sched.evictor.Nominate(context.Background(), p.nominations(&own, nil, nil))
+	p.sched.leaving.spare(taken, begun)
+	p.sched.leaving.over(taken, begun, p.sched.clock.Now())
 	for uid, victim := range victims {
 		if !begun.Has(uid) {
-			p.hub.stays(victim)
+			p.sched.stays(victim)
 		}
 	}
 }
@@ -430,7 +430,7 @@ func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool
 		}
 	}
 	for _, pod := range pods {
-		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName == "" {
 			delete(needed, string(pod.UID))
 		}

@@ -106,8 +106,8 @@ func TestListedMembersCountAsGone(t *testing.T) {
 			listed := *v
 			listed.Disrupted = []v1alpha1.DisruptedPod{{Name: "listed", UID: "uid-listed"}}
 			r.groups.set(&listed)
-			r.hub.GroupChanged(key("v"))
-			if !r.hub.KnowsDisruption(key("v")) {
+			r.sched.GroupChanged(key("v"))
+			if !r.sched.KnowsDisruption(key("v")) {
 				t.Error("The list is not known")
 			}
 			group := ""
@@ -125,7 +125,7 @@ func TestListedMembersCountAsGone(t *testing.T) {
 			}
 			// The other scheduler gives up, and the pod keeps running.
 			r.groups.set(v)
-			r.hub.GroupChanged(key("v"))
+			r.sched.GroupChanged(key("v"))
 			r.eventually("it looks again", func() bool { return slices.Contains(r.active(), "p") })
 			r.cycle()
 			if got := r.taken(0); !slices.Equal(got, []string{"cheap"}) {
@@ -175,7 +175,7 @@ func TestWaitingForLeavingPods(t *testing.T) {
 			r.create(pod("p", group, "4", 10))
 			r.cycle()
 			if asGang {
-				if v := r.hub.gangs.Verdict(gangKey(key("p"))); !strings.HasSuffix(v.Message, want) {
+				if v := r.sched.gangs.Verdict(gangKey(key("p"))); !strings.HasSuffix(v.Message, want) {
 					t.Errorf("The verdict is %+v, want %q", v, want)
 				}
 			}
@@ -250,8 +250,8 @@ func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	if len(r.evictor.orders) != 1 {
 		t.Fatalf("%d evictions", len(r.evictor.orders))
 	}
-	r.eventually("the whole gang is turned back", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("low")))) == 0 && r.waiting() == 0 })
-	if n := r.hub.gangs.Planned(gangKey(key("low"))); n != 0 {
+	r.eventually("the whole gang is turned back", func() bool { return len(r.sched.gangs.Reserved(gangKey(key("low")))) == 0 && r.waiting() == 0 })
+	if n := r.sched.gangs.Planned(gangKey(key("low"))); n != 0 {
 		t.Errorf("%d members are still planned", n)
 	}
 }
@@ -316,15 +316,15 @@ func TestNominationsOfAGang(t *testing.T) {
 				t.Error("The framework nominates a pod whose priority is not what counts")
 			}
 		}
-		if string(n.Pod.UID) == r.hub.gangs.Leader(gangKey(key("g"))) {
+		if string(n.Pod.UID) == r.sched.gangs.Leader(gangKey(key("g"))) {
 			if n.Saying != nil {
 				t.Errorf("%s is to say %q, of which the framework speaks", n.Pod.Name, n.Saying.Message)
 			}
-		} else if c := n.Saying; c == nil || c.Reason != corev1.PodReasonUnschedulable || c.Message != r.hub.gangs.Verdict(gangKey(key("g"))).Message {
+		} else if c := n.Saying; c == nil || c.Reason != corev1.PodReasonUnschedulable || c.Message != r.sched.gangs.Verdict(gangKey(key("g"))).Message {
 			t.Errorf("%s is to say %+v with its node, want what its gang says", n.Pod.Name, c)
 		}
 	}
-	leader := r.hub.gangs.Leader(gangKey(key("g")))
+	leader := r.sched.gangs.Leader(gangKey(key("g")))
 	if want := map[bool]int{true: 0, false: 1}[leader == "uid-g-0"]; len(order.Nominations) != 3 || byFramework != want {
 		t.Errorf("There are %d nominations, %d of them by the framework, want 3 and %d", len(order.Nominations), byFramework, want)
 	}
@@ -412,7 +412,7 @@ func TestNominationThatOverstatesItsPriority(t *testing.T) {
 func TestLeavingPods(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	now := r.hub.clock.Now()
+	now := r.sched.clock.Now()
 	victims := map[types.UID]*corev1.Pod{"a": nil, "b": nil}
 	var l leavingPods
 	has := func(uid types.UID) bool { return l.has(inNamespace("ns", uid)) }
@@ -491,7 +491,7 @@ func preempting(t *testing.T) (*rig, *corev1.Pod) {
 func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
-	r.hub.reserved.Release(r.hub.keyOf(p))
+	r.sched.reserved.Release(r.sched.keyOf(p))
 	before := len(r.evictor.taken())
 	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
 	taken := r.evictor.taken()[before:]
@@ -506,7 +506,7 @@ func TestWithdrawalThatComesLate(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
 	before := len(r.evictor.taken())
-	(&bookkeeper{r.hub}).Withdraw([]*corev1.Pod{p})
+	(&reservationEvents{r.sched}).Withdraw([]*corev1.Pod{p})
 	if taken := r.evictor.taken()[before:]; len(taken) != 0 || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 1 {
 		t.Errorf("%+v is said, and %d are nominated", taken, len(r.plugin.handle.NominatedPodsForNode("node-0")))
 	}
@@ -543,7 +543,7 @@ func TestVictimsThatGo(t *testing.T) {
 				}
 				if !linger {
 					// Only the departure may retry them.
-					r.hub.waits.Resolve(c.key, engine.Going)
+					r.sched.waits.Resolve(c.key, engine.Going)
 				} else {
 					r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 					r.cycles()

@@ -42,7 +42,7 @@ func TestHeldToItsRoom(t *testing.T) {
 			preemptor := pod("p", "", "1", 5)
 			r.create(preemptor)
 			r.cycle()
-			if got := r.hub.reserved.NodeOf(preemptor.UID); got != "node-0" {
+			if got := r.sched.reserved.NodeOf(preemptor.UID); got != "node-0" {
 				t.Fatalf("It is promised %q", got)
 			}
 			r.succeed(0)
@@ -76,7 +76,7 @@ func TestLooksAtOneNode(t *testing.T) {
 		t.Errorf("While its victim is there, it is held to %q", sets.List(got))
 	}
 	r.remove(victim)
-	r.eventually("its victim is known to have gone", func() bool { return !r.hub.waits.WaitsForVictims(r.hub.keyOf(preemptor)) })
+	r.eventually("its victim is known to have gone", func() bool { return !r.sched.waits.WaitsForVictims(r.sched.keyOf(preemptor)) })
 	if got := looksAt(); !got.Equal(sets.New("node-0")) {
 		t.Errorf("Once it has gone, it looks at %q", sets.List(got))
 	}

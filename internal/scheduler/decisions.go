@@ -29,27 +29,27 @@ type DecisionLog interface {
 
 var _ DecisionLog = (*decisionlog.Log)(nil)
 
-// unrecorded is the DecisionLog that keeps no records.
-type unrecorded struct{}
+// noDecisionLog is the DecisionLog that keeps no records.
+type noDecisionLog struct{}
 
 // Record is part of DecisionLog.
-func (unrecorded) Record(decisionlog.Record) {}
+func (noDecisionLog) Record(decisionlog.Record) {}
 
 // Follow is part of DecisionLog.
-func (unrecorded) Follow(decisionlog.Record, func() []decisionlog.Lost) func(decisionlog.Result) {
+func (noDecisionLog) Follow(decisionlog.Record, func() []decisionlog.Lost) func(decisionlog.Result) {
 	return func(decisionlog.Result) {}
 }
 
 // Awaits is part of DecisionLog.
-func (unrecorded) Awaits(workload.Key) bool { return false }
+func (noDecisionLog) Awaits(workload.Key) bool { return false }
 
 // EndWait is part of DecisionLog.
-func (unrecorded) EndWait(workload.Key, decisionlog.End, time.Time) {}
+func (noDecisionLog) EndWait(workload.Key, decisionlog.End, time.Time) {}
 
 // recordOf returns the record of a decision.
 func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
 	return decisionlog.Record{
-		Time: p.hub.clock.Now(), Inputs: made.inputs, Profile: p.handle.ProfileName(),
+		Time: p.sched.clock.Now(), Inputs: made.inputs, Profile: p.handle.ProfileName(),
 		Asks:     decisionlog.AsksOf(made.decision.Preemptor.Classes, made.view.Cluster.Resources),
 		Repeated: made.repeated, WaitsFor: made.waitsFor(), Decision: made.decision,
 	}
@@ -93,27 +93,27 @@ func givenTo(pod *corev1.Pod) map[string]int64 {
 func (p *Plugin) record(made *cycleDecision) {
 	r := p.recordOf(made)
 	r.Result.State = decisionlog.Waiting
-	p.hub.decisions.Record(r)
-	p.endIfLeft(made)
+	p.sched.decisions.Record(r)
+	p.endIfDeleted(made)
 }
 
-// endIfLeft ends the wait of a preemptor that was deleted in its own cycle: the event that ends it
-// came before the record.
-func (p *Plugin) endIfLeft(made *cycleDecision) {
-	if !p.hub.engine.IsPresent(made.pre.key) {
-		p.hub.endWait(made.pre.key, decisionlog.Gone)
+// endIfDeleted ends the wait of a preemptor that was deleted in its own cycle: the event that ends
+// it came before the record.
+func (p *Plugin) endIfDeleted(made *cycleDecision) {
+	if !p.sched.engine.IsPresent(made.pre.key) {
+		p.sched.endWait(made.pre.key, decisionlog.Gone)
 	}
 }
 
 // endWait records how the wait of a workload ended, if a decision left it waiting.
-func (h *Hub) endWait(key workload.Key, how decisionlog.End) {
+func (h *Scheduler) endWait(key workload.Key, how decisionlog.End) {
 	if h.decisions.Awaits(key) {
 		h.decisions.EndWait(key, how, h.clock.Now())
 	}
 }
 
 // memberBound ends the wait of a gang once minCount of its members are on nodes.
-func (h *Hub) memberBound(key types.NamespacedName) {
+func (h *Scheduler) memberBound(key types.NamespacedName) {
 	work := gangKey(key)
 	if !h.decisions.Awaits(work) {
 		return
@@ -128,10 +128,10 @@ func (h *Hub) memberBound(key types.NamespacedName) {
 // outcome.
 func (p *Plugin) follow(made *cycleDecision) (ended func(eviction.Outcome)) {
 	r, taken := p.recordOf(made), made.victims
-	tell := p.hub.decisions.Follow(r, func() []decisionlog.Lost { return lostWith(r.Decision.Victims, taken, r.Time) })
-	p.endIfLeft(made)
+	tell := p.sched.decisions.Follow(r, func() []decisionlog.Lost { return lostWith(r.Decision.Victims, taken, r.Time) })
+	p.endIfDeleted(made)
 	return func(outcome eviction.Outcome) {
-		result := decisionlog.Result{State: decisionlog.CarriedOut, Time: p.hub.clock.Now(), Begun: outcome.Begun.Len()}
+		result := decisionlog.Result{State: decisionlog.CarriedOut, Time: p.sched.clock.Now(), Begun: outcome.Begun.Len()}
 		if outcome.Err != nil {
 			result.State, result.Error = decisionlog.Failed, outcome.Err.Error()
 		}

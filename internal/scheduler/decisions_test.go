@@ -19,7 +19,7 @@ import (
 // recorded decision.
 func (r *rig) recorded() (seen func() []string, log *decisionlog.Log) {
 	log = decisionlog.New(decisionlog.Options{})
-	r.hub.decisions = log
+	r.sched.decisions = log
 	return func() []string {
 		var out []string
 		for _, one := range log.Latest() {
@@ -65,7 +65,7 @@ func TestPreemptionIsRecorded(t *testing.T) {
 				r := newRigArgs(t, fmt.Sprintf("{asynchronous: %t}", isAsynchronous), nodes(1, "1")...)
 				seen, log := r.recorded()
 				r.create(on(pod("v", "", "1", 0), "node-0"), pod("p", "", "1", 10))
-				began := r.hub.clock.Now()
+				began := r.sched.clock.Now()
 				if isAsynchronous {
 					r.cycle()
 					wantRecorded(t, seen, "p Preempts UnderWay")
@@ -142,11 +142,11 @@ func TestWhatFindsNoRoomIsRecorded(t *testing.T) {
 			arrange: func(r *rig) {
 				q := limitedQueue("a", "1")
 				q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: time.Hour}
-				r.hub.QueueSet(q)
+				r.sched.QueueSet(q)
 				v, p := on(pod("v", "", "1", 0), "node-0"), pod("p", "", "1", 10)
 				v.Labels, p.Labels = map[string]string{v1alpha1.LabelQueue: "a"}, map[string]string{v1alpha1.LabelQueue: "a"}
 				r.create(v, p)
-				r.eventually("the books know of them", func() bool { return r.hub.board.Knows(v.UID) && r.hub.board.Knows(p.UID) })
+				r.eventually("the books know of them", func() bool { return r.sched.quotas.Knows(v.UID) && r.sched.quotas.Knows(p.UID) })
 			},
 			want:      []string{"p Infeasible Waiting"},
 			wantRetry: true,

@@ -16,30 +16,30 @@ import (
 // survive a restart. But an operator could not create it again before the time is over, which is
 // how to repair a mistake. The removal of the CRDs would also wait for a scheduler that may be gone
 // already.
-func (h *Hub) QueueDeleted(q *v1alpha1.Queue) {
+func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
 	until := h.clock.Now().Add(h.profiles.deletedTimeout())
-	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.board.KeepQueue(q.Name, until) {
+	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.quotas.KeepQueue(q.Name, until) {
 		klog.Background().Info("A Queue with running work was deleted; the work keeps its place for now, and others may preempt it after that",
 			"queue", klog.KObj(q), "until", until)
 		h.queuesChanged()
 		return
 	}
-	if h.board.DeleteQueue(q.Name) {
-		h.chargeAnew()
+	if h.quotas.DeleteQueue(q.Name) {
+		h.rechargeWaiting()
 	}
 	h.queuesChanged()
 }
 
 // expireQueues removes the deleted Queues whose time is over, or whose work has ended.
-func (h *Hub) expireQueues() {
-	dropped, confining := h.board.DropExpired(h.clock.Now())
-	h.metrics.KeptPods(h.board.KeptPods())
+func (h *Scheduler) expireQueues() {
+	dropped, confining := h.quotas.DropExpired(h.clock.Now())
+	h.metrics.KeptPods(h.quotas.KeptPods())
 	if len(dropped) == 0 {
 		return
 	}
 	klog.Background().Info("The time of deleted Queues is over; work of them that still runs counts for no queue", "queues", dropped)
 	if confining {
-		h.chargeAnew()
+		h.rechargeWaiting()
 	}
 	h.queuesChanged()
 }

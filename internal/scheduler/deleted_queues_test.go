@@ -25,12 +25,12 @@ func TestDeletedQueue(t *testing.T) {
 			r := newRigArgs(t, "{queues: {deletedTimeout: 5s}}", nodes(1, "2")...)
 			own := limitedQueue("a", "8")
 			own.Spec.Quota = own.Spec.Limit
-			r.hub.QueueSet(own)
-			r.hub.QueueSet(limitedQueue("b", "8"))
+			r.sched.QueueSet(own)
+			r.sched.QueueSet(limitedQueue("b", "8"))
 			r.create(ofQueue("a", on(pod("runs", "", "2", 0), "node-0")))
-			r.eventually("the work is charged", func() bool { return r.hub.board.CountsFor("uid-runs") == "a" })
+			r.eventually("the work is charged", func() bool { return r.sched.quotas.CountsFor("uid-runs") == "a" })
 			began := time.Now()
-			r.hub.QueueDeleted(tt.deleted)
+			r.sched.QueueDeleted(tt.deleted)
 			r.create(ofQueue("b", pod("p", "", "2", 10)))
 			r.eventually("the work is preempted", func() bool {
 				r.cycles()

@@ -66,12 +66,12 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
 // Anchored returns the pods with an anchor, including finished pods.
-func (r *roster) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
+func (r *clusterIndex) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
 
 // MembershipChanged handles a pod whose group has changed because more about its object is known.
 // It retries a pod that was blocked until then. listed is the pod as it was listed: it may have
 // changed or been deleted since, and the informer's handler may have run before.
-func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
+func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	pod, exists := h.podOf(podKey(listed))
 	if !exists {
 		pod = listed
@@ -108,7 +108,7 @@ func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName,
 }
 
 // regrouped cleans up after a pod that has left a group, or was scheduled by itself before.
-func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
+func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
 	h.arrives(pod)
 	// The reservation was for the pod as part of another workload.
 	h.reserved.ReleasePod(pod.UID)
@@ -122,7 +122,7 @@ func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) 
 // behind returns why a derived or bounded gang is blocked before any member has a node. Its
 // PodGroup may not ask for all members yet, or may have a higher priority than one of its pods.
 // Once some members have nodes, only a pod with too low a priority waits, by itself.
-func (o *occupancy) behind(g *gang.Group, members *gang.Members) gang.Verdict {
+func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	want, derived := o.derived.MinCount(g.Key)
 	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
 		return gang.Verdict{}
@@ -155,7 +155,7 @@ type seatsOfRoles struct {
 
 // byRole separates the waiting members that a gang needs from its surplus. The placed members count
 // first. Of each role, the gang needs the first waiting members up to the need of the role.
-func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
+func (r *clusterIndex) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
 	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
 	counts := func(pod *corev1.Pod) bool {
@@ -182,7 +182,7 @@ func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfR
 // roleOf returns the role of a gang member, which decides whether the member is surplus. It returns
 // nil for pods of other groups, and if minCount is not the sum of the roles' needs. The sum
 // differs, for example, if the gang has grown since it began to run.
-func (r *roster) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
+func (r *clusterIndex) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
 	if want, derived := r.derived.MinCount(g.Key); !derived || want != g.MinCount {
 		return nil
 	}
@@ -215,7 +215,7 @@ func unplaced(members *gang.Members) []*corev1.Pod {
 // minus the members that have passed their cycles. It is more if the gang lost its head and has
 // more workers than their minimum: the head is lacking, too. lacking sorts waiting: members count
 // in this order.
-func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
+func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.derived.MinCount(g.Key)
 	if !derived {

@@ -68,7 +68,7 @@ func TestNeededFirst(t *testing.T) {
 				return out
 			}
 			waiting := pods(tt.waiting)
-			r := &roster{derived: roles{needed: tt.needed}}
+			r := &clusterIndex{derived: roles{needed: tt.needed}}
 			seats := r.byRole(waiting, pods(tt.placed))
 			seats.neededFirst(waiting)
 			if seats.needed != tt.wantNeeded {
@@ -135,7 +135,7 @@ func TestLacking(t *testing.T) {
 				}
 				return out
 			}
-			o := &occupancy{roster: &roster{derived: sized{roles{needed: tt.needed}, total}}}
+			o := &placements{clusterIndex: &clusterIndex{derived: sized{roles{needed: tt.needed}, total}}}
 			members := &gang.Members{Assigned: pods(tt.placed), Pending: pods(tt.waiting)}
 			waiting := unplaced(members)
 			got := o.lacking(&gang.Group{Key: key("g"), MinCount: tt.minCount}, members, waiting)
@@ -179,11 +179,11 @@ func TestPlacedMembersBecomeKnown(t *testing.T) {
 			p := pod("p", "", "1", 10)
 			r.create(placed[0], p)
 			if assumed {
-				if err := r.sched.Cache.AssumePod(klog.Background(), placed[1]); err != nil {
+				if err := r.upstream.Cache.AssumePod(klog.Background(), placed[1]); err != nil {
 					t.Fatal(err)
 				}
-				r.hub.engine.Arrives(string(placed[1].UID), podKey(placed[1]), workload.Key{})
-				r.hub.records.Assumes(string(placed[1].UID), podKey(placed[1]), "node-1")
+				r.sched.engine.Arrives(string(placed[1].UID), podKey(placed[1]), workload.Key{})
+				r.sched.records.Assumes(string(placed[1].UID), podKey(placed[1]), "node-1")
 				placed[1] = placed[1].DeepCopy()
 				placed[1].Spec.NodeName = ""
 			}
@@ -199,7 +199,7 @@ func TestPlacedMembersBecomeKnown(t *testing.T) {
 			}
 			derived.known.Store(true)
 			for _, v := range placed {
-				r.hub.MembershipChanged(v, types.NamespacedName{}, false)
+				r.sched.MembershipChanged(v, types.NamespacedName{}, false)
 			}
 			if got := taken(); got != 2 {
 				t.Errorf("%d pods have to go once it is known that they are one group, want both", got)

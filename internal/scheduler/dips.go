@@ -138,7 +138,7 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 // dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
 // the dip. It returns "" if the decision may be carried out. The node could fulfill the reservation
 // before the dip. The decision would release it, or evict other pods.
-func (h *Hub) dipUnder(made *cycleDecision) (node string, ends time.Time) {
+func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}
 	}
@@ -151,17 +151,17 @@ func (h *Hub) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	return "", time.Time{}
 }
 
-// rideOut keeps the reservations of a preemptor until a dip ends. It does not carry out the
+// waitForDip keeps the reservations of a preemptor until a dip ends. It does not carry out the
 // decision, which was made during the dip.
-func (p *Plugin) rideOut(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
 	key, said := made.pre.key, fmt.Sprintf("waits for node %s, which has begun to offer less", node)
 	if key.Gang {
-		p.hub.gangs.Unplanned(key)
+		p.sched.gangs.Unplanned(key)
 		v := gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: said}
-		p.hub.gangs.SetVerdict(key, v)
-		p.hub.telling.say(key, v)
+		p.sched.gangs.SetVerdict(key, v)
+		p.sched.reporter.say(key, v)
 	}
-	p.hub.turns.Decided(key)
-	p.hub.waits.WaitUntil(key, engine.Retry, ends)
-	return p.show(key, pod, p.hub.reserved.NodeOf(pod.UID)), fwk.NewStatus(fwk.Success, "preemption: "+said)
+	p.sched.turns.Decided(key)
+	p.sched.waits.WaitUntil(key, engine.Retry, ends)
+	return p.show(key, pod, p.sched.reserved.NodeOf(pod.UID)), fwk.NewStatus(fwk.Success, "preemption: "+said)
 }

@@ -146,9 +146,9 @@ func (r *rig) offers(cpu string) {
 // dipsFor removes all CPUs from node-0, and then adds a pod of another scheduler there.
 func (r *rig) dipsFor(lasts time.Duration) {
 	r.t.Helper()
-	r.hub.dips.lastFor(lasts)
+	r.sched.dips.lastFor(lasts)
 	r.offers("0")
-	r.eventually("the dip is followed", func() bool { return r.hub.dips.len() == 1 })
+	r.eventually("the dip is followed", func() bool { return r.sched.dips.len() == 1 })
 	foreign := on(pod("foreign", "", "1", 30), "node-0")
 	foreign.Spec.SchedulerName = "another"
 	r.create(foreign)
@@ -158,14 +158,14 @@ func (r *rig) dipsFor(lasts time.Duration) {
 // then gets its room.
 func (r *rig) recovers(p *corev1.Pod) {
 	r.t.Helper()
-	r.hub.retry(r.hub.keyOf(p))
+	r.sched.retry(r.sched.keyOf(p))
 	r.never("it gives up its room", 2*time.Second, func() bool {
 		r.cycles()
 		node, _ := r.reservedOn(p.UID)
 		return node != "node-0" || len(r.evictor.orders) > 1
 	})
 	r.offers("5")
-	r.eventually("the dip is over", func() bool { return r.hub.dips.len() == 0 })
+	r.eventually("the dip is over", func() bool { return r.sched.dips.len() == 0 })
 	r.remove(r.evictor.orders[0].Victims["uid-v"])
 	r.waitBound("p")
 	if n := len(r.evictor.orders); n != 1 {

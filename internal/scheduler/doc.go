@@ -12,9 +12,9 @@
 //   - It turns the Decision into a plan and reservations (plan.go, with internal/reservation), or
 //     into an order for an [Evictor] (carryout.go, with internal/eviction).
 //
-// All profiles of a process share a [Hub], which [Plugins] makes with the first profile. The state
-// of the Hub has layers, and each type uses only the layers before it: [roster], [occupancy],
-// [books].
+// All profiles of a process share a [Scheduler], which [Plugins] makes with the first profile. Its
+// state has layers, and each type uses only the layers before it: [clusterIndex], [placements],
+// [ledger].
 //
 // A member of a gang passes the extension points in this order:
 //

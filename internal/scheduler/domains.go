@@ -10,7 +10,7 @@ import (
 )
 
 // nodesOf lists the nodes of pods that are bound or assumed.
-func (o *occupancy) nodesOf(pods []*corev1.Pod) []string {
+func (o *placements) nodesOf(pods []*corev1.Pod) []string {
 	var nodes []string
 	for _, pod := range pods {
 		if node := cmp.Or(pod.Spec.NodeName, o.records.NodeOf(string(pod.UID))); node != "" {
@@ -25,7 +25,7 @@ type domain struct{ key, value string }
 
 // domainOf returns the topology domain that the gang of placed members must share; the zero value
 // if the gang may use any node. The first member on a node with the label shows the domain.
-func (r *roster) domainOf(key string, members []*corev1.Pod) domain {
+func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
 	if key == "" {
 		return domain{}
 	}
@@ -42,7 +42,7 @@ func (r *roster) domainOf(key string, members []*corev1.Pod) domain {
 // splitOver returns a message if the nodes of a gang's members and of its reservations are not in
 // one domain, although the gang requires one. The labels of a node may have changed since the gang
 // was planned. It returns "" for other gangs.
-func (b *books) splitOver(key types.NamespacedName) string {
+func (b *ledger) splitOver(key types.NamespacedName) string {
 	g, ok := b.groups.Group(key)
 	if !ok || g.TopologyKey == "" {
 		return ""

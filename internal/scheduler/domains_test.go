@@ -56,7 +56,7 @@ func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
 			member.Status.Phase = corev1.PodRunning
 			r.create(on(member, "node-0"))
 			r.eventually("the gang is known to lack a member", func() bool {
-				return r.hub.degradedBy(g).Lacks == 1 && len(r.hub.gangs.Degraded()) == 1
+				return r.sched.degradedBy(g).Lacks == 1 && len(r.sched.gangs.Degraded()) == 1
 			})
 			r.create(pod("lone", "", "1", 0))
 			r.eventually("the pod is in the queue", func() bool { return len(r.active()) == 1 })
@@ -81,16 +81,16 @@ func TestLabelsThatChangeBeforeTheBinding(t *testing.T) {
 			r := newRig(t, racked("a", "a")...)
 			r.gangOf("g", 2, 0).TopologyKey = "rack"
 			r.create(pod("g-0", "g", "1", 0), pod("g-1", "g", "1", 0))
-			r.eventually("the gang is planned", func() bool { r.cycle(); return r.hub.gangs.Planned(gangKey(key("g"))) == 1 })
+			r.eventually("the gang is planned", func() bool { r.cycle(); return r.sched.gangs.Planned(gangKey(key("g"))) == 1 })
 			r.changeNode("node-1", func(n *corev1.Node) {
 				if n.Labels["rack"] = to; to == "" {
 					delete(n.Labels, "rack")
 				}
 			})
 			r.changeNode("node-0", func(n *corev1.Node) { n.Labels["seen"] = "true" })
-			r.eventually("the plan is released", func() bool { return r.hub.gangs.Planned(gangKey(key("g"))) == 0 })
+			r.eventually("the plan is released", func() bool { return r.sched.gangs.Planned(gangKey(key("g"))) == 0 })
 			r.eventually("the reason is said", func() bool {
-				return strings.Contains(r.hub.gangs.Verdict(gangKey(key("g"))).Message, "label rack")
+				return strings.Contains(r.sched.gangs.Verdict(gangKey(key("g"))).Message, "label rack")
 			})
 			r.cycles()
 			if a, b := r.nodeOf("g-0"), r.nodeOf("g-1"); a != "" || b != "" {

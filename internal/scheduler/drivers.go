@@ -37,7 +37,7 @@ func (s scope) String() string {
 	return "namespace " + s.namespace
 }
 
-func (b *books) scopeOf(pod *corev1.Pod) scope {
+func (b *ledger) scopeOf(pod *corev1.Pod) scope {
 	if name := b.queueOf(pod); name != "" {
 		return scope{queue: name}
 	}
@@ -46,7 +46,7 @@ func (b *books) scopeOf(pod *corev1.Pod) scope {
 
 // driverOf returns the need of a driver; false for a pod that is no driver, or whose profile sets
 // no bound.
-func (r *roster) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
+func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {
 		return gang.Lead{}, false
@@ -68,7 +68,7 @@ func (r *roster) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 }
 
 // workersOf counts the workers of a driver with a node, and all of its workers.
-func (r *roster) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
+func (r *clusterIndex) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
 	found := r.lister.Workers(driver)
 	if lead.Group.Name != "" {
 		members := r.lister.Members(lead.Group)
@@ -100,7 +100,7 @@ type countingDriver struct {
 
 // countingDrivers lists the drivers of a scope that lack workers. They have a place, or wait
 // for one with no other cause known.
-func (h *Hub) countingDrivers(of scope) []countingDriver {
+func (h *Scheduler) countingDrivers(of scope) []countingDriver {
 	now := h.clock.Now()
 	var out []countingDriver
 	for _, pod := range h.lister.Drivers(of.namespace) {
@@ -131,14 +131,14 @@ func (h *Hub) countingDrivers(of scope) []countingDriver {
 }
 
 // hasPlace reports whether a driver has a node or a reservation.
-func (h *Hub) hasPlace(pod *corev1.Pod) bool {
+func (h *Scheduler) hasPlace(pod *corev1.Pod) bool {
 	key := h.keyOf(pod)
 	return pod.Spec.NodeName != "" || h.records.IsAssumed(string(pod.UID)) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
 }
 
 // mayBeTried reports whether a driver without a place is about to be tried, as far as that is
 // known. For a driver that found no room, or failed, the next try is not known.
-func (h *Hub) mayBeTried(pod *corev1.Pod) bool {
+func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return false
 	}
@@ -146,11 +146,11 @@ func (h *Hub) mayBeTried(pod *corev1.Pod) bool {
 		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
 		return false
 	}
-	return !h.isHeldBack(pod) && h.keptOut(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
+	return !h.isBlockedByGroup(pod) && h.gatedBy(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
 }
 
 // countsUntil returns the time until which a driver with a node counts although it lacks workers.
-func (h *Hub) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
+func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	args := h.profiles.of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
 		return startOf(pod).Add(args.WorkersTimeout.Duration)
@@ -197,7 +197,7 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 // driversAhead returns why a driver is blocked, and until when at the latest. The Verdict is
 // zero for a driver that is not blocked, and the Time is zero if it is not known. The function
 // counting lists the drivers of a scope that lack workers.
-func (h *Hub) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
+func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
 	lead, ok := h.driverOf(pod)
 	if !ok || h.hasPlace(pod) {
 		return gang.Verdict{}, time.Time{}
@@ -279,9 +279,9 @@ func only(is bool, text string) string {
 	return ""
 }
 
-// barDriver returns why a driver is blocked, and enters that cause in the waiting list. For other
+// blockDriver returns why a driver is blocked, and enters that cause in the waiting list. For other
 // pods it only reads their labels.
-func (h *Hub) barDriver(pod *corev1.Pod) gang.Verdict {
+func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
 	if _, ok := h.driverOf(pod); !ok {
 		return gang.Verdict{}
 	}
@@ -291,7 +291,7 @@ func (h *Hub) barDriver(pod *corev1.Pod) gang.Verdict {
 }
 
 // awaitDrivers enters a workload in the waiting list, or removes it if the Verdict is zero.
-func (h *Hub) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
+func (h *Scheduler) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
 		h.waits.Resolve(key, engine.Drivers)
@@ -303,48 +303,48 @@ func (h *Hub) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
 	}
 }
 
-// barSingleDriver is barDriver for a pod that is scheduled by itself. A driver that is blocked
+// blockSingleDriver is blockDriver for a pod that is scheduled by itself. A driver that is blocked
 // waits for no turn, and its condition says why it is blocked.
-func (h *Hub) barSingleDriver(pod *corev1.Pod) gang.Verdict {
+func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
 	if _, ok := h.driverOf(pod); !ok {
 		return gang.Verdict{}
 	}
-	v := h.barDriver(pod)
+	v := h.blockDriver(pod)
 	if v != (gang.Verdict{}) {
 		h.turns.Forget(podKey(pod))
 	}
-	h.noteBlocked(pod, v)
+	h.setBlocked(pod, v)
 	return v
 }
 
-// barGang is barDriver for the waiting members of a gang.
-func (h *Hub) barGang(members *gang.Members) gang.Verdict {
+// blockGangDrivers is blockDriver for the waiting members of a gang.
+func (h *Scheduler) blockGangDrivers(members *gang.Members) gang.Verdict {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue
 		}
-		if v := h.barDriver(pod); v != (gang.Verdict{}) {
+		if v := h.blockDriver(pod); v != (gang.Verdict{}) {
 			return v
 		}
 	}
 	return gang.Verdict{}
 }
 
-// turnDownDriver ends the cycle of a driver that passed PreEnqueue together with others.
-func (p *Plugin) turnDownDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
-	state.Write(turnedDownKey, turnedDown{driversInTheWay})
+// rejectDriver ends the cycle of a driver that passed PreEnqueue together with others.
+func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
+	state.Write(rejectionKey, rejection{driversInTheWay})
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
 // BlockedDriver returns why a driver may not have a place yet; the zero Verdict for other pods.
 // Any goroutine may call it.
-func (h *Hub) BlockedDriver(pod *corev1.Pod) gang.Verdict {
+func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 	v, _ := h.driversAhead(pod, h.countingDrivers)
 	return v
 }
 
 // touchDrivers asks the main loop to check the blocked drivers, if a pod may matter to them.
-func (h *Hub) touchDrivers(pod *corev1.Pod) {
+func (h *Scheduler) touchDrivers(pod *corev1.Pod) {
 	if !h.waits.Awaits(engine.Drivers) {
 		return
 	}
@@ -359,7 +359,7 @@ func (h *Hub) touchDrivers(pod *corev1.Pod) {
 
 // retryDrivers retries drivers that are not blocked any more, and updates the message of the
 // others.
-func (h *Hub) retryDrivers() {
+func (h *Scheduler) retryDrivers() {
 	known := make(map[scope][]countingDriver)
 	counting := func(of scope) []countingDriver {
 		found, ok := known[of]
@@ -383,15 +383,15 @@ func (h *Hub) retryDrivers() {
 		h.awaitDrivers(key, v, until)
 		if v == (gang.Verdict{}) {
 			// The gate updates the pod's condition.
-			h.wake(key)
+			h.retryNow(key)
 			continue
 		}
-		h.noteBlocked(pod, v)
+		h.setBlocked(pod, v)
 	}
 }
 
 // retryDriverGang is retryDrivers for a gang.
-func (h *Hub) retryDriverGang(key workload.Key, counting func(scope) []countingDriver) {
+func (h *Scheduler) retryDriverGang(key workload.Key, counting func(scope) []countingDriver) {
 	members := h.members(nameOf(key))
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
@@ -408,5 +408,5 @@ func (h *Hub) retryDriverGang(key workload.Key, counting func(scope) []countingD
 		return
 	}
 	h.waits.Resolve(key, engine.Drivers)
-	h.wake(key)
+	h.retryNow(key)
 }

@@ -73,7 +73,7 @@ func TestDriversLeaveRoomForWorkers(t *testing.T) {
 			}
 		}
 	}
-	r.eventually("nothing is known of drivers any more", func() bool { return !r.hub.waits.Awaits(engine.Drivers) })
+	r.eventually("nothing is known of drivers any more", func() bool { return !r.sched.waits.Awaits(engine.Drivers) })
 	if len(r.evictor.orders) > 0 {
 		t.Errorf("%d preemptions", len(r.evictor.orders))
 	}
@@ -141,12 +141,12 @@ func TestDriverIsRetried(t *testing.T) {
 			r.create(two...)
 			r.waitBound("driver-0")
 			r.never("the second is placed at once", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-1") != "" })
-			if !r.hub.waits.WaitsFor(podKey(two[1]), engine.Drivers) {
+			if !r.sched.waits.WaitsFor(podKey(two[1]), engine.Drivers) {
 				t.Fatal("the second driver does not wait for the first")
 			}
 			tt.ends(r, two[0])
 			r.waitBound("driver-1")
-			if r.hub.waits.WaitsFor(podKey(two[1]), engine.Drivers) {
+			if r.sched.waits.WaitsFor(podKey(two[1]), engine.Drivers) {
 				t.Error("it still waits for others")
 			}
 		})
@@ -198,8 +198,8 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	said := "no condition"
 	r.eventually("it says why and until when", func() bool {
 		r.cycles()
-		r.hub.telling.tellBlocked()
-		if now, ok := r.hub.podOf(podKey(two[1])); ok {
+		r.sched.reporter.tellBlocked()
+		if now, ok := r.sched.podOf(podKey(two[1])); ok {
 			if c := scheduledCondition(now); c != nil {
 				said = c.Reason + ": " + c.Message
 			}
@@ -277,9 +277,9 @@ func TestDriversAhead(t *testing.T) {
 				}
 			}
 			r.eventually("all is known", func() bool {
-				return !slices.ContainsFunc(slices.Concat(two, tt.others), func(p *corev1.Pod) bool { _, known := r.hub.podOf(podKey(p)); return !known })
+				return !slices.ContainsFunc(slices.Concat(two, tt.others), func(p *corev1.Pod) bool { _, known := r.sched.podOf(podKey(p)); return !known })
 			})
-			if v := r.hub.BlockedDriver(two[1]); (v != gang.Verdict{}) != tt.blocked {
+			if v := r.sched.BlockedDriver(two[1]); (v != gang.Verdict{}) != tt.blocked {
 				t.Errorf("it is told %q, want blocked %v", v.Message, tt.blocked)
 			}
 		})

@@ -42,25 +42,25 @@ var (
 // the reservations, and may use them.
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
-	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock, func() bool {
-		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.needs(key, &order.Decision)
+	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
+		return p.sched.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.sched.invalidBecause(key) == "" && p.sched.needs(key, &order.Decision)
 	})
 }
 
 // needs reports whether a preemptor can be tried, and is still the workload that was decided on.
-func (h *Hub) needs(key workload.Key, d *core.Decision) bool {
+func (h *Scheduler) needs(key workload.Key, d *core.Decision) bool {
 	if !key.Gang {
-		return h.heldBack(key) == ""
+		return h.blockedBy(key) == ""
 	}
-	members := h.membersStill(nameOf(key))
+	members := h.membersAsReserved(nameOf(key))
 	g, verdict := h.lacks(nameOf(key), &members)
-	return h.gangHeldBack(key, &members, verdict) == "" && h.isAsDecidedFor(d, g, &members)
+	return h.gangBlockedBy(key, &members, verdict) == "" && h.isAsDecidedFor(d, g, &members)
 }
 
 // isAsDecidedFor reports whether a decision was made for this gang, and not for an earlier gang of
 // the same name. The gang must also lack at least as many members as the decision assumed. Pods are
 // evicted only for lacking members, and minCount may have been lowered since.
-func (o *occupancy) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gang.Members) bool {
+func (o *placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gang.Members) bool {
 	if g == nil || string(g.UID) != d.Preemptor.UID {
 		return false
 	}
@@ -125,24 +125,24 @@ func (w *wants) askAnew() { w.changes.Add(1) }
 // RunsAnew reports whether a group with victims has begun to run again since the decision. It also
 // returns true for a group that was evicted as stale and is complete now.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
-	g, ok := p.hub.groups.Group(group)
-	return ok && (p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now()) || p.hub.isStaleNoMore(order, g))
+	g, ok := p.sched.groups.Group(group)
+	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.isStaleNoMore(order, g))
 }
 
 // isGuarded reports whether a group is within the longest of its min-runtimes. Only its surplus may
 // be evicted then.
 func (p *Plugin) isGuarded(group types.NamespacedName) bool {
-	g, ok := p.hub.groups.Group(group)
+	g, ok := p.sched.groups.Group(group)
 	if !ok {
 		return false
 	}
-	now := p.hub.clock.Now()
-	start := p.hub.runs.Look(g, now).Clock
+	now := p.sched.clock.Now()
+	start := p.sched.runs.Look(g, now).Clock
 	if start.IsZero() {
 		return false
 	}
-	members := p.hub.lister.Members(group)
-	return now.Before(start.Add(p.hub.protection(g, &members, minRuntimeIn(p.args))))
+	members := p.sched.lister.Members(group)
+	return now.Before(start.Add(p.sched.protection(g, &members, minRuntimeIn(p.args))))
 }
 
 // surplusIn returns the guarded groups that lose only surplus to a decision, by the snapshot of the
@@ -175,7 +175,7 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 		left[u.PodGroup].Add(u.Role, runs)
 	}
 	return slices.DeleteFunc(guarded, func(group types.NamespacedName) bool {
-		g, ok := p.hub.groups.Group(group)
+		g, ok := p.sched.groups.Group(group)
 		if !ok {
 			return true
 		}
@@ -187,22 +187,22 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 // KeepsMinCount reports whether a group has enough running members, also of each role. Terminating
 // members do not count.
 func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
-	g, ok := p.hub.groups.Group(group)
+	g, ok := p.sched.groups.Group(group)
 	if !ok {
 		return true
 	}
 	var left core.Headcount
-	members := p.hub.members(group)
+	members := p.sched.members(group)
 	for _, pod := range members.Terminating {
 		// The gang needs members of this role, even if no other member has it.
-		left.Add(p.hub.roleOf(g, pod), 0)
+		left.Add(p.sched.roleOf(g, pod), 0)
 	}
 	for _, pod := range members.Assigned {
 		runs := 0
 		if pod.Status.Phase == corev1.PodRunning {
 			runs = 1
 		}
-		left.Add(p.hub.roleOf(g, pod), runs)
+		left.Add(p.sched.roleOf(g, pod), runs)
 	}
 	return left.IsWhole(g.MinCount)
 }
@@ -210,14 +210,14 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 // HasMoved reports whether a victim was sent back to the queue and has another place since. With
 // the new place, the pod is no victim any more.
 func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
-	return !p.hub.leaving.takes(victim.UID) && p.hub.exists(victim)
+	return !p.sched.leaving.takes(victim.UID) && p.sched.exists(victim)
 }
 
 // HasEnded reports whether a victim has finished or is gone. The informer has no finished pods.
-func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.hub.exists(victim) }
+func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.sched.exists(victim) }
 
 // groupsOf returns the groups of pods, in no order.
-func (r *roster) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
+func (r *clusterIndex) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
 	out := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
 		if key, ok := r.groupOf(pod); ok {
@@ -254,4 +254,4 @@ func (e *executions) follow(outcomes <-chan eviction.Outcome, act func(eviction.
 
 // Wait returns when no goroutine waits for the outcome of an order or acts on one. Stop the evictor
 // first: its orders must have ended, or be about to end.
-func (h *Hub) Wait() { h.executions.running.Wait() }
+func (h *Scheduler) Wait() { h.executions.running.Wait() }

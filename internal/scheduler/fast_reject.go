@@ -58,20 +58,20 @@ func (m *unschedulable) add(a ask) {
 // returns nil if there may be room.
 func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
 	// A pod with a reservation gets its place once its victims are gone.
-	promised := p.hub.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
-	if len(p.unschedulable.asks) == 0 || promised && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) || !p.filtersResources() {
+	promised := p.sched.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
+	if len(p.unschedulable.asks) == 0 || promised && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) || !p.filtersResources() {
 		return nil
 	}
 	a, err := askFor(pod)
 	if err != nil || !p.unschedulable.asks.Has(a) {
 		return nil
 	}
-	start, pre := p.hub.clock.Now(), p.podPreemptor(pod)
+	start, pre := p.sched.clock.Now(), p.podPreemptor(pod)
 	classes, err := p.classesOf(&pre)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	v, err := p.look(&pre)
+	v, err := p.newView(&pre)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("decide for %s: %w", pre.key, err))
 	}

@@ -17,7 +17,7 @@ import (
 // refusedBy returns the plugins that rejected a pod.
 func (r *rig) refusedBy(name string) []string {
 	r.t.Helper()
-	info, ok := r.sched.SchedulingQueue.GetPod(name, "ns", nil)
+	info, ok := r.upstream.SchedulingQueue.GetPod(name, "ns", nil)
 	if !ok {
 		r.t.Fatalf("The queue has no pod %s", name)
 	}

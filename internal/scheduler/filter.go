@@ -38,13 +38,14 @@ type seeker struct {
 // Clone is part of fwk.StateData. It returns the same seeker, because a seeker never changes.
 func (s *seeker) Clone() fwk.StateData { return s }
 
-// seek prepares Filter for a cycle of a pod. The options restrict the nodes that the pod may use.
-func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker)) *fwk.Status {
+// restrictFilter prepares Filter for a cycle of a pod. The options restrict the nodes that the pod
+// may use.
+func (p *Plugin) restrictFilter(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker)) *fwk.Status {
 	pi, err := framework.NewPodInfo(pod)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	s := seekerOf(pi, p.hub.standingOf(pod), p.resources)
+	s := seekerOf(pi, p.sched.standingOf(pod), p.resources)
 	for _, say := range but {
 		say(s)
 	}
@@ -116,7 +117,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if s.confined != "" && s.confined != name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) other than the one planned for this member")
 	}
-	reserved := p.hub.reserved.On(name)
+	reserved := p.sched.reserved.On(name)
 	kept := keptOn(s.kept, name)
 	if len(reserved)+len(kept) == 0 {
 		return nil

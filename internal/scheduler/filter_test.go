@@ -68,22 +68,22 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hub := detached(&Inputs{Groups: &groups{}})
-			hub.reserved = reservation.New(allWait{})
+			sched := detached(&Inputs{Groups: &groups{}})
+			sched.reserved = reservation.New(allWait{})
 			if c.resources == nil {
 				c.resources = countsAll{}
 			}
-			p := &Plugin{hub: hub, resources: c.resources}
+			p := &Plugin{sched: sched, resources: c.resources}
 			pi, err := framework.NewPodInfo(c.reserved)
 			if err != nil {
 				t.Fatal(err)
 			}
-			hub.reserved.Keep(podKey(c.reserved), []*reservation.Reservation{{Pod: pi, UID: c.reserved.UID, Node: "n", Standing: workload.Standing{Priority: c.priority}}})
+			sched.reserved.Keep(podKey(c.reserved), []*reservation.Reservation{{Pod: pi, UID: c.reserved.UID, Node: "n", Standing: workload.Standing{Priority: c.priority}}})
 			if c.node == nil {
 				c.node = node("n", "4")
 			}
 			state := framework.NewCycleState()
-			if status := p.seek(state, c.pod); !status.IsSuccess() {
+			if status := p.restrictFilter(state, c.pod); !status.IsSuccess() {
 				t.Fatalf("PreFilter: %v", status)
 			}
 			if got := p.Filter(t.Context(), state, c.pod, nodeInfo(c.node, c.running...)); got.IsSuccess() != c.want {
@@ -107,7 +107,7 @@ func (mapped) Delegates(corev1.ResourceName) bool { return true }
 
 func TestFilterIsSkippedWhereNothingIsKept(t *testing.T) {
 	t.Parallel()
-	p := &Plugin{hub: detached(&Inputs{Groups: &groups{}})}
+	p := &Plugin{sched: detached(&Inputs{Groups: &groups{}})}
 	if _, status := p.PreFilter(t.Context(), framework.NewCycleState(), pod("p", "", "1", 0), nil); !status.IsSkip() {
 		t.Errorf("PreFilter: %v, want Skip", status)
 	}

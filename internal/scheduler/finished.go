@@ -18,7 +18,7 @@ import (
 // informer leaves them out, but members that succeeded count towards minCount. Call start to run
 // the informer until ctx is done.
 func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.SharedIndexInformer, start func(ctx context.Context)) {
-	derived := in.emptyRoster().derived
+	derived := in.emptyIndex().derived
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			// No selector matches spec.schedulingGroup, or the owners of pods.
@@ -34,7 +34,7 @@ func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.Sha
 
 // watchFinished registers the handlers for finished members. The returned function reports whether
 // the handlers have seen all initial members.
-func (h *Hub) watchFinished() (cache.InformerSynced, error) {
+func (h *Scheduler) watchFinished() (cache.InformerSynced, error) {
 	handler, err := h.finished.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: h.memberFinished,
 		// While a watch is interrupted, a pod may be created again under its name and finish.
@@ -89,7 +89,7 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 
 // memberFinished handles a finished member of a group. Its gang may have lacked members, so the
 // gang is reviewed.
-func (h *Hub) memberFinished(obj any) {
+func (h *Scheduler) memberFinished(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
@@ -102,10 +102,10 @@ func (h *Hub) memberFinished(obj any) {
 	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
 	h.gangs.Touch(gangKey(key))
 	h.regroup(key)
-	h.tellGroupState(key)
-	h.review(key)
+	h.updateGroupState(key)
+	h.reviewGang(key)
 	// Other members may have come before this one was known, and may be gated because of that.
 	if h.gangs.Idle(gangKey(key)) || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) {
-		h.wakeSoon(key)
+		h.retrySoon(key)
 	}
 }

@@ -49,14 +49,14 @@ func TestRoomOfAPlanCannotBeStolen(t *testing.T) {
 			r.gangOf("g", 2, 5)
 			r.create(members("g", 2, "1", 5)...)
 			r.cycle()
-			if r.hub.reserved.Empty() {
+			if r.sched.reserved.Empty() {
 				t.Fatal("The gang has not been planned")
 			}
 			for _, m := range members("g", 2, "1", 5) {
 				r.plugin.handle.DeleteNominatedPodIfExists(m)
 			}
-			r.sched.SchedulingQueue.Delete(klog.Background(), pod("g-0", "", "1", 0))
-			r.sched.SchedulingQueue.Delete(klog.Background(), pod("g-1", "", "1", 0))
+			r.upstream.SchedulingQueue.Delete(klog.Background(), pod("g-0", "", "1", 0))
+			r.upstream.SchedulingQueue.Delete(klog.Background(), pod("g-1", "", "1", 0))
 			r.create(pod("thief", "", "1", thief))
 			r.cycle()
 			if on := r.nodeOf("thief"); on != "" {
@@ -79,7 +79,7 @@ func TestLeaderThatGoesHasASuccessor(t *testing.T) {
 	r.create(all...)
 	r.cycles()
 	for range 2 {
-		leader := r.hub.gangs.Leader(gangKey(key("g")))
+		leader := r.sched.gangs.Leader(gangKey(key("g")))
 		if leader == "" || leader == "uid-gated" {
 			t.Fatalf("%q leads a gang that does not fit", leader)
 		}
@@ -94,7 +94,7 @@ func TestLeaderThatGoesHasASuccessor(t *testing.T) {
 	}
 	r.eventually("nobody is left to lead", func() bool {
 		r.cycles()
-		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonNotEnoughMembers || r.hub.gangs.Idle(gangKey(key("g")))
+		return r.sched.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonNotEnoughMembers || r.sched.gangs.Idle(gangKey(key("g")))
 	})
 }
 
@@ -106,12 +106,12 @@ func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	g := r.gangOf("g", 2, 0)
 	all := members("g", 3, "1", 0)
 	r.create(all...)
-	leader := r.hub.gangs.Leader(gangKey(key("g")))
+	leader := r.sched.gangs.Leader(gangKey(key("g")))
 	i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return string(p.UID) == leader })
 	// A PreFilter plugin that runs before this one has the same effect.
 	r.plugin.notConfirmed(framework.NewCycleState(), all[i], g, nil)
 	r.eventually("another member leads", func() bool {
-		next := r.hub.gangs.Leader(gangKey(key("g")))
+		next := r.sched.gangs.Leader(gangKey(key("g")))
 		return next != "" && next != leader
 	})
 }
@@ -126,14 +126,14 @@ func TestMemberGoesWhileOthersWaitAtPermit(t *testing.T) {
 	r.create(all...)
 	r.cycle()
 	r.cycle()
-	through := r.hub.gangs.Reserved(gangKey(key("g")))
+	through := r.sched.gangs.Reserved(gangKey(key("g")))
 	if len(through) != 2 {
 		t.Fatalf("%v are through", through)
 	}
 	last := all[slices.IndexFunc(all, func(p *corev1.Pod) bool { return !slices.Contains(through, string(p.UID)) })]
 	r.remove(last)
-	r.eventually("the others are released", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
-	if !r.hub.reserved.Empty() {
+	r.eventually("the others are released", func() bool { return len(r.sched.gangs.Reserved(gangKey(key("g")))) == 0 })
+	if !r.sched.reserved.Empty() {
 		t.Error("Reservations are still kept")
 	}
 	again := pod("again", "g", "1", 0)
@@ -157,16 +157,16 @@ func TestPodGroupGoesWhileMembersWaitAtPermit(t *testing.T) {
 	r.cycle()
 	r.cycle()
 	r.groups.drop(key("g"))
-	r.hub.GroupChanged(key("g"))
+	r.sched.GroupChanged(key("g"))
 	r.cycle()
-	r.eventually("all are released", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
+	r.eventually("all are released", func() bool { return len(r.sched.gangs.Reserved(gangKey(key("g")))) == 0 })
 	for _, name := range []string{"g-0", "g-1", "g-2"} {
 		if on := r.nodeOf(name); on != "" {
 			t.Errorf("%s is on %s", name, on)
 		}
 	}
 	r.gangOf("g", 3, 0)
-	r.hub.GroupChanged(key("g"))
+	r.sched.GroupChanged(key("g"))
 	r.eventually("all are placed", func() bool {
 		r.cycles()
 		return r.nodeOf("g-0") != "" && r.nodeOf("g-1") != "" && r.nodeOf("g-2") != ""
@@ -193,12 +193,12 @@ func TestFailedEviction(t *testing.T) {
 			if len(r.evictor.orders) != 1 || len(r.evictor.orders[0].Victims) != 1 {
 				t.Fatalf("Orders are %+v", r.evictor.orders)
 			}
-			r.plugin.hub.wake(r.hub.keyOf(preemptor))
+			r.plugin.sched.retryNow(r.sched.keyOf(preemptor))
 			if names := r.active(); len(names) != 0 {
 				t.Fatalf("%v may be scheduled while room is being made", names)
 			}
 			r.fail(0, errors.New("no permission"))
-			if !r.hub.reserved.Empty() || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 0 {
+			if !r.sched.reserved.Empty() || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 0 {
 				t.Error("The room is still kept")
 			}
 			r.eventually("it is tried again at once", func() bool { return len(r.active()) == 1 })
@@ -231,7 +231,7 @@ func TestLastDepartureWakesThePreemptor(t *testing.T) {
 	r.gangOf("g", 2, 10)
 	r.create(members("g", 2, "1", 10)...)
 	r.settles(0)
-	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonPreempting {
+	if got := r.sched.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonPreempting {
 		t.Fatalf("The verdict is %+v", got)
 	}
 	if len(r.evictor.orders) != 0 {
@@ -265,7 +265,7 @@ func TestNothingIsRemembered(t *testing.T) {
 		r.remove(p)
 	}
 	r.eventually("nothing is remembered", func() bool {
-		return r.hub.gangs.Len() == 0 && r.hub.reserved.Empty() && r.hub.engine.Len() == 0 && r.hub.records.Len() == 0
+		return r.sched.gangs.Len() == 0 && r.sched.reserved.Empty() && r.sched.engine.Len() == 0 && r.sched.records.Len() == 0
 	})
 }
 
@@ -275,17 +275,17 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 	r.gangOf("g", 3, 0)
 	r.create(members("g", 3, "1", 0)...)
 	r.cycles()
-	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonUnschedulable || got.Message == "" {
+	if got := r.sched.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonUnschedulable || got.Message == "" {
 		t.Errorf("The verdict is %+v", got)
 	}
 	// A smaller member makes it fit.
 	r.create(pod("small", "g", "0", 0))
 	r.eventually("three are placed", func() bool {
 		r.cycles()
-		m := r.hub.members(key("g"))
+		m := r.sched.members(key("g"))
 		return len(m.Assigned) == 3
 	})
-	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got == (gang.Verdict{}) {
+	if got := r.sched.gangs.Verdict(gangKey(key("g"))); got == (gang.Verdict{}) {
 		t.Error("The verdict has been forgotten")
 	}
 }
@@ -299,17 +299,17 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	held := pod("held", "g", "1", 0)
 	held.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
 	r.create(append(members("g", 2, "1", 0), held)...)
-	r.hub.gangs.MemberLeaves(gangKey(key("g")), r.hub.gangs.Leader(gangKey(key("g"))))
-	if status := r.hub.gatePod(held); !status.IsSuccess() {
+	r.sched.gangs.MemberLeaves(gangKey(key("g")), r.sched.gangs.Leader(gangKey(key("g"))))
+	if status := r.sched.gatePod(held); !status.IsSuccess() {
 		t.Errorf("PreEnqueue: %v, want what others say to count", status)
 	}
-	if leader := r.hub.gangs.Leader(gangKey(key("g"))); leader != "" {
+	if leader := r.sched.gangs.Leader(gangKey(key("g"))); leader != "" {
 		t.Errorf("%s leads", leader)
 	}
-	r.hub.wakeGang(key("g"))
+	r.sched.retryGang(key("g"))
 	// The previous leader is still in the active queue, and leads only from its cycle on.
 	r.cycle()
-	if leader := r.hub.gangs.Leader(gangKey(key("g"))); leader != "uid-g-0" && leader != "uid-g-1" {
+	if leader := r.sched.gangs.Leader(gangKey(key("g"))); leader != "uid-g-0" && leader != "uid-g-1" {
 		t.Errorf("%q leads, want a member that can go", leader)
 	}
 }
@@ -320,11 +320,11 @@ func TestGangThatCannotBeDecidedOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
 	r.gangOf("g", 2, 0)
-	r.hub.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "there are no nodes"})
+	r.sched.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "there are no nodes"})
 	// The API server rejects such a request.
 	r.create(members("g", 2, "-1", 0)...)
 	r.cycle()
-	if v := r.hub.gangs.Verdict(gangKey(key("g"))); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
+	if v := r.sched.gangs.Verdict(gangKey(key("g"))); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
 		t.Errorf("The verdict is %+v", v)
 	}
 }
@@ -341,10 +341,10 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 				listed.Disrupted = append(listed.Disrupted, v1alpha1.DisruptedPod{Name: pod.Name, UID: pod.UID})
 			}
 			r.groups.set(&listed)
-			r.hub.GroupChanged(g.Key)
+			r.sched.GroupChanged(g.Key)
 			return func() {
 				r.groups.set(g)
-				r.hub.GroupChanged(g.Key)
+				r.sched.GroupChanged(g.Key)
 			}
 		},
 		"victims of an eviction": func(r *rig, _ *gang.Group, going []*corev1.Pod) func() {
@@ -352,11 +352,11 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			for _, pod := range going {
 				victims[pod.UID] = pod
 			}
-			taken := r.hub.leaving.take(victims)
+			taken := r.sched.leaving.take(victims)
 			return func() {
-				r.hub.leaving.spare(taken, nil)
+				r.sched.leaving.spare(taken, nil)
 				for _, pod := range going {
-					r.hub.stays(pod)
+					r.sched.stays(pod)
 				}
 			}
 		},
@@ -374,7 +374,7 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 				r.cycles()
 				t.Errorf("%v is tried, and placed on %q", got, r.nodeOf("g-2"))
 			}
-			if v := r.hub.gangs.Verdict(gangKey(g.Key)); v.Reason != v1alpha1.ReasonNotEnoughMembers {
+			if v := r.sched.gangs.Verdict(gangKey(g.Key)); v.Reason != v1alpha1.ReasonNotEnoughMembers {
 				t.Errorf("The gang is told %+v", v)
 			}
 			// The other members keep running after all.
@@ -395,13 +395,13 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 	first := members("g", 2, "1", 5)
 	r.create(first...)
 	r.create(pod("g-2", "g", "1", 5))
-	r.hub.gangs.SetPlan(gangKey(g.Key), []engine.Seat{{Member: string(first[0].UID), Node: "node-0"}, {Member: string(first[1].UID), Node: "node-0"}})
+	r.sched.gangs.SetPlan(gangKey(g.Key), []engine.Assignment{{Member: string(first[0].UID), Node: "node-0"}, {Member: string(first[1].UID), Node: "node-0"}})
 	for _, member := range first {
 		if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), member, "node-0"); !status.IsSuccess() {
 			t.Fatal(status)
 		}
 	}
-	known := r.hub.members(g.Key)
+	known := r.sched.members(g.Key)
 	if len(known.Pending) != 3 || known.Reserved.Len() != 2 {
 		t.Fatalf("%d members are pending, and %d of them assumed; want 3 and 2", len(known.Pending), known.Reserved.Len())
 	}
@@ -411,12 +411,12 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.eventually("both are seen on their nodes", func() bool { return len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0 })
+	r.eventually("both are seen on their nodes", func() bool { return len(r.sched.gangs.Reserved(gangKey(g.Key))) == 0 })
 	pre := r.plugin.gangPreemptor(g, &known)
 	if pre.minCount != 0 || len(pre.pods) != 1 || pre.pods[0].Name != "g-2" {
 		t.Errorf("%d more members are needed, and %d can go; want none, and the surplus", pre.minCount, len(pre.pods))
 	}
-	if got := r.hub.atMost(g.Key, &known); got != 2 {
+	if got := r.sched.atMost(g.Key, &known); got != 2 {
 		t.Errorf("At most %d members are through, want 2", got)
 	}
 }
@@ -449,7 +449,7 @@ func TestSmallerSurplus(t *testing.T) {
 	r.create(pod("g-0", "g", "3", 0))
 	r.eventually("the gang is placed", func() bool { r.cycles(); return r.nodeOf("g-0") != "" })
 	r.create(pod("g-1", "g", "3", 0))
-	r.eventually("the larger member leads", func() bool { r.cycles(); return r.hub.gangs.Leader(gangKey(key("g"))) != "" && len(r.active()) == 0 })
+	r.eventually("the larger member leads", func() bool { r.cycles(); return r.sched.gangs.Leader(gangKey(key("g"))) != "" && len(r.active()) == 0 })
 	r.create(pod("g-2", "g", "1", 0))
 	r.eventually("the smaller member is placed", func() bool { r.cycles(); return r.nodeOf("g-2") != "" })
 }

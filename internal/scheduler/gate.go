@@ -23,7 +23,7 @@ const GateName = "ReprieveGate"
 // itself: handlers of the informers and the main loop retry gated pods after other changes. Plugin
 // cares for every deleted pod. As part of Plugin, the gate would check thousands of gated pods for
 // each of thousands of victims.
-type Gate struct{ hub *Hub }
+type Gate struct{ sched *Scheduler }
 
 var (
 	_ fwk.PreEnqueuePlugin  = (*Gate)(nil)
@@ -63,7 +63,7 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 		},
 		QueueingHintFn: func(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 			before, ok := oldObj.(*corev1.Pod)
-			if ok && before.UID == pod.UID && reconciled(before, pod) || g.hub.updated(pod, newObj) {
+			if ok && before.UID == pod.UID && reconciled(before, pod) || g.sched.updated(pod, newObj) {
 				return fwk.Queue, nil
 			}
 			return fwk.QueueSkip, nil
@@ -74,10 +74,12 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 // PreEnqueue gates pods that cannot be scheduled now. These are members whose PodGroup or gang is
 // incomplete, members that another member plans for, and preemptors whose evictions are under way.
 // The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue.
-func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status { return g.hub.gatePod(pod) }
+func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	return g.sched.gatePod(pod)
+}
 
-func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
-	h.comes(pod)
+func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
+	h.ensurePresent(pod)
 	if v := h.derived.Hold(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
@@ -99,7 +101,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	}
 	g, members, verdict := h.gate(key)
 	if verdict != (gang.Verdict{}) {
-		h.cannotCome(key, pod, verdict)
+		h.blockGroup(key, pod, verdict)
 		return gated(verdict.Message)
 	}
 	h.notHeldAnyMore(key)
@@ -129,19 +131,19 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	return gated(string(a))
 }
 
-// cannotCome records why the group of a pod is blocked. The group and the pod are queued no more,
+// blockGroup records why the group of a pod is blocked. The group and the pod are queued no more,
 // so that other workloads need not wait for them.
-func (h *Hub) cannotCome(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
+func (h *Scheduler) blockGroup(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
 	h.gangs.SetVerdict(gangKey(key), verdict)
 	h.turns.Forget(gangKey(key))
 	h.turns.Forget(podKey(pod))
 }
 
-func (h *Hub) gateSingle(pod *corev1.Pod) *fwk.Status {
+func (h *Scheduler) gateSingle(pod *corev1.Pod) *fwk.Status {
 	if h.waits.StopForEviction(podKey(pod)) {
 		return gated(holdForEviction)
 	}
-	if v := h.barSingleDriver(pod); v != (gang.Verdict{}) {
+	if v := h.blockSingleDriver(pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
 	if h.entersQueue(pod) && h.waitsForTurn(pod) {
@@ -159,23 +161,23 @@ const (
 
 // gate returns a group, its current members, and why they are blocked. If the group's queue blocks
 // it, the group waits for the end of that.
-func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
+func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
 	members := h.members(key)
 	g, verdict := h.lacks(key, &members)
 	if verdict == (gang.Verdict{}) && h.asksForQueues() {
 		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }
 		if claim() != (gang.Verdict{}) {
-			verdict = h.ask(gangKey(key), engine.Access, claim)
+			verdict = h.askQueue(gangKey(key), engine.Access, claim)
 		}
 	}
 	if verdict == (gang.Verdict{}) && g.IsGang() {
-		verdict = h.barGang(&members)
+		verdict = h.blockGangDrivers(&members)
 	}
 	return g, members, verdict
 }
 
 // lacks returns a group, and why its members are blocked now. It does not check the queue.
-func (h *Hub) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
+func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
 	g, ok := h.groups.Group(key)
 	if !ok {
 		g = nil
@@ -192,7 +194,7 @@ func (h *Hub) lacks(key types.NamespacedName, members *gang.Members) (*gang.Grou
 
 // canLead returns a function that reports whether a member can enter the queue, and so plan for the
 // gang.
-func (h *Hub) canLead(members *gang.Members) func(engine.UID) bool {
+func (h *Scheduler) canLead(members *gang.Members) func(engine.UID) bool {
 	return func(uid engine.UID) bool {
 		for _, pod := range members.Pending {
 			if string(pod.UID) == uid {
@@ -209,9 +211,9 @@ func gated(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 }
 
-// speaks reports whether this pod is the one to retry for itself or its gang.
-func (h *Hub) speaks(pod *corev1.Pod) bool {
-	if h.board.Used() && h.turns.Holds(h.keyOf(pod)) {
+// represents reports whether this pod is the one to retry for itself or its gang.
+func (h *Scheduler) represents(pod *corev1.Pod) bool {
+	if h.quotas.Used() && h.turns.Holds(h.keyOf(pod)) {
 		return false
 	}
 	key, ok := h.groupOf(pod)
@@ -224,13 +226,13 @@ func (h *Hub) speaks(pod *corev1.Pod) bool {
 
 // updated handles an update of a gated pod. It reports whether to retry this pod. If the updated
 // pod does not speak for its gang, updated schedules a retry of the gang.
-func (h *Hub) updated(pod *corev1.Pod, newObj any) bool {
-	if h.speaks(pod) {
+func (h *Scheduler) updated(pod *corev1.Pod, newObj any) bool {
+	if h.represents(pod) {
 		return true
 	}
 	if changed, ok := newObj.(*corev1.Pod); ok && changed.UID == pod.UID {
 		if key, ok := h.groupOf(pod); ok {
-			h.wakeSoon(key)
+			h.retrySoon(key)
 		}
 	}
 	return false

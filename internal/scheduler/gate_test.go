@@ -104,11 +104,11 @@ func TestBoundedGroup(t *testing.T) {
 			if slices.Contains(active, "low") != !c.lowWaits && c.minCount == 0 || (len(active) == 0) != c.highWaits {
 				t.Errorf("%q are tried", active)
 			}
-			_, _, verdict := r.hub.gate(key("g"))
+			_, _, verdict := r.sched.gate(key("g"))
 			if (verdict.Reason == v1alpha1.ReasonPriorityAbovePods) != c.highWaits {
 				t.Errorf("the group hears %+v", verdict)
 			}
-			if v := gang.Outranked(r.hub.derived, r.hub.groups, low); (v != gang.Verdict{}) != c.lowWaits {
+			if v := gang.Outranked(r.sched.derived, r.sched.groups, low); (v != gang.Verdict{}) != c.lowWaits {
 				t.Errorf("the lower pod hears %+v", v)
 			}
 		})
@@ -143,17 +143,17 @@ func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 			if len(r.active()) > 0 {
 				t.Fatal("there is no room, and it is still tried")
 			}
-			m := r.hub.members(g.Key)
+			m := r.sched.members(g.Key)
 			pre := r.plugin.gangPreemptor(g, &m)
-			running := r.hub.waits.StartEviction(pre.key)
+			running := r.sched.waits.StartEviction(pre.key)
 			if tt.meanwhile {
-				r.hub.activate(all...)
+				r.sched.activate(all...)
 			}
 			if got := r.active(); len(got) > 0 {
 				t.Fatalf("%v is tried meanwhile", got)
 			}
 			r.plugin.devicesReleased(t.Context(), &pre, running, tt.released, tt.err)
-			if got := r.hub.waits.WaitsFor(pre.key, engine.Retry); got != tt.later {
+			if got := r.sched.waits.WaitsFor(pre.key, engine.Retry); got != tt.later {
 				t.Errorf("it waits for another try: %v", got)
 			}
 			switch got := len(r.active()) > 0; {

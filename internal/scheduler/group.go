@@ -10,7 +10,7 @@ import (
 )
 
 // group returns the group of a pod, or nil if the pod has none or the group does not exist.
-func (r *roster) group(pod *corev1.Pod) *gang.Group {
+func (r *clusterIndex) group(pod *corev1.Pod) *gang.Group {
 	key, ok := r.groupOf(pod)
 	if !ok {
 		return nil
@@ -23,7 +23,7 @@ func (r *roster) group(pod *corev1.Pod) *gang.Group {
 }
 
 // groupKeyOf returns the key of a pod's group; it is empty if the pod has none.
-func (r *roster) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
+func (r *clusterIndex) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
 	if key, ok := r.groupOf(pod); ok {
 		return key
 	}
@@ -31,7 +31,7 @@ func (r *roster) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
 }
 
 // gangOf returns the gang that a pod belongs to, or nil.
-func (r *roster) gangOf(pod *corev1.Pod) *gang.Group {
+func (r *clusterIndex) gangOf(pod *corev1.Pod) *gang.Group {
 	if g := r.group(pod); g != nil && g.IsGang() {
 		return g
 	}
@@ -45,7 +45,7 @@ func reconciled(before, after *corev1.Pod) bool {
 
 // priorityOf returns the effective priority of a pod: the resolved priority of its group, or else
 // its own.
-func (r *roster) priorityOf(pod *corev1.Pod) int32 {
+func (r *clusterIndex) priorityOf(pod *corev1.Pod) int32 {
 	if g := r.group(pod); g != nil && g.Priority != nil {
 		return *g.Priority
 	}
@@ -53,7 +53,7 @@ func (r *roster) priorityOf(pod *corev1.Pod) int32 {
 }
 
 // PriorityOf returns the effective priority of a pod. Any goroutine may call it.
-func (r *roster) PriorityOf(pod *corev1.Pod) int32 { return r.priorityOf(pod) }
+func (r *clusterIndex) PriorityOf(pod *corev1.Pod) int32 { return r.priorityOf(pod) }
 
 // lowestPriority returns the lowest of the pods' own priorities; 0 without pods.
 func lowestPriority(pods ...*corev1.Pod) int32 {

@@ -150,7 +150,7 @@ func (c *groupChanges) prune(now time.Time) {
 }
 
 // followDelayed follows delayed changes of PodGroups. The main loop calls it.
-func (h *Hub) followDelayed() {
+func (h *Scheduler) followDelayed() {
 	for {
 		began := h.clock.Now()
 		key, ok := h.changes.next(began)

@@ -44,7 +44,7 @@ func (one *healing) isKeptFrom(from workload.Standing) bool {
 // healing lists the gangs that have room kept for missing members now, the most important first.
 // The list is derived from the members and the clock, so nothing is left to release. The room ends
 // when the gang is whole or gone, or has lacked members for healTimeout.
-func (h *Hub) healing() []healing {
+func (h *Scheduler) healing() []healing {
 	if !h.gangs.MayLack() {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (h *Hub) healing() []healing {
 		if args := h.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
 			continue
 		}
-		lost := h.lostOf(g, &members, degraded.Lacks-len(h.reserved.Of(key)))
+		lost := h.placeholdersOf(g, &members, degraded.Lacks-len(h.reserved.Of(key)))
 		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost, in: h.domainOf(g.TopologyKey, members.Assigned)})
 	}
 	slices.SortFunc(out, func(a, b healing) int {
@@ -76,8 +76,8 @@ func (h *Hub) healing() []healing {
 	return out
 }
 
-// lostOf returns pods that represent a number of missing members of a gang.
-func (h *Hub) lostOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
+// placeholdersOf returns pods that represent a number of missing members of a gang.
+func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
 	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(pod.UID) })
 	gang.SortByAge(waiting)
 	// Pods that the gang needs of each role come first.
@@ -117,7 +117,7 @@ func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 }
 
 // isHealing reports whether a pod waits to make a gang whole that lacks members.
-func (h *Hub) isHealing(pod *corev1.Pod) bool {
+func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 	if !h.gangs.MayLack() {
 		return false
 	}
@@ -131,7 +131,7 @@ func (h *Hub) isHealing(pod *corev1.Pod) bool {
 func (p *Plugin) keptForLost(
 	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
 ) ([]*reservation.Reservation, error) {
-	gangs := p.hub.healing()
+	gangs := p.sched.healing()
 	if len(gangs) == 0 || gangs[0].group.Key == own {
 		return nil, nil
 	}
@@ -152,7 +152,7 @@ func (p *Plugin) keptForLost(
 		if !one.isKeptFrom(from) {
 			continue
 		}
-		p.hub.gangs.Keeps(gangKey(one.group.Key), one.room())
+		p.sched.gangs.Keeps(gangKey(one.group.Key), one.room())
 		for _, pod := range one.lost {
 			if err := k.keep(pod, one); err != nil {
 				return nil, err
@@ -164,10 +164,10 @@ func (p *Plugin) keptForLost(
 
 // keptFromSingle is keptForLost for a pod that is scheduled by itself.
 func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*reservation.Reservation, error) {
-	if !p.hub.gangs.MayLack() {
+	if !p.sched.gangs.MayLack() {
 		return nil, nil
 	}
-	return p.keptForLost(p.hub.groupKeyOf(pod), pod, p.hub.standingOf(pod))
+	return p.keptForLost(p.sched.groupKeyOf(pod), pod, p.sched.standingOf(pod))
 }
 
 // keeping finds room for lost members beside a pod that asks for room.
@@ -208,12 +208,12 @@ func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, in domain, info
 		if !in.has(info.Node()) || !s.fitsBeside(info, nil) {
 			continue
 		}
-		held := slices.DeleteFunc(slices.Clone(k.p.hub.reserved.On(name)), func(other *reservation.Reservation) bool { return other.IsUsedOn(info) })
+		held := slices.DeleteFunc(slices.Clone(k.p.sched.reserved.On(name)), func(other *reservation.Reservation) bool { return other.IsUsedOn(info) })
 		held = append(held, keptOn(k.kept, name)...)
-		if !s.fitsBeside(info, held) || !k.p.hub.couldRunOn(info.Node(), r.Pod.GetPod()) {
+		if !s.fitsBeside(info, held) || !k.p.sched.couldRunOn(info.Node(), r.Pod.GetPod()) {
 			continue
 		}
-		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.hub.couldRunOn(info.Node(), k.pod) {
+		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.sched.couldRunOn(info.Node(), k.pod) {
 			return name
 		}
 		hindered = cmp.Or(hindered, name)
@@ -232,13 +232,13 @@ func (k *keeping) leaving() []fwk.NodeInfo {
 		leaves, overdue := false, false
 		for _, pi := range info.GetPods() {
 			if pod := pi.GetPod(); pod.DeletionTimestamp != nil {
-				leaves, overdue = true, overdue || k.p.hub.leaving.isOverdue(pod.UID)
+				leaves, overdue = true, overdue || k.p.sched.leaving.isOverdue(pod.UID)
 			}
 		}
 		if !leaves || overdue {
 			continue
 		}
-		if staying := k.p.hub.staying(info.Node().Name); staying != nil {
+		if staying := k.p.sched.staying(info.Node().Name); staying != nil {
 			k.later = append(k.later, staying)
 		}
 	}
@@ -256,10 +256,10 @@ func keptOn(kept []*reservation.Reservation, node string) (out []*reservation.Re
 }
 
 // promisedToLost converts room that is kept for lost members for a view. It counts for no queue.
-func promisedToLost(kept []*reservation.Reservation) []snapshot.Promised {
-	out := make([]snapshot.Promised, len(kept))
+func promisedToLost(kept []*reservation.Reservation) []snapshot.RankedRoom {
+	out := make([]snapshot.RankedRoom, len(kept))
 	for i, r := range kept {
-		out[i] = snapshot.Promised{Promise: snapshot.Promise{Pod: r.Pod, Node: r.Node}, Priority: r.Priority}
+		out[i] = snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: r.Pod, Node: r.Node}, Priority: r.Priority}
 	}
 	return out
 }
@@ -271,7 +271,7 @@ func (one *healing) room() engine.Kept {
 
 // sweepKept retries the workloads that waited for kept room after a gang is whole or gone, or has
 // lacked members for too long. The main loop calls it.
-func (h *Hub) sweepKept() {
+func (h *Scheduler) sweepKept() {
 	if !h.gangs.HasKept() {
 		return
 	}
@@ -284,6 +284,6 @@ func (h *Hub) sweepKept() {
 	}
 	for _, key := range h.waits.End(engine.Reserved) {
 		logOf(context.Background(), key).V(6).Info("Room for lost members ended")
-		h.tryAgain(key)
+		h.requeue(key)
 	}
 }

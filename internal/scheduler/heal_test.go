@@ -23,7 +23,7 @@ func shortGang(t *testing.T, healTimeout string) (r *rig, filler *corev1.Pod) {
 	member.Status.Phase = corev1.PodRunning
 	filler = on(pod("filler", "", "1", 0), "node-1")
 	r.create(on(member, "node-0"), filler)
-	r.eventually("the gang is known to lack a member", func() bool { return r.hub.degradedBy(g).Lacks == 1 })
+	r.eventually("the gang is known to lack a member", func() bool { return r.sched.degradedBy(g).Lacks == 1 })
 	return r, filler
 }
 
@@ -68,13 +68,13 @@ func TestMembersThatHealSortFirst(t *testing.T) {
 	t.Parallel()
 	r, filler := shortGang(t, "0s")
 	lone, lost, came := older(pod("lone", "", "1", 0)), pod("g-1", "g", "1", 0), time.Now()
-	first, second := r.hub.seatOf(lost, came), r.hub.seatOf(lone, came.Add(-time.Minute))
+	first, second := r.sched.positionOf(lost, came), r.sched.positionOf(lone, came.Add(-time.Minute))
 	if first.Priority != second.Priority || !first.Time.Before(second.Time) {
 		t.Errorf("The member has seat %v and the pod %v, want the member first", first, second)
 	}
 	r.remove(filler)
 	r.create(on(pod("g-2", "g", "1", 0), "node-1"))
-	r.eventually("the gang is whole", func() bool { return r.hub.seatOf(lost, came).Time.Equal(came) })
+	r.eventually("the gang is whole", func() bool { return r.sched.positionOf(lost, came).Time.Equal(came) })
 }
 
 // TestRoomIsKeptForALostMember checks that the room of a lost member is kept from others of equal
@@ -91,11 +91,11 @@ func TestRoomIsKeptForALostMember(t *testing.T) {
 		"turned off":        {timeout: "0s"},
 		"until the gang is gone": {timeout: "1h", kept: true, change: func(r *rig) {
 			r.groups.drop(key("g"))
-			r.hub.GroupChanged(key("g"))
+			r.sched.GroupChanged(key("g"))
 		}},
 		"until fewer are needed": {timeout: "1h", kept: true, change: func(r *rig) {
 			r.gangOf("g", 1, 0)
-			r.hub.GroupChanged(key("g"))
+			r.sched.GroupChanged(key("g"))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,9 +128,12 @@ func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 		if _, err := r.client.CoreV1().Nodes().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		r.eventually("the node is known", func() bool { _, err := r.hub.nodes.Get(other.Name); return err == nil && r.sched.Cache.NodeCount() > 2 })
+		r.eventually("the node is known", func() bool {
+			_, err := r.sched.nodes.Get(other.Name)
+			return err == nil && r.upstream.Cache.NodeCount() > 2
+		})
 	}
-	r.eventually("both nodes are known", func() bool { return r.sched.Cache.NodeCount() == 4 })
+	r.eventually("both nodes are known", func() bool { return r.upstream.Cache.NodeCount() == 4 })
 	large := pod("large", "", "2", 0)
 	r.create(large)
 	r.waitBound("large")
@@ -150,7 +153,7 @@ func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the pod is leaving", func() bool {
-		now, err := r.hub.pods.Pods("ns").Get(filler.Name)
+		now, err := r.sched.pods.Pods("ns").Get(filler.Name)
 		return err == nil && now.DeletionTimestamp != nil
 	})
 	if d := r.decideFor(lone); d.Outcome != core.Infeasible {

@@ -33,7 +33,7 @@ func TestWhatIsInherited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, node("node-0", "1"))
-			r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+			r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 			r.gangOf("g", c.minCount, 10)
 			pods := []*corev1.Pod{pod("p-0", c.group, "2", 10), pod("p-1", c.group, "2", 10)}
 			ours := true
@@ -49,15 +49,15 @@ func TestWhatIsInherited(t *testing.T) {
 			}
 			r.eventually("they are known", func() bool {
 				for _, p := range pods {
-					if !r.hub.exists(p) {
+					if !r.sched.exists(p) {
 						return false
 					}
 				}
 				return !ours || len(r.plugin.handle.NominatedPodsForNode("node-0")) == len(pods)
 			})
-			r.hub.Lead()
+			r.sched.Lead()
 			for _, p := range pods {
-				if got := r.hub.reserved.NodeOf(p.UID) == "node-0"; got != (c.want && ours) {
+				if got := r.sched.reserved.NodeOf(p.UID) == "node-0"; got != (c.want && ours) {
 					t.Errorf("Room is kept for %s: %v", p.Name, got)
 				}
 				takenBack := slices.ContainsFunc(r.evictor.taken(), func(n podstatus.Nomination) bool { return n.Pod.UID == p.UID && n.Node == "" })

@@ -30,7 +30,7 @@ func typed(pods []engine.UID) []types.UID {
 }
 
 // keyOf returns the key of the workload that a pod belongs to: its gang, or the pod itself.
-func (r *roster) keyOf(pod *corev1.Pod) workload.Key {
+func (r *clusterIndex) keyOf(pod *corev1.Pod) workload.Key {
 	if g := r.gangOf(pod); g != nil {
 		return gangKey(g.Key)
 	}
@@ -39,7 +39,7 @@ func (r *roster) keyOf(pod *corev1.Pod) workload.Key {
 
 // standingOf returns the standing of a pod. While its workload backs off from preempting, it has
 // the lowest priority.
-func (b *books) standingOf(pod *corev1.Pod) workload.Standing {
+func (b *ledger) standingOf(pod *corev1.Pod) workload.Standing {
 	standing := workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
 	if b.backsOff(b.keyOf(pod)) {
 		standing.Priority = lowest
@@ -48,7 +48,7 @@ func (b *books) standingOf(pod *corev1.Pod) workload.Standing {
 }
 
 // podOf returns the pod of a single-pod workload from the informer; false if it is gone.
-func (r *roster) podOf(key workload.Key) (*corev1.Pod, bool) {
+func (r *clusterIndex) podOf(key workload.Key) (*corev1.Pod, bool) {
 	pod, err := r.pods.Pods(key.Namespace).Get(key.Name)
 	return pod, err == nil && string(pod.UID) == key.UID
 }

@@ -24,11 +24,11 @@ func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 		}
 		pods = slices.Delete(pods, i, i+1)
 		r.eventually(gone.Name+" has gone", func() bool {
-			_, err := r.hub.pods.Pods("ns").Get(gone.Name)
+			_, err := r.sched.pods.Pods("ns").Get(gone.Name)
 			return err != nil && r.waiting() == 0
 		})
 	}
-	r.eventually("the gang is forgotten", func() bool { return r.hub.gangs.Len() == 0 && r.hub.reserved.Empty() })
+	r.eventually("the gang is forgotten", func() bool { return r.sched.gangs.Len() == 0 && r.sched.reserved.Empty() })
 }
 
 // waiting returns the number of pods that wait at Permit.
@@ -61,7 +61,7 @@ func TestGangThatDoesNotFitDissolves(t *testing.T) {
 	r.eventually("the gang is complete", func() bool { return len(r.active()) > 0 })
 	r.cycle()
 	r.dissolve(func(left []*corev1.Pod) int {
-		leader := r.hub.gangs.Leader(gangKey(key("g")))
+		leader := r.sched.gangs.Leader(gangKey(key("g")))
 		return max(slices.IndexFunc(left, func(p *corev1.Pod) bool { return string(p.UID) == leader }), 0)
 	}, all)
 }

@@ -282,7 +282,7 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 // members returns the members of a group as planning counts them. A pod that will terminate counts
 // as terminating, so no member is placed beside it. Reserved is read before the informer, so a
 // member that is bound meanwhile counts as placed in any case.
-func (o *occupancy) members(key types.NamespacedName) gang.Members {
+func (o *placements) members(key types.NamespacedName) gang.Members {
 	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
 	m := o.lister.Members(key)
 	m.Reserved = reserved
@@ -292,7 +292,7 @@ func (o *occupancy) members(key types.NamespacedName) gang.Members {
 
 // departureOf returns whether planning counts a pod as running, terminating or overdue. A node may
 // not respond, a finalizer may keep the pod, or its grace period may be too long to wait for.
-func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
+func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
 	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):
 		return snapshot.Overdue
@@ -304,8 +304,8 @@ func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
 }
 
 // departing returns the terminating pods on nodes, which do not count for limits.
-func (b *books) departing() []types.UID {
-	out := sets.New(slices.Concat(b.board.Going(), b.leaving.taken())...)
+func (b *ledger) departing() []types.UID {
+	out := sets.New(slices.Concat(b.quotas.Going(), b.leaving.taken())...)
 	for key, pods := range b.leaving.listings() {
 		for _, p := range pods {
 			if pod, err := b.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && b.isLeaving(pod) {
@@ -317,14 +317,14 @@ func (b *books) departing() []types.UID {
 }
 
 // isLeaving reports whether planning counts a pod as gone because it terminates.
-func (o *occupancy) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod) == snapshot.Leaves }
+func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod) == snapshot.Leaves }
 
 // KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as
 // gone. Any goroutine may call it.
-func (o *occupancy) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
+func (o *placements) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
 
 // disrupted records the members that a group lists as disrupted.
-func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
+func (h *Scheduler) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
 	for _, p := range h.leaving.list(key, pods) {
 		if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
 			h.stays(pod)
@@ -335,7 +335,7 @@ func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) 
 // sweepLeaving checks the victims of evictions that ended some time ago. A victim may keep running
 // although neither the pod nor a group's list shows that it terminates. For example, the deletion
 // of a member failed and its group was deleted, or a pod was sent back and bound all the same.
-func (h *Hub) sweepLeaving() {
+func (h *Scheduler) sweepLeaving() {
 	for _, pod := range h.leaving.sweep(h.clock.Now()) {
 		h.stays(pod)
 	}
@@ -343,7 +343,7 @@ func (h *Hub) sweepLeaving() {
 
 // stays retries all workloads that count on the departure of a pod, and returns them. It does
 // nothing if the pod terminates or is gone. pod may be an older version from a snapshot.
-func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
+func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
 		return nil
@@ -352,15 +352,15 @@ func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	h.doubt(now.Spec.NodeName)
 	misled := h.waits.Stays(string(pod.UID))
 	for _, key := range misled {
-		h.wake(key)
+		h.retryNow(key)
 	}
 	// Work at a limit counts on pods that terminate on any node.
-	h.eased(h.board.LimitsOn(h.queueOf(now)))
+	h.retryAtLimit(h.quotas.LimitsOn(h.queueOf(now)))
 	if g := h.gangOf(now); g != nil {
 		// Members can now be placed or bound beside the pod. They could not beside a terminating
 		// one.
-		h.tellGroupState(g.Key)
-		h.wakeSoon(g.Key)
+		h.updateGroupState(g.Key)
+		h.retrySoon(g.Key)
 	}
 	return misled
 }

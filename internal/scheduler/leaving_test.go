@@ -84,11 +84,11 @@ func TestLivingVictimIsCountedAgain(t *testing.T) {
 	r.cycle()
 	r.succeed(0)
 	r.never("it is tried, and its victim has not gone", 100*time.Millisecond, func() bool { return len(r.active()) > 0 })
-	r.hub.leaving.mu.Lock()
-	r.hub.leaving.swept = time.Time{}
-	for _, v := range r.hub.leaving.victims {
+	r.sched.leaving.mu.Lock()
+	r.sched.leaving.swept = time.Time{}
+	for _, v := range r.sched.leaving.victims {
 		v.over = v.over.Add(-2 * lag)
 	}
-	r.hub.leaving.mu.Unlock()
+	r.sched.leaving.mu.Unlock()
 	r.eventually("it takes the victim again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
 }

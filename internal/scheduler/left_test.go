@@ -60,7 +60,7 @@ func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 		r.remove(p)
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
 		r.fail(0, errRefused)
-		r.eventually("nothing is remembered", func() bool { return r.hub.engine.Len() == 0 })
+		r.eventually("nothing is remembered", func() bool { return r.sched.engine.Len() == 0 })
 	})
 }
 
@@ -73,16 +73,16 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 		r.create(on(pod("v", "", "1", 0), "node-0"))
 		p := newPreemptor(r)
 		r.create(p)
-		o := r.hub.keyOf(p)
+		o := r.sched.keyOf(p)
 		for i := range 3 {
 			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
 			r.cycle()
 			if len(r.evictor.orders) != i+1 {
 				t.Fatalf("%d evictions, want %d", len(r.evictor.orders), i+1)
 			}
-			r.hub.reserved.Release(o)
+			r.sched.reserved.Release(o)
 			r.finish(i, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
-			if r.hub.waits.Evicting(o) {
+			if r.sched.waits.Evicting(o) {
 				t.Fatalf("It is held back after it has been displaced %d times", i+1)
 			}
 		}
@@ -91,7 +91,7 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
 			r.cycle()
 			r.fail(i, eviction.ErrOutdated)
-			if held, want := r.hub.waits.Evicting(o), i > 3; held != want {
+			if held, want := r.sched.waits.Evicting(o), i > 3; held != want {
 				t.Errorf("Held back: %v, want %v, when victims have changed %d times", held, want, i-2)
 			}
 		}
@@ -109,8 +109,8 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 		r.create(p)
 		r.snapshot()
 		pre := r.plugin.podPreemptor(p)
-		if g := r.hub.gangOf(p); g != nil {
-			m := r.hub.members(g.Key)
+		if g := r.sched.gangOf(p); g != nil {
+			m := r.sched.members(g.Key)
 			pre = r.plugin.gangPreemptor(g, &m)
 		}
 		made, err := r.plugin.decide(t.Context(), pre)
@@ -121,7 +121,7 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 		// When this pod is known, the informer has reported the deletion.
 		r.create(on(pod("w", "", "1", 0), "elsewhere"))
 		r.plugin.carryOut(t.Context(), p, made)
-		if !r.hub.reserved.Empty() {
+		if !r.sched.reserved.Empty() {
 			t.Error("Room is kept for a pod that has gone")
 		}
 		for _, order := range r.evictor.orders {
@@ -141,16 +141,16 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	all := members("g", 2, "1", 10)
 	r.create(all...)
 	r.snapshot()
-	known := r.hub.members(g.Key)
+	known := r.sched.members(g.Key)
 	r.remove(all[1])
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	if _, status := r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node, ok := r.hub.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); ok || r.hub.reserved.Has(all[1].UID) {
+	if node, ok := r.sched.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); ok || r.sched.reserved.Has(all[1].UID) {
 		t.Errorf("A member that has gone is planned for %s, or has a reservation", node)
 	}
-	if !r.hub.reserved.Has(all[0].UID) || r.hub.gangs.Planned(gangKey(g.Key)) != 1 {
+	if !r.sched.reserved.Has(all[0].UID) || r.sched.gangs.Planned(gangKey(g.Key)) != 1 {
 		t.Error("The other one is not planned")
 	}
 }
@@ -169,9 +169,9 @@ func TestPromiseAsPartOfAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.hub.reserved.Keep(gangKey(key("other")), []*reservation.Reservation{{Pod: pi, UID: p.UID, Node: "node-1"}})
+		r.sched.reserved.Keep(gangKey(key("other")), []*reservation.Reservation{{Pod: pi, UID: p.UID, Node: "node-1"}})
 		r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
-		if node := r.hub.reserved.NodeOf(p.UID); node != "node-1" {
+		if node := r.sched.reserved.NodeOf(p.UID); node != "node-1" {
 			t.Errorf("It is promised room on %q", node)
 		}
 		for _, n := range r.evictor.taken() {
@@ -199,7 +199,7 @@ func TestPromiseToANamesake(t *testing.T) {
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
 		// A gang is forgotten once it has no members. If the next gang of that name came before, it
 		// would wait for the evictions to end.
-		r.eventually("it is forgotten", func() bool { return !r.hub.waits.Evicting(r.hub.keyOf(p)) })
+		r.eventually("it is forgotten", func() bool { return !r.sched.waits.Evicting(r.sched.keyOf(p)) })
 		// The next workload does not need the first victim.
 		next := again(newPreemptor(r))
 		next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
@@ -212,11 +212,11 @@ func TestPromiseToANamesake(t *testing.T) {
 		if !r.wants(1) {
 			t.Error("The namesake has lost what it was promised")
 		}
-		if !r.hub.waits.Evicting(r.hub.keyOf(next)) {
+		if !r.sched.waits.Evicting(r.sched.keyOf(next)) {
 			t.Error("The namesake is let through while room is being made for it")
 		}
 		r.succeed(1)
-		if r.hub.waits.Evicting(r.hub.keyOf(next)) {
+		if r.sched.waits.Evicting(r.sched.keyOf(next)) {
 			t.Error("The namesake is held back when its own calls are done")
 		}
 	})
@@ -238,8 +238,8 @@ func TestReplacedInARelist(t *testing.T) {
 		if err := r.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), again(p.DeepCopy()), p.Namespace); err != nil {
 			t.Fatal(err)
 		}
-		r.eventually("nothing is promised to the one that has gone", func() bool { return !r.hub.reserved.Has(p.UID) && !r.wants(0) })
-		if r.hub.board.Knows(p.UID) {
+		r.eventually("nothing is promised to the one that has gone", func() bool { return !r.sched.reserved.Has(p.UID) && !r.wants(0) })
+		if r.sched.quotas.Knows(p.UID) {
 			t.Error("The one that has gone counts for its queue")
 		}
 	})
@@ -262,10 +262,10 @@ func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	r.remove(v)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.carryOut(t.Context(), p, made)
-	r.hub.leaving.sweep(r.hub.clock.Now().Add(2 * lag))
-	r.hub.leaving.mu.Lock()
-	defer r.hub.leaving.mu.Unlock()
-	if n := len(r.hub.leaving.victims); n != 0 {
+	r.sched.leaving.sweep(r.sched.clock.Now().Add(2 * lag))
+	r.sched.leaving.mu.Lock()
+	defer r.sched.leaving.mu.Unlock()
+	if n := len(r.sched.leaving.victims); n != 0 {
 		t.Errorf("%d victims are remembered, and have long gone", n)
 	}
 }
@@ -279,12 +279,12 @@ func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
 	all := members("g", 1, "1", 10)
 	r.create(all...)
 	r.snapshot()
-	known := r.hub.members(g.Key)
+	known := r.sched.members(g.Key)
 	r.remove(all[0])
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known)
-	if n := r.hub.gangs.Len(); n != 0 {
-		t.Errorf("%d gangs are remembered, with the verdict %+v", n, r.hub.gangs.Verdict(gangKey(g.Key)))
+	if n := r.sched.gangs.Len(); n != 0 {
+		t.Errorf("%d gangs are remembered, with the verdict %+v", n, r.sched.gangs.Verdict(gangKey(g.Key)))
 	}
 }
 
@@ -299,15 +299,15 @@ func ofQueue(queue string, p *corev1.Pod) *corev1.Pod {
 func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
-	r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	p := ofQueue("a", pod("p", "", "1", 10))
 	r.create(p)
 	r.cycle()
 	r.waitBound("p")
 	r.remove(p)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
-	r.hub.gatePod(p)
-	if n := r.hub.engine.Len(); n != 0 {
+	r.sched.gatePod(p)
+	if n := r.sched.engine.Len(); n != 0 {
 		t.Errorf("%d entries are left of it", n)
 	}
 }
@@ -317,11 +317,11 @@ func TestTurnOfAPodThatHasLeft(t *testing.T) {
 func TestTurnOfANamesake(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
-	r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	r.create(ofQueue("a", pod("first", "", "1", 10)))
 	r.eventually("it is the other one's turn", func() bool { return len(r.active()) == 1 })
 	r.create(ofQueue("a", again(pod("p", "", "1", 10))))
-	r.hub.podDeleted(ofQueue("a", pod("p", "", "1", 10)))
+	r.sched.podDeleted(ofQueue("a", pod("p", "", "1", 10)))
 	r.eventually("it is its turn", func() bool { return slices.Contains(r.active(), "p") })
 	r.cycles()
 	r.waitBound("p")
@@ -332,9 +332,9 @@ func TestTurnOfANamesake(t *testing.T) {
 type boundMeanwhile struct {
 	corelisters.PodNamespaceLister
 
-	hub  *Hub
-	pod  *corev1.Pod
-	once bool
+	sched *Scheduler
+	pod   *corev1.Pod
+	once  bool
 }
 
 // oneNamespace is a lister of a single namespace.
@@ -351,7 +351,7 @@ func (l *boundMeanwhile) Get(string) (*corev1.Pod, error) {
 		l.once = true
 		before := l.pod
 		l.pod = on(l.pod.DeepCopy(), "node-0")
-		l.hub.engine.Binds(string(l.pod.UID), podKey(l.pod))
+		l.sched.engine.Binds(string(l.pod.UID), podKey(l.pod))
 		return before, nil
 	}
 	return l.pod, nil
@@ -372,8 +372,8 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	v := pod("v", "", "1", 0)
 	h.engine.Arrives(string(v.UID), podKey(v), workload.Key{})
 	h.records.Assumes(string(v.UID), podKey(v), "node-0")
-	h.pods = oneNamespace{pods: &boundMeanwhile{hub: h, pod: v}}
-	if p := (&Plugin{hub: h, handle: nobodyWaits{}}); p.TurnBack(v) {
+	h.pods = oneNamespace{pods: &boundMeanwhile{sched: h, pod: v}}
+	if p := (&Plugin{sched: h, handle: nobodyWaits{}}); p.TurnBack(v) {
 		t.Error("A pod that is bound is turned back")
 	}
 }
@@ -397,11 +397,11 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 		again(p)
 	}
 	r.create(after...)
-	known := r.hub.members(g.Key)
+	known := r.sched.members(g.Key)
 	if pre := r.plugin.gangPreemptor(g, &known); pre.minCount != 2 {
 		t.Errorf("%d more members are needed, want 2", pre.minCount)
 	}
-	r.hub.gangs.SetPlan(gangKey(g.Key), []engine.Seat{{Member: string(after[0].UID), Node: "node-0"}, {Member: string(after[1].UID), Node: "node-1"}})
+	r.sched.gangs.SetPlan(gangKey(g.Key), []engine.Assignment{{Member: string(after[0].UID), Node: "node-0"}, {Member: string(after[1].UID), Node: "node-1"}})
 	if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), after[0], "node-0"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
@@ -418,14 +418,14 @@ func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	g := r.gangOf("g", 2, 10)
 	all := members("g", 2, "1", 10)
 	r.create(all...)
-	r.hub.gangs.SetPlan(gangKey(g.Key), []engine.Seat{{Member: string(all[0].UID), Node: "node-0"}, {Member: string(all[1].UID), Node: "node-1"}})
+	r.sched.gangs.SetPlan(gangKey(g.Key), []engine.Assignment{{Member: string(all[0].UID), Node: "node-0"}, {Member: string(all[1].UID), Node: "node-1"}})
 	if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), all[0], "node-0"); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), all[0], "node-0"); status.Code() != fwk.Wait {
 		t.Errorf("The member gets %v at Permit while another one is to come", status)
 	}
-	r.hub.release(g.Key, nil, "another plugin holds a member back")
+	r.sched.release(g.Key, nil, "another plugin holds a member back")
 	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), all[0], "node-0"); status.Code() != fwk.Unschedulable {
 		t.Errorf("The member gets %v at Permit, and none is to come", status)
 	}
@@ -445,7 +445,7 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.remove(v)
 		behind := v.DeepCopy()
 		behind.DeletionTimestamp = ptr.To(metav1.Now())
-		if err := r.sched.Cache.AddPod(klog.Background(), behind); err != nil {
+		if err := r.upstream.Cache.AddPod(klog.Background(), behind); err != nil {
 			t.Fatal(err)
 		}
 		r.succeed(0)
@@ -453,12 +453,12 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.cycle()
 		// The pause may be over already. A backoff takes at least a second.
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Second/2, true, func(context.Context) (bool, error) {
-			return r.hub.waits.WaitsFor(r.hub.keyOf(p), engine.Pause) || slices.Contains(r.active(), p.Name), nil
+			return r.sched.waits.WaitsFor(r.sched.keyOf(p), engine.Pause) || slices.Contains(r.active(), p.Name), nil
 		})
 		if err != nil {
 			t.Error("It backs off")
 		}
-		if err := r.sched.Cache.RemovePod(klog.Background(), behind); err != nil {
+		if err := r.upstream.Cache.RemovePod(klog.Background(), behind); err != nil {
 			t.Fatal(err)
 		}
 		r.cycle()
@@ -517,7 +517,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 			all := members("g", 2, "1", 10)
 			r.create(all...)
 			r.snapshot()
-			known := r.hub.members(g.Key)
+			known := r.sched.members(g.Key)
 			made, err := r.plugin.decide(t.Context(), r.plugin.gangPreemptor(g, &known))
 			if err != nil {
 				t.Fatal(err)
@@ -526,8 +526,8 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 			// When this pod is known, the informer has reported the change.
 			r.create(on(pod("w", "", "1", 0), "elsewhere"))
 			r.plugin.carryOut(t.Context(), all[0], made)
-			r.hub.forgetLeft(g.Key, made.pre.pods)
-			if !r.hub.reserved.Empty() {
+			r.sched.membersLeft(g.Key, made.pre.pods)
+			if !r.sched.reserved.Empty() {
 				t.Error("Room is kept for a gang that lacks members")
 			}
 		})
@@ -536,7 +536,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 
 // looking is a recorder that calls a function when a decision begins.
 type looking struct {
-	unwitnessed
+	noRecorder
 	looks func()
 }
 
@@ -548,31 +548,31 @@ func (l *looking) Looks() { l.looks() }
 func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 	t.Parallel()
 	l := &looking{looks: func() {}}
-	r := newRigOn(t, clientWith(nodes(2, "1")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil, func(in *Inputs) { in.Witness = l })
-	r.hub.QueueSet(limitedQueue("a", "8"))
-	r.hub.QueueSet(limitedQueue("other", "8"))
+	r := newRigOn(t, clientWith(nodes(2, "1")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil, func(in *Inputs) { in.Recorder = l })
+	r.sched.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("other", "8"))
 	r.queuedGang("g", "a", 2)
 	l.looks = func() {
 		l.looks = func() {}
-		r.hub.QueueDeleted(confirmed("a"))
+		r.sched.QueueDeleted(confirmed("a"))
 	}
 	r.create(members("g", 2, "1", 0)...)
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
-	if r.hub.gangs.Planned(gangKey(key("g"))) > 0 || !r.hub.reserved.Empty() || r.waiting() > 0 {
+	if r.sched.gangs.Planned(gangKey(key("g"))) > 0 || !r.sched.reserved.Empty() || r.waiting() > 0 {
 		t.Error("it is planned")
 	}
-	if got := r.hub.gangs.Verdict(gangKey(key("g"))).Reason; got != v1alpha1.ReasonQueueNotFound {
+	if got := r.sched.gangs.Verdict(gangKey(key("g"))).Reason; got != v1alpha1.ReasonQueueNotFound {
 		t.Errorf("it says %q", got)
 	}
 }
 
 // isIn reports whether the informer has a pod as a member of a group.
 func isIn(r *rig, group types.NamespacedName, pod *corev1.Pod) bool {
-	now, ok := r.hub.podOf(podKey(pod))
+	now, ok := r.sched.podOf(podKey(pod))
 	if !ok {
 		return false
 	}
-	of, isMember := r.hub.groupOf(now)
+	of, isMember := r.sched.groupOf(now)
 	return isMember && of == group
 }

@@ -34,7 +34,7 @@ func TestPromiseAtTheLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(2, "2")...)
-			r.hub.QueueSet(limitedQueue("a", tt.limit))
+			r.sched.QueueSet(limitedQueue("a", tt.limit))
 			wall := "1"
 			if tt.full {
 				wall = "2"
@@ -80,7 +80,7 @@ func TestPromiseAtTheLimit(t *testing.T) {
 func TestEvictionAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
-	r.hub.QueueSet(limitedQueue("a", "2"))
+	r.sched.QueueSet(limitedQueue("a", "2"))
 	r.create(on(pod("cheap", "", "2", 0), "node-0"), on(pod("wall", "", "1", 50), "node-1"), ofQueue("a", pod("mid", "", "2", 5)))
 	r.eventually("the less important one has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()

@@ -21,20 +21,20 @@ import (
 // Lead starts the actions of a scheduler that leads from now on. It takes over the reservations of
 // the previous leader, and begins to report to users. A standby only follows the cluster. Call Lead
 // before the first pod is scheduled, when all pods and groups are known.
-func (h *Hub) Lead() {
-	h.inherit()
+func (h *Scheduler) Lead() {
+	h.inheritNominations()
 	h.leads.Store(true)
 	// Pods that came before have waited for this moment.
-	h.letThrough(h.clock.Now())
+	h.beginTurns(h.clock.Now())
 	for _, key := range h.reserved.Keys() {
 		// A workload with reservations waits for no turn.
-		h.wake(key)
+		h.retryNow(key)
 	}
 }
 
 // run is the main loop. Until ctx is done, it retries workloads whose time has come, and admits
 // queued work.
-func (h *Hub) run(ctx context.Context) {
+func (h *Scheduler) run(ctx context.Context) {
 	ticker := h.clock.NewTicker(admission.Interval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -45,7 +45,7 @@ func (h *Hub) run(ctx context.Context) {
 			switch due.Cause {
 			case engine.Pause, engine.Going:
 				// Frequent changes do not end a back off.
-				h.tryAgain(due.Key)
+				h.requeue(due.Key)
 			case engine.Departure:
 				h.overdue(due.Key)
 			default:
@@ -57,17 +57,17 @@ func (h *Hub) run(ctx context.Context) {
 		h.reviewRooms(now)
 		// 3. If there is not room for all queued work any more, workloads wait for turns from now
 		// on.
-		lull := h.turns.Lull(now)
+		lull := h.turns.IsGathering(now)
 		if h.turns.AnyFree() || !lull && h.turns.CanBegin(now) {
 			h.followPlenty(now)
 		}
 		// 4. Begin the next turns, unless workloads of one event are still arriving.
 		if !lull {
-			h.letThrough(now)
+			h.beginTurns(now)
 		}
 		ended()
 		// 5. Wait until something happens, or the next moment comes.
-		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
+		if ticked := h.waitForWork(ctx, ticker.C(), now); ticked {
 			// 6. Do the work that no event triggers.
 			h.tick(now)
 		}
@@ -78,30 +78,30 @@ func (h *Hub) run(ctx context.Context) {
 // Queues whose time is over. It releases reservations on lost nodes and of blocked workloads. It
 // retries workloads that are not blocked any more, or whose queue has a larger share. It checks the
 // blocked drivers again, and reports to users why their work waits.
-func (h *Hub) tick(now time.Time) {
+func (h *Scheduler) tick(now time.Time) {
 	defer h.progress.begin("a tick of the main loop", h.clock.Now())()
 	h.findStall()
 	h.sweepLeaving()
 	h.expireQueues()
-	h.takeBackLost()
+	h.releaseLost()
 	h.changes.prune(now)
 	h.gangs.ExpireResults(now)
 	h.sweepStale(now)
 	h.sweepKept()
-	h.takeBackHeld()
-	h.wakeHeld()
+	h.releaseBlocked()
+	h.retryGated()
 	h.retryDrivers()
-	h.easeTurns()
+	h.retryTurns()
 	if h.leads.Load() {
-		h.telling.tellOfTurns()
-		h.telling.tellMembers(h.clock.Now())
-		h.telling.tellBlocked()
+		h.reporter.tellOfTurns()
+		h.reporter.tellMembers(h.clock.Now())
+		h.reporter.tellBlocked()
 	}
 }
 
-// awaitNext returns when the main loop must look at the waiting list again. It reports whether a
+// waitForWork returns when the main loop must look at the waiting list again. It reports whether a
 // tick was the reason.
-func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
+func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
 	var moment <-chan time.Time
 	at, ok := h.engine.NextLook(now)
 	if next, due := h.nextJudgement(); due && (!ok || next.Before(at)) {
@@ -121,7 +121,7 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	case <-h.doubted.wanted:
 	case <-h.driversChanged:
 		h.retryDrivers()
-	case <-h.board.PlentyEnds():
+	case <-h.quotas.PlentyEnds():
 	case <-moment:
 	case <-tick:
 		return true
@@ -131,25 +131,25 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 
 // retry retries a workload after its wait for a moment. It releases reservations that are no longer
 // valid first.
-func (h *Hub) retry(key workload.Key) {
-	if why := h.forfeits(key); why != "" && !h.waits.Evicting(key) {
-		h.takeBack(key, why)
+func (h *Scheduler) retry(key workload.Key) {
+	if why := h.invalidBecause(key); why != "" && !h.waits.Evicting(key) {
+		h.releaseAll(key, why)
 	}
-	h.wake(key)
+	h.retryNow(key)
 }
 
 // shares is the quota ledger as the waiting list reads it.
 type shares struct {
-	*queue.Standing
+	*queue.Snapshot
 	// reserved returns the reserved amounts by queue, which are not part of the standing. The sum
 	// is computed once, on the first call.
 	reserved func() map[string]queue.Amounts
-	books    *books
+	books    *ledger
 }
 
 var _ admission.Shares = (*shares)(nil)
 
-// Next picks the leaf queue that has the next turn; see [queue.Standing.Next]. underway is the
+// Next picks the leaf queue that has the next turn; see [queue.Snapshot.Next]. underway is the
 // request of admitted work without a node.
 func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.Request) (string, bool) {
 	askers := make([]queue.Asker, len(waiting))
@@ -168,26 +168,27 @@ func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.
 		}
 		sums[name].Add(amountsOf(request))
 	}
-	return s.Standing.Next(askers, sums)
+	return s.Snapshot.Next(askers, sums)
 }
 
 // Entitled reports whether a leaf queue would stay within its fair share. See
-// [queue.Standing.Entitled].
+// [queue.Snapshot.Entitled].
 func (s *shares) Entitled(w admission.Waiter) bool {
-	return s.Standing.Entitled(askerOf(w))
+	return s.Snapshot.Entitled(askerOf(w))
 }
 
 // HasShare reports whether a leaf queue has a share of every requested resource; see
-// [queue.Standing.HasShare].
+// [queue.Snapshot.HasShare].
 func (s *shares) HasShare(w admission.Waiter) bool {
-	return s.Standing.HasShare(askerOf(w))
+	return s.Snapshot.HasShare(askerOf(w))
 }
 
 // Plenty reports whether there is room for all queued work of a leaf queue; see
-// [queue.Board.Plenty].
+// [queue.Ledger.Plenty].
 func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
 
-// Servable reports whether the nodes and limits could serve a workload; see [queue.Board.Servable].
+// Servable reports whether the nodes and limits could serve a workload; see
+// [queue.Ledger.Servable].
 func (s *shares) Servable(key workload.Key) bool { return s.books.isServable(key) }
 
 func askerOf(w admission.Waiter) queue.Asker {
@@ -211,49 +212,49 @@ func requestOf(amounts queue.Amounts) admission.Request {
 }
 
 // shares returns the current state of the queues; nil without queues.
-func (b *books) shares() admission.Shares {
-	if !b.board.Used() {
+func (b *ledger) shares() admission.Shares {
+	if !b.quotas.Used() {
 		return nil
 	}
-	standing := b.board.Standing(b.board.Resources())
+	standing := b.quotas.Snapshot(b.quotas.Resources())
 	if standing == nil {
 		return nil
 	}
 	return &shares{
-		Standing: standing, books: b,
+		Snapshot: standing, books: b,
 		reserved: sync.OnceValue(func() map[string]queue.Amounts {
-			return b.board.Unplaced(b.promised(func(*reservation.Reservation) bool { return true }))
+			return b.quotas.Unplaced(b.placedOrReserved(func(*reservation.Reservation) bool { return true }))
 		}),
 	}
 }
 
-// letThrough begins the next turns.
-func (h *Hub) letThrough(now time.Time) {
+// beginTurns begins the next turns.
+func (h *Scheduler) beginTurns(now time.Time) {
 	// A standby schedules nothing. Its turns would pass unused, and all queued work would be
 	// admitted when it leads. The ledger is slow to read, and every end of a turn calls this
 	// function.
 	if !h.leads.Load() || !h.turns.CanBegin(now) {
 		return
 	}
-	for _, key := range h.turns.LetThrough(h.shares(), now) {
+	for _, key := range h.turns.Admit(h.shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
-		h.wake(key)
+		h.retryNow(key)
 	}
 }
 
-// easeTurns retries work whose turn failed and whose queue has a larger share since.
-func (h *Hub) easeTurns() {
+// retryTurns retries work whose turn failed and whose queue has a larger share since.
+func (h *Scheduler) retryTurns() {
 	if s := h.shares(); s != nil {
-		for _, key := range h.turns.Eased(s) {
-			h.wake(key)
+		for _, key := range h.turns.RetryForShares(s) {
+			h.retryNow(key)
 		}
 	}
 }
 
 // waitsForTurn reports whether a pod must wait for the turn of its queue. PreEnqueue calls it,
 // under the lock of the scheduler's queue.
-func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
-	if !h.board.Used() {
+func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
+	if !h.quotas.Used() {
 		return false
 	}
 	claim := h.claimOf(pod)
@@ -271,8 +272,8 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		if h.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
-		if h.turns.GoBy(h.waiter(key, pod, name), h.clock.Now()) && key.Gang {
-			h.wakeSoon(nameOf(key))
+		if h.turns.AdmitDirectly(h.waiter(key, pod, name), h.clock.Now()) && key.Gang {
+			h.retrySoon(nameOf(key))
 		}
 		return false
 	}
@@ -284,7 +285,7 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	case admission.NotEntered:
 	}
 	waiter := h.waiter(key, pod, name)
-	passes := h.passes(pod, &waiter)
+	passes := h.isAdmittedFreely(pod, &waiter)
 	if !passes {
 		h.turns.Enter(waiter, h.clock.Now())
 	}
@@ -292,7 +293,7 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 }
 
 // isPartlyThrough reports whether a gang has members on nodes, but fewer than it needs.
-func (o *occupancy) isPartlyThrough(key workload.Key) bool {
+func (o *placements) isPartlyThrough(key workload.Key) bool {
 	g, ok := o.groups.Group(nameOf(key))
 	if !ok {
 		return false
@@ -303,7 +304,7 @@ func (o *occupancy) isPartlyThrough(key workload.Key) bool {
 }
 
 // waiter returns the data that decide the turn of a pod or its gang.
-func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
+func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
 	if g := o.gangOf(pod); key.Gang && g != nil {
 		// Members of a gang are similar enough for the order of turns. Members that do not exist
@@ -319,8 +320,8 @@ func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admis
 
 // tellOfTurns reports to users of work that has waited long for its first turn. After the first
 // turn, other reports say why the work waits. It also updates the metrics.
-func (t *teller) tellOfTurns() {
-	picked, waiting := t.turns.Untold(t.clock.Now())
+func (t *reporter) tellOfTurns() {
+	picked, waiting := t.turns.Unreported(t.clock.Now())
 	sum := 0
 	for _, n := range waiting {
 		sum += n
@@ -349,7 +350,7 @@ func (t *teller) tellOfTurns() {
 
 // oldestPromise returns the age of the oldest reservation. The time while its victims terminate
 // does not count.
-func (t *teller) oldestPromise() time.Duration {
+func (t *reporter) oldestPromise() time.Duration {
 	waiting := sets.New[workload.Key]()
 	for _, key := range t.reserved.Keys() {
 		if t.waits.WaitsForVictims(key) {

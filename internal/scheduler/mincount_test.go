@@ -32,13 +32,13 @@ func TestMinCountThatChanges(t *testing.T) {
 			r.create(members("g", c.members, "1", 0)...)
 			r.cycle()
 			r.cycle()
-			if through := r.hub.gangs.Reserved(gangKey(key("g"))); len(through) != 2 {
+			if through := r.sched.gangs.Reserved(gangKey(key("g"))); len(through) != 2 {
 				t.Fatalf("%v are through, want 2", through)
 			}
 			r.gangOf("g", c.to, 0)
-			r.hub.GroupChanged(key("g"))
+			r.sched.GroupChanged(key("g"))
 			if c.want == 0 {
-				r.eventually("the room is given back", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
+				r.eventually("the room is given back", func() bool { return len(r.sched.gangs.Reserved(gangKey(key("g")))) == 0 })
 			}
 			placed := func() (n int) {
 				for i := range c.members {
@@ -58,7 +58,7 @@ func TestMinCountThatChanges(t *testing.T) {
 				}
 				return placed() == c.want && len(r.active()) == 0
 			})
-			if c.want == 0 && !r.hub.reserved.Empty() {
+			if c.want == 0 && !r.sched.reserved.Empty() {
 				t.Error("room is kept for it")
 			}
 		})

@@ -31,7 +31,7 @@ func TestGroupThatGoes(t *testing.T) {
 		r.succeed(0)
 		r.cycles()
 		// Only the departure of the pod may retry the preemptor.
-		r.hub.waits.Resolve(r.hub.keyOf(p), engine.Going)
+		r.sched.waits.Resolve(r.sched.keyOf(p), engine.Going)
 		r.remove(group[2])
 		r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf(p.Name) == "node-0" })
 	})
@@ -47,7 +47,7 @@ func TestHeardByTheQueueFirst(t *testing.T) {
 	r.create(p)
 	r.cycle()
 	r.succeed(0)
-	r.hub.waits.Resolve(podKey(p), engine.Going)
+	r.sched.waits.Resolve(podKey(p), engine.Going)
 	if got := r.active(); len(got) > 0 {
 		t.Fatalf("%v is to be tried with its victim there", got)
 	}

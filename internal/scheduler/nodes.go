@@ -24,7 +24,7 @@ import (
 
 // watchNodes keeps the capacity in the quota ledger up to date. When a node accepts fewer pods or
 // is deleted, it releases the reservations on the node.
-func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
+func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
 	return nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			h.nodeSet(obj)
@@ -35,20 +35,20 @@ func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHa
 		UpdateFunc: func(before, after any) {
 			h.nodeSet(after)
 			if turnsMoreAway(before, after) {
-				h.takeBackLost()
+				h.releaseLost()
 			}
-			h.mayDip(before, after)
+			h.noteCapacity(before, after)
 		},
 		DeleteFunc: func(obj any) {
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = d.Obj
 			}
 			if node, ok := obj.(*corev1.Node); ok {
-				h.board.DeleteNode(node.Name)
+				h.quotas.DeleteNode(node.Name)
 				h.dips.forget(node.Name)
 				h.doubted.forget(node.Name)
 			}
-			h.takeBackLost()
+			h.releaseLost()
 		},
 	})
 }
@@ -62,9 +62,9 @@ func turnsMoreAway(before, after any) bool {
 		!maps.Equal(now.Labels, old.Labels))
 }
 
-// mayDip records whether a node offers less than before. If the node still does some time later,
-// the main loop reviews its reservations.
-func (h *Hub) mayDip(before, after any) {
+// noteCapacity records whether a node offers less than before. If the node still does some time
+// later, the main loop reviews its reservations.
+func (h *Scheduler) noteCapacity(before, after any) {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
 	if ok1 && ok2 {
@@ -72,16 +72,16 @@ func (h *Hub) mayDip(before, after any) {
 	}
 }
 
-func (h *Hub) nodeSet(obj any) {
+func (h *Scheduler) nodeSet(obj any) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {
 		return
 	}
 	h.metrics.Offers(node.Status.Allocatable)
 	if isClosed(node) {
-		h.board.SetClosedNode(node)
+		h.quotas.SetClosedNode(node)
 	} else {
-		h.board.SetNode(node)
+		h.quotas.SetNode(node)
 	}
 }
 
@@ -92,27 +92,27 @@ func isClosed(node *corev1.Node) bool {
 	})
 }
 
-// takeBackHeld releases the reservations of workloads that are blocked now. No scheduling cycle of
-// theirs comes that would release them.
-func (h *Hub) takeBackHeld() {
+// releaseBlocked releases the reservations of workloads that are blocked now. No scheduling cycle
+// of theirs comes that would release them.
+func (h *Scheduler) releaseBlocked() {
 	if h.reserved.Empty() {
 		return
 	}
 	for _, key := range h.reserved.Keys() {
 		// While evictions for a workload are under way, it is skipped. It is reviewed when they
 		// end.
-		if why := h.heldBack(key); why != "" && !h.waits.Evicting(key) {
+		if why := h.blockedBy(key); why != "" && !h.waits.Evicting(key) {
 			// The retry makes the workload report its cause.
-			h.displace(key, why)
+			h.releaseAndRetry(key, why)
 		}
 	}
 }
 
-// takeBackLost releases reservations on nodes that cannot accept the pods any more, and retries the
+// releaseLost releases reservations on nodes that cannot accept the pods any more, and retries the
 // workloads. The main loop calls it, too: a cycle that began before the node was lost may reserve
 // room there afterwards. No cycle could do this, because the framework runs none when no node is
 // left.
-func (h *Hub) takeBackLost() {
+func (h *Scheduler) releaseLost() {
 	h.wanted.askAnew()
 	if !h.reserved.Empty() {
 		for _, key := range h.reserved.Keys() {
@@ -124,25 +124,25 @@ func (h *Hub) takeBackLost() {
 		}
 	}
 	for key, why := range h.waitingOnLost() {
-		h.tellLost(key, why)
+		h.reportLost(key, why)
 		h.release(key, nil, why)
-		h.wake(gangKey(key))
+		h.retryNow(gangKey(key))
 	}
 }
 
 // loseNode releases the reservations of a workload, logs the reason, and retries the workload. For
 // a gang, it also updates the verdict.
-func (h *Hub) loseNode(key workload.Key, why string) {
+func (h *Scheduler) loseNode(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Gave up the room that a workload was promised", why)
 	if key.Gang {
-		h.tellLost(nameOf(key), why)
+		h.reportLost(nameOf(key), why)
 	}
-	h.displace(key, why)
+	h.releaseAndRetry(key, why)
 }
 
-// tellLost sets the verdict of a gang that lost its room to Unschedulable, if the verdict was
+// reportLost sets the verdict of a gang that lost its room to Unschedulable, if the verdict was
 // Preempting or Pending. Without any node, no cycle comes that would update the verdict.
-func (h *Hub) tellLost(key types.NamespacedName, why string) {
+func (h *Scheduler) reportLost(key types.NamespacedName, why string) {
 	v := h.gangs.Verdict(gangKey(key))
 	if v == released() || v.Reason == v1alpha1.ReasonPreempting || v.Reason == v1alpha1.ReasonPending {
 		h.gangs.SetVerdict(gangKey(key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned again"})
@@ -151,7 +151,7 @@ func (h *Hub) tellLost(key types.NamespacedName, why string) {
 
 // lostNode returns a message that names a node with a reservation of the workload, and says why the
 // node cannot accept the pod any more. It returns "" if all nodes can.
-func (b *books) lostNode(key workload.Key) string {
+func (b *ledger) lostNode(key workload.Key) string {
 	for _, r := range b.reserved.Of(key) {
 		if why := b.turnsAway(r.Node, r.Pod.GetPod()); why != "" {
 			return why
@@ -163,10 +163,10 @@ func (b *books) lostNode(key workload.Key) string {
 	return ""
 }
 
-// forfeits returns the reason why the reservations of a workload are no longer valid; "" if they
-// are.
-func (b *books) forfeits(key workload.Key) string {
-	if b.isBarred(key) {
+// invalidBecause returns the reason why the reservations of a workload are no longer valid; "" if
+// they are.
+func (b *ledger) invalidBecause(key workload.Key) string {
+	if b.isDisallowed(key) {
 		return "its queue has changed"
 	}
 	return b.lostNode(key)
@@ -174,7 +174,7 @@ func (b *books) forfeits(key workload.Key) string {
 
 // waitingOnLost returns the gangs with a member at Permit whose node cannot accept it any more,
 // with the reason. Members that are bound there would need to be replaced at once.
-func (h *Hub) waitingOnLost() map[types.NamespacedName]string {
+func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
@@ -193,7 +193,7 @@ func (h *Hub) waitingOnLost() map[types.NamespacedName]string {
 // gone or cordoned, may have a taint that the pod does not tolerate, or may lack labels that the
 // pod requires. A node that is not ready has such a taint. Other obstacles are for the filters of a
 // cycle.
-func (r *roster) turnsAway(name string, pod *corev1.Pod) string {
+func (r *clusterIndex) turnsAway(name string, pod *corev1.Pod) string {
 	node, err := r.nodes.Get(name)
 	if err != nil {
 		return fmt.Sprintf("node %s has gone", name)

@@ -34,8 +34,8 @@ func (r *rig) changeNode(name string, change func(*corev1.Node)) {
 		return known != nil && known.Spec.Unschedulable == got.Spec.Unschedulable && len(known.Spec.Taints) == len(got.Spec.Taints)
 	}
 	r.eventually("the change of "+name+" is known", func() bool {
-		known, err := r.hub.nodes.Get(name)
-		cached := r.sched.Cache.Dump().Nodes[name]
+		known, err := r.sched.nodes.Get(name)
+		cached := r.upstream.Cache.Dump().Nodes[name]
 		return err == nil && isNew(known) && cached != nil && isNew(cached.Node())
 	})
 }
@@ -47,8 +47,8 @@ func (r *rig) removeNode(name string) {
 	}
 	// The scheduler's cache keeps a node as long as pods are on it.
 	r.eventually("the scheduler notices that "+name+" has gone", func() bool {
-		_, err := r.hub.nodes.Get(name)
-		for known, info := range r.sched.Cache.Dump().Nodes {
+		_, err := r.sched.nodes.Get(name)
+		for known, info := range r.upstream.Cache.Dump().Nodes {
 			if known == name && info.Node() != nil {
 				return false
 			}
@@ -118,7 +118,7 @@ func promised(r *rig, isGang bool) (keys []workload.Key, on2 []string) {
 	}
 	r.eventually("they wait for their victims", func() bool { return len(r.active()) > 0 })
 	r.cycles()
-	for node := range r.hub.reserved.Nodes() {
+	for node := range r.sched.reserved.Nodes() {
 		on2 = append(on2, node)
 	}
 	slices.Sort(on2)
@@ -147,8 +147,8 @@ func (r *rig) terminateWithin(name string, until time.Time, seconds *int64) {
 		r.t.Fatal(err)
 	}
 	r.eventually("it is known that "+name+" is terminating", func() bool {
-		known, err := r.sched.Cache.GetPod(got)
-		listed, errOfList := r.hub.pods.Pods("ns").Get(name)
+		known, err := r.upstream.Cache.GetPod(got)
+		listed, errOfList := r.sched.pods.Pods("ns").Get(name)
 		return err == nil && known.DeletionTimestamp != nil && errOfList == nil && listed.DeletionTimestamp != nil
 	})
 }
@@ -171,7 +171,7 @@ func TestPromiseOnALostNode(t *testing.T) {
 				}
 				var now []string
 				for _, k := range keys {
-					for _, reserved := range r.hub.reserved.Of(k) {
+					for _, reserved := range r.sched.reserved.Of(k) {
 						now = append(now, reserved.Node)
 					}
 				}
@@ -199,14 +199,14 @@ func TestPromiseOnTheLastNode(t *testing.T) {
 			for i := range 4 {
 				r.removeNode(fmt.Sprintf("node-%d", i))
 			}
-			r.eventually("nothing is promised", func() bool { return r.hub.reserved.Empty() && len(r.nominatedTo(4)) == 0 })
+			r.eventually("nothing is promised", func() bool { return r.sched.reserved.Empty() && len(r.nominatedTo(4)) == 0 })
 			for _, name := range []string{"p-0", "p-1"} {
 				if node, told := r.lastNomination(name); !told || node != "" {
 					t.Errorf("The API was told that %s is expected on %q (%t)", name, node, told)
 				}
 			}
 			if isGang {
-				if v := r.hub.gangs.Verdict(gangKey(key("p"))); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "has gone") {
+				if v := r.sched.gangs.Verdict(gangKey(key("p"))); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "has gone") {
 					t.Errorf("The gang is told %+v", v)
 				}
 			}
@@ -239,8 +239,8 @@ func TestToleratedIsNotLost(t *testing.T) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule})
 	}} {
 		r.changeNode("node-0", change)
-		r.hub.takeBackLost()
-		if !r.hub.reserved.Has(p.UID) || !r.wants(0) {
+		r.sched.releaseLost()
+		if !r.sched.reserved.Has(p.UID) || !r.wants(0) {
 			t.Fatal("Its room was taken back")
 		}
 	}
@@ -259,12 +259,12 @@ func TestFiltersThatAreOff(t *testing.T) {
 	r.succeed(0)
 	r.changeNode("node-0", cordon)
 	r.changeNode("node-0", notReady)
-	r.hub.takeBackLost()
-	if !r.hub.reserved.Has(p.UID) {
+	r.sched.releaseLost()
+	if !r.sched.reserved.Has(p.UID) {
 		t.Error("Its room was taken back")
 	}
 	r.removeNode("node-0")
-	r.eventually("nothing is promised", r.hub.reserved.Empty)
+	r.eventually("nothing is promised", r.sched.reserved.Empty)
 }
 
 // TestNodeLostDuringAnEviction checks that no victim is evicted for room on a lost node, and that
@@ -283,12 +283,12 @@ func TestNodeLostDuringAnEviction(t *testing.T) {
 		r.removeNode("node-0")
 		// The informer reports the deletion of a node a moment after its lister has removed it.
 		r.eventually("no victim is to go from a node that has gone", func() bool { return !r.wants(0) })
-		if !r.hub.reserved.Has(p.UID) {
+		if !r.sched.reserved.Has(p.UID) {
 			t.Error("The promise has ended, with calls under way")
 		}
 		// All calls have been made, so it is too late.
 		r.finish(0, eviction.Outcome{})
-		if r.hub.reserved.Has(p.UID) {
+		if r.sched.reserved.Has(p.UID) {
 			t.Error("The promise goes on")
 		}
 		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
@@ -308,12 +308,12 @@ func TestUnwantedOnTheLastNode(t *testing.T) {
 	r.gangOf("g", 1, 10)
 	r.create(members("g", 1, "1", 10)...)
 	r.cycle()
-	if got := r.hub.gangs.Verdict(gangKey(key("g"))).Reason; got != v1alpha1.ReasonPreempting {
+	if got := r.sched.gangs.Verdict(gangKey(key("g"))).Reason; got != v1alpha1.ReasonPreempting {
 		t.Fatalf("It is told %s", got)
 	}
 	r.removeNode("node-0")
 	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
-	if got := r.hub.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonUnschedulable {
+	if got := r.sched.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonUnschedulable {
 		t.Errorf("It is told %+v", got)
 	}
 }
@@ -332,10 +332,10 @@ func TestPlannedOnALostNode(t *testing.T) {
 		made := r.decide(p)
 		r.removeNode("node-0")
 		r.plugin.carryOut(t.Context(), p, made)
-		_, settle := r.hub.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
+		_, settle := r.sched.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
 		settle()
 		r.eventually("nothing is promised", func() bool {
-			return r.hub.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(r.hub.keyOf(p))
+			return r.sched.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.sched.waits.WaitsForVictims(r.sched.keyOf(p))
 		})
 	})
 }
@@ -351,13 +351,13 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		p := newPreemptor(r)
 		r.create(p)
 		r.terminate("v", time.Now())
-		key := r.hub.keyOf(p)
+		key := r.sched.keyOf(p)
 		made := r.decide(p)
 		result, _ := r.plugin.carryOut(t.Context(), p, made)
 		// There may be a pause between the reservation and the next steps, so the wait for victims
 		// may begin again.
-		r.hub.takeBack(key, "its queue has changed")
-		r.hub.waits.WaitForVictims(key, []string{"uid-v"}, nil)
+		r.sched.releaseAll(key, "its queue has changed")
+		r.sched.waits.WaitForVictims(key, []string{"uid-v"}, nil)
 		pi, err := framework.NewPodInfo(p)
 		if err != nil {
 			t.Fatal(err)
@@ -366,9 +366,9 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		if len(r.nominatedTo(1)) == 0 {
 			t.Fatal("Nothing is shown")
 		}
-		_, settle := r.hub.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
+		_, settle := r.sched.attemptEnds(nil, p, fwk.NewStatus(fwk.Unschedulable))
 		settle()
-		r.eventually("nothing is shown", func() bool { return len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(key) })
+		r.eventually("nothing is shown", func() bool { return len(r.nominatedTo(1)) == 0 && !r.sched.waits.WaitsForVictims(key) })
 		if node, told := r.lastNomination(p.Name); !told || node != "" {
 			t.Errorf("The API was told last that it is expected on %q (%t)", node, told)
 		}
@@ -396,7 +396,7 @@ func TestPermitOnALostNode(t *testing.T) {
 	r.eventually("no member waits", func() bool {
 		return r.plugin.handle.GetWaitingPod("uid-g-0") == nil && r.plugin.handle.GetWaitingPod("uid-g-1") == nil
 	})
-	r.eventually("nothing is promised", r.hub.reserved.Empty)
+	r.eventually("nothing is promised", r.sched.reserved.Empty)
 	for _, name := range []string{"g-0", "g-1"} {
 		if node := r.nodeOf(name); node != "" {
 			t.Errorf("%s is bound to %s", name, node)

@@ -28,13 +28,13 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 	var out []podstatus.Nomination
 	for _, pod := range pre.pods {
 		// The informer may have a newer version than the cycle started with.
-		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
+		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
 			continue
 		}
 		out = append(out, podstatus.Nomination{
 			Pod: now, Node: nodes[pod.UID],
-			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.hub.inflates(pod)),
+			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.sched.inflates(pod)),
 		})
 	}
 	return out
@@ -44,18 +44,18 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 // framework would keep the nomination that the pod had at the start of the cycle. The reservation
 // may have been released since.
 func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
-	return p.show(p.hub.keyOf(pod), pod, p.hub.reserved.NodeOf(pod.UID))
+	return p.show(p.sched.keyOf(pod), pod, p.sched.reserved.NodeOf(pod.UID))
 }
 
 // inflates reports whether a pod's own priority is above its effective priority. The framework
 // compares nominations by the pods' own priorities. It would keep the room from pods that may use
 // it.
-func (r *roster) inflates(pod *corev1.Pod) bool {
+func (r *clusterIndex) inflates(pod *corev1.Pod) bool {
 	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
 }
 
 // nominationOf returns the nomination of a pending pod; zero for other pods.
-func (r *roster) nominationOf(pod *corev1.Pod) engine.Nomination {
+func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 	node := pod.Status.NominatedNodeName
 	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return engine.Nomination{}
@@ -65,7 +65,7 @@ func (r *roster) nominationOf(pod *corev1.Pod) engine.Nomination {
 
 // nominatedNodes returns the nodes that pods without a reservation are nominated for. Asking the
 // framework about a node copies all its nominated pods, and reservations cover the other pods.
-func (b *books) nominatedNodes() sets.Set[string] {
+func (b *ledger) nominatedNodes() sets.Set[string] {
 	out := sets.New[string]()
 	for uid, node := range b.records.Nominated() {
 		if !b.reserved.Has(types.UID(uid)) {
@@ -78,7 +78,7 @@ func (b *books) nominatedNodes() sets.Set[string] {
 // dropInflated deletes nominations that inflate a priority from the framework's memory, and reports
 // whether there were any. The framework copies them from the API whenever a pod changes.
 // Reservations keep the room.
-func (h *Hub) dropInflated() (found bool) {
+func (h *Scheduler) dropInflated() (found bool) {
 	for uid, node := range h.records.Inflated() {
 		for _, nominated := range h.handle.NominatedPodsForNode(node) {
 			if pod := nominated.GetPod(); string(pod.UID) == uid {
@@ -100,7 +100,7 @@ func (h *Hub) dropInflated() (found bool) {
 //   - Nominations whose room need not be kept from the pod. The framework compares the pods' own
 //     priorities, and the priority of the pod's group may be higher. Reservations keep the room
 //     from other pods.
-func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
+func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 	own, standing := h.gangOf(pod), h.standingOf(pod)
 	for _, nominated := range h.handle.NominatedPodsForNode(node) {
 		other := nominated.GetPod()
@@ -112,7 +112,7 @@ func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		promised := h.reserved.NodeOf(other.UID)
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
 		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
-		if outdated || !h.awaitsPlace(other) || counts && !h.promisedTo(other, node).KeepsFrom(standing) {
+		if outdated || !h.awaitsPlace(other) || counts && !h.nominationStanding(other, node).KeepsFrom(standing) {
 			h.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}
@@ -120,17 +120,17 @@ func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 	return found
 }
 
-// promisedTo returns the standing of a nomination to a node. If the pod has a reservation there,
-// the standing of the reservation counts. A group whose members have their own priorities has the
-// standing of its lowest member.
-func (h *Hub) promisedTo(pod *corev1.Pod, node string) workload.Standing {
+// nominationStanding returns the standing of a nomination to a node. If the pod has a reservation
+// there, the standing of the reservation counts. A group whose members have their own priorities
+// has the standing of its lowest member.
+func (h *Scheduler) nominationStanding(pod *corev1.Pod, node string) workload.Standing {
 	if r := h.reservedOn(node, pod.UID); r != nil {
 		return r.Standing
 	}
 	return h.standingOf(pod)
 }
 
-func (h *Hub) reservedOn(node string, uid types.UID) *reservation.Reservation {
+func (h *Scheduler) reservedOn(node string, uid types.UID) *reservation.Reservation {
 	reserved := h.reserved.On(node)
 	at := slices.IndexFunc(reserved, func(r *reservation.Reservation) bool { return r.UID == uid })
 	if at < 0 {
@@ -139,12 +139,12 @@ func (h *Hub) reservedOn(node string, uid types.UID) *reservation.Reservation {
 	return reserved[at]
 }
 
-// hide deletes nominations of other pods with reservations on the node from the framework's memory.
-// It does so for the cycle of a pod with spread constraints that is confined to the node. The
-// decision covered both cases, with those pods present and without them, and Filter keeps their
-// room. The framework would count the nominations to this node alone, and neither case is like
-// that.
-func (h *Hub) hide(pod *corev1.Pod, node string) {
+// hideNominations deletes nominations of other pods with reservations on the node from the
+// framework's memory. It does so for the cycle of a pod with spread constraints that is confined to
+// the node. The decision covered both cases, with those pods present and without them, and Filter
+// keeps their room. The framework would count the nominations to this node alone, and neither case
+// is like that.
+func (h *Scheduler) hideNominations(pod *corev1.Pod, node string) {
 	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
 		return
 	}
@@ -156,9 +156,9 @@ func (h *Hub) hide(pod *corev1.Pod, node string) {
 	}
 }
 
-// reveal restores the nominations of some pods to a node in the framework, if the pods still have
-// their reservations.
-func (h *Hub) reveal(node string, pods []engine.UID) {
+// restoreNominations restores the nominations of some pods to a node in the framework, if the pods
+// still have their reservations.
+func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
 		r := h.reservedOn(node, uid)
@@ -173,10 +173,10 @@ func (h *Hub) reveal(node string, pods []engine.UID) {
 	}
 }
 
-// inherit takes over the nominations that the previous scheduler wrote. The framework reads them
-// from the API too, but never ends them. The inherited reservations count until the pod or its gang
-// is decided on. Nominations of blocked pods are deleted instead.
-func (h *Hub) inherit() {
+// inheritNominations takes over the nominations that the previous scheduler wrote. The framework
+// reads them from the API too, but never ends them. The inherited reservations count until the pod
+// or its gang is decided on. Nominations of blocked pods are deleted instead.
+func (h *Scheduler) inheritNominations() {
 	all, err := h.pods.List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to take over their nominations")
@@ -187,7 +187,7 @@ func (h *Hub) inherit() {
 		if pod.Status.NominatedNodeName == "" || h.profiles.of(pod.Spec.SchedulerName) == nil || !h.awaitsPlace(pod) {
 			continue
 		}
-		if h.isHeldBack(pod) {
+		if h.isBlockedByGroup(pod) {
 			unfounded = append(unfounded, pod)
 			continue
 		}
@@ -205,8 +205,8 @@ func (h *Hub) inherit() {
 		h.reserved.Keep(key, reserved)
 		logOf(context.Background(), key).V(2).Info("Took over what was promised", "pods", len(reserved))
 	}
-	(&bookkeeper{h}).Withdraw(unfounded)
-	h.takeBackBarred()
+	(&reservationEvents{h}).Withdraw(unfounded)
+	h.releaseDisallowed()
 }
 
 // displace releases reservations and nominations on the preemptor's nodes if the preemptor need not
@@ -218,32 +218,32 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	for _, node := range nodes {
 		used.Insert(node)
 	}
-	for _, key := range p.hub.reserved.Yielding(used, pre.standing()) {
-		if key != pre.key && !p.hub.waits.Evicting(key) {
-			p.hub.displace(key, "a preemptor of a higher priority takes a node of its plan")
+	for _, key := range p.sched.reserved.Yielding(used, pre.standing()) {
+		if key != pre.key && !p.sched.waits.Evicting(key) {
+			p.sched.releaseAndRetry(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
-	for node := range p.hub.nominatedNodes().Intersection(used) {
+	for node := range p.sched.nominatedNodes().Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
-			if p.hub.reserved.Has(pod.UID) || p.hub.owns(pre, pod) || p.hub.standingOf(pod).KeepsFrom(pre.standing()) {
+			if p.sched.reserved.Has(pod.UID) || p.sched.owns(pre, pod) || p.sched.standingOf(pod).KeepsFrom(pre.standing()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)
-			p.hub.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
-			p.hub.wake(p.hub.keyOf(pod))
+			p.sched.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
+			p.sched.retryNow(p.sched.keyOf(pod))
 		}
 	}
 }
 
-// displace releases all reservations of a workload and retries it.
-func (h *Hub) displace(key workload.Key, why string) {
-	h.takeBack(key, why)
-	h.wake(key)
+// releaseAndRetry releases all reservations of a workload and retries it.
+func (h *Scheduler) releaseAndRetry(key workload.Key, why string) {
+	h.releaseAll(key, why)
+	h.retryNow(key)
 }
 
-// takeBack releases all reservations of a workload, and the plan of a gang.
-func (h *Hub) takeBack(key workload.Key, why string) {
+// releaseAll releases all reservations of a workload, and the plan of a gang.
+func (h *Scheduler) releaseAll(key workload.Key, why string) {
 	if key.Gang && h.gangs.Planned(key) > 0 {
 		h.release(nameOf(key), nil, why)
 	}
@@ -256,9 +256,9 @@ func released() gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the room that was reserved for it has been released; it is planned again"}
 }
 
-// unpromised changes the verdict of gangs that lost their last reservation while the verdict was
-// Preempting. The next decision sets a better one. Without any node, no decision comes.
-func (b *books) unpromised(pods []*corev1.Pod) {
+// reservationsEnded changes the verdict of gangs that lost their last reservation while the verdict
+// was Preempting. The next decision sets a better one. Without any node, no decision comes.
+func (b *ledger) reservationsEnded(pods []*corev1.Pod) {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
 		if key, ok := b.groupOf(pod); ok {
@@ -272,37 +272,37 @@ func (b *books) unpromised(pods []*corev1.Pod) {
 	}
 }
 
-// bookkeeper implements the interface that reservations use to call the scheduler.
-type bookkeeper struct{ hub *Hub }
+// reservationEvents implements the interface that reservations use to call the scheduler.
+type reservationEvents struct{ sched *Scheduler }
 
-var _ reservation.Scheduler = (*bookkeeper)(nil)
+var _ reservation.Scheduler = (*reservationEvents)(nil)
 
 // Awaits reports whether a pod still waits for its place.
-func (b *bookkeeper) Awaits(pod *corev1.Pod) bool { return b.hub.awaitsPlace(pod) }
+func (b *reservationEvents) Awaits(pod *corev1.Pod) bool { return b.sched.awaitsPlace(pod) }
 
 // Withdraw deletes nominations from the framework's memory and from the API.
-func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
+func (b *reservationEvents) Withdraw(pods []*corev1.Pod) {
 	none := make([]podstatus.Nomination, 0, len(pods))
 	for _, pod := range pods {
-		if b.hub.reserved.Has(pod.UID) {
+		if b.sched.reserved.Has(pod.UID) {
 			// The pod has got another reservation since.
 			continue
 		}
-		b.hub.records.HasLookedElsewhere(string(pod.UID))
-		b.hub.handle.DeleteNominatedPodIfExists(pod)
-		if now, ok := b.hub.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
+		b.sched.records.HasLookedElsewhere(string(pod.UID))
+		b.sched.handle.DeleteNominatedPodIfExists(pod)
+		if now, ok := b.sched.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})
 		}
 	}
-	b.hub.evictor.Nominate(context.Background(), none)
-	b.hub.unpromised(pods)
+	b.sched.evictor.Nominate(context.Background(), none)
+	b.sched.reservationsEnded(pods)
 }
 
 // Freed retries workloads that found no room because of reservations. Reservations are released
 // often, so workloads whose last turn failed continue to back off. Otherwise they would block
 // others each time.
-func (b *bookkeeper) Freed(queues []string) {
-	b.hub.tryAgain(b.hub.waits.End(engine.Reserved)...)
+func (b *reservationEvents) Freed(queues []string) {
+	b.sched.requeue(b.sched.waits.End(engine.Reserved)...)
 	// Reserved room counted as usage of a queue.
-	b.hub.eased(b.hub.board.LimitsOn(queues...))
+	b.sched.retryAtLimit(b.sched.quotas.LimitsOn(queues...))
 }

@@ -134,15 +134,15 @@ func TestSamePlanIsNotMadeForEver(t *testing.T) {
 	g := r.gangOf("g", 2, 0)
 	all := members("g", 2, "1", 0)
 	r.create(all...)
-	plan := []engine.Seat{{Member: string(all[0].UID), Node: "node-0"}, {Member: string(all[1].UID), Node: "node-1"}}
+	plan := []engine.Assignment{{Member: string(all[0].UID), Node: "node-0"}, {Member: string(all[1].UID), Node: "node-1"}}
 	for _, wantLast := range []bool{false, true} {
-		r.hub.gangs.SetPlan(gangKey(g.Key), plan)
+		r.sched.gangs.SetPlan(gangKey(g.Key), plan)
 		r.plugin.notConfirmed(framework.NewCycleState(), all[0], g, framework.NewDefaultNodeToStatus())
-		if _, planned := r.hub.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); planned {
+		if _, planned := r.sched.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); planned {
 			t.Error("The rest of the plan is still there")
 		}
-		if got := strings.Contains(r.hub.gangs.Verdict(gangKey(g.Key)).Message, "cannot be carried out"); got != wantLast {
-			t.Errorf("%q is said of the gang", r.hub.gangs.Verdict(gangKey(g.Key)).Message)
+		if got := strings.Contains(r.sched.gangs.Verdict(gangKey(g.Key)).Message, "cannot be carried out"); got != wantLast {
+			t.Errorf("%q is said of the gang", r.sched.gangs.Verdict(gangKey(g.Key)).Message)
 		}
 	}
 }
@@ -221,14 +221,14 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 			r.cycle()
 		}
 		hasWaited = hasWaited || r.waiting() > 0
-		return r.hub.gangs.Stuck(gangKey(g.Key))
+		return r.sched.gangs.Stuck(gangKey(g.Key))
 	})
 	if !hasWaited {
 		t.Error("No member was at Permit")
 	}
-	r.eventually("all members are back", func() bool { return len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0 })
+	r.eventually("all members are back", func() bool { return len(r.sched.gangs.Reserved(gangKey(g.Key))) == 0 })
 	r.settles(3 * time.Second)
-	for _, refusal := range []metrics.Refusal{metrics.FirstTime, metrics.Repeated} {
+	for _, refusal := range []metrics.PlanFailure{metrics.FirstTime, metrics.Repeated} {
 		if n := r.counted("reprieve_gang_plans_unconfirmed_total", "refusal", string(refusal)); n != 1 {
 			t.Errorf("%d plans were refused (%s), want 1", n, refusal)
 		}
@@ -258,9 +258,9 @@ func TestPlanOfAGangThatIsHeldBack(t *testing.T) {
 	r.groups.set(&more)
 	r.eventually("the plan is given up", func() bool {
 		r.cycles()
-		return r.hub.reserved.Empty() && len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0
+		return r.sched.reserved.Empty() && len(r.sched.gangs.Reserved(gangKey(g.Key))) == 0
 	})
-	for _, refusal := range []metrics.Refusal{metrics.FirstTime, metrics.Repeated} {
+	for _, refusal := range []metrics.PlanFailure{metrics.FirstTime, metrics.Repeated} {
 		if n := r.counted("reprieve_gang_plans_unconfirmed_total", "refusal", string(refusal)); n != 0 {
 			t.Errorf("%d plans were refused (%s)", n, refusal)
 		}
@@ -283,7 +283,7 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 		r.remove(pod("v", "", "1", 0))
 		r.eventually("it is tried with its victim gone", func() bool { return len(r.active()) > 0 })
 		r.cycle()
-		r.eventually("its room goes to others", func() bool { r.cycles(); return r.hub.reserved.Empty() })
+		r.eventually("its room goes to others", func() bool { r.cycles(); return r.sched.reserved.Empty() })
 		r.settles(3 * admission.Interval)
 		if got := r.nominatedTo(1); len(got) > 0 {
 			t.Errorf("%v is still shown as nominated", got)
@@ -302,14 +302,14 @@ func TestNextAttemptBeginsEarly(t *testing.T) {
 	r, p := preempting(t)
 	r.succeed(0)
 	plugins := &Plugins{}
-	plugins.hub.Store(r.hub)
+	plugins.sched.Store(r.sched)
 	over := plugins.AfterFailures(func(_ context.Context, _ framework.Framework, _ *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
-		r.hub.records.Begins(string(p.UID), r.hub.keyOf(p))
-		r.hub.records.HasReservation(string(p.UID))
+		r.sched.records.Begins(string(p.UID), r.sched.keyOf(p))
+		r.sched.records.HasReservation(string(p.UID))
 	})
 	over(t.Context(), nil, &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: p}}, fwk.NewStatus(fwk.Unschedulable), nil, time.Now())
-	if next, _ := r.hub.records.Ends(string(p.UID)); !next.Reserved || !r.hub.reserved.Has(p.UID) {
-		t.Errorf("The next attempt knows its reservation: %t, and there is one: %t", next.Reserved, r.hub.reserved.Has(p.UID))
+	if next, _ := r.sched.records.Ends(string(p.UID)); !next.Reserved || !r.sched.reserved.Has(p.UID) {
+		t.Errorf("The next attempt knows its reservation: %t, and there is one: %t", next.Reserved, r.sched.reserved.Has(p.UID))
 	}
 }
 
@@ -327,7 +327,7 @@ func TestErrorsTakeNothingBack(t *testing.T) {
 	r.remove(pod("v", "", "1", 0))
 	r.eventually("it is tried with its victim gone", func() bool { return len(r.active()) > 0 })
 	r.cycle()
-	r.never("its promise is taken back", 4*admission.Interval, func() bool { return r.hub.reserved.Empty() })
+	r.never("its promise is taken back", 4*admission.Interval, func() bool { return r.sched.reserved.Empty() })
 }
 
 // TestHeldBackByAnotherPlugin checks that reservations become free if another plugin keeps the
@@ -347,7 +347,7 @@ func TestHeldBackByAnotherPlugin(t *testing.T) {
 			r.create(p)
 			r.cycles()
 			r.succeed(0)
-			if r.hub.reserved.Empty() {
+			if r.sched.reserved.Empty() {
 				t.Fatal("Nothing is promised")
 			}
 			p.Annotations = map[string]string{refusedBy: "before the queue"}
@@ -358,7 +358,7 @@ func TestHeldBackByAnotherPlugin(t *testing.T) {
 				// Another member plans.
 				r.remove(pod("v", "", "2", 0))
 			}
-			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.hub.reserved.Empty() })
+			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.sched.reserved.Empty() })
 		})
 	}
 }
@@ -369,7 +369,7 @@ func (r *rig) settles(quiet time.Duration) {
 	r.t.Helper()
 	since := time.Now()
 	r.eventually("no try is to come", func() bool {
-		if queue := r.sched.SchedulingQueue; len(queue.PodsInActiveQ())+len(queue.PodsInBackoffQ()) > 0 {
+		if queue := r.upstream.SchedulingQueue; len(queue.PodsInActiveQ())+len(queue.PodsInBackoffQ()) > 0 {
 			r.cycles()
 			since = time.Now()
 			return false

@@ -13,7 +13,7 @@ import (
 // awaitOutcome keeps the reservations of a pod's gang until the result of the pod is known. It
 // applies to a pod on a node that is not marked for deletion and has not finished: the pod may have
 // ended by itself.
-func (h *Hub) awaitOutcome(pod *corev1.Pod) {
+func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
 	}
@@ -22,10 +22,10 @@ func (h *Hub) awaitOutcome(pod *corev1.Pod) {
 	}
 }
 
-// membersStill returns the members of a gang as they count for existing reservations. Members with
-// an unknown result count as succeeded. New reservations do not use this. If the result arrived
-// before the end of the pod, membersStill uses that result.
-func (h *Hub) membersStill(key types.NamespacedName) gang.Members {
+// membersAsReserved returns the members of a gang as they count for existing reservations. Members
+// with an unknown result count as succeeded. New reservations do not use this. If the result
+// arrived before the end of the pod, membersAsReserved uses that result.
+func (h *Scheduler) membersAsReserved(key types.NamespacedName) gang.Members {
 	awaited := h.gangs.Ended(gangKey(key), h.clock.Now())
 	members := h.members(key)
 	for _, ended := range awaited {

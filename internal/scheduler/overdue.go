@@ -60,14 +60,14 @@ func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 }
 
 // TerminationTimeout returns the longest timeout of all profiles. Any goroutine may call it.
-func (h *Hub) TerminationTimeout() time.Duration { return h.profiles.departureLimits().timeout }
+func (h *Scheduler) TerminationTimeout() time.Duration { return h.profiles.departureLimits().timeout }
 
 // MaxGracePeriod returns the longest grace period that victims get. It is the longest of all
 // profiles. Any goroutine may call it.
-func (h *Hub) MaxGracePeriod() time.Duration { return h.profiles.departureLimits().grace }
+func (h *Scheduler) MaxGracePeriod() time.Duration { return h.profiles.departureLimits().grace }
 
 // followDeparture schedules a check of a terminating pod on a node for the time when it is overdue.
-func (h *Hub) followDeparture(pod *corev1.Pod) {
+func (h *Scheduler) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
 		at := h.profiles.departureLimits().overdueAt(pod)
 		h.engine.Arrives(string(pod.UID), podKey(pod), workload.Key{})
@@ -83,7 +83,7 @@ func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 // overdue marks a terminating pod as overdue and retries the workloads that wait for it. From here
 // on the snapshot counts the pod as running. The mark does not depend on the time of a decision, so
 // no waiting workload is missed.
-func (h *Hub) overdue(key workload.Key) {
+func (h *Scheduler) overdue(key workload.Key) {
 	pod, ok := h.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
 		return
@@ -122,7 +122,7 @@ func (l departureLimits) sentence(pod *corev1.Pod) string {
 }
 
 // pendingOf returns a pod of a workload that waits for its place.
-func (r *roster) pendingOf(key workload.Key) (*corev1.Pod, bool) {
+func (r *clusterIndex) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 	if !key.Gang {
 		return r.podOf(key)
 	}
@@ -135,7 +135,7 @@ func (r *roster) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 
 // overdueSentence names the overdue pods of a view on nodes where members of some class could run.
 // It returns "" if there are none.
-func (r *roster) overdueSentence(v *view, classes []snapshot.Class) string {
+func (r *clusterIndex) overdueSentence(v *decisionView, classes []snapshot.Class) string {
 	const most = 3
 	limits := r.profiles.departureLimits()
 	var late, cut []string
@@ -163,7 +163,7 @@ func (r *roster) overdueSentence(v *view, classes []snapshot.Class) string {
 
 // couldRunOn reports whether the node selector, affinity and tolerations of a pod allow a node.
 // Other pods on the node do not matter.
-func (r *roster) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
+func (r *clusterIndex) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
 	wanted, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return err == nil && wanted && r.turnsAway(node.Name, pod) == ""
 }

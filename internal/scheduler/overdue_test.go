@@ -19,8 +19,8 @@ const long = "{terminationTimeout: 10s}"
 
 // said returns the last message to a preemptor, from its PodGroup's condition or from its own.
 func (r *rig) said(p *corev1.Pod) string {
-	if g := r.hub.gangOf(p); g != nil {
-		return r.hub.gangs.Verdict(gangKey(g.Key)).Message
+	if g := r.sched.gangOf(p); g != nil {
+		return r.sched.gangs.Verdict(gangKey(g.Key)).Message
 	}
 	got, err := r.client.CoreV1().Pods(p.Namespace).Get(r.t.Context(), p.Name, metav1.GetOptions{})
 	if err != nil {
@@ -145,11 +145,11 @@ func TestOverdueIsNoRoom(t *testing.T) {
 		r.cycle()
 		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 		r.cycle()
-		if !r.hub.reserved.Empty() || len(r.evictor.orders) != 0 {
-			t.Errorf("Room is promised: %t, with %d evictions", !r.hub.reserved.Empty(), len(r.evictor.orders))
+		if !r.sched.reserved.Empty() || len(r.evictor.orders) != 0 {
+			t.Errorf("Room is promised: %t, with %d evictions", !r.sched.reserved.Empty(), len(r.evictor.orders))
 		}
-		if g := r.hub.gangOf(p); g != nil && r.hub.gangs.Verdict(gangKey(g.Key)).Reason != v1alpha1.ReasonUnschedulable {
-			t.Errorf("It is told %+v", r.hub.gangs.Verdict(gangKey(g.Key)))
+		if g := r.sched.gangOf(p); g != nil && r.sched.gangs.Verdict(gangKey(g.Key)).Reason != v1alpha1.ReasonUnschedulable {
+			t.Errorf("It is told %+v", r.sched.gangs.Verdict(gangKey(g.Key)))
 		}
 		r.eventually("it is named", func() bool { return strings.Contains(r.said(p), "ns/stuck on node-0") })
 		// The pod terminates after all.
@@ -171,15 +171,15 @@ func TestOverdueBeforeItCame(t *testing.T) {
 	r.create(first)
 	r.cycle()
 	r.remove(first)
-	stuck, err := r.hub.pods.Pods("ns").Get("stuck")
+	stuck, err := r.sched.pods.Pods("ns").Get("stuck")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the pod is overdue", func() bool { return r.hub.leaving.isOverdue(stuck.UID) })
+	r.eventually("the pod is overdue", func() bool { return r.sched.leaving.isOverdue(stuck.UID) })
 	second := pod("second", "", "1", 10)
 	r.create(second)
 	r.cycle()
-	if !r.hub.reserved.Empty() {
+	if !r.sched.reserved.Empty() {
 		t.Error("Room is promised where a pod does not go")
 	}
 }
@@ -199,7 +199,7 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 	p := pod("p", "", "1", 10)
 	r.create(p)
 	r.cycle()
-	if !r.hub.reserved.Has(p.UID) {
+	if !r.sched.reserved.Has(p.UID) {
 		t.Error("The pod is not waited for")
 	}
 }
@@ -210,10 +210,10 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 func TestOverdueIsAskedFor(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{terminationTimeout: 1s, maxGracePeriod: 1s}", nodes(1, "4")...)
-	r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	r.create(ofQueue("a", on(pod("stuck", "", "1", 0), "node-0")), ofQueue("a", on(pod("other", "", "1", 0), "node-0")))
 	share := func() int64 {
-		standing := r.hub.board.Standing([]string{"cpu"})
+		standing := r.sched.quotas.Snapshot([]string{"cpu"})
 		leaf, _ := standing.Tree.Find("a")
 		return standing.Shares[leaf][0]
 	}
@@ -221,7 +221,7 @@ func TestOverdueIsAskedFor(t *testing.T) {
 	r.terminateWithin("stuck", time.Now().Add(years*time.Second), ptr.To[int64](years))
 	r.eventually("one asks for nothing while it goes", func() bool { return share() == 1000 })
 	r.eventually("it asks for what it has once it is overdue", func() bool { return share() == 2000 })
-	if going := r.hub.board.Going(); len(going) > 0 {
+	if going := r.sched.quotas.Going(); len(going) > 0 {
 		t.Errorf("%v count as going", going)
 	}
 }

@@ -132,7 +132,7 @@ func TestOvertakenInTime(t *testing.T) {
 	if got := len(r.evictor.orders); got != 2 {
 		t.Errorf("%v is taken for a gang that finds no room", r.taken(2))
 	}
-	if !r.hub.reserved.Empty() {
+	if !r.sched.reserved.Empty() {
 		t.Error("Room is still promised to the gang")
 	}
 }

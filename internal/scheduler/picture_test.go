@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// carriedOut lets the given orders succeed and removes their victims.
+// preemptionEnded lets the given orders succeed and removes their victims.
 func (r *rig) carriedOut(orders ...int) {
 	r.t.Helper()
 	for _, order := range orders {
@@ -64,7 +64,7 @@ func TestSpreadBesidePromised(t *testing.T) {
 		t.Errorf("Room is made %d times, want 4", n)
 	}
 	for name := range tried {
-		if _, others := r.hub.records.Reveals("uid-" + name); len(others) > 0 {
+		if _, others := r.sched.records.Reveals("uid-" + name); len(others) > 0 {
 			t.Errorf("The nominations of %v are still hidden from %s", others, name)
 		}
 	}
@@ -101,14 +101,14 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 			r.carriedOut(0)
 			r.eventually("it is refused", func() bool { r.cycles(); return came > 0 })
 			if times == 1 {
-				if at := r.hub.reserved.NodeOf(p.UID); at != "node-0" && r.nodeOf("p") == "" {
+				if at := r.sched.reserved.NodeOf(p.UID); at != "node-0" && r.nodeOf("p") == "" {
 					t.Errorf("It is promised %q after its first refusal", at)
 				}
 				r.waitBound("p")
 			} else {
-				r.eventually("its room goes to others", func() bool { r.cycles(); return r.hub.reserved.NodeOf(p.UID) == "" })
+				r.eventually("its room goes to others", func() bool { r.cycles(); return r.sched.reserved.NodeOf(p.UID) == "" })
 			}
-			if r.hub.records.IsElsewhere(string(p.UID)) {
+			if r.sched.records.IsElsewhere(string(p.UID)) {
 				t.Error("It is still to look elsewhere")
 			}
 		})
@@ -170,9 +170,9 @@ func TestPromisedDevices(t *testing.T) {
 		t.Fatalf("The small one has taken the device on %s", at)
 	}
 	// Even after it looked at other nodes, it leaves the device alone.
-	r.hub.records.LooksElsewhere(string(small.UID))
-	r.hub.activate(small)
-	r.eventually("it has looked elsewhere", func() bool { r.cycles(); return !r.hub.records.IsElsewhere(string(small.UID)) })
+	r.sched.records.LooksElsewhere(string(small.UID))
+	r.sched.activate(small)
+	r.eventually("it has looked elsewhere", func() bool { r.cycles(); return !r.sched.records.IsElsewhere(string(small.UID)) })
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s, looking elsewhere", at)
 	}
@@ -230,8 +230,8 @@ func TestHiddenForACycle(t *testing.T) {
 	if n := nominated(); n != 1 {
 		t.Errorf("In its cycle %d pods are nominated, want its own", n)
 	}
-	r.hub.reserved.ReleasePod(gone.UID)
-	r.hub.heardOf(p)
+	r.sched.reserved.ReleasePod(gone.UID)
+	r.sched.outcomeKnown(p)
 	if n := nominated(); n != 2 {
 		t.Errorf("After its cycle %d pods are nominated, want 2", n)
 	}
@@ -281,13 +281,13 @@ func TestPromisedVolumes(t *testing.T) {
 	r.eventually("the small one has been tried", func() bool {
 		r.cycles()
 		now, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "small", metav1.GetOptions{})
-		return r.hub.records.IsAssumed(string(small.UID)) || err == nil && len(now.Status.Conditions) > 0
+		return r.sched.records.IsAssumed(string(small.UID)) || err == nil && len(now.Status.Conditions) > 0
 	})
-	if r.hub.records.IsAssumed(string(small.UID)) {
+	if r.sched.records.IsAssumed(string(small.UID)) {
 		t.Fatal("The small one has taken the volume")
 	}
 	if _, err := r.client.CoreV1().PersistentVolumes().Create(t.Context(), volume("pv-2", "node-0"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the small one has the volume that has come", func() bool { r.cycles(); return r.hub.records.IsAssumed(string(small.UID)) })
+	r.eventually("the small one has the volume that has come", func() bool { r.cycles(); return r.sched.records.IsAssumed(string(small.UID)) })
 }

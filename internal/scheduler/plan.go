@@ -41,7 +41,7 @@ type preemptor struct {
 	pods []*corev1.Pod
 	// beside are the nodes of the other members, for a gang that shares a topology domain.
 	beside []string
-	// keptOut says why one pending member cannot be scheduled; "" if all can.
+	// blockedStatus says why one pending member cannot be scheduled; "" if all can.
 	keptOut string
 	// atLimit is true if the limit of the queue has no room for the pods now. Then all victims must
 	// terminate first, on whatever nodes they are.
@@ -52,17 +52,17 @@ type preemptor struct {
 
 // podPreemptor returns the preemptor for a single pod.
 func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
-	g := p.hub.group(pod)
+	g := p.sched.group(pod)
 	return preemptor{
 		key:      podKey(pod),
 		uid:      pod.UID,
 		group:    g,
-		queue:    p.hub.queueOf(pod),
-		priority: p.hub.priorityOf(pod),
+		queue:    p.sched.queueOf(pod),
+		priority: p.sched.priorityOf(pod),
 		never:    p.neverPreempts(g, pod),
 		minCount: 1,
 		pods:     []*corev1.Pod{pod},
-		pause:    p.hub.pauseOf(podKey(pod), pod),
+		pause:    p.sched.pauseOf(podKey(pod), pod),
 	}
 }
 
@@ -74,7 +74,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			through = append(through, pod)
-		} else if why := p.hub.keptOut(pod); why != "" {
+		} else if why := p.sched.gatedBy(pod); why != "" {
 			keptOut.see(pod.Name, why)
 		} else {
 			pending = append(pending, pod)
@@ -83,18 +83,18 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	gang.SortByAge(pending)
 	pre := preemptor{
 		key: gangKey(g.Key), uid: g.UID, group: g,
-		minCount: p.hub.lacking(g, members, pending),
+		minCount: p.sched.lacking(g, members, pending),
 		pods:     pending,
 		keptOut:  keptOut.String(),
-		pause:    p.hub.pauseOf(gangKey(g.Key)),
+		pause:    p.sched.pauseOf(gangKey(g.Key)),
 	}
 	if len(pending) > 0 {
-		pre.queue = p.hub.queueOf(pending[0])
-		pre.priority = p.hub.priorityOf(pending[0])
+		pre.queue = p.sched.queueOf(pending[0])
+		pre.priority = p.sched.priorityOf(pending[0])
 		pre.never = p.neverPreempts(g, pending...)
 	}
 	if g.TopologyKey != "" {
-		pre.beside = p.hub.nodesOf(slices.Concat(members.Assigned, through))
+		pre.beside = p.sched.nodesOf(slices.Concat(members.Assigned, through))
 	}
 	if g.PodPriorities {
 		// The gang as a whole has the priority of its lowest member.
@@ -137,7 +137,7 @@ func (pre *preemptor) standing() workload.Standing {
 }
 
 // owns reports whether a pod belongs to the preemptor's workload.
-func (r *roster) owns(pre *preemptor, pod *corev1.Pod) bool {
+func (r *clusterIndex) owns(pre *preemptor, pod *corev1.Pod) bool {
 	if !pre.key.Gang {
 		return pod.UID == pre.uid
 	}
@@ -152,20 +152,20 @@ func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 		return snapshot.ClassesOf(pre.pods, p.claims, nil)
 	}
 	return snapshot.ClassesOf(pre.pods, p.claims, func(pod *corev1.Pod) string {
-		role, _ := p.hub.derived.RoleOf(pod)
+		role, _ := p.sched.derived.RoleOf(pod)
 		return role
 	})
 }
 
 // decide takes a view of the snapshot and asks the core for a decision.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
-	start := p.hub.clock.Now()
-	defer p.hub.progress.begin("the decision on "+pre.key.String(), start)()
+	start := p.sched.clock.Now()
+	defer p.sched.progress.begin("the decision on "+pre.key.String(), start)()
 	classes, err := p.classesOf(&pre)
 	if err != nil {
 		return nil, err
 	}
-	v, err := p.look(&pre)
+	v, err := p.newView(&pre)
 	if err != nil {
 		return nil, fmt.Errorf("decide for %s: %w", pre.key, err)
 	}
@@ -173,12 +173,12 @@ func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, err
 }
 
 // decideIn asks the core for a decision on a view. start is when the cycle began to take the view.
-func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes []snapshot.Class, start time.Time) (*cycleDecision, error) {
+func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, classes []snapshot.Class, start time.Time) (*cycleDecision, error) {
 	input := p.input(&pre, v, classes)
 	if d, ok := p.refusals.of(p, &pre, v); ok {
 		d.Preemptor = *input
 		p.logOfPreemptor(ctx, pre.key).V(4).Info("Found no room, as an equal pod before", "reason", d.Message)
-		return p.witnessed(&cycleDecision{decision: d, view: v, pre: pre, repeated: true}), nil
+		return p.recordInputs(&cycleDecision{decision: d, view: v, pre: pre, repeated: true}), nil
 	}
 	o, err := filters.NewOracle(ctx, p.handle, v.View, input, classes)
 	if err != nil {
@@ -188,9 +188,9 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	if err != nil {
 		return nil, fmt.Errorf("decide for %s: %w", pre.key, err)
 	}
-	d.Elapsed = p.hub.clock.Since(start)
+	d.Elapsed = p.sched.clock.Since(start)
 	if d.Outcome != core.Fits {
-		d.Message = joined(d.Message, p.hub.overdueSentence(v, classes))
+		d.Message = joined(d.Message, p.sched.overdueSentence(v, classes))
 	}
 	if d.Outcome == core.Infeasible {
 		d.Message = joined(d.Message, pre.pauseSentence())
@@ -200,7 +200,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	}
 	p.logOfPreemptor(ctx, pre.key).V(4).Info("Decided", "outcome", d.Outcome, "reason", d.Message, "took", d.Elapsed)
 	if pre.key.Gang {
-		p.hub.gangs.SetPodSensitive(pre.key, o.PodSensitive())
+		p.sched.gangs.SetPodSensitive(pre.key, o.PodSensitive())
 	} else if d.Outcome == core.Infeasible && !o.PodSensitive() {
 		p.refusals.add(p, &pre, v, &d)
 	}
@@ -208,15 +208,15 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	if d.Outcome == core.Waits || d.Outcome == core.Preempts {
 		made.related = o.Related()
 	}
-	return p.witnessed(made), nil
+	return p.recordInputs(made), nil
 }
 
 // input describes the preemptor to the core. Resources that no node has are in the view's spare
 // dimension.
-func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.Preemptor {
+func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class) *core.Preemptor {
 	input := &core.Preemptor{
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
-		Queue: pre.queue, Priority: pre.priority, Never: pre.never, BacksOff: pre.pause != nil, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
+		Queue: pre.queue, Priority: pre.priority, Never: pre.never, BacksOff: pre.pause != nil, MinCount: pre.minCount, Now: p.sched.clock.Now().UnixNano(),
 		IgnoresTolerations: !*p.args.PreemptionToleration,
 		MinRuntime:         *minRuntimeIn(p.args),
 		Limits: &core.Limits{
@@ -262,7 +262,7 @@ func devicesAmong(resources []string, args *configv1alpha1.LostWorkArgs) core.Am
 
 // reserve reserves room for every pod in a plan, and releases all other reservations of the
 // preemptor. Less important work of its queue loses reservations that exceed the limits then.
-func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Seat) {
+func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assignment) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	places := make(map[engine.UID]int, len(plan))
 	for i, seat := range plan {
@@ -283,14 +283,14 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Seat
 		}
 		logger.V(6).Info("Reserved room", "pod", klog.KObj(pod), "node", node)
 		reserved = append(reserved, &reservation.Reservation{Pod: pi, UID: pod.UID, Node: node, Place: place, Standing: pre.standing()})
-		if !p.hub.inflates(pod) {
+		if !p.sched.inflates(pod) {
 			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		} else {
 			p.handle.DeleteNominatedPodIfExists(pod)
 		}
 	}
-	p.hub.reserved.Keep(pre.key, reserved)
+	p.sched.reserved.Keep(pre.key, reserved)
 	if len(reserved) > 0 {
-		p.hub.takeBackBelow(pre.standing())
+		p.sched.releaseOverLimit(pre.standing())
 	}
 }

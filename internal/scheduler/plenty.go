@@ -23,23 +23,23 @@ const judgeAgain, judgeAgainInVain = 20 * time.Millisecond, 250 * time.Milliseco
 // locked during a judgement.
 const judgeRest = 10
 
-// passes reports whether a new workload is admitted at once, because there is room for all queued
-// work. PreEnqueue calls it, under the lock of the scheduler's queue.
-func (h *Hub) passes(pod *corev1.Pod, w *admission.Waiter) bool {
+// isAdmittedFreely reports whether a new workload is admitted at once, because there is room for
+// all queued work. PreEnqueue calls it, under the lock of the scheduler's queue.
+func (h *Scheduler) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool {
 	if !h.hasPlenty(w.Queue) {
 		return false
 	}
-	if !w.Key.Gang && !h.board.Knows(pod.UID) {
+	if !w.Key.Gang && !h.quotas.Knows(pod.UID) {
 		// The scheduler's queue learned of the pod first. The ledger does not count pods that it
 		// has not seen.
-		h.chargeAgain(pod)
+		h.recharge(pod)
 	}
 	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
 }
 
 // followPlenty recalls workloads that were admitted without a turn, if there is not enough room for
 // them any more. The main loop calls it.
-func (h *Hub) followPlenty(now time.Time) {
+func (h *Scheduler) followPlenty(now time.Time) {
 	if h.judgePlenty(now) {
 		h.turns.Recall(h.hasPlenty)
 	}
@@ -47,22 +47,22 @@ func (h *Hub) followPlenty(now time.Time) {
 
 // nextJudgement returns the earliest time of the next judgement, and whether admitted workloads
 // wait for it. The main loop calls it.
-func (h *Hub) nextJudgement() (time.Time, bool) {
-	return h.judgeNext, h.turns.AnyFree() && h.profiles.knowFilters() && !h.board.Judged()
+func (h *Scheduler) nextJudgement() (time.Time, bool) {
+	return h.judgeNext, h.turns.AnyFree() && h.profiles.knowFilters() && !h.quotas.Judged()
 }
 
 // judgePlenty checks whether there is room for all queued work, limits aside, unless that is known.
 // It reports whether hasPlenty is up to date. Before the first judgement hasPlenty is false. The
 // main loop calls it.
-func (h *Hub) judgePlenty(now time.Time) bool {
-	if !h.profiles.knowFilters() || h.board.Judged() {
+func (h *Scheduler) judgePlenty(now time.Time) bool {
+	if !h.profiles.knowFilters() || h.quotas.Judged() {
 		return true
 	}
 	if now.Before(h.judgeNext) {
 		return false
 	}
 	pause, began := judgeAgainInVain, h.clock.Now()
-	if h.board.Judge(func(name corev1.ResourceName) bool { return filters.Delegates(h.handle, name) }) {
+	if h.quotas.Judge(func(name corev1.ResourceName) bool { return filters.Delegates(h.handle, name) }) {
 		pause = judgeAgain
 	}
 	ended := h.clock.Now()
@@ -71,19 +71,19 @@ func (h *Hub) judgePlenty(now time.Time) bool {
 }
 
 // hasPlenty reports whether there is room for all work that waits in a queue, in any order.
-func (b *books) hasPlenty(queue string) bool {
-	return b.profiles.knowFilters() && b.board.Plenty(queue)
+func (b *ledger) hasPlenty(queue string) bool {
+	return b.profiles.knowFilters() && b.quotas.Plenty(queue)
 }
 
 // isServable reports whether the nodes and limits could serve a workload if nothing else ran, as
 // far as the quota ledger knows.
-func (b *books) isServable(key workload.Key) bool {
+func (b *ledger) isServable(key workload.Key) bool {
 	if !key.Gang {
 		pod, ok := b.podOf(key)
-		return ok && b.board.Servable(pod.UID)
+		return ok && b.quotas.Servable(pod.UID)
 	}
 	members := b.lister.Members(nameOf(key))
-	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.board.Servable(pod.UID) })
+	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.quotas.Servable(pod.UID) })
 }
 
 // knowFilters reports whether the scheduler knows the inputs of all plugins that may reject a pod.

@@ -42,31 +42,31 @@ func TestCalledBackAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRigOn(t, clientWith(nodes(2, "8")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, knownYAML, nil, func(in *Inputs) { in.Clock = tickless{} })
-			r.hub.QueueSet(limitedQueue("a", "16"))
-			r.hub.QueueSet(limitedQueue("b", "16"))
+			r.sched.QueueSet(limitedQueue("a", "16"))
+			r.sched.QueueSet(limitedQueue("b", "16"))
 			crowd := severalOf("b", 10)
 			r.create(crowd...)
 			for _, p := range crowd {
 				r.passFreely(podKey(p), "b")
 			}
-			r.hub.waits.Gather(podKey(crowd[0]), r.hub.clock.Now())
-			r.eventually("it is known that there is plenty of room", func() bool { return r.hub.hasPlenty("b") })
+			r.sched.waits.Gather(podKey(crowd[0]), r.sched.clock.Now())
+			r.eventually("it is known that there is plenty of room", func() bool { return r.sched.hasPlenty("b") })
 			happens(r)
-			r.eventually("they are called back", func() bool { return r.hub.turns.TurnOf(podKey(crowd[9]), "b") == admission.Held })
+			r.eventually("they are called back", func() bool { return r.sched.turns.TurnOf(podKey(crowd[9]), "b") == admission.Held })
 		})
 	}
 }
 
 // passFreely admits a workload without a turn, as happens if it is charged in time.
 func (r *rig) passFreely(key workload.Key, queue string) {
-	r.hub.turns.Forget(key)
-	r.hub.turns.Pass(admission.Waiter{Key: key, Queue: queue}, r.hub.clock.Now())
+	r.sched.turns.Forget(key)
+	r.sched.turns.Pass(admission.Waiter{Key: key, Queue: queue}, r.sched.clock.Now())
 }
 
 // freeGang returns a gang g in queue a that was admitted by passFreely.
 func (r *rig) freeGang() (gang []*corev1.Pod) {
 	r.t.Helper()
-	r.hub.QueueSet(limitedQueue("a", "12"))
+	r.sched.QueueSet(limitedQueue("a", "12"))
 	r.abounds("a")
 	r.waitBound("first-of-a")
 	r.queuedGang("g", "a", 2)
@@ -108,8 +108,8 @@ func TestSettledGangsHoldNoneUp(t *testing.T) {
 			t.Parallel()
 			r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
 			settle(r, r.freeGang())
-			r.eventually("none is under way", func() bool { return !r.hub.turns.AnyFree() })
-			r.eventually("nothing is known of its turns", func() bool { return r.hub.turns.TurnOf(gangKey(key("g")), "a") == admission.NotEntered })
+			r.eventually("none is under way", func() bool { return !r.sched.turns.AnyFree() })
+			r.eventually("nothing is known of its turns", func() bool { return r.sched.turns.TurnOf(gangKey(key("g")), "a") == admission.NotEntered })
 		})
 	}
 }
@@ -126,8 +126,8 @@ func TestGangThatCannotComeCallsNoneBack(t *testing.T) {
 	r.passFreely(podKey(other), "a")
 	r.remove(gang[slices.IndexFunc(gang, func(p *corev1.Pod) bool { return !slices.Contains(r.active(), p.Name) })])
 	r.cycle()
-	_, seated := r.hub.turns.Seat(podKey(other))
-	if got := r.hub.turns.TurnOf(podKey(other), "a"); got != admission.Admitted || seated {
+	_, seated := r.sched.turns.Position(podKey(other))
+	if got := r.sched.turns.TurnOf(podKey(other), "a"); got != admission.Admitted || seated {
 		t.Errorf("another goes freely no more: its turn is %v, in a batch %v", got, seated)
 	}
 }
@@ -137,14 +137,14 @@ func TestGangThatCannotComeCallsNoneBack(t *testing.T) {
 func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	first := podKey(pod("first", "", "1", 0))
-	r.hub.engine.Arrives(first.UID, first, workload.Key{})
-	isUnderway := func(key workload.Key) func() bool { return func() bool { return r.hub.turns.IsUnderway(key) } }
-	handle, turnedAway := r.sched.FailureHandler, false
-	r.sched.FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+	r.sched.engine.Arrives(first.UID, first, workload.Key{})
+	isUnderway := func(key workload.Key) func() bool { return func() bool { return r.sched.turns.IsUnderway(key) } }
+	handle, turnedAway := r.upstream.FailureHandler, false
+	r.upstream.FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		turnedAway = strings.Contains(status.Message(), holdForTurn)
-		r.hub.turns.Forget(first)
+		r.sched.turns.Forget(first)
 		r.eventually("its next turn has come", isUnderway(podKey(pod.Pod)))
 		handle(ctx, profile, pod, status, nominating, start)
 	}
@@ -152,12 +152,12 @@ func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 		p := ofQueue("a", pod(fmt.Sprint("p", i), "", "1", 0))
 		r.create(p)
 		r.eventually("its turn has come", func() bool { return len(r.active()) == 1 })
-		r.hub.turns.Enter(admission.Waiter{Key: first, Queue: "a", Priority: 9}, r.hub.clock.Now())
-		r.hub.turns.Forget(podKey(p))
+		r.sched.turns.Enter(admission.Waiter{Key: first, Queue: "a", Priority: 9}, r.sched.clock.Now())
+		r.sched.turns.Forget(podKey(p))
 		r.eventually("another one's has", isUnderway(first))
 		// This takes up to a second, so the pod may find its place all the same.
-		r.hub.turns.Pass(admission.Waiter{Key: podKey(p), Queue: "a"}, r.hub.clock.Now())
-		r.hub.turns.Recall(func(string) bool { return false })
+		r.sched.turns.Pass(admission.Waiter{Key: podKey(p), Queue: "a"}, r.sched.clock.Now())
+		r.sched.turns.Recall(func(string) bool { return false })
 		if r.cycle(); turnedAway {
 			if len(r.active()) != 1 {
 				t.Errorf("it does not go: %s", r.pending())

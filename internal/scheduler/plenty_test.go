@@ -28,14 +28,14 @@ func (r *rig) abounds(queue string) {
 	r.t.Helper()
 	r.create(ofQueue(queue, pod("first-of-"+queue, "", "1", 0)))
 	r.eventually("it is known that there is plenty of room", func() bool {
-		if !r.hub.hasPlenty(queue) {
+		if !r.sched.hasPlenty(queue) {
 			// The pod may have had its turn before the quota ledger knew of it. The next pod
 			// triggers another judgement.
 			next := ofQueue(queue, pod("next-of-"+queue, "", "1", 0))
 			r.create(next)
 			r.remove(next)
 		}
-		return r.hub.hasPlenty(queue)
+		return r.sched.hasPlenty(queue)
 	})
 	r.eventually("the first has gone on", func() bool { return len(r.active()) > 0 })
 }
@@ -45,16 +45,16 @@ func (r *rig) abounds(queue string) {
 func TestPassesWherePlenty(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "12"))
+	r.sched.QueueSet(limitedQueue("a", "12"))
 	r.abounds("a")
 	one := ofQueue("a", pod("one", "", "1", 0))
 	r.create(one)
 	r.eventually("it goes on", func() bool { return len(r.active()) == 2 })
-	r.hub.turns.Forget(podKey(one))
-	if r.hub.waitsForTurn(one) || r.hub.turns.TurnOf(podKey(one), "a") != admission.Admitted {
+	r.sched.turns.Forget(podKey(one))
+	if r.sched.waitsForTurn(one) || r.sched.turns.TurnOf(podKey(one), "a") != admission.Admitted {
 		t.Error("the pod waits for its turn")
 	}
-	if _, seated := r.hub.turns.Seat(podKey(one)); seated {
+	if _, seated := r.sched.turns.Position(podKey(one)); seated {
 		t.Error("the pod has gone on in a batch")
 	}
 	r.queuedGang("g", "a", 3)
@@ -68,15 +68,15 @@ func TestPassesWherePlenty(t *testing.T) {
 func TestTurnsWhereNotPlenty(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "16"))
-	r.hub.QueueSet(limitedQueue("b", "16"))
+	r.sched.QueueSet(limitedQueue("a", "16"))
+	r.sched.QueueSet(limitedQueue("b", "16"))
 	r.abounds("b")
 	r.create(severalOf("b", 13)...)
 	r.eventually("all of them go on", func() bool { return len(r.active()) == 14 })
 	r.create(severalOf("a", 8)...)
-	r.eventually("they are called back", func() bool { return r.hub.turns.TurnOf(podKey(pod("b-12", "", "1", 0)), "b") == admission.Held })
+	r.eventually("they are called back", func() bool { return r.sched.turns.TurnOf(podKey(pod("b-12", "", "1", 0)), "b") == admission.Held })
 	has := func(queue string) int64 {
-		s := r.hub.board.Standing([]string{"cpu"})
+		s := r.sched.quotas.Snapshot([]string{"cpu"})
 		i, _ := s.Tree.Find(queue)
 		return s.Allocated[i][0]
 	}
@@ -94,12 +94,12 @@ func TestTurnsWhereNotPlenty(t *testing.T) {
 func TestCalledBackWhenANodeGoes(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
-	r.hub.QueueSet(limitedQueue("b", "16"))
+	r.sched.QueueSet(limitedQueue("b", "16"))
 	r.abounds("b")
 	r.create(severalOf("b", 10)...)
 	r.eventually("all of them go on", func() bool { return len(r.active()) == 11 })
 	r.removeNode("node-1")
-	r.eventually("they are called back", func() bool { return r.hub.turns.TurnOf(podKey(pod("b-9", "", "1", 0)), "b") == admission.Held })
+	r.eventually("they are called back", func() bool { return r.sched.turns.TurnOf(podKey(pod("b-9", "", "1", 0)), "b") == admission.Held })
 }
 
 // TestNoPlentyForStrangers checks that all workloads wait for turns if the inputs of some plugin or
@@ -121,9 +121,9 @@ func TestNoPlentyForStrangers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRigWith(t, tc.yaml, tc.extenders, nodes(1, "8")...)
-			r.hub.QueueSet(limitedQueue("a", "8"))
-			r.hub.board.Judge(func(corev1.ResourceName) bool { return false })
-			if got := r.hub.hasPlenty("a"); got != tc.want {
+			r.sched.QueueSet(limitedQueue("a", "8"))
+			r.sched.quotas.Judge(func(corev1.ResourceName) bool { return false })
+			if got := r.sched.hasPlenty("a"); got != tc.want {
 				t.Errorf("plenty of room is known: %v, want %v", got, tc.want)
 			}
 		})

@@ -22,7 +22,7 @@ const Name = configv1alpha1.PluginName
 // Plugin is Reprieve in one profile of a scheduler. The framework calls it; see the package
 // documentation.
 type Plugin struct {
-	hub             *Hub
+	sched           *Scheduler
 	args            *configv1alpha1.ReprieveArgs
 	handle          framework.Framework
 	budgets         policylisters.PodDisruptionBudgetLister
@@ -31,7 +31,7 @@ type Plugin struct {
 	// resources reports which resources of a request the profile counts.
 	resources     snapshot.ResourceFilter
 	unschedulable unschedulable
-	refusals      refusals
+	refusals      noRoomCache
 }
 
 var (
@@ -45,10 +45,10 @@ var (
 )
 
 // newPlugin returns the plugin for one profile.
-func newPlugin(hub *Hub, args *configv1alpha1.ReprieveArgs, handle framework.Framework) *Plugin {
+func newPlugin(sched *Scheduler, args *configv1alpha1.ReprieveArgs, handle framework.Framework) *Plugin {
 	factory := handle.SharedInformerFactory()
 	return &Plugin{
-		hub:             hub,
+		sched:           sched,
 		args:            args,
 		handle:          handle,
 		budgets:         factory.Policy().V1().PodDisruptionBudgets().Lister(),
@@ -65,10 +65,10 @@ func (*Plugin) Name() string { return Name }
 // node would bypass the gang's plan. Drivers are excluded, too. Other pods add nothing to their
 // signature.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, ok := p.hub.groupOf(pod); ok {
+	if _, ok := p.sched.groupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a PodGroup are planned together")
 	}
-	if _, ok := p.hub.driverOf(pod); ok {
+	if _, ok := p.sched.driverOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "other drivers may block a driver")
 	}
 	return nil, nil
@@ -77,10 +77,10 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 // decisionKey is the key of a cycle's decision, from PreFilter to PostFilter.
 const decisionKey fwk.StateKey = Name + "/decision"
 
-// turnedDownKey is the key of the reason why PostFilter must not preempt. No other member of the
+// rejectionKey is the key of the reason why PostFilter must not preempt. No other member of the
 // gang would fare better. For example, the queue has no room, it is not the workload's turn, or a
 // member is about to return.
-const turnedDownKey fwk.StateKey = Name + "/turned-down"
+const rejectionKey fwk.StateKey = Name + "/turned-down"
 
 const (
 	// queueInTheWay is the reason for a workload that its queue blocks, or that must wait for its
@@ -91,28 +91,28 @@ const (
 	membersReturn = "members are on their way back"
 )
 
-// turnedDown holds the reason.
-type turnedDown struct{ why string }
+// rejection holds the reason.
+type rejection struct{ why string }
 
-// turnedDownIn returns the reason why a cycle must not preempt; "" if there is none.
-func turnedDownIn(state fwk.CycleState) string {
-	data, err := state.Read(turnedDownKey)
+// rejectionIn returns the reason why a cycle must not preempt; "" if there is none.
+func rejectionIn(state fwk.CycleState) string {
+	data, err := state.Read(rejectionKey)
 	if err != nil {
 		return ""
 	}
-	t, _ := data.(turnedDown)
+	t, _ := data.(rejection)
 	return t.why
 }
 
 // Clone is part of StateData.
-func (t turnedDown) Clone() fwk.StateData { return t }
+func (t rejection) Clone() fwk.StateData { return t }
 
 // cycleDecision is a decision that PreFilter made and PostFilter carries out.
 type cycleDecision struct {
 	decision core.Decision
 	// victims are the pods that the decision evicts, as the framework knows them, node by node.
 	victims []*corev1.Pod
-	view    *view
+	view    *decisionView
 	pre     preemptor
 	// related are terminating pods that affect the preemptor by more than their room, on any node.
 	// The decision counts them as gone. The filters of a cycle do not.

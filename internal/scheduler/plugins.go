@@ -33,7 +33,7 @@ type Inputs struct {
 	// Decisions records decisions; nil to record none.
 	Decisions DecisionLog
 	// Witness records the inputs of decisions; nil to record none.
-	Witness Witness
+	Recorder Recorder
 	// Refused lists the pods that the API server refuses to delete; nil for an empty list.
 	Refused *eviction.Refusals
 	// Metrics measures preemptions. If it is nil, the plugins keep metrics without a reader.
@@ -57,7 +57,7 @@ type Plugins struct {
 	inputs Inputs
 
 	making sync.Mutex
-	hub    atomic.Pointer[Hub]
+	sched  atomic.Pointer[Scheduler]
 }
 
 // NewPlugins returns the plugins of a scheduler. Register them with [Plugins.Registry] before the
@@ -69,8 +69,9 @@ func (ps *Plugins) Registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{Name: ps.newPlugin, GateName: ps.newGate, SortName: ps.newSort}
 }
 
-// Hub returns the adapter that the plugins share; nil until a profile with [Plugin] has been built.
-func (ps *Plugins) Hub() *Hub { return ps.hub.Load() }
+// Scheduler returns the adapter that the plugins share; nil until a profile with [Plugin] has been
+// built.
+func (ps *Plugins) Scheduler() *Scheduler { return ps.sched.Load() }
 
 // newPlugin returns the plugin for one profile.
 func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -82,15 +83,15 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: plugin %s: %w", full.ProfileName(), Name, err)
 	}
-	hub, err := ps.hubOf(ctx, full)
+	sched, err := ps.schedulerOf(ctx, full)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	hub.profiles.add(full.ProfileName(), args, full.EventRecorder())
-	p := newPlugin(hub, args, full)
-	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
+	sched.profiles.add(full.ProfileName(), args, full.EventRecorder())
+	p := newPlugin(sched, args, full)
+	sched.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
 		slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter), p.resources)
-	hub.metrics.Serves(full.ProfileName())
+	sched.metrics.Serves(full.ProfileName())
 	return p, nil
 }
 
@@ -100,11 +101,11 @@ func (ps *Plugins) newGate(ctx context.Context, _ runtime.Object, handle fwk.Han
 	if err != nil {
 		return nil, err
 	}
-	hub, err := ps.hubOf(ctx, full)
+	sched, err := ps.schedulerOf(ctx, full)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", GateName, err)
 	}
-	return &Gate{hub: hub}, nil
+	return &Gate{sched: sched}, nil
 }
 
 // fullFramework returns the full framework behind a handle. Planning runs the PreFilter plugins of
@@ -117,19 +118,19 @@ func fullFramework(handle fwk.Handle) (framework.Framework, error) {
 	return full, nil
 }
 
-// hubOf returns the adapter of all profiles. The first call makes it.
-func (ps *Plugins) hubOf(ctx context.Context, handle framework.Framework) (*Hub, error) {
+// schedulerOf returns the adapter of all profiles. The first call makes it.
+func (ps *Plugins) schedulerOf(ctx context.Context, handle framework.Framework) (*Scheduler, error) {
 	ps.making.Lock()
 	defer ps.making.Unlock()
-	if hub := ps.hub.Load(); hub != nil {
-		return hub, nil
+	if sched := ps.sched.Load(); sched != nil {
+		return sched, nil
 	}
-	hub, err := newHub(ctx, &ps.inputs, handle)
+	sched, err := newScheduler(ctx, &ps.inputs, handle)
 	if err != nil {
 		return nil, err
 	}
-	ps.hub.Store(hub)
-	return hub, nil
+	ps.sched.Store(sched)
+	return sched, nil
 }
 
 // newSort returns the queue's order for a profile. A profile may use it without [Plugin].

@@ -20,24 +20,24 @@ import (
 // PostFilter preempts for a pod or gang that did not fit. It decides for a single pod, and carries
 // out the decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	p.hub.heardOf(pod)
-	if why := turnedDownIn(state); why != "" {
+	p.sched.outcomeKnown(pod)
+	if why := rejectionIn(state); why != "" {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
 	}
-	if g := p.hub.gangOf(pod); g != nil {
+	if g := p.sched.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
-	if _, ok := p.hub.groupOf(pod); ok && p.hub.group(pod) == nil {
+	if _, ok := p.sched.groupOf(pod); ok && p.sched.group(pod) == nil {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
 	made, decided := decisionOf(state)
 	atLimit := decided && made.pre.atLimit
-	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) && !atLimit {
-		p.hub.turns.CameToNothing(p.hub.keyOf(pod))
+	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) && !atLimit {
+		p.sched.turns.TurnFailed(p.sched.keyOf(pod))
 		// The previous reservations of the pod become free for others.
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)
-		p.hub.waits.ResolveVictims(pre.key)
+		p.sched.waits.ResolveVictims(pre.key)
 		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+queueInTheWay)
 	}
 	if !decided {
@@ -45,22 +45,22 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		pre := p.podPreemptor(pod)
 		if made, err = p.decide(ctx, pre); err != nil {
 			p.count(&pre, metrics.Broken)
-			p.hub.turns.CameToNothing(pre.key)
+			p.sched.turns.TurnFailed(pre.key)
 			return p.nominated(pod), fwk.AsStatus(err)
 		}
 	}
 	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
-		p.hub.turns.CameToNothing(made.pre.key)
-		if p.hub.dropInflated() || p.dropInTheWay(made, pod) || p.loosen(ctx, state, made, pod) {
+		p.sched.turns.TurnFailed(made.pre.key)
+		if p.sched.dropInflated() || p.dropInTheWay(made, pod) || p.widenSearch(ctx, state, made, pod) {
 			// The framework kept room for a nomination that inflates its priority, is outdated, or
 			// has a lower standing than the pod. Or the pod was confined to a node, and fits on
 			// another one.
-			p.hub.activate(pod)
+			p.sched.activate(pod)
 		}
 		if wasKeptOut(state) {
 			// No event reports that the room is not kept any more.
-			p.hub.waits.Gather(made.pre.key, p.hub.clock.Now().Add(keptDelay))
+			p.sched.waits.Gather(made.pre.key, p.sched.clock.Now().Add(keptDelay))
 		}
 		// Only extenders, which the core does not see, can still reject the pod. Preemption is no
 		// help against that.
@@ -70,21 +70,21 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.noteUnschedulable(pod)
 	}
 	if !decided && made.decision.Outcome == core.Infeasible {
-		p.tellReserved(made, statuses)
+		p.reportReserved(made, statuses)
 	}
 	return p.carryOut(ctx, pod, made)
 }
 
-// loosen lets a single pod that failed on its confined node look at all nodes next, and reports
-// whether the pod was confined. The pod keeps its reservation meanwhile: the plugin that rejected
-// it may not know yet that the victims are gone. If that cycle finds no node either, the
+// widenSearch lets a single pod that failed on its confined node look at all nodes next, and
+// reports whether the pod was confined. The pod keeps its reservation meanwhile: the plugin that
+// rejected it may not know yet that the victims are gone. If that cycle finds no node either, the
 // reservation is released.
-func (p *Plugin) loosen(ctx context.Context, state fwk.CycleState, made *cycleDecision, pod *corev1.Pod) bool {
+func (p *Plugin) widenSearch(ctx context.Context, state fwk.CycleState, made *cycleDecision, pod *corev1.Pod) bool {
 	if confinedTo(state) != "" {
-		p.hub.records.LooksElsewhere(string(pod.UID))
+		p.sched.records.LooksElsewhere(string(pod.UID))
 		return true
 	}
-	if p.hub.records.HasLookedElsewhere(string(pod.UID)) {
+	if p.sched.records.HasLookedElsewhere(string(pod.UID)) {
 		p.reserve(ctx, &made.pre, nil)
 	}
 	return false
@@ -93,7 +93,7 @@ func (p *Plugin) loosen(ctx context.Context, state fwk.CycleState, made *cycleDe
 // dropInTheWay deletes nominations to the decision's node that must not block a single pod.
 func (p *Plugin) dropInTheWay(made *cycleDecision, pod *corev1.Pod) bool {
 	node := snapshot.Placements(&made.decision)[pod.UID]
-	return node != "" && p.hub.dropInTheWay(pod, node)
+	return node != "" && p.sched.dropInTheWay(pod, node)
 }
 
 // decisionOf returns the decision that PreFilter made in this cycle.
@@ -115,15 +115,15 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	}
 	switch {
 	case made.decision.Outcome != core.Infeasible:
-		p.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: joined(made.decision.Message, made.waitsFor())})
+		p.sched.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: joined(made.decision.Message, made.waitsFor())})
 	case made.pre.minCount > 0:
-		p.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: made.decision.Message})
+		p.sched.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: made.decision.Message})
 	}
 	result, status := p.carryOut(ctx, pod, made)
 	if made.decision.Outcome == core.Infeasible {
 		p.releaseDevices(ctx, made.pre)
 	}
-	p.hub.forgetLeft(g.Key, made.pre.pods)
+	p.sched.membersLeft(g.Key, made.pre.pods)
 	return result, status
 }
 
@@ -139,8 +139,8 @@ func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	if held.Empty() {
 		return
 	}
-	running := p.hub.waits.StartEviction(pre.key)
-	p.hub.executions.running.Go(func() {
+	running := p.sched.waits.StartEviction(pre.key)
+	p.sched.executions.running.Go(func() {
 		released, err := held.Release(context.WithoutCancel(ctx))
 		if over := ctx.Done(); over != nil {
 			<-over
@@ -157,19 +157,19 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
 		logger.Error(err, "Left devices with members that find no room where they are")
-		if delay := p.hub.backOff(pre, eviction.Outcome{Err: err}, p.args.Retry); delay > 0 {
-			p.hub.waits.WaitUntil(pre.key, engine.Backoff, p.hub.clock.Now().Add(delay))
-			p.hub.waits.EndEviction(running)
+		if delay := p.sched.backOff(pre, eviction.Outcome{Err: err}, p.args.Retry); delay > 0 {
+			p.sched.waits.WaitUntil(pre.key, engine.Backoff, p.sched.clock.Now().Add(delay))
+			p.sched.waits.EndEviction(running)
 			return
 		}
 	}
-	stopped := p.hub.waits.EndEviction(running)
+	stopped := p.sched.waits.EndEviction(running)
 	switch {
 	case err == nil && released > 0:
 		logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
-		p.hub.retry(pre.key)
+		p.sched.retry(pre.key)
 	case stopped || err != nil:
-		p.hub.waits.WaitUntil(pre.key, engine.Retry, p.hub.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
+		p.sched.waits.WaitUntil(pre.key, engine.Retry, p.sched.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
 	}
 }
 
@@ -181,21 +181,21 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 //   - If other members must come first, the member only waits.
 //   - If the leader was rejected before it could plan, another member leads.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
-	node, planned := p.hub.gangs.PlannedNode(gangKey(g.Key), string(pod.UID))
+	node, planned := p.sched.gangs.PlannedNode(gangKey(g.Key), string(pod.UID))
 	switch {
-	case planned && confinedTo(state) != "" && p.hub.dropInTheWay(pod, node):
+	case planned && confinedTo(state) != "" && p.sched.dropInTheWay(pod, node):
 		// The framework has copied a nomination from the API since the cycle began.
-		p.hub.activate(pod)
+		p.sched.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
-	case planned && (confinedTo(state) != "" || p.hub.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
-		return p.hub.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
+	case planned && (confinedTo(state) != "" || p.sched.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
+		return p.sched.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
 	// The next leader plans in the same turn. Other workloads need not wait for it.
-	p.hub.turns.Decided(gangKey(g.Key))
-	if p.hub.gangs.Leader(gangKey(g.Key)) == string(pod.UID) {
-		p.hub.passOn(g.Key, pod.UID)
+	p.sched.turns.Decided(gangKey(g.Key))
+	if p.sched.gangs.Leader(gangKey(g.Key)) == string(pod.UID) {
+		p.sched.nextLeader(g.Key, pod.UID)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the gang has not been planned")
 }
@@ -204,7 +204,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 // in its cycle, or nil after the cycle. Usually the cluster has changed since the plan was made, so
 // the gang is planned again at once. If the same plan fails a second time, the gang is planned
 // again only after a change.
-func (h *Hub) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
+func (h *Scheduler) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
 	if again := h.gangs.Failed(gangKey(g.Key)); !again {
 		h.metrics.Unconfirmed(metrics.FirstTime)
 		h.release(g.Key, failed, why)

@@ -25,59 +25,59 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if filters.Simulates(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	p.hub.dropInflated()
-	key := p.hub.keyOf(pod)
-	p.hub.records.Begins(string(pod.UID), key)
-	if p.hub.turns.TurnAway(key) {
+	p.sched.dropInflated()
+	key := p.sched.keyOf(pod)
+	p.sched.records.Begins(string(pod.UID), key)
+	if p.sched.turns.TurnAway(key) {
 		// The turn was recalled after the workload had passed PreEnqueue.
-		p.hub.records.Recalls(string(pod.UID))
-		state.Write(turnedDownKey, turnedDown{queueInTheWay})
+		p.sched.records.Recalls(string(pod.UID))
+		state.Write(rejectionKey, rejection{queueInTheWay})
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
 	}
 	result, status := p.preFilter(ctx, state, pod)
-	if p.hub.reserved.Has(pod.UID) {
-		p.hub.records.HasReservation(string(pod.UID))
+	if p.sched.reserved.Has(pod.UID) {
+		p.sched.records.HasReservation(string(pod.UID))
 	}
 	return result, status
 }
 
 func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	key, ok := p.hub.groupOf(pod)
+	key, ok := p.sched.groupOf(pod)
 	if !ok {
 		return p.preFilterSingle(ctx, state, pod)
 	}
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
-	if node, planned := p.hub.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned && p.hub.gangs.Next(gangKey(key)) == string(pod.UID) && !p.hub.waits.Evicting(gangKey(key)) {
+	if node, planned := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned && p.sched.gangs.Next(gangKey(key)) == string(pod.UID) && !p.sched.waits.Evicting(gangKey(key)) {
 		// Anything that ends the plan also releases it, so the members are not checked again here.
 		// Checking all members in the cycle of each would take longer than everything else.
 		return p.confine(state, pod, node)
 	}
-	g, members, verdict := p.hub.gate(key)
+	g, members, verdict := p.sched.gate(key)
 	if verdict != (gang.Verdict{}) {
 		// The gang passed PreEnqueue, and its state has changed since.
-		p.hub.cannotCome(key, pod, verdict)
+		p.sched.blockGroup(key, pod, verdict)
 		if verdict.Reason == v1alpha1.ReasonDriversWithoutWorkers {
-			return nil, p.turnDownDriver(state, verdict)
+			return nil, p.rejectDriver(state, verdict)
 		}
 		return nil, fwk.NewStatus(fwk.Unschedulable, verdict.Message)
 	}
 	if !g.IsGang() {
 		return p.preFilterSingle(ctx, state, pod)
 	}
-	if p.hub.waits.Evicting(gangKey(key)) {
+	if p.sched.waits.Evicting(gangKey(key)) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForEviction)
 	}
-	switch a := p.hub.gangs.Admit(gangKey(key), string(pod.UID), p.hub.canLead(&members)); a {
+	switch a := p.sched.gangs.Admit(gangKey(key), string(pod.UID), p.sched.canLead(&members)); a {
 	case engine.AdmitPlanned:
-		node, _ := p.hub.gangs.PlannedNode(gangKey(key), string(pod.UID))
+		node, _ := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID))
 		return p.confine(state, pod, node)
 	case engine.AdmitLeader:
-		p.hub.records.TakesTurn(string(pod.UID))
+		p.sched.records.TakesTurn(string(pod.UID))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
-		return nil, fwk.NewStatus(fwk.Unschedulable, p.hub.whyHeld(key, a))
+		return nil, fwk.NewStatus(fwk.Unschedulable, p.sched.whyHeld(key, a))
 	}
 }
 
@@ -85,19 +85,19 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // rejects a pod early if no node can have room. A pod with a reservation is confined to its node:
 // the filters check that node only, as the framework does for nominated pods.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-	if v := p.hub.barSingleDriver(pod); v != (gang.Verdict{}) {
-		return nil, p.turnDownDriver(state, v)
+	if v := p.sched.blockSingleDriver(pod); v != (gang.Verdict{}) {
+		return nil, p.rejectDriver(state, v)
 	}
-	if p.hub.board.Used() {
-		p.hub.records.TakesTurn(string(pod.UID))
+	if p.sched.quotas.Used() {
+		p.sched.records.TakesTurn(string(pod.UID))
 	}
-	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
+	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) {
 		pre := p.podPreemptor(pod)
 		made, v, err := p.atLimit(ctx, pre, v)
 		if err != nil {
 			return nil, p.broken(&pre, err)
 		}
-		return nil, keptOut(state, made, v)
+		return nil, blockedStatus(state, made, v)
 	}
 	if status := p.fastReject(ctx, state, pod); !status.IsSuccess() {
 		return nil, status
@@ -106,18 +106,18 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	if p.hub.reserved.Empty() && len(kept) == 0 {
+	if p.sched.reserved.Empty() && len(kept) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	loose := p.hub.records.IsElsewhere(string(pod.UID))
-	if node := p.hub.reserved.NodeOf(pod.UID); node != "" && !loose && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) {
+	loose := p.sched.records.IsElsewhere(string(pod.UID))
+	if node := p.sched.reserved.NodeOf(pod.UID); node != "" && !loose && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) {
 		return p.confine(state, pod, node)
 	}
 	switch {
-	case !p.claimsArePromised(pod):
-		return nil, p.seek(state, pod, beside(kept))
+	case !p.claimsAreReserved(pod):
+		return nil, p.restrictFilter(state, pod, beside(kept))
 	case loose:
-		return nil, p.seek(state, pod, apart, beside(kept))
+		return nil, p.restrictFilter(state, pod, apart, beside(kept))
 	default:
 		return p.goByDecision(ctx, state, pod)
 	}
@@ -127,25 +127,25 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 // framework's nominations to a node as pods on the node. Members that come later, and other pods
 // with reservations, are not there yet. Their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
-	p.hub.dropInTheWay(pod, node)
-	p.hub.hide(pod, node)
-	if status := p.seek(state, pod, onlyOn(node)); !status.IsSuccess() {
+	p.sched.dropInTheWay(pod, node)
+	p.sched.hideNominations(pod, node)
+	if status := p.restrictFilter(state, pod, onlyOn(node)); !status.IsSuccess() {
 		return nil, status
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// claimsArePromised reports whether a pod claims devices or local volumes while reservations that
+// claimsAreReserved reports whether a pod claims devices or local volumes while reservations that
 // it must respect belong to pods with claims. Filter keeps the room of those pods, but no filter
 // keeps devices or volumes that are not allocated yet.
-func (p *Plugin) claimsArePromised(pod *corev1.Pod) bool {
+func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	if !filters.IsClaimant(p.handle, pod) {
 		return false
 	}
-	standing, key := p.hub.standingOf(pod), p.hub.keyOf(pod)
-	for _, reserved := range p.hub.reserved.Nodes() {
+	standing, key := p.sched.standingOf(pod), p.sched.keyOf(pod)
+	for _, reserved := range p.sched.reserved.Nodes() {
 		for _, r := range reserved {
-			if r.KeepsFrom(standing) && p.hub.keyOf(r.Pod.GetPod()) != key && filters.IsClaimant(p.handle, r.Pod.GetPod()) {
+			if r.KeepsFrom(standing) && p.sched.keyOf(r.Pod.GetPod()) != key && filters.IsClaimant(p.handle, r.Pod.GetPod()) {
 				return true
 			}
 		}
@@ -177,15 +177,15 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	pre := p.gangPreemptor(g, members)
 	if p.awaitsReturn(g.Key, members) {
 		// Others need not wait for it.
-		p.hub.turns.Decided(pre.key)
-		state.Write(turnedDownKey, turnedDown{membersReturn})
+		p.sched.turns.Decided(pre.key)
+		state.Write(rejectionKey, rejection{membersReturn})
 		return nil, fwk.NewStatus(fwk.Unschedulable, membersReturn)
 	}
 	if v := tooFew(&pre); v != (gang.Verdict{}) {
 		// The next member that comes plans for all.
-		p.hub.gangs.Yield(gangKey(g.Key), string(leader.UID))
-		p.hub.takeBack(pre.key, v.Message)
-		p.hub.gangs.SetVerdict(gangKey(g.Key), v)
+		p.sched.gangs.Yield(gangKey(g.Key), string(leader.UID))
+		p.sched.releaseAll(pre.key, v.Message)
+		p.sched.gangs.SetVerdict(gangKey(g.Key), v)
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	made, v, err := p.decideGang(ctx, &pre)
@@ -194,46 +194,46 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, p.broken(&pre, err)
 	case v != (gang.Verdict{}):
 		if made == nil {
-			p.turnDown(ctx, state, &pre, v)
+			p.rejectGang(ctx, state, &pre, v)
 		}
-		return nil, keptOut(state, made, v)
+		return nil, blockedStatus(state, made, v)
 	}
 	d := &made.decision
 	if d.Outcome != core.Fits {
 		state.Write(decisionKey, made)
 		return nil, fwk.NewStatus(fwk.Unschedulable, d.Message)
 	}
-	order := p.hub.leaveToOthers(&pre, leaderFirst(d, string(leader.UID)))
+	order := p.sched.cutToFairShare(&pre, leaderFirst(d, string(leader.UID)))
 	nodes := make(map[engine.UID]string, len(order))
 	for _, seat := range order {
 		nodes[seat.Member] = seat.Node
 	}
 	p.reserve(ctx, &pre, order)
-	p.hub.engine.Placed(pre.key)
+	p.sched.engine.Placed(pre.key)
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
 		// The members were listed, so their own events may follow.
-		p.hub.comes(member)
-		p.hub.records.Seats(string(member.UID), podKey(member))
+		p.sched.ensurePresent(member)
+		p.sched.records.JoinsPlan(string(member.UID), podKey(member))
 	}
-	p.hub.gangs.SetPlan(gangKey(g.Key), order)
-	p.hub.gangs.SetNeeded(gangKey(g.Key), pre.minCount)
-	p.hub.gangs.FoundRoom(gangKey(g.Key))
+	p.sched.gangs.SetPlan(gangKey(g.Key), order)
+	p.sched.gangs.SetNeeded(gangKey(g.Key), pre.minCount)
+	p.sched.gangs.FoundRoom(gangKey(g.Key))
 	if pre.minCount > 0 {
-		p.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
+		p.sched.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
-	p.hub.forgetLeft(g.Key, pre.pods)
-	if v := p.hub.heldMeanwhile(g.Key, leader); v != (gang.Verdict{}) {
+	p.sched.membersLeft(g.Key, pre.pods)
+	if v := p.sched.blockedWhilePlanned(g.Key, leader); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
-	if _, planned := p.hub.gangs.PlannedNode(gangKey(g.Key), string(leader.UID)); nodes[string(leader.UID)] != "" && !planned {
+	if _, planned := p.sched.gangs.PlannedNode(gangKey(g.Key), string(leader.UID)); nodes[string(leader.UID)] != "" && !planned {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned again")
 	}
-	next := p.hub.gangs.Next(gangKey(g.Key))
+	next := p.sched.gangs.Next(gangKey(g.Key))
 	if next == string(leader.UID) {
 		return p.confine(state, leader, nodes[string(leader.UID)])
 	}
-	p.hub.wakeNext(g.Key)
+	p.sched.retryNext(g.Key)
 	if _, ok := nodes[string(leader.UID)]; !ok {
 		// The leader is surplus without room. The other members are scheduled without it.
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
@@ -241,15 +241,15 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	return nil, fwk.NewStatus(fwk.Unschedulable, string(engine.HoldForOrder))
 }
 
-// heldMeanwhile returns the cause that has come to block a gang while it was planned, and then
-// releases the plan. The event itself found no plan to release.
-func (h *Hub) heldMeanwhile(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
+// blockedWhilePlanned returns the cause that has come to block a gang while it was planned, and
+// then releases the plan. The event itself found no plan to release.
+func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
 	if h.gangs.Planned(gangKey(key)) == 0 {
 		return gang.Verdict{}
 	}
 	_, _, v := h.gate(key)
 	if v != (gang.Verdict{}) {
-		h.cannotCome(key, leader, v)
+		h.blockGroup(key, leader, v)
 		h.release(key, nil, v.Message)
 	}
 	return v
@@ -271,16 +271,16 @@ func tooFew(pre *preemptor) gang.Verdict {
 // those are too few, it returns a verdict. The decision then evicts work below the limit, or is nil
 // if there is none.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
-	if v := p.hub.ask(pre.key, engine.Queue, func() gang.Verdict { return p.hub.withinLimits(pre) }); v != (gang.Verdict{}) {
+	if v := p.sched.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
 	}
 	made, err := p.decide(ctx, *pre)
 	return made, gang.Verdict{}, err
 }
 
-// keptOut returns the status for a preemptor that its queue blocks now. PostFilter carries out the
-// decision, if there is one.
-func keptOut(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *fwk.Status {
+// blockedStatus returns the status for a preemptor that its queue blocks now. PostFilter carries
+// out the decision, if there is one.
+func blockedStatus(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *fwk.Status {
 	if made != nil {
 		state.Write(decisionKey, made)
 	}
@@ -293,27 +293,27 @@ func keptOut(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *fwk.Sta
 // broken records that a decision failed with an error.
 func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	p.count(pre, metrics.Broken)
-	p.hub.turns.CameToNothing(pre.key)
+	p.sched.turns.TurnFailed(pre.key)
 	if pre.key.Gang && pre.minCount > 0 {
-		p.hub.gangs.SetVerdict(pre.key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
+		p.sched.gangs.SetVerdict(pre.key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
 	}
 	return fwk.AsStatus(err)
 }
 
 // seats returns the placements of a decision in their order.
-func seats(d *core.Decision) []engine.Seat {
-	out := make([]engine.Seat, 0, len(d.Placements))
+func seats(d *core.Decision) []engine.Assignment {
+	out := make([]engine.Assignment, 0, len(d.Placements))
 	for _, p := range d.Placements {
-		out = append(out, engine.Seat{Member: p.UID, Node: p.Node})
+		out = append(out, engine.Assignment{Member: p.UID, Node: p.Node})
 	}
 	return out
 }
 
 // leaderFirst returns the placements of a decision with the leader first, if the first member has
 // the same needs. The leader is in its cycle already.
-func leaderFirst(d *core.Decision, leader engine.UID) []engine.Seat {
+func leaderFirst(d *core.Decision, leader engine.UID) []engine.Assignment {
 	out := seats(d)
-	at := slices.IndexFunc(out, func(s engine.Seat) bool { return s.Member == leader })
+	at := slices.IndexFunc(out, func(s engine.Assignment) bool { return s.Member == leader })
 	if at > 0 && areAlike(d, out[0].Member, leader) {
 		out[0].Member, out[at].Member = leader, out[0].Member
 	}
@@ -330,15 +330,15 @@ func areAlike(d *core.Decision, a, b engine.UID) bool {
 	})
 }
 
-// turnDown blocks a gang because its queue has no room for it, and releases its reservations.
-func (p *Plugin) turnDown(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
-	p.hub.turns.CameToNothing(pre.key)
+// rejectGang blocks a gang because its queue has no room for it, and releases its reservations.
+func (p *Plugin) rejectGang(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
+	p.sched.turns.TurnFailed(pre.key)
 	if pre.minCount > 0 {
-		p.hub.gangs.SetVerdict(pre.key, v)
+		p.sched.gangs.SetVerdict(pre.key, v)
 	}
-	p.hub.telling.say(pre.key, v)
+	p.sched.reporter.say(pre.key, v)
 	p.reserve(ctx, pre, nil)
-	p.hub.waits.ResolveVictims(pre.key)
-	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
-	state.Write(turnedDownKey, turnedDown{queueInTheWay})
+	p.sched.waits.ResolveVictims(pre.key)
+	p.sched.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
+	state.Write(rejectionKey, rejection{queueInTheWay})
 }

@@ -51,17 +51,17 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 	if gated := p.behindGates(pod); len(gated) > 0 {
 		return heldBack(fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name), gated...), nil
 	}
-	if v := p.hub.derived.Hold(pod); v != (gang.Verdict{}) {
+	if v := p.sched.derived.Hold(pod); v != (gang.Verdict{}) {
 		return Preview{Held: v}, nil
 	}
-	key, ok := p.hub.groupOf(pod)
+	key, ok := p.sched.groupOf(pod)
 	if !ok {
 		return p.previewPod(ctx, pod)
 	}
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return Preview{Held: v}, nil
 	}
-	g, members, verdict := p.hub.gate(key)
+	g, members, verdict := p.sched.gate(key)
 	if verdict != (gang.Verdict{}) {
 		gang.SortByAge(members.Pending)
 		return Preview{Held: verdict, Pods: members.Pending}, nil
@@ -83,11 +83,11 @@ func (p *Plugin) behindGates(pod *corev1.Pod) []*corev1.Pod {
 	if len(pod.Spec.SchedulingGates) == 0 {
 		return nil
 	}
-	g := p.hub.gangOf(pod)
+	g := p.sched.gangOf(pod)
 	if g == nil {
 		return []*corev1.Pod{pod}
 	}
-	members := p.hub.members(g.Key)
+	members := p.sched.members(g.Key)
 	if len(members.Pending) > 0 {
 		return nil
 	}
@@ -108,11 +108,11 @@ func (p *Plugin) previewPod(ctx context.Context, pod *corev1.Pod) (Preview, erro
 			return heldBack(status.Message(), pod), nil
 		}
 	}
-	if v := p.hub.BlockedDriver(pod); v != (gang.Verdict{}) {
+	if v := p.sched.BlockedDriver(pod); v != (gang.Verdict{}) {
 		return Preview{Held: v, Pods: []*corev1.Pod{pod}}, nil
 	}
 	pre := p.podPreemptor(pod)
-	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
+	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) {
 		made, v, err := p.atLimit(ctx, pre, v)
 		return p.preview(ctx, &pre, made, v, err)
 	}
@@ -125,7 +125,7 @@ func (p *Plugin) preview(ctx context.Context, pre *preemptor, made *cycleDecisio
 		return Preview{}, err
 	}
 	if made == nil {
-		return p.held(ctx, *pre, v)
+		return p.previewAtLimit(ctx, *pre, v)
 	}
 	leaving, err := p.leavingFor(made)
 	if err != nil {
@@ -133,15 +133,15 @@ func (p *Plugin) preview(ctx context.Context, pre *preemptor, made *cycleDecisio
 	}
 	out := Preview{Decision: &made.decision, Victims: made.victims, Leaving: leaving, Limited: made.pre.atLimit, Pods: pre.pods}
 	if made.decision.Outcome == core.Fits && pre.key.Gang {
-		plan := p.hub.leaveToOthers(pre, seats(&made.decision))
+		plan := p.sched.cutToFairShare(pre, seats(&made.decision))
 		out.Decision.Placements = out.Decision.Placements[:len(plan)]
 	}
 	return out, nil
 }
 
-// held returns the Preview of a preemptor that its queue blocks. [Plugin.atLimit] does not return
-// when the scheduler retries, so held makes the decision again.
-func (p *Plugin) held(ctx context.Context, pre preemptor, v gang.Verdict) (Preview, error) {
+// previewAtLimit returns the Preview of a preemptor that its queue blocks. [Plugin.atLimit] does
+// not return when the scheduler retries, so held makes the decision again.
+func (p *Plugin) previewAtLimit(ctx context.Context, pre preemptor, v gang.Verdict) (Preview, error) {
 	out := Preview{Held: v, Pods: pre.pods}
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
 		return out, nil
@@ -164,17 +164,17 @@ func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 	if outcome == core.Infeasible || outcome == core.Fits && !atLimit {
 		return nil, nil
 	}
-	all, err := p.hub.pods.List(labels.Everything())
+	all, err := p.sched.pods.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	nodes, board := snapshot.Placements(&made.decision), p.hub.board
+	nodes, board := snapshot.Placements(&made.decision), p.sched.quotas
 	in, limits := sets.New(slices.Collect(maps.Values(nodes))...), sets.New[string]()
 	if atLimit {
 		limits.Insert(board.LimitsOn(made.pre.queue)...)
 	}
 	out := slices.DeleteFunc(all, func(pod *corev1.Pod) bool {
-		if pod.Spec.NodeName == "" || !p.hub.isLeaving(pod) {
+		if pod.Spec.NodeName == "" || !p.sched.isLeaving(pod) {
 			return true
 		}
 		return !in.Has(pod.Spec.NodeName) && !limits.HasAny(board.LimitsOn(board.CountsFor(pod.UID))...)
@@ -189,7 +189,7 @@ func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 // and takes over existing nominations as reservations. It is for a process that runs no scheduler.
 // A running scheduler does the same when it becomes the leader. Settle returns an error if ctx ends
 // first.
-func (h *Hub) Settle(ctx context.Context) error {
+func (h *Scheduler) Settle(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, soon, true, func(context.Context) (bool, error) {
 		return h.HasSynced(), nil
@@ -207,10 +207,10 @@ func (h *Hub) Settle(ctx context.Context) error {
 			h.overdue(podKey(pod))
 		}
 		if g := h.gangOf(pod); g != nil {
-			h.tellGroupState(g.Key)
+			h.updateGroupState(g.Key)
 		}
 	}
-	h.inherit()
+	h.inheritNominations()
 	klog.FromContext(ctx).V(4).Info("Knows the cluster", "pods", len(all))
 	return nil
 }

@@ -158,7 +158,7 @@ func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
 // minRuntimeOfMembers returns the min-runtimes of the profile that the members of a group name; nil
 // if the profile lacks the plugin. If members name several profiles, because some ran before, the
 // first name in alphabetical order counts.
-func (r *roster) minRuntimeOfMembers(members *gang.Members) *core.MinRuntime {
+func (r *clusterIndex) minRuntimeOfMembers(members *gang.Members) *core.MinRuntime {
 	name, found := "", (*core.MinRuntime)(nil)
 	for _, pods := range [][]*corev1.Pod{members.Assigned, members.Pending} {
 		for _, pod := range pods {
@@ -182,7 +182,7 @@ func (ps *profiles) recorder(name string) events.EventRecorder {
 
 // groupOf returns the PodGroup that a pod is scheduled and preempted with. It reports false if the
 // pod's profile is not workload-aware. Pods of other schedulers keep their group.
-func (r *roster) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+func (r *clusterIndex) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	key, ok := r.derived.GroupOf(pod)
 	if !ok {
 		return key, false
@@ -194,7 +194,7 @@ func (r *roster) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 }
 
 // settleTime returns how long changes to a gang are collected before it is planned again.
-func (r *roster) settleTime(key types.NamespacedName) time.Duration {
+func (r *clusterIndex) settleTime(key types.NamespacedName) time.Duration {
 	if same, ok := r.profiles.settleTime(); ok {
 		return same
 	}

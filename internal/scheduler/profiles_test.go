@@ -134,10 +134,10 @@ func TestSynchronous(t *testing.T) {
 			if !made {
 				t.Fatal("the cycle has ended before the calls")
 			}
-			if r.hub.isEvictingFor(p) {
+			if r.sched.isEvictingFor(p) {
 				t.Error("the preemptor is gated")
 			}
-			if reserved := !r.hub.reserved.Empty(); reserved != (failure == nil) {
+			if reserved := !r.sched.reserved.Empty(); reserved != (failure == nil) {
 				t.Errorf("a reservation is kept: %t", reserved)
 			}
 			if failure != nil {
@@ -196,9 +196,9 @@ func TestMinRuntimeOfTheVictimsProfile(t *testing.T) {
 			if c.group == "" {
 				return
 			}
-			g, _ := r.hub.groups.Group(key(c.group))
-			members := r.hub.lister.Members(key(c.group))
-			if protected := r.hub.MinRuntime(g, &members) > 0; protected != (c.want == core.Infeasible) {
+			g, _ := r.sched.groups.Group(key(c.group))
+			members := r.sched.lister.Members(key(c.group))
+			if protected := r.sched.MinRuntime(g, &members) > 0; protected != (c.want == core.Infeasible) {
 				t.Errorf("the status has a protection: %t, and the decision is %s", protected, c.want)
 			}
 		})

@@ -78,7 +78,7 @@ func allStacks() []byte {
 // none while another goroutine holds the lock of the scheduler's queue. Then no pod is scheduled.
 // Stalled also updates the metric of the longest step.
 // Stalled does not block. Any goroutine may call it.
-func (h *Hub) Stalled() error {
+func (h *Scheduler) Stalled() error {
 	now := h.clock.Now()
 	s, age := h.progress.longest(now)
 	if h.metrics.LongestStep(age); age > stallTime {
@@ -93,4 +93,4 @@ func (h *Hub) Stalled() error {
 
 // findStall takes and releases the lock of the scheduler's queue, so that a holder that does not
 // release it stalls the main loop.
-func (h *Hub) findStall() { h.handle.Activate(klog.Background(), nil) }
+func (h *Scheduler) findStall() { h.handle.Activate(klog.Background(), nil) }

@@ -45,11 +45,11 @@ func TestStallOfTheQueue(t *testing.T) {
 	r := newRigOn(t, clientWith(nodes(1, "8")...), &groups{}, schedulerYAML, nil, func(in *Inputs) { in.Clock = clk })
 	tick := func() bool {
 		clk.Step(time.Second)
-		return r.hub.Stalled() != nil
+		return r.sched.Stalled() != nil
 	}
 	for range 5 {
 		if tick() {
-			t.Fatalf("It is stalled: %v", r.hub.Stalled())
+			t.Fatalf("It is stalled: %v", r.sched.Stalled())
 		}
 	}
 	// A gate that reads a group waits for this lock.
@@ -67,5 +67,5 @@ func TestStallOfTheQueue(t *testing.T) {
 	}
 	r.eventually("the stall is noticed", tick)
 	release()
-	r.eventually("the stall has ended", func() bool { return r.hub.Stalled() == nil })
+	r.eventually("the stall has ended", func() bool { return r.sched.Stalled() == nil })
 }

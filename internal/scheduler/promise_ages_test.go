@@ -37,7 +37,7 @@ func TestAgeOfPromises(t *testing.T) {
 	// The main loop updates the metric each second. One update is enough for a test.
 	shown := func(when string, want time.Duration) {
 		t.Helper()
-		h.telling.tellOfTurns()
+		h.reporter.tellOfTurns()
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

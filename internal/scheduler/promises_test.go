@@ -111,10 +111,10 @@ func (c *cluster) start() {
 	c.r.evictor.writeTo(statuses)
 	c.r.plugin.handle.SetAPICacher(statuses)
 	for _, q := range c.queues {
-		c.r.hub.QueueSet(q)
+		c.r.sched.QueueSet(q)
 	}
 	synctest.Wait()
-	c.r.hub.Lead()
+	c.r.sched.Lead()
 }
 
 // stop ends the scheduler. Pending evictions end as canceled and write nothing.
@@ -238,13 +238,13 @@ func (c *cluster) happen(h happening) {
 		}
 		c.note("PodGroup %s with minCount %d in queue %q", name, g.MinCount, g.Queue)
 		c.groups.set(g)
-		c.r.hub.GroupChanged(g.Key)
+		c.r.sched.GroupChanged(g.Key)
 	case "drop a group":
 		name := key(fmt.Sprint("g", h.a%3))
 		if _, ok := c.groups.Group(name); ok {
 			c.note("PodGroup %s is gone", name.Name)
 			c.groups.drop(name)
-			c.r.hub.GroupChanged(name)
+			c.r.sched.GroupChanged(name)
 		}
 	case "delete a pod":
 		if p, ok := pick(c.pods(nil), h.a); ok {
@@ -275,12 +275,12 @@ func (c *cluster) happen(h happening) {
 		}
 		c.note("Queue q with the limit %v", q.Spec.Limit)
 		c.queues["q"] = q
-		c.r.hub.QueueSet(q)
+		c.r.sched.QueueSet(q)
 	case "drop a queue":
 		if c.queues["q"] != nil {
 			c.note("Queue q is gone")
 			delete(c.queues, "q")
-			c.r.hub.QueueDeleted(confirmed("q"))
+			c.r.sched.QueueDeleted(confirmed("q"))
 		}
 	case "node", "drop a node", "cordon a node":
 		c.changeNodes(h)
@@ -375,7 +375,7 @@ func (c *cluster) settle() {
 // unfounded names a reservation without a valid reason, or returns "".
 func (c *cluster) unfounded() string {
 	c.t.Helper()
-	h := c.r.hub
+	h := c.r.sched
 	for node, all := range h.reserved.Nodes() {
 		for _, r := range all {
 			if why := c.unfoundedReservation(r.Pod.GetPod()); why != "" {
@@ -402,7 +402,7 @@ func (c *cluster) unfounded() string {
 
 // unfoundedReservation returns why a pod has no reason to keep its reservation, or "".
 func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
-	h := c.r.hub
+	h := c.r.sched
 	now := c.find(pod.Name)
 	switch {
 	case now == nil || now.UID != pod.UID:
@@ -428,7 +428,7 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	if h.waits.Evicting(key) {
 		return ""
 	}
-	if h.isBarred(key) {
+	if h.isDisallowed(key) {
 		return "its queue does not let it have that"
 	}
 	_, planned := h.gangs.PlannedNode(gangKey(group), string(pod.UID))
@@ -442,10 +442,10 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 
 // isQueued reports whether a pod, or a member of its gang, is about to be tried.
 func (c *cluster) isQueued(pod *corev1.Pod) bool {
-	key := c.r.hub.keyOf(pod)
-	queue := c.r.sched.SchedulingQueue
+	key := c.r.sched.keyOf(pod)
+	queue := c.r.upstream.SchedulingQueue
 	return slices.ContainsFunc(slices.Concat(queue.PodsInActiveQ(), queue.PodsInBackoffQ()), func(other *corev1.Pod) bool {
-		return c.r.hub.keyOf(other) == key
+		return c.r.sched.keyOf(other) == key
 	})
 }
 

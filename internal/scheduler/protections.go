@@ -27,7 +27,7 @@ type Guard struct {
 // Like [Plugin.Preview], it reads the framework's snapshot and must not run at the same time as a
 // cycle.
 func (p *Plugin) Guards() ([]Guard, error) {
-	v, err := p.look(&preemptor{})
+	v, err := p.newView(&preemptor{})
 	if err != nil {
 		return nil, fmt.Errorf("look at what runs: %w", err)
 	}

@@ -43,30 +43,30 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // hintAny retries workloads that can use the change. These are single pods without evictions under
 // way, and of each gang the member that plans for it.
 func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint(p.hub.speaks(pod)), nil
+	return p.hint(p.sched.represents(pod)), nil
 }
 
 // hintGang retries gangs, and single pods that a decision may have blocked because of filters.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint((p.hub.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.hub.speaks(pod)), nil
+	return p.hint((p.sched.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.represents(pod)), nil
 }
 
 // hintSensitive retries gangs whose members depend on more than room, such as other pods, volumes
 // or devices. It also retries other claimants.
 func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	sensitive := filters.IsClaimant(p.handle, pod)
-	if p.hub.gangOf(pod) != nil {
-		key, _ := p.hub.groupOf(pod)
-		sensitive = p.hub.gangs.PodSensitive(gangKey(key))
+	if p.sched.gangOf(pod) != nil {
+		key, _ := p.sched.groupOf(pod)
+		sensitive = p.sched.gangs.PodSensitive(gangKey(key))
 	}
-	return p.hint(sensitive && p.hub.speaks(pod)), nil
+	return p.hint(sensitive && p.sched.represents(pod)), nil
 }
 
 // hintClaim does the same when a claim releases its devices, and for pods whose own claim changes.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
-	if !isGivenBack(before, after) && !p.hub.claims(pod, after) {
+	if !isGivenBack(before, after) && !p.sched.claims(pod, after) {
 		return fwk.QueueSkip, nil
 	}
 	return p.hintSensitive(logger, pod, oldObj, newObj)
@@ -86,7 +86,7 @@ func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 }
 
 // claims reports whether a claim belongs to a pod, or to another pending member of its gang.
-func (r *roster) claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+func (r *clusterIndex) claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if claim == nil || claim.Namespace != pod.Namespace {
 		return false
 	}
@@ -105,20 +105,20 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 // terminate. For pods that are sent back in memory, this is the only event, because no informer
 // reports them.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	if !p.hub.speaks(pod) {
+	if !p.sched.represents(pod) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
-		if own, isMember := p.hub.groupOf(gone); isMember && p.hub.isStuckWith(pod, own) {
+		if own, isMember := p.sched.groupOf(gone); isMember && p.sched.isStuckWith(pod, own) {
 			// A rejected member has returned, which makes no difference to the plan.
 			return fwk.QueueSkip, nil
 		}
-		key := p.hub.keyOf(pod)
-		if awaited, worthIt := p.hub.waits.GoneFor(key, string(gone.UID)); awaited {
+		key := p.sched.keyOf(pod)
+		if awaited, worthIt := p.sched.waits.GoneFor(key, string(gone.UID)); awaited {
 			if worthIt {
 				// The informer's handler may come later than this hint. The queue alone would let a
 				// workload with many attempts back off for seconds.
-				p.hub.waits.Gather(key, p.hub.clock.Now())
+				p.sched.waits.Gather(key, p.sched.clock.Now())
 			}
 			return p.hint(worthIt), nil
 		}
@@ -136,12 +136,12 @@ func (p *Plugin) hintPodSeen(logger klog.Logger, pod *corev1.Pod, oldObj, newObj
 
 // hintPodUpdated plans the gang again when one of its members has changed.
 func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
-	return p.hint(p.hub.updated(pod, newObj)), nil
+	return p.hint(p.sched.updated(pod, newObj)), nil
 }
 
 // isStuckWith reports whether a pod is a member of the given group, and the plan of the group has
 // been rejected twice.
-func (o *occupancy) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
+func (o *placements) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
 	key, ok := o.groupOf(pod)
 	return ok && key == group && o.gangs.Stuck(gangKey(key))
 }

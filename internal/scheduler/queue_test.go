@@ -60,7 +60,7 @@ func TestHintOfClaims(t *testing.T) {
 		r.create(member)
 		pods[group] = member.DeepCopy()
 	}
-	r.hub.gangs.SetPodSensitive(gangKey(key("claims")), true)
+	r.sched.gangs.SetPodSensitive(gangKey(key("claims")), true)
 	claim := func(name string, isAllocated bool) *resourceapi.ResourceClaim {
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 		if name == "own" {

@@ -44,21 +44,21 @@ func (r *rig) queuedGang(name, queue string, minCount int) {
 func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "2"))
+	r.sched.QueueSet(limitedQueue("a", "2"))
 	r.queuedGang("g", "a", 3)
 	tried := sets.New[string]()
 	r.meanwhile = func(pod *corev1.Pod) { tried.Insert(pod.Name) }
 	r.create(members("g", 3, "1", 0)...)
 	r.eventually("the gang is kept by the limit", func() bool {
 		r.cycles()
-		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueLimit
+		return r.sched.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueLimit
 	})
 	// This is long enough for another turn, which takes milliseconds. A turn that the first cycle
 	// missed is given again.
 	if r.settles(admission.Interval / 2); tried.Len() != 1 {
 		t.Errorf("%v are tried, and nothing has changed", sets.List(tried))
 	}
-	r.hub.QueueSet(limitedQueue("a", "3"))
+	r.sched.QueueSet(limitedQueue("a", "3"))
 	r.eventually("the gang has another turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
 	r.waitBound("g-0", "g-1", "g-2")
@@ -69,14 +69,14 @@ func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 func TestGangOfAQueueThatComes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("other", "8"))
+	r.sched.QueueSet(limitedQueue("other", "8"))
 	r.queuedGang("g", "later", 2)
 	r.create(members("g", 2, "1", 0)...)
 	r.eventually("the gang waits for its queue", func() bool {
-		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueNotFound
+		return r.sched.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueNotFound
 	})
-	r.hub.QueueSet(limitedQueue("later", "8"))
-	r.eventually("what it asks for counts for its queue", func() bool { return r.hub.board.Knows("uid-g-0") })
+	r.sched.QueueSet(limitedQueue("later", "8"))
+	r.eventually("what it asks for counts for its queue", func() bool { return r.sched.quotas.Knows("uid-g-0") })
 	r.eventually("the gang is tried", func() bool { return len(r.active()) > 0 })
 	r.cycles()
 	r.waitBound("g-0", "g-1")
@@ -87,7 +87,7 @@ func TestGangOfAQueueThatComes(t *testing.T) {
 func newWholeInQueue(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, nodes(1, "2")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	r.queuedGang("g", "a", 2)
 	r.create(members("g", 2, "1", 0)...)
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
@@ -102,17 +102,17 @@ func TestReplacementOfAMember(t *testing.T) {
 	t.Parallel()
 	r := newWholeInQueue(t)
 	// The scheduler gives no turns from now on.
-	r.hub.leads.Store(false)
+	r.sched.leads.Store(false)
 	again := pod("g-2", "g", "1", 0)
 	r.create(again)
-	if !r.hub.waitsForTurn(again) || r.hub.speaks(again) {
+	if !r.sched.waitsForTurn(again) || r.sched.represents(again) {
 		t.Error("what a whole gang has more does not wait")
 	}
 	r.remove(members("g", 2, "1", 0)[0])
-	if r.hub.waitsForTurn(again) {
+	if r.sched.waitsForTurn(again) {
 		t.Error("the replacement waits behind others")
 	}
-	if !r.hub.speaks(again) {
+	if !r.sched.represents(again) {
 		t.Error("the replacement hears of nothing that happens")
 	}
 }
@@ -126,9 +126,9 @@ func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	r.create(surplus)
 	r.eventually("the surplus has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
-	r.hub.leads.Store(false)
-	r.hub.activate(surplus)
-	r.eventually("it stands in the line", func() bool { return r.hub.turns.Holds(gangKey(key("g"))) })
+	r.sched.leads.Store(false)
+	r.sched.activate(surplus)
+	r.eventually("it stands in the line", func() bool { return r.sched.turns.Holds(gangKey(key("g"))) })
 	r.remove(members("g", 2, "1", 0)[0])
 	r.create(pod("g-3", "g", "1", 0))
 	r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
@@ -141,15 +141,15 @@ func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 func TestChargedAsItIsNow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	listed := ofQueue("a", on(pod("p", "", "1", 0), "node-0"))
-	r.hub.chargeAgain(listed)
-	if r.hub.board.Knows(listed.UID) {
+	r.sched.recharge(listed)
+	if r.sched.quotas.Knows(listed.UID) {
 		t.Error("one that has gone counts")
 	}
 	r.create(ofQueue("a", pod("p", "", "1", 0)))
-	r.hub.chargeAgain(listed)
-	s := r.hub.board.Standing([]string{"cpu"})
+	r.sched.recharge(listed)
+	s := r.sched.quotas.Snapshot([]string{"cpu"})
 	if s.Allocated[0][0] != 0 || s.Requested[0][0] != 1000 {
 		t.Errorf("allocated %v and requested %v, want what it is now", s.Allocated, s.Requested)
 	}
@@ -160,15 +160,15 @@ func TestChargedAsItIsNow(t *testing.T) {
 func TestMembershipOfWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	listed := ofQueue("a", pod("p", "", "1", 0))
-	r.hub.MembershipChanged(listed, key("g"), true)
-	if r.hub.board.Knows(listed.UID) {
+	r.sched.MembershipChanged(listed, key("g"), true)
+	if r.sched.quotas.Knows(listed.UID) {
 		t.Error("one that has gone counts")
 	}
 	r.create(on(ofQueue("a", pod("p", "", "1", 0)), "node-0"))
-	r.hub.MembershipChanged(listed, key("g"), true)
-	if s := r.hub.board.Standing([]string{"cpu"}); s.Allocated[0][0] != 1000 {
+	r.sched.MembershipChanged(listed, key("g"), true)
+	if s := r.sched.quotas.Snapshot([]string{"cpu"}); s.Allocated[0][0] != 1000 {
 		t.Errorf("allocated %v, want what it is now", s.Allocated)
 	}
 }
@@ -180,16 +180,16 @@ func TestWidenedQueue(t *testing.T) {
 	r := newRig(t, nodes(1, "8")...)
 	narrow := limitedQueue("a", "8")
 	narrow.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
-	r.hub.QueueSet(narrow)
+	r.sched.QueueSet(narrow)
 	p := on(ofQueue("a", pod("p", "", "1", 0)), "node-0")
 	p.Spec.SchedulerName = "other"
 	r.create(p)
-	allocated := func() int64 { return r.hub.board.Standing([]string{"cpu"}).Allocated[0][0] }
-	r.eventually("it is charged", func() bool { return r.hub.board.Knows(p.UID) })
+	allocated := func() int64 { return r.sched.quotas.Snapshot([]string{"cpu"}).Allocated[0][0] }
+	r.eventually("it is charged", func() bool { return r.sched.quotas.Knows(p.UID) })
 	if got := allocated(); got != 0 {
 		t.Fatalf("The queue has %d, which it may not", got)
 	}
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	if got := allocated(); got != 1000 {
 		t.Errorf("the queue has %d, want 1000", got)
 	}
@@ -200,11 +200,11 @@ func TestWidenedQueue(t *testing.T) {
 func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	p := on(ofQueue("a", pod("p", "", "1", 0)), "node-0")
 	r.create(p)
 	allocated := func(queue string) int64 {
-		s := r.hub.board.Standing([]string{"cpu"})
+		s := r.sched.quotas.Snapshot([]string{"cpu"})
 		i, ok := s.Tree.Find(queue)
 		if !ok {
 			return 0
@@ -217,11 +217,11 @@ func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("it is known", func() bool {
-		now, err := r.hub.pods.Pods("ns").Get("p")
+		now, err := r.sched.pods.Pods("ns").Get("p")
 		return err == nil && now.Labels[v1alpha1.LabelQueue] == "b"
 	})
 	r.never("it leaves its queue", 50*time.Millisecond, func() bool { return allocated("a") != 1000 })
-	r.hub.QueueSet(limitedQueue("b", "8"))
+	r.sched.QueueSet(limitedQueue("b", "8"))
 	if a, b := allocated("a"), allocated("b"); a != 0 || b != 1000 {
 		t.Errorf("%d are allocated in the queue it had, and %d in the one that it names", a, b)
 	}
@@ -246,16 +246,16 @@ func TestHeldPodsAskForNothing(t *testing.T) {
 	known := &held{}
 	r := newRigOn(t, clientWith(nodes(1, "8")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil,
 		func(in *Inputs) { in.Derived = known })
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	p := ofQueue("a", pod("p", "", "1", 0))
 	r.create(p)
-	requested := func() int64 { return r.hub.board.Standing([]string{"cpu"}).Requested[0][0] }
-	r.hub.chargeAgain(p)
+	requested := func() int64 { return r.sched.quotas.Snapshot([]string{"cpu"}).Requested[0][0] }
+	r.sched.recharge(p)
 	if got := requested(); got != 0 {
 		t.Errorf("one that is held asks for %d", got)
 	}
 	known.ended.Store(true)
-	r.hub.MembershipChanged(p, types.NamespacedName{}, false)
+	r.sched.MembershipChanged(p, types.NamespacedName{}, false)
 	if got := requested(); got != 1000 {
 		t.Errorf("one that is held no more asks for %d, want 1000", got)
 	}
@@ -266,24 +266,24 @@ func TestHeldPodsAskForNothing(t *testing.T) {
 func TestDemandOfGangs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "16"))
-	r.hub.QueueSet(limitedQueue("b", "16"))
+	r.sched.QueueSet(limitedQueue("a", "16"))
+	r.sched.QueueSet(limitedQueue("b", "16"))
 	r.create(ofQueue("b", pod("b-0", "", "8", 0)), ofQueue("b", pod("b-1", "", "8", 0)))
 	r.queuedGang("g", "a", 3)
 	share := func() int64 {
-		s := r.hub.board.Standing([]string{"cpu"})
+		s := r.sched.quotas.Snapshot([]string{"cpu"})
 		a, _ := s.Tree.Find("a")
 		return s.Shares[a][0]
 	}
 	b := func() int64 {
-		s := r.hub.board.Standing([]string{"cpu"})
+		s := r.sched.quotas.Snapshot([]string{"cpu"})
 		b, _ := s.Tree.Find("b")
 		return s.Shares[b][0]
 	}
 	r.eventually("pods without a gang count", func() bool { return b() == 16000 })
 	m := members("g", 3, "2", 0)
 	r.create(m[0], m[1])
-	r.eventually("the members are charged", func() bool { return r.hub.board.Standing([]string{"cpu"}).Requested[0][0] == 4000 })
+	r.eventually("the members are charged", func() bool { return r.sched.quotas.Snapshot([]string{"cpu"}).Requested[0][0] == 4000 })
 	if got := share(); got != 0 {
 		t.Errorf("the share is %d with a gang that lacks a member, want 0", got)
 	}
@@ -293,7 +293,7 @@ func TestDemandOfGangs(t *testing.T) {
 	r.eventually("the gang that lacks a member again does not", func() bool { return share() == 0 })
 	r.groups.drop(key("g"))
 	r.queuedGang("g", "a", 2)
-	r.hub.GroupChanged(key("g"))
+	r.sched.GroupChanged(key("g"))
 	if got := share(); got != 4000 {
 		t.Errorf("the share is %d once two are enough, want 4000", got)
 	}
@@ -304,8 +304,8 @@ func TestDemandOfGangs(t *testing.T) {
 func TestPodAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "4")...)
-	r.hub.QueueSet(limitedQueue("a", "2"))
-	r.hub.QueueSet(limitedQueue("b", "8"))
+	r.sched.QueueSet(limitedQueue("a", "2"))
+	r.sched.QueueSet(limitedQueue("b", "8"))
 	r.create(
 		ofQueue("a", on(pod("low", "", "1", 1), "node-0")), ofQueue("a", on(pod("mid", "", "1", 2), "node-0")),
 		ofQueue("b", on(pod("other", "", "1", 0), "node-0")),
@@ -346,7 +346,7 @@ func TestPodAtTheLimit(t *testing.T) {
 func TestGangAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "4")...)
-	r.hub.QueueSet(limitedQueue("a", "3"))
+	r.sched.QueueSet(limitedQueue("a", "3"))
 	r.create(
 		ofQueue("a", on(pod("low", "", "1", 1), "node-0")), ofQueue("a", on(pod("mid", "", "1", 2), "node-1")),
 		ofQueue("a", on(pod("top", "", "1", 20), "node-1")),
@@ -386,7 +386,7 @@ func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 			r := newRig(t, nodes(1, "4")...)
 			q := limitedQueue("a", "1")
 			q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: window}
-			r.hub.QueueSet(q)
+			r.sched.QueueSet(q)
 			began := time.Now()
 			r.create(ofQueue("a", classed(on(pod("low", "", "1", 1), "node-0"), "", began)))
 			preemptor := ofQueue("a", pod("high", "", "1", 10))
@@ -415,7 +415,7 @@ func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 func TestAtTheLimitOverdue(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{terminationTimeout: 10s}", nodes(2, "2")...)
-	r.hub.QueueSet(limitedQueue("a", "2"))
+	r.sched.QueueSet(limitedQueue("a", "2"))
 	r.create(ofQueue("a", on(pod("stuck", "", "1", 1), "node-0")), ofQueue("a", on(pod("low", "", "1", 1), "node-0")))
 	r.terminate("stuck", time.Now())
 	r.create(ofQueue("a", pod("high", "", "1", 10)))
@@ -435,13 +435,13 @@ func TestAtTheLimitOverdue(t *testing.T) {
 func TestChargedBeforeItIsPromised(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)
-	r.hub.QueueSet(limitedQueue("a", "1"))
+	r.sched.QueueSet(limitedQueue("a", "1"))
 	p := ofQueue("a", pod("p", "", "1", 0))
 	r.create(p)
 	r.eventually("it has its turn", func() bool { return len(r.active()) > 0 })
-	r.hub.board.Forget(p.UID)
-	r.hub.keptByQueue(p)
-	if !r.hub.board.Knows(p.UID) {
+	r.sched.quotas.Forget(p.UID)
+	r.sched.blockedByQueue(p)
+	if !r.sched.quotas.Knows(p.UID) {
 		t.Error("It is let through without being charged")
 	}
 }
@@ -453,12 +453,12 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.pods = corelisters.NewPodLister(indexer)
-	h.board.SetQueue(limitedQueue("a", "2"))
+	h.quotas.SetQueue(limitedQueue("a", "2"))
 	leaves, waits := placed("leaves"), turnsPod("waits")
 	leaves.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	for _, p := range []*corev1.Pod{leaves, waits} {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-		h.board.Charge(p, "a")
+		h.quotas.Charge(p, "a")
 	}
 	waits.Namespace, waits.Name, waits.Labels = "ns", "waits", map[string]string{v1alpha1.LabelQueue: "a"}
 	if err := indexer.Add(waits); err != nil {
@@ -470,13 +470,13 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	}
 	g := gangKey(types.NamespacedName{Namespace: "ns", Name: "g"})
 	h.reserved.Keep(g, []*reservation.Reservation{{Pod: pi, UID: waits.UID, Node: "n", Standing: workload.Standing{Queue: "a"}}})
-	h.board.SetQueue(limitedQueue("a", "1"))
-	if h.isBarred(g) {
+	h.quotas.SetQueue(limitedQueue("a", "1"))
+	if h.isDisallowed(g) {
 		t.Error("It may not wait for what leaves")
 	}
 	h.engine.GroupArrives(g)
-	h.gangs.SetPlan(g, []engine.Seat{{Member: string(waits.UID), Node: "n"}})
-	if !h.isBarred(g) {
+	h.gangs.SetPlan(g, []engine.Assignment{{Member: string(waits.UID), Node: "n"}})
+	if !h.isDisallowed(g) {
 		t.Error("It may come in beside what has not left yet")
 	}
 }
@@ -507,7 +507,7 @@ func TestWhatLimitsWakes(t *testing.T) {
 				below(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "beside"}}, "parent"),
 				below(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "child"}}, "parent"), {ObjectMeta: metav1.ObjectMeta{Name: "free"}},
 			} {
-				r.hub.QueueSet(q)
+				r.sched.QueueSet(q)
 			}
 			running := map[string]*corev1.Pod{"in-none": on(pod("in-none", "", "1", 0), "node-0")}
 			r.create(running["in-none"])
@@ -523,11 +523,11 @@ func TestWhatLimitsWakes(t *testing.T) {
 			}
 			r.eventually("all are kept by a limit", func() bool {
 				r.cycles()
-				return !slices.ContainsFunc(waiting, func(key workload.Key) bool { return !r.hub.waits.WaitsFor(key, engine.Queue) })
+				return !slices.ContainsFunc(waiting, func(key workload.Key) bool { return !r.sched.waits.WaitsFor(key, engine.Queue) })
 			})
 			woken := func() (names []string) {
 				for _, key := range waiting {
-					if !r.hub.waits.WaitsFor(key, engine.Queue) {
+					if !r.sched.waits.WaitsFor(key, engine.Queue) {
 						names = append(names, key.Name)
 					}
 				}

@@ -20,14 +20,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Board returns the quota ledger. Watchers of Queues do not write to it directly: they call
+// Quotas returns the quota ledger. Watchers of Queues do not write to it directly: they call
 // QueueSet and QueueDeleted.
-func (b *books) Board() *queue.Board { return b.board }
+func (b *ledger) Quotas() *queue.Ledger { return b.quotas }
 
 // MinRuntime returns the longest protection that min-runtimes give a group once it runs. If no
 // queue has a setting, the arguments of the profile that schedules the members count. The
 // preemptor's profile does not matter.
-func (b *books) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
+func (b *ledger) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
 		if args := b.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
 			// The members are protected one by one.
@@ -39,50 +39,50 @@ func (b *books) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 
 // protection returns the longest protection that min-runtimes give a group once it runs. otherwise
 // counts for members without a profile.
-func (b *books) protection(g *gang.Group, members *gang.Members, otherwise *core.MinRuntime) time.Duration {
+func (b *ledger) protection(g *gang.Group, members *gang.Members, otherwise *core.MinRuntime) time.Duration {
 	if of := b.minRuntimeOfMembers(members); of != nil {
 		otherwise = of
 	}
-	return b.board.Protection(b.queueOfGroup(g), queue.MinRuntimes{
+	return b.quotas.Protection(b.queueOfGroup(g), queue.MinRuntimes{
 		Preempt: time.Duration(otherwise.Preempt), Reclaim: time.Duration(otherwise.Reclaim), FromLeaf: otherwise.Resolve == core.ResolveQueue,
 	})
 }
 
 // QueueNamedByGroup returns the queue that a group names, or the default of its namespace.
-func (b *books) QueueNamedByGroup(g *gang.Group) string { return b.board.NameFor(b.workOfGroup(g)) }
+func (b *ledger) QueueNamedByGroup(g *gang.Group) string { return b.quotas.NameFor(b.workOfGroup(g)) }
 
 // Orphaned returns the reason why running members are not in the queue that their group names, or
 // the zero Verdict if they are. before is true if the reason was reported already.
-func (b *books) Orphaned(g *gang.Group, before bool) gang.Verdict {
+func (b *ledger) Orphaned(g *gang.Group, before bool) gang.Verdict {
 	work := b.workOfGroup(g)
-	return b.board.Orphaned(b.board.NameFor(work), before)
+	return b.quotas.Orphaned(b.quotas.NameFor(work), before)
 }
 
 // QueueSet records a Queue that was added or changed. The Queue must not be changed afterwards. Any
 // goroutine may call it.
-func (h *Hub) QueueSet(q *v1alpha1.Queue) {
-	first, confining := h.board.SetQueue(q)
+func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
+	first, confining := h.quotas.SetQueue(q)
 	if first {
 		all, err := h.pods.List(labels.Everything())
 		if err != nil {
 			klog.Background().Error(err, "List pods to charge them to their queues")
 		}
 		for _, pod := range all {
-			h.chargeAgain(pod)
+			h.recharge(pod)
 		}
-		h.board.AllCharged()
+		h.quotas.AllCharged()
 		h.cluster.Invalidate()
-		h.wakeNamed(all)
+		h.retryNamed(all)
 	}
 	if confining {
-		h.chargeAnew()
+		h.rechargeWaiting()
 	}
 	h.queuesChanged()
 }
 
-// wakeNamed retries pending pods that name a queue. They were ordered by priority as long as there
+// retryNamed retries pending pods that name a queue. They were ordered by priority as long as there
 // was no queue.
-func (h *Hub) wakeNamed(pods []*corev1.Pod) {
+func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
 		if pod.Spec.NodeName == "" && h.queueOf(pod) != "" {
@@ -90,38 +90,40 @@ func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 		}
 	}
 	for key := range keys {
-		h.wake(key)
+		h.retryNow(key)
 	}
 }
 
 // queuesChanged retries all workloads that a change of the queues may affect.
-func (h *Hub) queuesChanged() {
-	h.takeBackBarred()
+func (h *Scheduler) queuesChanged() {
+	h.releaseDisallowed()
 	h.ended(engine.Queue)
 	h.ended(engine.Access)
 	h.ended(engine.Protection)
 }
 
-// takeBackBarred releases reservations of work that may not use them any more because of its queue.
-// Otherwise others would wait for that room as long as the work does.
-func (h *Hub) takeBackBarred() { h.takeBackAmong(h.reserved.Keys(), "its queue has changed") }
+// releaseDisallowed releases reservations of work that may not use them any more because of its
+// queue. Otherwise others would wait for that room as long as the work does.
+func (h *Scheduler) releaseDisallowed() {
+	h.releaseDisallowedAmong(h.reserved.Keys(), "its queue has changed")
+}
 
-func (h *Hub) takeBackAmong(keys []workload.Key, why string) {
+func (h *Scheduler) releaseDisallowedAmong(keys []workload.Key, why string) {
 	h.wanted.askAnew()
 	for _, key := range keys {
 		// While evictions for a workload are under way, it is skipped. It is reviewed when they
 		// end.
-		if !h.waits.Evicting(key) && h.isBarred(key) {
-			h.displace(key, why)
+		if !h.waits.Evicting(key) && h.isDisallowed(key) {
+			h.releaseAndRetry(key, why)
 		}
 	}
 }
 
-// isBarred reports whether a workload has reservations that its queue does not allow any more. The
-// work may be in another queue now, the queue may be unusable, or a limit may have become too low.
-// Terminating pods do not count towards the limit if the workload waits for them. A gang with a
-// plan does not wait.
-func (b *books) isBarred(key workload.Key) bool {
+// isDisallowed reports whether a workload has reservations that its queue does not allow any more.
+// The work may be in another queue now, the queue may be unusable, or a limit may have become too
+// low. Terminating pods do not count towards the limit if the workload waits for them. A gang with
+// a plan does not wait.
+func (b *ledger) isDisallowed(key workload.Key) bool {
 	if !b.asksForQueues() {
 		return false
 	}
@@ -133,26 +135,26 @@ func (b *books) isBarred(key workload.Key) bool {
 	for _, r := range reserved {
 		// The informer may have a newer version of the pod than the reservation.
 		if now, ok := b.podOf(podKey(r.Pod.GetPod())); ok {
-			if c := b.claimOf(now); c.Bar != (gang.Verdict{}) || name != "" && b.board.Used() && c.Queue != name {
+			if c := b.claimOf(now); c.Bar != (gang.Verdict{}) || name != "" && b.quotas.Used() && c.Queue != name {
 				return true
 			}
 		}
 	}
-	if name == "" || !b.board.Used() {
+	if name == "" || !b.quotas.Used() {
 		return false
 	}
-	if b.board.Check(name) != (gang.Verdict{}) {
+	if b.quotas.Check(name) != (gang.Verdict{}) {
 		return true
 	}
-	return b.board.IsLimited(name) && b.exceedsLimits(key, reserved)
+	return b.quotas.IsLimited(name) && b.exceedsLimits(key, reserved)
 }
 
 // exceedsLimits reports whether the limits of its queue have no room for all reservations of a
 // workload.
-func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservation) bool {
+func (b *ledger) exceedsLimits(key workload.Key, reserved []*reservation.Reservation) bool {
 	requests, own := make([]queue.Amounts, len(reserved)), make(sets.Set[types.UID], len(reserved))
 	for i, r := range reserved {
-		requests[i] = b.board.Request(r.Pod.GetPod())
+		requests[i] = b.quotas.Request(r.Pod.GetPod())
 		own.Insert(r.UID)
 	}
 	var gone []types.UID
@@ -160,15 +162,16 @@ func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservat
 		gone = b.departing()
 	}
 	// Members may have been placed since the reservations were read. They are among the requests.
-	others := slices.DeleteFunc(b.promised(func(r *reservation.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
-	n, _ := b.board.Room(reserved[0].Queue, requests, others, gone)
+	others := slices.DeleteFunc(b.placedOrReserved(func(r *reservation.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
+	n, _ := b.quotas.Room(reserved[0].Queue, requests, others, gone)
 	return n < len(requests)
 }
 
-// ask asks a question about the queue of a workload, and returns the verdict. If the verdict blocks
-// the workload, the workload waits for the end of the cause. If the cause has ended meanwhile, ask
-// repeats the question. If causes end all the time, the workload is retried a moment later.
-func (h *Hub) ask(key workload.Key, c engine.Cause, question func() gang.Verdict) gang.Verdict {
+// askQueue asks a question about the queue of a workload, and returns the verdict. If the verdict
+// blocks the workload, the workload waits for the end of the cause. If the cause has ended
+// meanwhile, ask repeats the question. If causes end all the time, the workload is retried a moment
+// later.
+func (h *Scheduler) askQueue(key workload.Key, c engine.Cause, question func() gang.Verdict) gang.Verdict {
 	const most = 3
 	for n := 1; ; n++ {
 		mark := h.waits.Mark()
@@ -188,8 +191,8 @@ func (h *Hub) ask(key workload.Key, c engine.Cause, question func() gang.Verdict
 }
 
 // charge charges a pod to its queue, and returns the resulting changes.
-func (b *books) charge(pod *corev1.Pod) queue.Change {
-	if !b.board.Used() {
+func (b *ledger) charge(pod *corev1.Pod) queue.Change {
+	if !b.quotas.Used() {
 		return queue.Change{}
 	}
 	key, isMember := b.groupOf(pod)
@@ -199,37 +202,37 @@ func (b *books) charge(pod *corev1.Pod) queue.Change {
 	}
 	change := b.chargeTo(pod, of)
 	if isMember && change.Any {
-		b.tellGroupState(key)
+		b.updateGroupState(key)
 	}
 	return change
 }
 
 // chargeTo charges a pod to its current queue. Calls are serialized, and each looks up the queue
 // under the lock, so the last call wins.
-func (b *books) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
+func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	b.charging.Lock()
 	defer b.charging.Unlock()
 	if pod.Spec.NodeName == "" && b.derived.Hold(pod) != (gang.Verdict{}) {
 		// The pod requests nothing before its group is known.
-		return b.board.Forget(pod.UID)
+		return b.quotas.Forget(pod.UID)
 	}
-	if b.isAstray(pod) {
-		return b.board.Forget(pod.UID)
+	if b.isOnMissingNode(pod) {
+		return b.quotas.Forget(pod.UID)
 	}
 	of.Overdue = b.leaving.isOverdue(pod.UID)
-	return b.board.ChargeMember(pod, b.queueOf(pod), of)
+	return b.quotas.ChargeMember(pod, b.queueOf(pod), of)
 }
 
 // membership returns how members of a group count.
-func (r *roster) membership(key types.NamespacedName) queue.Membership {
+func (r *clusterIndex) membership(key types.NamespacedName) queue.Membership {
 	g, ok := r.groups.Group(key)
 	return queue.Membership{Group: key, Whole: ok && g.Whole}
 }
 
-// tellGroupState updates the state of a group in the quota ledger. Requests of its pending members
-// count once the members can be placed.
-func (b *books) tellGroupState(key types.NamespacedName) {
-	if !b.board.Pends(key) {
+// updateGroupState updates the state of a group in the quota ledger. Requests of its pending
+// members count once the members can be placed.
+func (b *ledger) updateGroupState(key types.NamespacedName) {
+	if !b.quotas.Pends(key) {
 		return
 	}
 	// Calls are serialized, so the call with the latest state wins.
@@ -245,7 +248,7 @@ func (b *books) tellGroupState(key types.NamespacedName) {
 		now.Held = now.Held || b.claimOfGroup(g, &members).Confined
 		now.Need = max(g.MinCount-members.Placed(), 0)
 	}
-	b.board.SetGroupState(key, now)
+	b.quotas.SetGroupState(key, now)
 }
 
 // chargeDelay is the delay before the retry of a preemptor that was decided on before the quota
@@ -254,36 +257,36 @@ const chargeDelay = 200 * time.Millisecond
 
 // isCharged reports whether the quota ledger has the requests of a preemptor. Before that, the
 // queue has no share for them. The scheduler's queue may learn of a pod first.
-func (b *books) isCharged(pre *preemptor) bool {
-	if pre.queue == "" || !b.board.Used() {
+func (b *ledger) isCharged(pre *preemptor) bool {
+	if pre.queue == "" || !b.quotas.Used() {
 		return true
 	}
-	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.board.Knows(pod.UID) })
+	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.quotas.Knows(pod.UID) })
 }
 
 // chargeGroup charges the members of a group to their queue, and returns the resulting changes.
-func (b *books) chargeGroup(key types.NamespacedName) (all queue.Change) {
-	if !b.board.Used() {
+func (b *ledger) chargeGroup(key types.NamespacedName) (all queue.Change) {
+	if !b.quotas.Used() {
 		return all
 	}
 	members := b.lister.Members(key)
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending, members.Terminating} {
 		for _, pod := range pods {
-			all = all.Add(b.chargeAgain(pod))
+			all = all.Add(b.recharge(pod))
 		}
 	}
-	b.tellGroupState(key)
+	b.updateGroupState(key)
 	return all
 }
 
-// chargeAgain charges a pod to its queue in its current version. It is for goroutines other than
+// recharge charges a pod to its queue in its current version. It is for goroutines other than
 // the pod informer's: the pod may have changed or gone since it was listed. It repeats the charge
 // if the informer's handler was faster.
-func (b *books) chargeAgain(pod *corev1.Pod) (all queue.Change) {
-	for b.board.Used() {
+func (b *ledger) recharge(pod *corev1.Pod) (all queue.Change) {
+	for b.quotas.Used() {
 		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID {
-			return all.Add(b.board.Forget(pod.UID))
+			return all.Add(b.quotas.Forget(pod.UID))
 		}
 		all = all.Add(b.charge(now))
 		if after, err := b.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {
@@ -297,25 +300,25 @@ func (b *books) chargeAgain(pod *corev1.Pod) (all queue.Change) {
 // gone do not count as usage. If too few remain, it returns a verdict that names the limit. Some
 // reservations need not be respected, for example by more important work. They count only if there
 // is room for both.
-func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
-	if !b.board.Used() || pre.queue == "" {
+func (b *ledger) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
+	if !b.quotas.Used() || pre.queue == "" {
 		return gang.Verdict{}
 	}
 	for _, pod := range pre.pods {
-		if !b.board.Knows(pod.UID) {
+		if !b.quotas.Knows(pod.UID) {
 			// The scheduler's queue learned of the pod first. The reservation for the pod must
 			// count for pods after it.
-			b.chargeAgain(pod)
+			b.recharge(pod)
 		}
 	}
-	if !b.board.IsLimited(pre.queue) {
+	if !b.quotas.IsLimited(pre.queue) {
 		// The sum of all reservations takes longer than all other checks for a pod.
 		return gang.Verdict{}
 	}
 	need := max(pre.minCount, 1)
-	n, over := b.roomBeside(pre, b.promisedToOthers(pre), gone)
+	n, over := b.roomBeside(pre, b.reservedByOthers(pre), gone)
 	if n < need && pre.minCount > 0 {
-		if n, over = b.roomBeside(pre, b.promisedBefore(pre), gone); n > need {
+		if n, over = b.roomBeside(pre, b.reservedAbove(pre), gone); n > need {
 			// No surplus member justifies the loss of another reservation.
 			n = need
 		}
@@ -329,44 +332,44 @@ func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 
 // roomBeside returns how many pods of a preemptor fit in the limits of its queue beside the given
 // reservations. Pods in gone do not count. It also returns the limit that blocks the next pod.
-func (b *books) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *queue.Over) {
+func (b *ledger) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *queue.Over) {
 	requests := make([]queue.Amounts, len(pre.pods))
 	for i, pod := range pre.pods {
 		requests[i] = queue.RequestOf(pod)
 	}
-	return b.board.Room(pre.queue, requests, promised, gone)
+	return b.quotas.Room(pre.queue, requests, promised, gone)
 }
 
-// promisedToOthers returns the pods of others with a reservation. promisedBefore returns only the
+// reservedByOthers returns the pods of others with a reservation. reservedAbove returns only the
 // pods whose reservations the preemptor must respect.
-func (b *books) promisedToOthers(pre *preemptor) []types.UID {
-	return b.promised(func(r *reservation.Reservation) bool { return !b.owns(pre, r.Pod.GetPod()) })
+func (b *ledger) reservedByOthers(pre *preemptor) []types.UID {
+	return b.placedOrReserved(func(r *reservation.Reservation) bool { return !b.owns(pre, r.Pod.GetPod()) })
 }
 
-func (b *books) promisedBefore(pre *preemptor) []types.UID {
-	return b.promised(func(r *reservation.Reservation) bool {
+func (b *ledger) reservedAbove(pre *preemptor) []types.UID {
+	return b.placedOrReserved(func(r *reservation.Reservation) bool {
 		return r.KeepsFrom(pre.standing()) && !b.owns(pre, r.Pod.GetPod())
 	})
 }
 
 // overtakesAtLimit reports whether the limits of its queue leave a preemptor too little room beside
 // all reservations of others. Then only the reservations that it must respect count.
-func (b *books) overtakesAtLimit(pre *preemptor) bool {
-	if pre.queue == "" || pre.minCount == 0 || b.reserved.Empty() || !b.board.IsLimited(pre.queue) {
+func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
+	if pre.queue == "" || pre.minCount == 0 || b.reserved.Empty() || !b.quotas.IsLimited(pre.queue) {
 		return false
 	}
-	n, _ := b.roomBeside(pre, b.promisedToOthers(pre), nil)
+	n, _ := b.roomBeside(pre, b.reservedByOthers(pre), nil)
 	return n < pre.minCount
 }
 
-// takeBackBelow releases reservations of work below a standing that exceed the limits of its queue.
-// A workload of that standing has taken the room.
-func (h *Hub) takeBackBelow(standing workload.Standing) {
-	if standing.Queue == "" || !h.board.IsLimited(standing.Queue) {
+// releaseOverLimit releases reservations of work below a standing that exceed the limits of its
+// queue. A workload of that standing has taken the room.
+func (h *Scheduler) releaseOverLimit(standing workload.Standing) {
+	if standing.Queue == "" || !h.quotas.IsLimited(standing.Queue) {
 		return
 	}
 	if below := h.reserved.Below(standing); len(below) > 0 {
-		h.takeBackAmong(below, "more important work takes what the limit of its queue leaves")
+		h.releaseDisallowedAmong(below, "more important work takes what the limit of its queue leaves")
 	}
 }
 
@@ -385,8 +388,8 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	if made.decision.Outcome == core.Infeasible {
 		p.measure(made)
 		p.record(made)
-		p.hub.waits.Resolve(pre.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
-		p.tryLater(made)
+		p.sched.waits.Resolve(pre.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
+		p.scheduleRetry(made)
 		if made.decision.RetryAt != 0 || pre.pause != nil {
 			v.Message = joined(v.Message, made.decision.Message)
 		}
@@ -394,11 +397,11 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	}
 	// The limit may be on a resource that no node has, and may count pods that are not in the
 	// snapshot.
-	gone := p.hub.departing()
+	gone := p.sched.departing()
 	for _, victim := range made.victims {
 		gone = append(gone, victim.UID)
 	}
-	if p.hub.withinLimits(&pre, gone...) != (gang.Verdict{}) {
+	if p.sched.withinLimits(&pre, gone...) != (gang.Verdict{}) {
 		return nil, v, nil
 	}
 	if made.decision.Outcome != core.Preempts {
@@ -408,15 +411,15 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	return made, v, nil
 }
 
-// leaveToOthers cuts surplus members off the end of a gang's plan if they exceed the fair share of
+// cutToFairShare cuts surplus members off the end of a gang's plan if they exceed the fair share of
 // its queue. It does so only while work of other queues waits for its turn, because that work would
 // reclaim the room.
-func (h *Hub) leaveToOthers(pre *preemptor, plan []engine.Seat) []engine.Seat {
+func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []engine.Assignment {
 	least := max(pre.minCount, 1)
-	if pre.queue == "" || len(plan) <= least || !h.board.Used() || !h.turns.OthersWait(pre.queue, h.clock.Now()) {
+	if pre.queue == "" || len(plan) <= least || !h.quotas.Used() || !h.turns.OthersWait(pre.queue, h.clock.Now()) {
 		return plan
 	}
-	standing := h.board.Standing(h.board.Resources())
+	standing := h.quotas.Snapshot(h.quotas.Resources())
 	if standing == nil {
 		return plan
 	}
@@ -428,7 +431,7 @@ func (h *Hub) leaveToOthers(pre *preemptor, plan []engine.Seat) []engine.Seat {
 	for i, seat := range plan {
 		requests[i] = asked[seat.Member]
 	}
-	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promisedToOthers(pre)), kindsOf(pre.pods)...)
+	n := standing.Within(pre.queue, requests, h.quotas.Unplaced(h.reservedByOthers(pre)), kindsOf(pre.pods)...)
 	return plan[:max(n, least)]
 }
 
@@ -441,14 +444,14 @@ func kindsOf(pods []*corev1.Pod) []string {
 	return sets.List(kinds)
 }
 
-// keptByQueue returns the verdict that blocks a single pod because of its queue: either the pod may
-// not use the queue, or a limit is reached.
-func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
-	if v := h.queueBlocks(pod); v != (gang.Verdict{}) || !h.board.Used() {
+// blockedByQueue returns the verdict that blocks a single pod because of its queue: either the pod
+// may not use the queue, or a limit is reached.
+func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
+	if v := h.queueBlocks(pod); v != (gang.Verdict{}) || !h.quotas.Used() {
 		return v
 	}
 	key := h.keyOf(pod)
-	return h.ask(key, engine.Queue, func() gang.Verdict {
+	return h.askQueue(key, engine.Queue, func() gang.Verdict {
 		c := h.claimOf(pod)
 		if c.Bar != (gang.Verdict{}) {
 			return c.Bar
@@ -459,9 +462,9 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 	})
 }
 
-// promised returns the pods that have a place unknown to the API server: an assumed node, or a
-// reservation that counts.
-func (b *books) promised(counts func(*reservation.Reservation) bool) []types.UID {
+// placedOrReserved returns the pods that have a place unknown to the API server: an assumed node,
+// or a reservation that counts.
+func (b *ledger) placedOrReserved(counts func(*reservation.Reservation) bool) []types.UID {
 	// A pod that is being placed is in both sets for a moment.
 	assumed := b.records.Assumed()
 	out := make(sets.Set[types.UID], len(assumed))

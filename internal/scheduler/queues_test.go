@@ -53,7 +53,7 @@ func TestQueueOf(t *testing.T) {
 			t.Errorf("%s: queue %q, where there are none", name, got)
 		}
 	}
-	h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := h.queueOf(pods[name]); got != tt.want {
@@ -76,9 +76,9 @@ func withoutQueues() func() {
 	pre := preemptor{queue: h.queueOf(one), pods: pods, minCount: 1}
 	return func() {
 		h.charge(one)
-		h.board.Forget(one.UID)
-		if h.waitsForTurn(one) || h.keptByQueue(one) != (gang.Verdict{}) || h.withinLimits(&pre) != (gang.Verdict{}) || !h.isCharged(&pre) ||
-			h.queueOf(one) != "" || h.board.Check("a") != (gang.Verdict{}) || h.board.Standing(nil) != nil {
+		h.quotas.Forget(one.UID)
+		if h.waitsForTurn(one) || h.blockedByQueue(one) != (gang.Verdict{}) || h.withinLimits(&pre) != (gang.Verdict{}) || !h.isCharged(&pre) ||
+			h.queueOf(one) != "" || h.quotas.Check("a") != (gang.Verdict{}) || h.quotas.Snapshot(nil) != nil {
 			panic("queues are in the way, and there are none")
 		}
 	}
@@ -118,12 +118,12 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 		configv1alpha1.SetDefaults(args)
 		h.profiles.add(name, args, nil)
 	}
-	h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "top"}, Spec: v1alpha1.QueueSpec{ReclaimMinRuntime: &metav1.Duration{Duration: 2 * time.Hour}}})
-	h.board.SetQueue(&v1alpha1.Queue{
+	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "top"}, Spec: v1alpha1.QueueSpec{ReclaimMinRuntime: &metav1.Duration{Duration: 2 * time.Hour}}})
+	h.quotas.SetQueue(&v1alpha1.Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
 		Spec:       v1alpha1.QueueSpec{Parent: ptr.To("top"), ReclaimMinRuntime: &metav1.Duration{Duration: time.Second}},
 	})
-	h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+	h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	tests := map[string]struct {
 		profile, queue string
 		want           time.Duration
@@ -151,23 +151,23 @@ func TestBarred(t *testing.T) {
 		return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Limit: corev1.ResourceList{"gpu": resource.MustParse(gpus)}}}
 	}
 	for name, tt := range map[string]struct {
-		change func(h *Hub, pods cache.Indexer, waits *corev1.Pod)
+		change func(h *Scheduler, pods cache.Indexer, waits *corev1.Pod)
 		want   bool
 	}{
-		"nothing has changed":   {change: func(*Hub, cache.Indexer, *corev1.Pod) {}},
-		"the queue is gone":     {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.DeleteQueue("a") }, want: true},
-		"it has others below":   {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(below("c", "a")) }, want: true},
-		"the limit still holds": {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(limited("a", "9")) }},
-		"the limit is too low":  {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(limited("a", "8")) }, want: true},
-		"it is in another queue": {change: func(_ *Hub, pods cache.Indexer, waits *corev1.Pod) {
+		"nothing has changed":   {change: func(*Scheduler, cache.Indexer, *corev1.Pod) {}},
+		"the queue is gone":     {change: func(h *Scheduler, _ cache.Indexer, _ *corev1.Pod) { h.quotas.DeleteQueue("a") }, want: true},
+		"it has others below":   {change: func(h *Scheduler, _ cache.Indexer, _ *corev1.Pod) { h.quotas.SetQueue(below("c", "a")) }, want: true},
+		"the limit still holds": {change: func(h *Scheduler, _ cache.Indexer, _ *corev1.Pod) { h.quotas.SetQueue(limited("a", "9")) }},
+		"the limit is too low":  {change: func(h *Scheduler, _ cache.Indexer, _ *corev1.Pod) { h.quotas.SetQueue(limited("a", "8")) }, want: true},
+		"it is in another queue": {change: func(_ *Scheduler, pods cache.Indexer, waits *corev1.Pod) {
 			waits.Labels = map[string]string{v1alpha1.LabelQueue: "b"}
 			if err := pods.Update(waits); err != nil {
 				t.Fatal(err)
 			}
 		}, want: true},
-		"there are no queues any more": {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) {
-			h.board.DeleteQueue("a")
-			h.board.DeleteQueue("b")
+		"there are no queues any more": {change: func(h *Scheduler, _ cache.Indexer, _ *corev1.Pod) {
+			h.quotas.DeleteQueue("a")
+			h.quotas.DeleteQueue("b")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,9 +175,9 @@ func TestBarred(t *testing.T) {
 			h := detached(&Inputs{Groups: &gang.Store{}})
 			h.pods = corelisters.NewPodLister(indexer)
 			for _, name := range []string{"a", "b"} {
-				h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
+				h.quotas.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
-			h.board.Charge(placed("runs"), "a")
+			h.quotas.Charge(placed("runs"), "a")
 			waits := turnsPod("waits")
 			waits.Namespace, waits.Name, waits.Labels = "ns", "waits", map[string]string{v1alpha1.LabelQueue: "a"}
 			if err := indexer.Add(waits); err != nil {
@@ -190,7 +190,7 @@ func TestBarred(t *testing.T) {
 			o := h.keyOf(waits)
 			h.reserved.Keep(o, []*reservation.Reservation{{Pod: pi, UID: waits.UID, Node: "n", Standing: workload.Standing{Queue: "a"}}})
 			tt.change(h, indexer, waits.DeepCopy())
-			if got := h.isBarred(o); got != tt.want {
+			if got := h.isDisallowed(o); got != tt.want {
 				t.Errorf("barred is %v, want %v", got, tt.want)
 			}
 		})
@@ -210,7 +210,7 @@ func TestTurnedDownByItsQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, node("node-0", "4"))
-			r.hub.QueueSet(&v1alpha1.Queue{
+			r.sched.QueueSet(&v1alpha1.Queue{
 				ObjectMeta: metav1.ObjectMeta{Name: "q"},
 				Spec:       v1alpha1.QueueSpec{Limit: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 			})
@@ -226,10 +226,10 @@ func TestTurnedDownByItsQueue(t *testing.T) {
 			r.eventually("its turn comes", func() bool { return len(r.active()) > 0 })
 			r.cycle()
 			r.eventually("it says what is in the way", func() bool {
-				got, err := r.hub.pods.Pods("ns").Get("p")
+				got, err := r.sched.pods.Pods("ns").Get("p")
 				return err == nil && scheduledCondition(got) != nil
 			})
-			got, err := r.hub.pods.Pods("ns").Get("p")
+			got, err := r.sched.pods.Pods("ns").Get("p")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -53,20 +53,20 @@ func (s *PrioritySort) Less(first, second fwk.QueuedEntityInfo) bool {
 	return a.Time.Before(b.Time)
 }
 
-// seatOf returns the sort key of an entity of the queue. Each entity is a pod, because upstream's
-// pod group cycle is off: Reprieve replaces it.
-func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Seat {
-	hub := s.plugins.Hub()
-	if pod, ok := entity.(interface{ GetPodInfo() fwk.PodInfo }); ok && hub != nil {
-		return hub.seatOf(pod.GetPodInfo().GetPod(), entity.GetTimestamp())
+// positionOf returns the sort key of an entity of the queue. Each entity is a pod, because
+// upstream's pod group cycle is off: Reprieve replaces it.
+func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Position {
+	sched := s.plugins.Scheduler()
+	if pod, ok := entity.(interface{ GetPodInfo() fwk.PodInfo }); ok && sched != nil {
+		return sched.positionOf(pod.GetPodInfo().GetPod(), entity.GetTimestamp())
 	}
-	return admission.Seat{Priority: entity.GetPriority(), Time: entity.GetTimestamp()}
+	return admission.Position{Priority: entity.GetPriority(), Time: entity.GetTimestamp()}
 }
 
-// seatOf returns the sort key of a pod that came to the queue at the given time.
-func (h *Hub) seatOf(pod *corev1.Pod, came time.Time) admission.Seat {
-	if h.board.Used() {
-		if seat, ok := h.turns.Seat(h.keyOf(pod)); ok {
+// positionOf returns the sort key of a pod that came to the queue at the given time.
+func (h *Scheduler) positionOf(pod *corev1.Pod, came time.Time) admission.Position {
+	if h.quotas.Used() {
+		if seat, ok := h.turns.Position(h.keyOf(pod)); ok {
 			return seat
 		}
 	}
@@ -76,5 +76,5 @@ func (h *Hub) seatOf(pod *corev1.Pod, came time.Time) admission.Seat {
 	case h.reserved.Has(pod.UID):
 		came = pod.CreationTimestamp.Time
 	}
-	return admission.Seat{Priority: h.priorityOf(pod), Time: came}
+	return admission.Position{Priority: h.priorityOf(pod), Time: came}
 }

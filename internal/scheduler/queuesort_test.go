@@ -26,7 +26,7 @@ func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 		store.Set(&gang.Group{Key: key(name), MinCount: 1, Priority: priority})
 	}
 	plugins := NewPlugins(Inputs{Groups: store})
-	plugins.hub.Store(detached(&plugins.inputs))
+	plugins.sched.Store(detached(&plugins.inputs))
 	made, err := plugins.Registry()[SortName](tb.Context(), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
@@ -84,10 +84,10 @@ func TestQueueOrder(t *testing.T) {
 // that arrived since its first attempt.
 func TestQueueOrderOfReservedRoom(t *testing.T) {
 	t.Parallel()
-	hub := detached(&Inputs{Groups: &groups{}})
-	hub.reserved = reservation.New(allWait{})
+	sched := detached(&Inputs{Groups: &groups{}})
+	sched.reserved = reservation.New(allWait{})
 	plugins := &Plugins{}
-	plugins.hub.Store(hub)
+	plugins.sched.Store(sched)
 	sort := &PrioritySort{plugins: plugins}
 	promised, other := queued("promised", "", 5, 9), queued("other", "", 5, 4)
 	earlier, higher := queued("earlier", "", 5, 2), queued("higher", "", 6, 9)
@@ -99,11 +99,11 @@ func TestQueueOrderOfReservedRoom(t *testing.T) {
 		}
 	}
 	wantFirst("nothing is reserved", other, promised)
-	hub.reserved.Keep(podKey(promised.Pod), []*reservation.Reservation{{Pod: promised.PodInfo, UID: promised.Pod.UID, Node: "n"}})
+	sched.reserved.Keep(podKey(promised.Pod), []*reservation.Reservation{{Pod: promised.PodInfo, UID: promised.Pod.UID, Node: "n"}})
 	wantFirst("room is reserved", promised, other)
 	wantFirst("room is reserved", earlier, promised)
 	wantFirst("room is reserved", higher, promised)
-	hub.reserved.Release(podKey(promised.Pod))
+	sched.reserved.Release(podKey(promised.Pod))
 	wantFirst("it is reserved no more", other, promised)
 }
 

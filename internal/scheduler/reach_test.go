@@ -23,7 +23,7 @@ func TestReclaimWhereOtherNodesAreFree(t *testing.T) {
 			far.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectNoSchedule}}
 			r := newRig(t, node("node-0", "6"), far)
 			for _, name := range []string{"a", "b", "c", "d"} {
-				r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
+				r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
 			r.create(on(pod("outside", "", "1", 0), "node-1"))
 			for i, name := range []string{"a", "a", "a", "a", "b", "b"} {
@@ -32,7 +32,7 @@ func TestReclaimWhereOtherNodesAreFree(t *testing.T) {
 			large := ofQueue(of, pod("large", "", "8", 0))
 			large.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 			r.create(large)
-			r.eventually("the large pod asks for what it needs", func() bool { return r.hub.board.Knows(large.UID) })
+			r.eventually("the large pod asks for what it needs", func() bool { return r.sched.quotas.Knows(large.UID) })
 			r.create(ofQueue("c", pod("c-0", "", "1", 0)))
 			r.eventually("room is made", func() bool {
 				r.cycles()

@@ -41,17 +41,17 @@ func (p *Plugin) someReserved(kept []*reservation.Reservation) []string {
 	for _, r := range kept {
 		nodes.Insert(r.Node)
 	}
-	for node := range p.hub.reserved.Nodes() {
+	for node := range p.sched.reserved.Nodes() {
 		nodes.Insert(node)
 	}
 	names := sets.List(nodes)
 	return names[:min(len(names), mostReservedNodes)]
 }
 
-// tellReserved replaces the status of nodes that only reservations keep from a single pod. The
+// reportReserved replaces the status of nodes that only reservations keep from a single pod. The
 // framework counts nominated pods as pods on the node, so its filters report that a resource is
 // insufficient.
-func (p *Plugin) tellReserved(made *cycleDecision, statuses fwk.NodeToStatusReader) {
+func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusReader) {
 	told, ok := statuses.(*framework.NodeToStatus)
 	if !ok || !made.view.HasPromised() {
 		return
@@ -71,26 +71,26 @@ func (p *Plugin) tellReserved(made *cycleDecision, statuses fwk.NodeToStatusRead
 // holders names the workloads whose reservations or lost members keep a node from members of some
 // class that would otherwise fit there.
 func (p *Plugin) holders(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class, node string) []string {
-	info := p.hub.staying(node)
+	info := p.sched.staying(node)
 	if info == nil {
 		return nil
 	}
-	held := slices.DeleteFunc(heldFrom(p.hub.reserved.On(node), info, pre.standing(), ""), func(r *reservation.Reservation) bool {
-		return p.hub.owns(pre, r.Pod.GetPod())
+	held := slices.DeleteFunc(heldFrom(p.sched.reserved.On(node), info, pre.standing(), ""), func(r *reservation.Reservation) bool {
+		return p.sched.owns(pre, r.Pod.GetPod())
 	})
 	held = append(held, keptOn(kept, node)...)
 	isKept := slices.ContainsFunc(classes, func(c snapshot.Class) bool {
 		s := seekerOf(c.Pods[0], pre.standing(), p.resources)
-		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.hub.couldRunOn(info.Node(), c.Pods[0].GetPod())
+		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.sched.couldRunOn(info.Node(), c.Pods[0].GetPod())
 	})
 	if !isKept {
 		return nil
 	}
 	var names []string
 	for _, r := range held {
-		key, ok := p.hub.reserved.KeyOf(r.UID)
+		key, ok := p.sched.reserved.KeyOf(r.UID)
 		if !ok && slices.Contains(kept, r) {
-			key, ok = gangKey(p.hub.groupKeyOf(r.Pod.GetPod())), true
+			key, ok = gangKey(p.sched.groupKeyOf(r.Pod.GetPod())), true
 		}
 		if name := fmt.Sprintf("%s (priority %d)", key, r.Priority); ok && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -15,24 +15,24 @@ import (
 func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) bool {
 	found, told := false, false
 	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) && p.hub.awaitsRejected(pod.UID, key) {
+		if members.Reserved.Has(pod.UID) && p.sched.awaitsRejected(pod.UID, key) {
 			found, told = true, true
 			continue
 		}
-		node := p.hub.records.ReturnsFrom(string(pod.UID))
+		node := p.sched.records.ReturnsFrom(string(pod.UID))
 		if node == "" {
 			continue
 		}
 		if info, err := p.handle.SnapshotSharedLister().NodeInfos().Get(node); err != nil || !snapshot.RunsOn(info, pod.UID) {
-			p.hub.records.HasReturned(string(pod.UID))
+			p.sched.records.HasReturned(string(pod.UID))
 			continue
 		}
 		found = true
-		told = p.hub.records.Awaits(string(pod.UID), gangKey(key)) || told
+		told = p.sched.records.Awaits(string(pod.UID), gangKey(key)) || told
 	}
 	if found && !told {
 		// The framework has forgotten all of them since the cycle began.
-		p.hub.tryReturned(gangKey(key))
+		p.sched.retryReturned(gangKey(key))
 	}
 	return found
 }
@@ -40,14 +40,14 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 // awaitsRejected records that a gang waits for a member that was rejected at Permit, and reports
 // whether the member was rejected. Call it only for a member that still has its place. A member
 // that failed before it waited at Permit gave its place up, and may have been rejected later.
-func (o *occupancy) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
+func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
 }
 
-// tryReturned schedules a retry of a gang whose members are back. If it were activated during its
+// retryReturned schedules a retry of a gang whose members are back. If it were activated during its
 // cycle, it would back off.
-func (h *Hub) tryReturned(gang workload.Key) {
+func (h *Scheduler) retryReturned(gang workload.Key) {
 	h.waits.Gather(gang, h.clock.Now().Add(leastCacheDelay))
 }

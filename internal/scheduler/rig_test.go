@@ -60,12 +60,12 @@ const bound = time.Minute
 // rig is a whole scheduler with queue and cache, on a fake client. Nothing is scheduled until a
 // test runs a cycle.
 type rig struct {
-	t       *testing.T
-	sched   *kubescheduler.Scheduler
-	client  *fake.Clientset
-	hub     *Hub
-	plugin  *Plugin
-	evictor *fakeEvictor
+	t        *testing.T
+	upstream *kubescheduler.Scheduler
+	client   *fake.Clientset
+	sched    *Scheduler
+	plugin   *Plugin
+	evictor  *fakeEvictor
 	// listener records conditions that are written outside of cycles.
 	listener listener
 	groups   *groups
@@ -158,9 +158,9 @@ func (f *fakeEvictor) write(nominations []podstatus.Nomination) {
 // finish ends an order with an outcome, and returns when the scheduler has processed it.
 func (r *rig) finish(order int, outcome eviction.Outcome) {
 	r.t.Helper()
-	before := r.hub.executions.count.Load()
+	before := r.sched.executions.count.Load()
 	r.evictor.outcomes[order] <- outcome
-	r.eventually("the scheduler has acted on an outcome", func() bool { return r.hub.executions.count.Load() < before })
+	r.eventually("the scheduler has acted on an outcome", func() bool { return r.sched.executions.count.Load() < before })
 }
 
 // fail ends an order with an error.
@@ -247,8 +247,8 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 		once.Do(func() {
 			cancel()
 			broadcaster.Shutdown()
-			if r.sched != nil {
-				r.sched.SchedulingQueue.Close()
+			if r.upstream != nil {
+				r.upstream.SchedulingQueue.Close()
 			}
 		})
 	}
@@ -280,14 +280,14 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 		t.Fatal(err)
 	}
 	sched.FailureHandler = plugins.AfterFailures(sched.FailureHandler)
-	r.sched = sched
+	r.upstream = sched
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if r.hub != nil {
-		r.hub.Lead()
+	if r.sched != nil {
+		r.sched.Lead()
 	}
 	sched.SchedulingQueue.Run(klog.Background())
 	return r
@@ -302,7 +302,7 @@ func (r *rig) factory(plugins *Plugins) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		pl, err := plugins.Registry()[Name](ctx, args, handle)
 		if p, ok := pl.(*Plugin); ok {
-			r.plugin, r.hub = p, p.hub
+			r.plugin, r.sched = p, p.sched
 		}
 		return pl, err
 	}
@@ -359,7 +359,7 @@ func (r *rig) cycle() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.sched.ScheduleOne(context.Background())
+		r.upstream.ScheduleOne(context.Background())
 	}()
 	select {
 	case <-done:
@@ -371,7 +371,7 @@ func (r *rig) cycle() {
 // cycles runs scheduling cycles until the active queue is empty.
 func (r *rig) cycles() {
 	r.t.Helper()
-	for len(r.sched.SchedulingQueue.PodsInActiveQ()) > 0 {
+	for len(r.upstream.SchedulingQueue.PodsInActiveQ()) > 0 {
 		r.cycle()
 	}
 }
@@ -383,13 +383,13 @@ func (r *rig) snapshot() {
 	if !ok {
 		r.t.Fatal("The framework's snapshot is of another type")
 	}
-	if err := r.sched.Cache.UpdateSnapshot(klog.Background(), snapshot); err != nil {
+	if err := r.upstream.Cache.UpdateSnapshot(klog.Background(), snapshot); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *rig) pending() string {
-	_, summary := r.sched.SchedulingQueue.PendingPods()
+	_, summary := r.upstream.SchedulingQueue.PendingPods()
 	return summary
 }
 
@@ -414,10 +414,10 @@ func (r *rig) create(pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		r.eventually("the scheduler knows "+pod.Name, func() bool {
 			if pod.Spec.NodeName != "" {
-				_, err := r.sched.Cache.GetPod(pod)
+				_, err := r.upstream.Cache.GetPod(pod)
 				return err == nil
 			}
-			known, _ := r.sched.SchedulingQueue.PendingPods()
+			known, _ := r.upstream.SchedulingQueue.PendingPods()
 			for _, k := range known {
 				if k.UID == pod.UID {
 					return true
@@ -435,8 +435,8 @@ func (r *rig) remove(pod *corev1.Pod) {
 		r.t.Fatal(err)
 	}
 	r.eventually("the scheduler notices that "+pod.Name+" has gone", func() bool {
-		_, err := r.hub.pods.Pods(pod.Namespace).Get(pod.Name)
-		_, cached := r.sched.Cache.GetPod(pod)
+		_, err := r.sched.pods.Pods(pod.Namespace).Get(pod.Name)
+		_, cached := r.upstream.Cache.GetPod(pod)
 		return err != nil && cached != nil
 	})
 }
@@ -473,7 +473,7 @@ func (r *rig) waitBound(names ...string) {
 // active returns the names of the pods in the active queue.
 func (r *rig) active() []string {
 	var names []string
-	for _, pod := range r.sched.SchedulingQueue.PodsInActiveQ() {
+	for _, pod := range r.upstream.SchedulingQueue.PodsInActiveQ() {
 		names = append(names, pod.Name)
 	}
 	return names
@@ -536,8 +536,8 @@ func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 	r.t.Helper()
 	r.snapshot()
 	pre := r.plugin.podPreemptor(pod)
-	if g := r.hub.gangOf(pod); g != nil {
-		m := r.hub.members(g.Key)
+	if g := r.sched.gangOf(pod); g != nil {
+		m := r.sched.members(g.Key)
 		pre = r.plugin.gangPreemptor(g, &m)
 	}
 	made, err := r.plugin.decide(r.t.Context(), pre)
@@ -568,7 +568,7 @@ func (r *rig) never(what string, within time.Duration, happens func() bool) {
 
 // reservedOn returns the node of a pod's reservation.
 func (r *rig) reservedOn(uid types.UID) (string, bool) {
-	for node, reserved := range r.hub.reserved.Nodes() {
+	for node, reserved := range r.sched.reserved.Nodes() {
 		for _, one := range reserved {
 			if one.UID == uid {
 				return node, true
@@ -578,5 +578,5 @@ func (r *rig) reservedOn(uid types.UID) (string, bool) {
 	return "", false
 }
 
-// detached returns a Hub without a scheduler: only its state in memory.
-func detached(in *Inputs) *Hub { return in.assemble(in.emptyRoster(), nil, nil) }
+// detached returns a Scheduler without a scheduler: only its state in memory.
+func detached(in *Inputs) *Scheduler { return in.assemble(in.emptyIndex(), nil, nil) }

@@ -45,8 +45,8 @@ func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf
 // crowdedOutOn returns the reservations on a node that the node cannot fulfill, even once all
 // terminating pods are gone. It uses the informers and the places of assumed pods, not the snapshot
 // of a cycle, so any goroutine may call it. A node that has just begun to offer less counts with
-// its previous capacity. takeBackLost handles deleted nodes.
-func (b *books) crowdedOutOn(node string) []*reservation.Reservation {
+// its previous capacity. releaseLost handles deleted nodes.
+func (b *ledger) crowdedOutOn(node string) []*reservation.Reservation {
 	reserved := b.reserved.On(node)
 	if len(reserved) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (b *books) crowdedOutOn(node string) []*reservation.Reservation {
 
 // staying returns a node with the pods that are bound or assumed there and not terminating. It
 // returns nil for a node that does not exist.
-func (o *occupancy) staying(name string) *framework.NodeInfo {
+func (o *placements) staying(name string) *framework.NodeInfo {
 	node, err := o.nodes.Get(name)
 	if err != nil {
 		return nil
@@ -97,7 +97,7 @@ func (o *occupancy) staying(name string) *framework.NodeInfo {
 //
 // An eviction continues if a workload of higher standing waits for the same victims. That workload
 // might not be allowed to evict them by itself, and the two workloads would alternate.
-func (h *Hub) releaseCrowded(nodes sets.Set[string], except workload.Key) {
+func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 	for _, node := range sets.List(nodes) {
 		done := sets.New(except)
 		for {
@@ -106,8 +106,8 @@ func (h *Hub) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 				break
 			}
 			done.Insert(key)
-			if !h.makesRoomForOthers(key, r) {
-				h.loseRoom(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, r.Pod.GetPod().Name))
+			if !h.evictsForOthers(key, r) {
+				h.releaseCrowdedOut(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, r.Pod.GetPod().Name))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (h *Hub) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 
 // firstCrowded returns the first reservation that a node cannot fulfill, of a workload that is not
 // in done.
-func (h *Hub) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *reservation.Reservation, bool) {
+func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *reservation.Reservation, bool) {
 	if !h.isShared(node, done) {
 		return workload.Key{}, nil, false
 	}
@@ -127,9 +127,9 @@ func (h *Hub) firstCrowded(node string, done sets.Set[workload.Key]) (workload.K
 	return workload.Key{}, nil, false
 }
 
-// makesRoomForOthers reports whether evictions are under way for a workload, and another workload
+// evictsForOthers reports whether evictions are under way for a workload, and another workload
 // that need not respect its reservation waits for the same victims.
-func (h *Hub) makesRoomForOthers(key workload.Key, crowded *reservation.Reservation) bool {
+func (h *Scheduler) evictsForOthers(key workload.Key, crowded *reservation.Reservation) bool {
 	if !h.waits.Evicting(key) {
 		return false
 	}
@@ -139,20 +139,20 @@ func (h *Hub) makesRoomForOthers(key workload.Key, crowded *reservation.Reservat
 	})
 }
 
-// loseRoom releases the reservations of a workload and retries it, unless it has been planned again
-// since: crowded is the reservation that cannot be fulfilled. If evictions are under way for the
-// workload, they stop first, and the retry follows.
-func (h *Hub) loseRoom(key workload.Key, crowded *reservation.Reservation, why string) {
+// releaseCrowdedOut releases the reservations of a workload and retries it, unless it has been
+// planned again since: crowded is the reservation that cannot be fulfilled. If evictions are under
+// way for the workload, they stop first, and the retry follows.
+func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *reservation.Reservation, why string) {
 	if !h.reserved.ReleaseFor(crowded) {
 		return
 	}
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
 	if key.Gang {
-		h.tellLost(nameOf(key), why)
+		h.reportLost(nameOf(key), why)
 	}
-	h.takeBack(key, why)
+	h.releaseAll(key, why)
 	if !h.waits.Evicting(key) {
-		h.wake(key)
+		h.retryNow(key)
 	}
 }
 
@@ -235,20 +235,20 @@ func (d *doubts) isRecent(node string) bool {
 }
 
 // doubt asks the main loop to review the reservations on a node, if there are any.
-func (h *Hub) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
+func (h *Scheduler) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
 
 // reviewRooms releases the reservations that recorded nodes cannot fulfill. It also records nodes
 // that have offered less for some time.
-func (h *Hub) reviewRooms(now time.Time) {
+func (h *Scheduler) reviewRooms(now time.Time) {
 	for _, node := range h.dips.over(now) {
 		h.doubt(node)
 	}
 	h.releaseCrowded(h.doubted.take(), workload.Key{})
 }
 
-// lookAgain plans a workload again soon if it has just reserved room that does not exist. The
+// replanCrowded plans a workload again soon if it has just reserved room that does not exist. The
 // snapshot of its cycle was older than the informers.
-func (h *Hub) lookAgain(key workload.Key) {
+func (h *Scheduler) replanCrowded(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *reservation.Reservation) bool { return out.UID == r.UID }) {
 			h.waits.Gather(key, h.clock.Now().Add(mostCacheDelay))
@@ -257,9 +257,9 @@ func (h *Hub) lookAgain(key workload.Key) {
 	}
 }
 
-// lookBeside asks the main loop to review the nodes that a workload shares with other reservations.
-// Its evictions may have continued for those other workloads.
-func (h *Hub) lookBeside(key workload.Key) {
+// reviewSharedNodes asks the main loop to review the nodes that a workload shares with other
+// reservations. Its evictions may have continued for those other workloads.
+func (h *Scheduler) reviewSharedNodes(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.isShared(r.Node, sets.New(key)) {
 			h.doubt(r.Node)
@@ -268,7 +268,7 @@ func (h *Hub) lookBeside(key workload.Key) {
 }
 
 // isShared reports whether a node has reservations of workloads that are not in than.
-func (h *Hub) isShared(node string, than sets.Set[workload.Key]) bool {
+func (h *Scheduler) isShared(node string, than sets.Set[workload.Key]) bool {
 	return slices.ContainsFunc(h.reserved.On(node), func(r *reservation.Reservation) bool {
 		key, ok := h.reserved.KeyOf(r.UID)
 		return ok && !than.Has(key)
@@ -276,7 +276,7 @@ func (h *Hub) isShared(node string, than sets.Set[workload.Key]) bool {
 }
 
 // occupies records that a pod has come to its node, or requests other resources since an update.
-func (h *Hub) occupies(before, now *corev1.Pod) {
+func (h *Scheduler) occupies(before, now *corev1.Pod) {
 	if now.Spec.NodeName == "" {
 		return
 	}
@@ -285,13 +285,13 @@ func (h *Hub) occupies(before, now *corev1.Pod) {
 		h.doubt(now.Spec.NodeName)
 	}
 	if came {
-		h.comesBeside(now)
+		h.replanNeighbors(now)
 	}
 }
 
-// comesBeside plans workloads again soon if a pod has come to their node and affects them by more
-// than its room. The filters know whether the pods can be on one node.
-func (h *Hub) comesBeside(came *corev1.Pod) {
+// replanNeighbors plans workloads again soon if a pod has come to their node and affects them by
+// more than its room. The filters know whether the pods can be on one node.
+func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
 	for _, r := range h.reserved.On(came.Spec.NodeName) {
 		key, ok := h.reserved.KeyOf(r.UID)
 		if ok && key != h.keyOf(came) && mayMind(r.Pod.GetPod(), came) {

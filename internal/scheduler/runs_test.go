@@ -32,12 +32,12 @@ func TestRunThatIsOver(t *testing.T) {
 	}{
 		"short for long enough": {replace: func(r *rig, g *gang.Group, second, m *corev1.Pod) {
 			r.remove(second)
-			r.eventually("it has lacked a member for long enough", func() bool { return r.hub.runs.Look(g, r.hub.clock.Now()).Start.IsZero() })
+			r.eventually("it has lacked a member for long enough", func() bool { return r.sched.runs.Look(g, r.sched.clock.Now()).Start.IsZero() })
 			r.create(m)
 		}},
 		"short for a moment": {replace: func(r *rig, g *gang.Group, second, m *corev1.Pod) {
 			r.remove(second)
-			r.eventually("it lacks a member", func() bool { return !r.hub.runs.Look(g, r.hub.clock.Now()).ShortSince.IsZero() })
+			r.eventually("it lacks a member", func() bool { return !r.sched.runs.Look(g, r.sched.clock.Now()).ShortSince.IsZero() })
 			r.create(m)
 		}},
 		"replaced between two looks": {replace: func(r *rig, _ *gang.Group, second, m *corev1.Pod) {
@@ -46,7 +46,7 @@ func TestRunThatIsOver(t *testing.T) {
 		}},
 		"of other members": {first: true, replace: func(r *rig, _ *gang.Group, second, m *corev1.Pod) {
 			r.remove(second)
-			r.eventually("no member is left", func() bool { return r.hub.gangs.Len() == 0 })
+			r.eventually("no member is left", func() bool { return r.sched.gangs.Len() == 0 })
 			r.create(m)
 		}},
 	}
@@ -67,7 +67,7 @@ func TestRunThatIsOver(t *testing.T) {
 			if d := r.decideFor(p); d.Outcome != core.Preempts {
 				t.Fatalf("%s: %s, want to preempt what has run long", d.Outcome, d.Message)
 			}
-			order := eviction.Order{Groups: r.hub.groupsOf(m[:2]), Seen: r.hub.runs.Settle(r.hub.groups, r.hub.clock.Now())}
+			order := eviction.Order{Groups: r.sched.groupsOf(m[:2]), Seen: r.sched.runs.Settle(r.sched.groups, r.sched.clock.Now())}
 			if r.plugin.RunsAnew(&order, g.Key) {
 				t.Error("It has begun anew, and nothing has happened")
 			}
@@ -79,7 +79,7 @@ func TestRunThatIsOver(t *testing.T) {
 				r.create(on(classed(m[3], "c", now), "node-0"))
 			}
 			r.eventually("the other member is known", func() bool {
-				members := r.hub.lister.Members(g.Key)
+				members := r.sched.lister.Members(g.Key)
 				return len(members.Assigned) == 2 && !slices.ContainsFunc(members.Assigned, func(pod *corev1.Pod) bool { return pod.UID == m[1].UID })
 			})
 			d := r.decideFor(p)
@@ -111,13 +111,13 @@ func TestSyncWaitsForFinished(t *testing.T) {
 	})
 	r := newRigOn(t, client, &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil)
 	g := r.gangOf("g", 2, 0)
-	r.eventually("it has heard of the nodes", func() bool { return r.sched.Cache.NodeCount() == 1 })
-	if r.hub.HasSynced() {
+	r.eventually("it has heard of the nodes", func() bool { return r.upstream.Cache.NodeCount() == 1 })
+	if r.sched.HasSynced() {
 		t.Error("It says that it knows all there was, and lacks the finished members")
 	}
 	served.Store(true)
-	r.eventually("it has heard of all", r.hub.HasSynced)
-	if m := r.hub.Members(g.Key); len(m.Succeeded) != 1 {
+	r.eventually("it has heard of all", r.sched.HasSynced)
+	if m := r.sched.Members(g.Key); len(m.Succeeded) != 1 {
 		t.Errorf("%d members have succeeded, want 1", len(m.Succeeded))
 	}
 }
@@ -136,10 +136,10 @@ func TestFinishedMemberReplacedInARelist(t *testing.T) {
 	})
 	r := newRigOn(t, client, &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil)
 	g := r.gangOf("g", 1, 0)
-	r.eventually("the member is known", func() bool { m := r.hub.Members(g.Key); return len(m.Succeeded) == 1 })
-	r.hub.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: "Pending"})
+	r.eventually("the member is known", func() bool { m := r.sched.Members(g.Key); return len(m.Succeeded) == 1 })
+	r.sched.gangs.SetVerdict(gangKey(g.Key), gang.Verdict{Reason: "Pending"})
 	after := before.DeepCopy()
 	after.UID, after.Labels = "another", nil
 	watcher.Modify(after)
-	r.eventually("nothing is remembered of the gang", func() bool { return r.hub.gangs.Len() == 0 })
+	r.eventually("nothing is remembered of the gang", func() bool { return r.sched.gangs.Len() == 0 })
 }

@@ -13,11 +13,11 @@ import (
 // Seals returns the annotations to add to a pod with its binding: the facts that the pod counts by
 // as long as it has the node. It is nil for a pod without a record. Any goroutine may call it.
 func (ps *Plugins) Seals(uid types.UID) map[string]string {
-	hub := ps.Hub()
-	if hub == nil {
+	sched := ps.Scheduler()
+	if sched == nil {
 		return nil
 	}
-	seal := hub.records.SealOf(string(uid))
+	seal := sched.records.SealOf(string(uid))
 	if seal == "" {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (ps *Plugins) Seals(uid types.UID) map[string]string {
 }
 
 // seal records the facts that a pod counts by from now on. The pod has just been assumed on a node.
-func (h *Hub) seal(pod *corev1.Pod) {
+func (h *Scheduler) seal(pod *corev1.Pod) {
 	s := h.newSeal(pod)
 	text, err := s.Text()
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Hub) seal(pod *corev1.Pod) {
 }
 
 // newSeal returns the facts that a pod counts by now.
-func (h *Hub) newSeal(pod *corev1.Pod) gang.Seal {
+func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 	s := gang.Seal{Queue: h.queueOf(pod), Priority: h.priorityOf(pod), Class: pod.Spec.PriorityClassName}
 	if key, ok := gang.GroupOf(pod); ok {
 		s.Group = key.Name
@@ -60,7 +60,7 @@ func (h *Hub) newSeal(pod *corev1.Pod) gang.Seal {
 
 // sealedQueue returns the queue in the seal of a pod that has a node or is assumed on one; "" for
 // none.
-func (o *occupancy) sealedQueue(pod *corev1.Pod) string {
+func (o *placements) sealedQueue(pod *corev1.Pod) string {
 	if name := gang.QueueInSeal(pod); name != "" {
 		return name
 	}

@@ -15,25 +15,27 @@ import (
 )
 
 // sources implements the interfaces that the snapshot's cache uses to read scheduler state.
-type sources struct{ hub *Hub }
+type sources struct{ sched *Scheduler }
 
-func (h *Hub) sources() snapshot.Sources {
+func (h *Scheduler) sources() snapshot.Sources {
 	s := sources{h}
 	return snapshot.Sources{Membership: s, Groups: s, Disruptions: s, Tolerations: s, Queues: s, Profiles: s, Delegation: s}
 }
 
 // GroupOf is part of snapshot.Membership.
-func (s sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return s.hub.groupOf(pod) }
+func (s sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return s.sched.groupOf(pod) }
 
 // Group is part of snapshot.Groups.
-func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) { return s.hub.groups.Group(key) }
+func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) {
+	return s.sched.groups.Group(key)
+}
 
 // Placed is part of snapshot.Groups.
 func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	// The assumed pods are read first: a pod that is bound meanwhile is among the members with a
 	// node.
-	assumed := s.hub.records.Assumed()
-	members := s.hub.lister.Members(key)
+	assumed := s.sched.records.Assumed()
+	members := s.sched.lister.Members(key)
 	out := members.Assigned
 	for _, pod := range members.Pending {
 		if assumed.Has(string(pod.UID)) {
@@ -44,57 +46,59 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 }
 
 // RunOf is part of snapshot.Groups.
-func (s sources) RunOf(g *gang.Group) engine.Run { return s.hub.runs.Look(g, s.hub.clock.Now()) }
+func (s sources) RunOf(g *gang.Group) engine.Run { return s.sched.runs.Look(g, s.sched.clock.Now()) }
 
 // RoleOf is part of snapshot.Groups.
-func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.hub.roleOf(g, pod) }
+func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.sched.roleOf(g, pod) }
 
 // Degraded is part of snapshot.Groups.
-func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.hub.degradedBy(g) }
+func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.sched.degradedBy(g) }
 
 // DepartureOf is part of snapshot.Disruptions.
-func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }
+func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.sched.departureOf(pod) }
 
 // RefusedUntil is part of snapshot.Disruptions.
-func (s sources) RefusedUntil(pod *corev1.Pod) time.Time { return s.hub.refused.Until(pod.UID) }
+func (s sources) RefusedUntil(pod *corev1.Pod) time.Time { return s.sched.refused.Until(pod.UID) }
 
 // OfPod is part of snapshot.Tolerations.
-func (s sources) OfPod(pod *corev1.Pod) *core.Toleration { return s.hub.tolerations.OfPod(pod) }
+func (s sources) OfPod(pod *corev1.Pod) *core.Toleration { return s.sched.tolerations.OfPod(pod) }
 
 // OfGroup is part of snapshot.Tolerations.
 func (s sources) OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration {
-	return s.hub.tolerations.OfGroup(g, priority, start)
+	return s.sched.tolerations.OfGroup(g, priority, start)
 }
 
 // OfClass is part of snapshot.Tolerations.
 func (s sources) OfClass(name string, start time.Time) *core.Toleration {
-	return s.hub.tolerations.OfClass(name, start)
+	return s.sched.tolerations.OfClass(name, start)
 }
 
 // QueueOf is part of snapshot.Queues.
-func (s sources) QueueOf(pod *corev1.Pod) string { return s.hub.queueOf(pod) }
+func (s sources) QueueOf(pod *corev1.Pod) string { return s.sched.queueOf(pod) }
 
 // QueueOfGroup is part of snapshot.Queues.
-func (s sources) QueueOfGroup(g *gang.Group) string { return s.hub.queueOfGroup(g) }
+func (s sources) QueueOfGroup(g *gang.Group) string { return s.sched.queueOfGroup(g) }
 
 // MinRuntimeOf is part of snapshot.Profiles.
 func (s sources) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
-	return s.hub.profiles.minRuntimeOf(pod.Spec.SchedulerName)
+	return s.sched.profiles.minRuntimeOf(pod.Spec.SchedulerName)
 }
 
 // MinRuntimeOfGroup is part of snapshot.Profiles.
 func (s sources) MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime {
-	if same, ok := s.hub.profiles.minRuntime(); ok {
+	if same, ok := s.sched.profiles.minRuntime(); ok {
 		return same
 	}
-	members := s.hub.lister.Members(key)
-	return s.hub.minRuntimeOfMembers(&members)
+	members := s.sched.lister.Members(key)
+	return s.sched.minRuntimeOfMembers(&members)
 }
 
 // Delegates is part of snapshot.Delegation.
 func (s sources) Delegates(name corev1.ResourceName) bool {
-	return s.hub.handle != nil && filters.Delegates(s.hub.handle, name)
+	return s.sched.handle != nil && filters.Delegates(s.sched.handle, name)
 }
 
 // Standing is part of snapshot.Queues.
-func (s sources) Standing(resources []string) *queue.Standing { return s.hub.board.Standing(resources) }
+func (s sources) Standing(resources []string) *queue.Snapshot {
+	return s.sched.quotas.Snapshot(resources)
+}

@@ -20,7 +20,7 @@ import (
 // degradedBy returns how many members a gang has lost and since when. A member that is assumed on a
 // node counts as placed. A gang with reservations for its members is about to be complete, so it is
 // not stale.
-func (h *Hub) degradedBy(g *gang.Group) snapshot.Degraded {
+func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 	now := h.clock.Now()
 	since := h.runs.Current(g, now).DegradedSince
 	if since.IsZero() {
@@ -38,7 +38,7 @@ func (h *Hub) degradedBy(g *gang.Group) snapshot.Degraded {
 
 // staleTimeout returns how long the gang of a pod may lack members before it is stale, by the pod's
 // profile; 0 for no end.
-func (h *Hub) staleTimeout(pod *corev1.Pod) time.Duration {
+func (h *Scheduler) staleTimeout(pod *corev1.Pod) time.Duration {
 	args := h.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
 		return 0
@@ -48,7 +48,7 @@ func (h *Hub) staleTimeout(pod *corev1.Pod) time.Duration {
 
 // isStaleNoMore reports whether an order evicts a gang because it lacked members, and the gang is
 // complete now.
-func (h *Hub) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
+func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	if !h.runs.Look(g, h.clock.Now()).DegradedSince.IsZero() {
 		return false
 	}
@@ -59,14 +59,14 @@ func (h *Hub) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 
 // lookAtStale makes the next view read the gangs that lack members again. They become stale with
 // time, and their reservations may change, without any event.
-func (h *Hub) lookAtStale() {
+func (h *Scheduler) lookAtStale() {
 	for _, key := range h.gangs.Degraded() {
 		h.cluster.GroupChanged(nameOf(key))
 	}
 }
 
 // sweepStale finds gangs that have become stale, and retries the workloads that may evict them.
-func (h *Hub) sweepStale(now time.Time) {
+func (h *Scheduler) sweepStale(now time.Time) {
 	h.runs.Settle(h.groups, now)
 	var priorities []int32
 	for _, key := range h.gangs.Degraded() {
@@ -87,7 +87,7 @@ func (h *Hub) sweepStale(now time.Time) {
 }
 
 // retryFrom retries the workloads without a place from the given priority upwards.
-func (h *Hub) retryFrom(least int32) {
+func (h *Scheduler) retryFrom(least int32) {
 	pods, err := h.pods.List(labels.Everything())
 	if err != nil {
 		return
@@ -99,14 +99,14 @@ func (h *Hub) retryFrom(least int32) {
 		}
 		if key := h.keyOf(pod); !retried.Has(key) {
 			retried.Insert(key)
-			h.wake(key)
+			h.retryNow(key)
 		}
 	}
 }
 
 // StaleFrom returns the time when a gang that lacks members becomes stale if its state does not
 // change. The time is zero for a gang that lacks none, or never becomes stale.
-func (h *Hub) StaleFrom(key types.NamespacedName) time.Time {
+func (h *Scheduler) StaleFrom(key types.NamespacedName) time.Time {
 	g, ok := h.groups.Group(key)
 	if !ok {
 		return time.Time{}

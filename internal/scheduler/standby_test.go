@@ -16,15 +16,15 @@ import (
 func TestStandbyGivesNoTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
-	r.hub.leads.Store(false)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.leads.Store(false)
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	r.create(on(pod("low", "", "1", 0), "node-0"))
 	waiting := []*corev1.Pod{ofQueue("a", pod("p", "", "1", 10)), ofQueue("a", pod("q", "", "1", 10))}
 	r.create(waiting...)
-	r.eventually("they wait", func() bool { return r.hub.turns.Holds(podKey(waiting[0])) && r.hub.turns.Holds(podKey(waiting[1])) })
+	r.eventually("they wait", func() bool { return r.sched.turns.Holds(podKey(waiting[0])) && r.sched.turns.Holds(podKey(waiting[1])) })
 	r.never("one has its turn", 2*admission.Interval, func() bool { return len(r.active()) > 0 })
 	before := time.Now()
-	r.hub.Lead()
+	r.sched.Lead()
 	r.eventually("one has its turn", func() bool { return len(r.active()) > 0 })
 	if took := time.Since(before); took > admission.Interval/2 {
 		t.Errorf("the first turn came with a tick of the loop, %v after it began to lead", took)
@@ -40,19 +40,19 @@ func TestPlanWhoseNextIsBoundElsewhere(t *testing.T) {
 	all := members("g", 3, "1", 10)
 	r.create(all...)
 	r.cycle()
-	next := r.hub.gangs.Next(gangKey(g.Key))
-	if r.hub.gangs.Planned(gangKey(g.Key)) != 2 || next == "" {
-		t.Fatalf("%d members are planned after the first one's cycle", r.hub.gangs.Planned(gangKey(g.Key)))
+	next := r.sched.gangs.Next(gangKey(g.Key))
+	if r.sched.gangs.Planned(gangKey(g.Key)) != 2 || next == "" {
+		t.Fatalf("%d members are planned after the first one's cycle", r.sched.gangs.Planned(gangKey(g.Key)))
 	}
 	last := ""
 	for _, p := range all {
-		if _, planned := r.hub.gangs.PlannedNode(gangKey(g.Key), string(p.UID)); planned && string(p.UID) != next {
+		if _, planned := r.sched.gangs.PlannedNode(gangKey(g.Key), string(p.UID)); planned && string(p.UID) != next {
 			last = p.Name
 		}
 		if string(p.UID) != next {
 			continue
 		}
-		node, _ := r.hub.gangs.PlannedNode(gangKey(g.Key), string(p.UID))
+		node, _ := r.sched.gangs.PlannedNode(gangKey(g.Key), string(p.UID))
 		if err := r.client.CoreV1().Pods(p.Namespace).Bind(t.Context(), &corev1.Binding{
 			ObjectMeta: p.ObjectMeta, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{}); err != nil {
@@ -75,15 +75,15 @@ func TestPromiseOfOneThatIsPartOfAGangSince(t *testing.T) {
 	p := members("g", 1, "1", 10)[0]
 	r.create(p)
 	r.cycle()
-	if !r.wants(0) || len(r.hub.reserved.Of(podKey(p))) == 0 {
+	if !r.wants(0) || len(r.sched.reserved.Of(podKey(p))) == 0 {
 		t.Fatal("no room is made for the pod")
 	}
 	g := r.gangOf("g", 3, 10)
-	r.hub.GroupChanged(g.Key)
+	r.sched.GroupChanged(g.Key)
 	if r.wants(0) {
 		t.Error("its victims still go")
 	}
-	if len(r.hub.reserved.Of(podKey(p))) > 0 {
+	if len(r.sched.reserved.Of(podKey(p))) > 0 {
 		t.Error("room is still kept for the pod by itself")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // cache that the caller has taken for it. State builds its own snapshot like a decision does, so
 // scheduling cycles continue meanwhile. They only share short locks. Any goroutine may call it. It
 // costs about as much as the first decision of a scheduler.
-func (h *Hub) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
+func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	budgets, err := h.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {
 		return snapshot.State{}, fmt.Errorf("list PodDisruptionBudgets: %w", err)
@@ -24,15 +24,15 @@ func (h *Hub) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	if err := cluster.Level(nodes, budgets); err != nil {
 		return snapshot.State{}, err
 	}
-	state := cluster.State(h.allPromised())
+	state := cluster.State(h.allReservations())
 	state.Time = h.clock.Now().UTC()
 	return state, nil
 }
 
-// allPromised returns the reservations of all workloads, and the framework's nominations of pods
-// without one.
-func (h *Hub) allPromised() []snapshot.Promised {
-	var out []snapshot.Promised
+// allReservations returns the reservations of all workloads, and the framework's nominations of
+// pods without one.
+func (h *Scheduler) allReservations() []snapshot.RankedRoom {
+	var out []snapshot.RankedRoom
 	seen := sets.New[types.UID]()
 	for node, reserved := range h.reserved.Nodes() {
 		for _, r := range reserved {
@@ -41,7 +41,7 @@ func (h *Hub) allPromised() []snapshot.Promised {
 				continue
 			}
 			seen.Insert(r.UID)
-			out = append(out, snapshot.Promised{Promise: snapshot.Promise{Pod: r.Pod, Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
+			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: r.Pod, Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
 		}
 	}
 	for node := range h.nominatedNodes() {
@@ -52,7 +52,7 @@ func (h *Hub) allPromised() []snapshot.Promised {
 			}
 			seen.Insert(pod.UID)
 			standing := h.standingOf(pod)
-			out = append(out, snapshot.Promised{Promise: snapshot.Promise{Pod: nominated, Node: node, Queue: standing.Queue}, Priority: standing.Priority})
+			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: nominated, Node: node, Queue: standing.Queue}, Priority: standing.Priority})
 		}
 	}
 	return out

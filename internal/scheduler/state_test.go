@@ -18,14 +18,14 @@ import (
 // state returns the inputs of decisions, while cycles run.
 func (r *rig) state() (snapshot.State, error) {
 	copied := internalcache.NewEmptySnapshot()
-	if err := r.sched.Cache.UpdateSnapshot(klog.Background(), copied); err != nil {
+	if err := r.upstream.Cache.UpdateSnapshot(klog.Background(), copied); err != nil {
 		return snapshot.State{}, err
 	}
 	nodes, err := copied.NodeInfos().List()
 	if err != nil {
 		return snapshot.State{}, err
 	}
-	return r.hub.State(nodes)
+	return r.sched.State(nodes)
 }
 
 // TestState checks the pods that stay and terminate, and the reservations.
@@ -48,7 +48,7 @@ func TestState(t *testing.T) {
 	if len(state.Leaving) != 1 || state.Leaving[0].Name != "v" {
 		t.Errorf("Those on their way out are %+v, want the victim", state.Leaving)
 	}
-	want := snapshot.StatePromise{
+	want := snapshot.StateReservation{
 		Namespace: "ns", Name: "p", UID: "uid-p", Node: "node-0", Priority: 10, Request: map[string]int64{"cpu": 2000, "pods": 1},
 	}
 	if len(state.Promised) != 1 || fmt.Sprint(state.Promised[0]) != fmt.Sprint(want) {

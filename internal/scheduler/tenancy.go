@@ -21,11 +21,11 @@ import (
 )
 
 // claimOf returns the queue that a pod counts for, and whether it may use the queue. The queue is
-// the group's, or the one in the pod's own label; see [queue.Board.Claim].
-func (b *books) claimOf(pod *corev1.Pod) queue.Claim { return b.board.Claim(b.workOf(pod)) }
+// the group's, or the one in the pod's own label; see [queue.Ledger.Claim].
+func (b *ledger) claimOf(pod *corev1.Pod) queue.Claim { return b.quotas.Claim(b.workOf(pod)) }
 
 // workOf describes a pod as work for a queue. A pod on a node names the queue in its seal.
-func (b *books) workOf(pod *corev1.Pod) queue.Work {
+func (b *ledger) workOf(pod *corev1.Pod) queue.Work {
 	label := b.QueueLabel(pod)
 	w := queue.Work{Namespace: pod.Namespace, Named: b.QueueNamedBy(pod), Pod: pod.UID}
 	w.Ours, w.Required = b.servesQueues(pod)
@@ -45,7 +45,7 @@ func (b *books) workOf(pod *corev1.Pod) queue.Work {
 
 // servesQueues reports whether a pod is for a profile of this scheduler, and whether that profile
 // accepts no work without a queue.
-func (r *roster) servesQueues(pod *corev1.Pod) (ours, required bool) {
+func (r *clusterIndex) servesQueues(pod *corev1.Pod) (ours, required bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
 		return false, false
@@ -55,8 +55,8 @@ func (r *roster) servesQueues(pod *corev1.Pod) (ours, required bool) {
 
 // queueOf returns the leaf queue that a pod counts for; "" if there is none. Without queues it is
 // always "".
-func (b *books) queueOf(pod *corev1.Pod) string {
-	if !b.board.Used() {
+func (b *ledger) queueOf(pod *corev1.Pod) string {
+	if !b.quotas.Used() {
 		return ""
 	}
 	return b.claimOf(pod).Queue
@@ -64,15 +64,15 @@ func (b *books) queueOf(pod *corev1.Pod) string {
 
 // QueueOf returns the leaf queue that a pod counts for. It is the queue of the pod's group, of its
 // own label, or the default of its namespace. It is "" if there is none. Any goroutine may call it.
-func (b *books) QueueOf(pod *corev1.Pod) string { return b.queueOf(pod) }
+func (b *ledger) QueueOf(pod *corev1.Pod) string { return b.queueOf(pod) }
 
 // QueueNamedBy returns the queue that a pod names itself. Any goroutine may call it.
-func (r *roster) QueueNamedBy(pod *corev1.Pod) string {
+func (r *clusterIndex) QueueNamedBy(pod *corev1.Pod) string {
 	return queue.NamedBy(pod, r.QueueLabel(pod), r.derived)
 }
 
 // QueueLabel returns the label key that names queues in a pod's profile.
-func (r *roster) QueueLabel(pod *corev1.Pod) string {
+func (r *clusterIndex) QueueLabel(pod *corev1.Pod) string {
 	if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {
 		return *args.QueueLabelKey
 	}
@@ -88,22 +88,22 @@ func queueNamedBy(g *gang.Group, label string) string {
 }
 
 // queueOfGroup returns the leaf queue that a group counts for.
-func (b *books) queueOfGroup(g *gang.Group) string {
-	if !b.board.Used() {
+func (b *ledger) queueOfGroup(g *gang.Group) string {
+	if !b.quotas.Used() {
 		return ""
 	}
 	if g.Queue != "" {
 		// The members matter only if the group cannot use its queue.
 		work := queue.Work{Namespace: g.Key.Namespace, Named: g.Queue, Ours: true, Placed: true, Priority: queue.Unknown}
-		if c := b.board.Claim(work); c.Bar == (gang.Verdict{}) {
+		if c := b.quotas.Claim(work); c.Bar == (gang.Verdict{}) {
 			return c.Queue
 		}
 	}
-	return b.board.Claim(b.workOfGroup(g)).Queue
+	return b.quotas.Claim(b.workOfGroup(g)).Queue
 }
 
 // queueOfWork returns the leaf queue that a workload counts for; false for a workload that is gone.
-func (b *books) queueOfWork(key workload.Key) (string, bool) {
+func (b *ledger) queueOfWork(key workload.Key) (string, bool) {
 	if key.Gang {
 		g, ok := b.groups.Group(nameOf(key))
 		if !ok {
@@ -119,8 +119,8 @@ func (b *books) queueOfWork(key workload.Key) (string, bool) {
 }
 
 // workOfGroup describes a group as work for a queue.
-func (b *books) workOfGroup(g *gang.Group) queue.Work {
-	if g.Queue == "" && len(g.Labels) == 0 && !b.board.HasDefault(g.Key.Namespace) {
+func (b *ledger) workOfGroup(g *gang.Group) queue.Work {
+	if g.Queue == "" && len(g.Labels) == 0 && !b.quotas.HasDefault(g.Key.Namespace) {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
 	// The assumed pods are read first: a member that is bound meanwhile is among the members with a
@@ -133,7 +133,7 @@ func (b *books) workOfGroup(g *gang.Group) queue.Work {
 // workOfMembers describes a group as work for a queue, by its members: the group has the profile of
 // the first member. assumed are the pods that were assumed on a node before the members were
 // listed.
-func (b *books) workOfMembers(g *gang.Group, members *gang.Members, assumed engine.Set) queue.Work {
+func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed engine.Set) queue.Work {
 	w := queue.Work{Namespace: g.Key.Namespace, Named: queueNamedBy(g, v1alpha1.LabelQueue), Priority: ptr.Deref(g.Priority, queue.Unknown)}
 	known := false
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending} {
@@ -157,36 +157,36 @@ func (b *books) workOfMembers(g *gang.Group, members *gang.Members, assumed engi
 
 // asksForQueues reports whether queues can block work. Work may need a queue, or may be excluded
 // from the queue that it names.
-func (b *books) asksForQueues() bool { return b.board.Used() || b.profiles.requireQueues.Load() }
+func (b *ledger) asksForQueues() bool { return b.quotas.Used() || b.profiles.requireQueues.Load() }
 
 // claimOfGroup returns the queue that a group counts for, and whether its waiting members may use
 // the queue.
-func (b *books) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
-	return b.board.Claim(b.workOfMembers(g, members, nil))
+func (b *ledger) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
+	return b.quotas.Claim(b.workOfMembers(g, members, nil))
 }
 
 // queueBlocks returns the verdict if a single pod may not use its queue or lacks a required one.
 // The pod then waits for a change.
-func (h *Hub) queueBlocks(pod *corev1.Pod) gang.Verdict {
+func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
 	if !h.asksForQueues() {
 		return gang.Verdict{}
 	}
 	bar := func() gang.Verdict { return h.claimOf(pod).Bar }
 	key, v := podKey(pod), bar()
 	if v != (gang.Verdict{}) {
-		v = h.ask(key, engine.Access, bar)
+		v = h.askQueue(key, engine.Access, bar)
 		h.turns.Forget(key)
 	}
 	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
-		// For a driver that may use its queue, barSingleDriver reports.
-		h.noteBlocked(pod, v)
+		// For a driver that may use its queue, blockSingleDriver reports.
+		h.setBlocked(pod, v)
 	}
 	return v
 }
 
-// noteBlocked records why a single pod is gated, for its condition; the zero Verdict for a pod that
+// setBlocked records why a single pod is gated, for its condition; the zero Verdict for a pod that
 // is not gated.
-func (h *Hub) noteBlocked(pod *corev1.Pod, v gang.Verdict) {
+func (h *Scheduler) setBlocked(pod *corev1.Pod, v gang.Verdict) {
 	if v == (gang.Verdict{}) {
 		h.records.Unblocked(string(pod.UID))
 		return
@@ -195,14 +195,14 @@ func (h *Hub) noteBlocked(pod *corev1.Pod, v gang.Verdict) {
 }
 
 // notHeldAnyMore clears the verdict of a group that may use its queue now.
-func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
+func (o *placements) notHeldAnyMore(key types.NamespacedName) {
 	if v := o.gangs.Verdict(gangKey(key)); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		o.gangs.SetVerdict(gangKey(key), gang.Verdict{})
 	}
 }
 
 // tellBlocked reports why single pods may not use their queue, in their conditions and by events.
-func (t *teller) tellBlocked() {
+func (t *reporter) tellBlocked() {
 	for _, report := range t.records.Reports(tellBatch) {
 		pod, ok := t.podOf(report.Key)
 		if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
@@ -228,9 +228,9 @@ func (t *teller) tellBlocked() {
 
 // watchTenants watches namespaces and PriorityClasses, because the access to queues depends on
 // them. The results report whether the handlers have processed the initial objects.
-func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
+func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
 	setNamespace := func(obj any) {
-		if ns, ok := obj.(*corev1.Namespace); ok && h.board.SetNamespace(ns) {
+		if ns, ok := obj.(*corev1.Namespace); ok && h.quotas.SetNamespace(ns) {
 			h.tenantsChanged(ns.Name)
 		}
 	}
@@ -242,7 +242,7 @@ func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cac
 				obj = d.Obj
 			}
 			if ns, ok := obj.(*corev1.Namespace); ok {
-				h.board.DeleteNamespace(ns.Name)
+				h.quotas.DeleteNamespace(ns.Name)
 			}
 		},
 	})
@@ -250,8 +250,8 @@ func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cac
 		return nil, err
 	}
 	setClass := func(obj any) {
-		if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.board.SetClass(class.Name, class.Value) {
-			h.boundsChanged()
+		if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.quotas.SetClass(class.Name, class.Value) {
+			h.priorityBoundsChanged()
 		}
 	}
 	toldOfClasses, err := classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -261,8 +261,8 @@ func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cac
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = d.Obj
 			}
-			if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.board.DeleteClass(class.Name) {
-				h.boundsChanged()
+			if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.quotas.DeleteClass(class.Name) {
+				h.priorityBoundsChanged()
 			}
 		},
 	})
@@ -273,13 +273,13 @@ func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cac
 }
 
 // tenantsChanged handles a change of the access to queues, or of the default queue of a namespace.
-func (h *Hub) tenantsChanged(namespace string) {
-	if h.board.Used() {
+func (h *Scheduler) tenantsChanged(namespace string) {
+	if h.quotas.Used() {
 		placed, moved := h.chargeAll(namespace, func(*corev1.Pod) bool { return true })
 		if placed > 0 {
 			h.cluster.Invalidate()
 		}
-		h.takeBackBarred()
+		h.releaseDisallowed()
 		h.ended(engine.Queue)
 		for key := range moved {
 			h.changedQueue(key)
@@ -288,21 +288,21 @@ func (h *Hub) tenantsChanged(namespace string) {
 	h.ended(engine.Access)
 }
 
-// boundsChanged handles a change of the priorities that queues accept. Placed work counts as
-// before.
-func (h *Hub) boundsChanged() {
-	h.chargeAnew()
-	h.takeBackBarred()
+// priorityBoundsChanged handles a change of the priorities that queues accept. Placed work counts
+// as before.
+func (h *Scheduler) priorityBoundsChanged() {
+	h.rechargeWaiting()
+	h.releaseDisallowed()
 	h.ended(engine.Queue)
 	h.ended(engine.Access)
 }
 
-// chargeAnew charges waiting pods to their current queues, and restarts workloads whose queue has
-// changed. It also charges pods on nodes whose queue has changed, for example pods of other
+// rechargeWaiting charges waiting pods to their current queues, and restarts workloads whose queue
+// has changed. It also charges pods on nodes whose queue has changed, for example pods of other
 // schedulers that had no access before.
-func (h *Hub) chargeAnew() {
+func (h *Scheduler) rechargeWaiting() {
 	placed, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
-		return pod.Spec.NodeName == "" || h.board.CountsFor(pod.UID) != h.queueOf(pod)
+		return pod.Spec.NodeName == "" || h.quotas.CountsFor(pod.UID) != h.queueOf(pod)
 	})
 	if placed > 0 {
 		h.cluster.Invalidate()
@@ -314,7 +314,7 @@ func (h *Hub) chargeAnew() {
 
 // chargeAll charges the selected pods of a namespace to their current queues. It returns the number
 // of those pods with a node, and the waiting work that moved to another queue.
-func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int, moved sets.Set[workload.Key]) {
+func (b *ledger) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int, moved sets.Set[workload.Key]) {
 	all, err := b.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to charge them to their queues")
@@ -325,7 +325,7 @@ func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (place
 		if !which(pod) {
 			continue
 		}
-		change := b.chargeAgain(pod)
+		change := b.recharge(pod)
 		if pod.Spec.NodeName != "" {
 			placed++
 		} else if change.Moved {
@@ -336,7 +336,7 @@ func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (place
 		}
 	}
 	for key := range groups {
-		b.tellGroupState(key)
+		b.updateGroupState(key)
 	}
 	return placed, moved
 }

@@ -33,14 +33,14 @@ func TestBlockedByQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
 	r.ofTeam("blue")
-	r.hub.QueueSet(teamQueue("a", "red"))
+	r.sched.QueueSet(teamQueue("a", "red"))
 	r.queuedGang("g", "a", 2)
 	r.create(append(members("g", 2, "1", 0), ofQueue("a", pod("p", "", "1", 0)))...)
 	r.eventually("the gang hears why", func() bool {
-		return r.hub.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueNotAllowed
+		return r.sched.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueNotAllowed
 	})
 	r.never("they are tried", admission.Interval/2, func() bool { return len(r.active()) > 0 })
-	if asked := r.hub.board.Standing([]string{"cpu"}).Requested[0][0]; asked != 0 {
+	if asked := r.sched.quotas.Snapshot([]string{"cpu"}).Requested[0][0]; asked != 0 {
 		t.Errorf("the queue asks for %d", asked)
 	}
 	r.ofTeam("red")
@@ -48,7 +48,7 @@ func TestBlockedByQueue(t *testing.T) {
 		r.cycles()
 		return r.nodeOf("p") != "" && r.nodeOf("g-0") != "" && r.nodeOf("g-1") != ""
 	})
-	if asked := r.hub.board.Standing([]string{"cpu"}).Requested[0][0]; asked != 3000 {
+	if asked := r.sched.quotas.Snapshot([]string{"cpu"}).Requested[0][0]; asked != 3000 {
 		t.Errorf("the queue asks for %d, want what the three have", asked)
 	}
 }
@@ -59,7 +59,7 @@ func TestBlockedGivesRoomBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
 	r.ofTeam("red")
-	r.hub.QueueSet(teamQueue("a", "red"))
+	r.sched.QueueSet(teamQueue("a", "red"))
 	victim := ofQueue("a", on(pod("victim", "", "2", 0), "node-0"))
 	taker := ofQueue("a", pod("taker", "", "2", 10))
 	r.create(victim, taker)
@@ -69,17 +69,17 @@ func TestBlockedGivesRoomBack(t *testing.T) {
 		t.Fatalf("%d orders, want one", len(r.evictor.orders))
 	}
 	r.succeed(0)
-	if len(r.hub.reserved.Of(podKey(taker))) != 1 {
+	if len(r.sched.reserved.Of(podKey(taker))) != 1 {
 		t.Fatal("it has been promised nothing")
 	}
-	r.hub.QueueSet(teamQueue("a", "blue"))
-	if len(r.hub.reserved.Of(podKey(taker))) > 0 {
+	r.sched.QueueSet(teamQueue("a", "blue"))
+	if len(r.sched.reserved.Of(podKey(taker))) > 0 {
 		t.Error("it keeps what it was promised")
 	}
-	if q := r.hub.queueOf(victim); q != "a" {
+	if q := r.sched.queueOf(victim); q != "a" {
 		t.Errorf("what runs counts for %q", q)
 	}
-	if q := r.hub.queueOf(taker); q != "" {
+	if q := r.sched.queueOf(taker); q != "" {
 		t.Errorf("what waits counts for %q", q)
 	}
 }
@@ -91,7 +91,7 @@ func TestRequiredWithoutQueues(t *testing.T) {
 	r := newRigArgs(t, "{queues: {required: true}}", nodes(1, "8")...)
 	r.create(ofQueue("a", pod("p", "", "1", 0)))
 	r.never("it is tried", admission.Interval/2, func() bool { return len(r.active()) > 0 })
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	r.eventually("it is placed", func() bool {
 		r.cycles()
 		return r.nodeOf("p") != ""
@@ -111,9 +111,9 @@ func TestQueueOfTheNamespaceChanges(t *testing.T) {
 				q.Spec.Quota = corev1.ResourceList{corev1.ResourceCPU: resourceMustParse(cpus)}
 				return q
 			}
-			r.hub.QueueSet(quota("a", "0"))
-			r.hub.QueueSet(quota("b", "2"))
-			r.hub.QueueSet(quota("c", "0"))
+			r.sched.QueueSet(quota("a", "0"))
+			r.sched.QueueSet(quota("b", "2"))
+			r.sched.QueueSet(quota("c", "0"))
 			r.defaultQueue("a")
 			r.create(ofQueue("c", on(pod("v", "", "2", 5), "node-0")))
 			if group != "" {
@@ -148,19 +148,19 @@ func TestLimitThatIsLeft(t *testing.T) {
 	for name, leave := range map[string]func(r *rig){
 		"its group is in another queue": func(r *rig) {
 			r.queuedGang("runs", "b", 1)
-			r.hub.GroupChanged(key("runs"))
+			r.sched.GroupChanged(key("runs"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(1, "4")...)
-			r.hub.QueueSet(limitedQueue("a", "2"))
-			r.hub.QueueSet(limitedQueue("b", "2"))
+			r.sched.QueueSet(limitedQueue("a", "2"))
+			r.sched.QueueSet(limitedQueue("b", "2"))
 			r.queuedGang("runs", "a", 1)
 			r.create(on(pod("runs-0", "runs", "2", 5), "node-0"))
 			p := ofQueue("a", pod("p", "", "2", 0))
 			r.create(p)
-			r.eventually("it is at the limit", func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), engine.Queue) })
+			r.eventually("it is at the limit", func() bool { r.cycles(); return r.sched.waits.WaitsFor(podKey(p), engine.Queue) })
 			leave(r)
 			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
 		})
@@ -172,17 +172,17 @@ func TestLimitThatIsLeft(t *testing.T) {
 func TestLimitOfADeletedGroup(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)
-	r.hub.QueueSet(limitedQueue("a", "2"))
+	r.sched.QueueSet(limitedQueue("a", "2"))
 	r.queuedGang("runs", "a", 1)
 	runs := on(pod("runs-0", "runs", "2", 5), "node-0")
 	r.create(runs)
 	p := ofQueue("a", pod("p", "", "2", 0))
 	r.create(p)
-	atLimit := func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), engine.Queue) }
+	atLimit := func() bool { r.cycles(); return r.sched.waits.WaitsFor(podKey(p), engine.Queue) }
 	r.eventually("it is at the limit", atLimit)
 	r.groups.drop(key("runs"))
-	r.hub.GroupChanged(key("runs"))
-	if queue := r.hub.board.CountsFor("uid-runs-0"); queue != "a" {
+	r.sched.GroupChanged(key("runs"))
+	if queue := r.sched.quotas.CountsFor("uid-runs-0"); queue != "a" {
 		t.Errorf("the member counts for queue %q", queue)
 	}
 	r.eventually("it is at the limit still", atLimit)
@@ -198,17 +198,17 @@ func TestGroupThatChangesItsQueue(t *testing.T) {
 	for name, quota := range map[string]string{"a": "4", "b": "0", "c": "0"} {
 		q := limitedQueue(name, "8")
 		q.Spec.Quota = corev1.ResourceList{corev1.ResourceCPU: resourceMustParse(quota)}
-		r.hub.QueueSet(q)
+		r.sched.QueueSet(q)
 	}
 	r.evictor.atOnce = func() error { return nil }
 	r.create(ofQueue("c", on(pod("v", "", "4", 5), "node-0")))
 	r.queuedGang("g", "a", 1)
 	r.create(pod("g-0", "g", "4", 0))
 	promised := func() bool {
-		return len(r.hub.reserved.Of(gangKey(key("g")))) > 0 && !r.hub.waits.Evicting(gangKey(key("g")))
+		return len(r.sched.reserved.Of(gangKey(key("g")))) > 0 && !r.sched.waits.Evicting(gangKey(key("g")))
 	}
 	r.eventually("room is made for it", func() bool { r.cycles(); return promised() })
 	r.queuedGang("g", "b", 1)
-	r.hub.GroupChanged(key("g"))
+	r.sched.GroupChanged(key("g"))
 	r.eventually("it gives it up", func() bool { return !promised() })
 }

@@ -70,19 +70,19 @@ func (*listener) Bound(types.UID) {}
 // listen records the conditions that a rig writes outside of cycles.
 func (r *rig) listen() *said {
 	// The main loop reports on members only in a leading scheduler. Here the test decides when.
-	r.hub.leads.Store(false)
+	r.sched.leads.Store(false)
 	s := &said{r: r}
 	r.listener.set(s)
 	return s
 }
 
 // tell writes the due conditions as if the given time had passed.
-func (r *rig) tell(after time.Duration) { r.hub.telling.tellMembers(r.hub.clock.Now().Add(after)) }
+func (r *rig) tell(after time.Duration) { r.sched.reporter.tellMembers(r.sched.clock.Now().Add(after)) }
 
 // hasSpoken reports whether the framework has written a condition for a member of the gang g that
 // found no room in its own cycle.
 func (r *rig) hasSpoken() bool {
-	m := r.hub.members(key("g"))
+	m := r.sched.members(key("g"))
 	return slices.ContainsFunc(m.Pending, isUnschedulable)
 }
 
@@ -111,10 +111,10 @@ func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 			r.gangOf("g", c.minCount, 10)
 			r.create(members("g", 5, "1", 10)...)
 			r.eventually("it can be planned", func() bool { return len(r.active()) > 0 })
-			decided := r.hub.clock.Now()
+			decided := r.sched.clock.Now()
 			r.cycles()
 			r.eventually("the framework has spoken of the leader", r.hasSpoken)
-			r.tell(engine.ReportDelay - time.Millisecond - r.hub.clock.Since(decided))
+			r.tell(engine.ReportDelay - time.Millisecond - r.sched.clock.Since(decided))
 			if len(s.all) != 0 {
 				t.Errorf("%v is said at once", s.all)
 			}
@@ -141,7 +141,7 @@ func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
 	r.create(members("g", 5, "1", 10)...)
 	r.eventually("it is placed and the surplus has been tried", func() bool {
 		r.cycles()
-		return r.bound(5) == 2 && r.hub.gangs.Reports() == 1 && r.hub.gangs.Leader(gangKey(key("g"))) != "" && len(r.active()) == 0
+		return r.bound(5) == 2 && r.sched.gangs.Reports() == 1 && r.sched.gangs.Leader(gangKey(key("g"))) != "" && len(r.active()) == 0
 	})
 	r.eventually("the framework has spoken of the leader", r.hasSpoken)
 	r.eventually("the two that do not lead say so", func() bool { r.tell(2 * engine.ReportDelay); return len(s.all) == 2 })

@@ -10,7 +10,7 @@ import (
 
 // watchTolerations watches PriorityClasses. When the toleration of a class changes, all cached
 // units are read again, and preemptors that protections blocked are retried.
-func (h *Hub) watchTolerations(informer cache.SharedIndexInformer) error {
+func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()
 		h.ended(engine.Protection)

@@ -13,25 +13,25 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	if !p.IsUnbound(victim) {
 		return false
 	}
-	if p.hub.turnBackWaiting(victim.UID, why) {
+	if p.sched.rejectAtPermit(victim.UID, why) {
 		return true
 	}
-	if p.hub.cancelBinding(victim.UID, why) {
+	if p.sched.cancelBinding(victim.UID, why) {
 		return true
 	}
 	// A victim that is not assumed any more has been sent back already, or was bound a moment ago.
-	return !p.hub.records.IsAssumed(string(victim.UID)) && p.IsUnbound(victim)
+	return !p.sched.records.IsAssumed(string(victim.UID)) && p.IsUnbound(victim)
 }
 
 // IsUnbound reports whether the informer shows a victim without a node.
 func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
-	now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name)
+	now, err := p.sched.pods.Pods(victim.Namespace).Get(victim.Name)
 	return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
 }
 
-// turnBackWaiting rejects a pod that waits at Permit. It reports false for a pod that does not
+// rejectAtPermit rejects a pod that waits at Permit. It reports false for a pod that does not
 // wait.
-func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
+func (h *Scheduler) rejectAtPermit(uid types.UID, why string) bool {
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
 	if h.records.IsRejected(string(uid)) {
@@ -45,9 +45,9 @@ func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
 	return true
 }
 
-// turnBackBinding sends back the members in PreBind of a gang with too few members: a gang is
+// cancelBindings sends back the members in PreBind of a gang with too few members: a gang is
 // placed together or not at all.
-func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
+func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
 	g, ok := h.groups.Group(key)
 	if !ok || !g.IsGang() {
 		return
@@ -63,7 +63,7 @@ func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
 
 // cancelBinding sends back a pod in PreBind. It reports false for a pod that is not there, or is
 // being bound already.
-func (h *Hub) cancelBinding(uid types.UID, why string) bool {
+func (h *Scheduler) cancelBinding(uid types.UID, why string) bool {
 	b := h.handle.GetPodInPreBind(uid)
 	if b == nil {
 		return false

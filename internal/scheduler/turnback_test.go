@@ -107,7 +107,7 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 			if len(order.Victims) != 1 {
 				t.Fatalf("Victims are %v", order.Victims)
 			}
-			if r.hub.waits.NeedsVictims(podKey(p)) {
+			if r.sched.waits.NeedsVictims(podKey(p)) {
 				t.Error("It waits for a victim of whose departure no informer tells")
 			}
 			for _, v := range order.Victims {
@@ -119,7 +119,7 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 					t.Errorf("%s has to be deleted after it was turned back", v.Name)
 				}
 			}
-			r.eventually("the whole gang is turned back", func() bool { return len(r.hub.gangs.Reserved(gangKey(key("g")))) == 0 })
+			r.eventually("the whole gang is turned back", func() bool { return len(r.sched.gangs.Reserved(gangKey(key("g")))) == 0 })
 			for _, v := range order.Victims {
 				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted although it has no place", v.Name)
@@ -169,7 +169,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 						t.Errorf("%s has to be deleted", v.Name)
 					}
 				}
-				r.eventually("the whole gang is turned back", func() bool { return len(r.hub.gangs.Reserved(gangKey(g.Key))) == 0 })
+				r.eventually("the whole gang is turned back", func() bool { return len(r.sched.gangs.Reserved(gangKey(g.Key))) == 0 })
 				r.succeed(0)
 				r.eventually("the pod is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
 				return
@@ -193,7 +193,7 @@ func (r *rig) placeOf(group types.NamespacedName) string {
 	}
 	for _, info := range infos {
 		for _, pi := range info.GetPods() {
-			if k, ok := r.hub.groupOf(pi.GetPod()); ok && k == group {
+			if k, ok := r.sched.groupOf(pi.GetPod()); ok && k == group {
 				return info.Node().Name
 			}
 		}
@@ -210,7 +210,7 @@ func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 	r.create(pod("v", "", "1", 0))
 	r.cycle()
 	r.waitBound("v")
-	r.eventually("the scheduler knows", func() bool { return !r.hub.records.IsAssumed("uid-v") })
+	r.eventually("the scheduler knows", func() bool { return !r.sched.records.IsAssumed("uid-v") })
 	if r.plugin.TurnBack(pod("v", "", "1", 0)) {
 		t.Error("A pod that is bound is turned back")
 	}
@@ -254,8 +254,8 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			}
 			// When the victim has a place again, it counts again.
 			r.remove(pod("other", "", "1", 5))
-			r.eventually("the victim has another place", func() bool { r.cycles(); return r.hub.records.IsAssumed("uid-v") })
-			if r.hub.leaving.has(inNamespace("ns", "uid-v")) {
+			r.eventually("the victim has another place", func() bool { r.cycles(); return r.sched.records.IsAssumed("uid-v") })
+			if r.sched.leaving.has(inNamespace("ns", "uid-v")) {
 				t.Error("A pod that was turned back and has a place again counts as leaving")
 			}
 		})
@@ -288,7 +288,7 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 				r.cycle()
 			}
 			r.eventually("some wait", func() bool { return r.waiting() == c.waiting })
-			held := r.hub.gangs.Reserved(gangKey(g.Key))
+			held := r.sched.gangs.Reserved(gangKey(g.Key))
 			last := held[len(held)-1]
 			goesBack := make(chan struct{})
 			r.unreserved = func(pod *corev1.Pod) {
@@ -296,10 +296,10 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 					<-goesBack
 				}
 			}
-			r.hub.turnBackWaiting(types.UID(held[0]), "it is to go back")
+			r.sched.rejectAtPermit(types.UID(held[0]), "it is to go back")
 			r.eventually("the gang is tried again", func() bool {
 				r.cycles()
-				return len(r.evictor.orders) > 0 || r.hub.records.IsAwaited(last)
+				return len(r.evictor.orders) > 0 || r.sched.records.IsAwaited(last)
 			})
 			if len(r.evictor.orders) > 0 {
 				t.Errorf("It takes %v", r.evictor.orders[0].Victims)
@@ -320,8 +320,8 @@ func TestMemberThatIsTurnedAwayAfterItLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
 	r.gangOf("g", 2, 0)
-	r.hub.records.Rejects("uid-g-0")
-	r.hub.records.Rejects("uid-g-1")
+	r.sched.records.Rejects("uid-g-0")
+	r.sched.records.Rejects("uid-g-1")
 	r.create(members("g", 2, "1", 0)...)
 	r.waitBound("g-0", "g-1")
 }

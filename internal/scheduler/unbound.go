@@ -32,7 +32,7 @@ const lowest = math.MinInt32
 
 // pauseOf returns the pause of a workload that may preempt nothing yet; nil for others. A pod of a
 // controller inherits the pause of a deleted pod.
-func (h *Hub) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
+func (h *Scheduler) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
 	now := h.clock.Now()
 	if !key.Gang && len(pods) == 1 {
 		h.unbound.Inherits(key, controllerOf(pods[0]), now)
@@ -74,9 +74,9 @@ func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 	return fmt.Sprintf("%s for this %s did not end in a binding, so it preempts nothing before %s", n, what, p.Until.UTC().Format(time.RFC3339))
 }
 
-// carriedOut records that a preemption is over. A preemption that ended before any victim was
+// preemptionEnded records that a preemption is over. A preemption that ended before any victim was
 // evicted does not count.
-func (h *Hub) carriedOut(key workload.Key, outcome *eviction.Outcome) {
+func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
 	if outcome.Err != nil && outcome.Begun.Len() == 0 {
 		h.unbound.Cancels(key)
 	}
@@ -86,7 +86,7 @@ func (h *Hub) carriedOut(key workload.Key, outcome *eviction.Outcome) {
 // framework's status, and failedAfterDecision returns it with the consequences added. If others
 // were preempted for the workload, it backs off from preempting, and its reservations are released.
 // A pod that the scheduler itself sent back has not failed.
-func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
+func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
 	args := h.profiles.of(pod.Spec.SchedulerName)
 	if !attempt.Failed || attempt.Canceled || args == nil || !h.awaitsPlace(pod) {
@@ -106,7 +106,7 @@ func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, 
 		return status
 	}
 	const why = "it could not be bound after a preemption"
-	h.takeBack(key, why)
+	h.releaseAll(key, why)
 	said := pauseSentence(&p, key) + "; the step that failed is " + p.Last.Stage
 	if key.Gang {
 		h.gangs.SetVerdict(key, gang.Verdict{
@@ -117,7 +117,7 @@ func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, 
 }
 
 // endUnbound ends the record of a gang's preemptions once enough members are bound.
-func (h *Hub) endUnbound(key types.NamespacedName) {
+func (h *Scheduler) endUnbound(key types.NamespacedName) {
 	if !h.unbound.Has(gangKey(key)) {
 		return
 	}
@@ -130,7 +130,7 @@ func (h *Hub) endUnbound(key types.NamespacedName) {
 
 // changedByOwner may end the pause of a workload early because its pod has changed: binding may
 // succeed now. The scheduler itself writes only the status.
-func (h *Hub) changedByOwner(before, after *corev1.Pod) {
+func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
 	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
 		return
 	}
@@ -142,21 +142,21 @@ func (h *Hub) changedByOwner(before, after *corev1.Pod) {
 		apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return
 	}
-	h.endPauseEarly(key, "")
+	h.endBackoffEarly(key, "")
 }
 
 // groupChangedByOwner is changedByOwner for a PodGroup; g is nil for a deleted PodGroup.
-func (h *Hub) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
+func (h *Scheduler) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
 	if g == nil {
 		h.unbound.Ends(gangKey(key))
 		return
 	}
 	if h.unbound.Has(gangKey(key)) {
-		h.endPauseEarly(gangKey(key), stateOfGroup(g))
+		h.endBackoffEarly(gangKey(key), stateOfGroup(g))
 	}
 }
 
-func (h *Hub) endPauseEarly(key workload.Key, of string) {
+func (h *Scheduler) endBackoffEarly(key workload.Key, of string) {
 	now := h.clock.Now()
 	if !h.unbound.Changed(key, of, now) {
 		return
@@ -165,12 +165,12 @@ func (h *Hub) endPauseEarly(key workload.Key, of string) {
 		h.waits.WaitUntil(key, engine.ProtectionEnds, p.Until)
 		return
 	}
-	h.wake(key)
+	h.retryNow(key)
 }
 
 // stateOf identifies the state of a gang's PodGroup. It returns "" for a pod, because each change
 // of a pod is seen.
-func (r *roster) stateOf(key workload.Key) string {
+func (r *clusterIndex) stateOf(key workload.Key) string {
 	if !key.Gang {
 		return ""
 	}

@@ -102,7 +102,7 @@ func (r *rig) isPaused(key workload.Key) {
 	r.t.Helper()
 	r.eventually("it backs off from preempting", func() bool {
 		r.cycles()
-		return r.hub.backsOff(key)
+		return r.sched.backsOff(key)
 	})
 }
 
@@ -203,7 +203,7 @@ func TestFailsAfterPreempting(t *testing.T) {
 				if n := len(r.evictor.orders); n != 1 {
 					t.Fatalf("%d preemptions, want 1", n)
 				}
-				if !r.hub.reserved.Empty() {
+				if !r.sched.reserved.Empty() {
 					t.Error("Room is reserved for it")
 				}
 				r.annotate(name, nil)
@@ -216,7 +216,7 @@ func TestFailsAfterPreempting(t *testing.T) {
 				for _, p := range of {
 					r.waitBound(p.Name)
 				}
-				r.eventually("the record ends", func() bool { return r.hub.unbound.Len() == 0 })
+				r.eventually("the record ends", func() bool { return r.sched.unbound.Len() == 0 })
 			})
 		}
 	}
@@ -232,16 +232,16 @@ func TestPreemptsAgainLater(t *testing.T) {
 	r.cycles()
 	r.makeRoom(0)
 	r.isPaused(podKey(p))
-	first, _ := r.hub.unbound.Pause(podKey(p), r.hub.clock.Now())
+	first, _ := r.sched.unbound.Pause(podKey(p), r.sched.clock.Now())
 	r.replaceVictims(0, "1")
 	r.eventually("it preempts again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
 	if now := time.Now(); now.Before(first.Until) {
 		t.Errorf("It preempts again %v too early", first.Until.Sub(now))
 	}
 	r.makeRoom(1)
-	began := r.hub.clock.Now()
+	began := r.sched.clock.Now()
 	r.isPaused(podKey(p))
-	if p, _ := r.hub.unbound.Pause(podKey(p), r.hub.clock.Now()); p.Preemptions != 2 || p.Until.Before(began.Add(6*time.Second)) {
+	if p, _ := r.sched.unbound.Pause(podKey(p), r.sched.clock.Now()); p.Preemptions != 2 || p.Until.Before(began.Add(6*time.Second)) {
 		t.Errorf("The next pause is %+v, after %v", p, began)
 	}
 }
@@ -261,11 +261,11 @@ func TestReservesWhenThePauseEnds(t *testing.T) {
 			r.create(on(pod("v", "", "1", 0), "node-0"), p)
 			r.cycles()
 			r.makeRoom(0)
-			r.isPaused(r.hub.keyOf(p))
+			r.isPaused(r.sched.keyOf(p))
 			r.replaceVictims(0, "1")
 			r.terminate("v-0", time.Now().Add(time.Hour))
-			r.eventually("it waits for the pod that leaves", func() bool { r.cycles(); return r.hub.waits.WaitsForVictims(r.hub.keyOf(p)) })
-			if !r.hub.reserved.Empty() {
+			r.eventually("it waits for the pod that leaves", func() bool { r.cycles(); return r.sched.waits.WaitsForVictims(r.sched.keyOf(p)) })
+			if !r.sched.reserved.Empty() {
 				t.Error("Room is reserved for it")
 			}
 			r.eventually("room is reserved for it", func() bool { r.cycles(); _, ok := r.reservedOn(p.UID); return ok })
@@ -294,7 +294,7 @@ func TestRecreatedPreemptorsBackOff(t *testing.T) {
 			r.create(on(pod("v", "", "1", 0), "node-0"), first)
 			r.cycles()
 			r.makeRoom(0)
-			r.isPaused(r.hub.keyOf(first))
+			r.isPaused(r.sched.keyOf(first))
 			r.replaceVictims(0, "1")
 			r.remove(first)
 			r.create(second)
@@ -306,13 +306,13 @@ func TestRecreatedPreemptorsBackOff(t *testing.T) {
 				t.Errorf("%d preemptions, want 1", n)
 			}
 			r.remove(second)
-			if n := r.hub.unbound.Len(); n != 1 {
+			if n := r.sched.unbound.Len(); n != 1 {
 				t.Errorf("%d records, want 1", n)
 			}
 			if asGang {
 				r.groups.drop(key("g"))
-				r.hub.GroupChanged(key("g"))
-				if n := r.hub.unbound.Len(); n != 0 {
+				r.sched.GroupChanged(key("g"))
+				if n := r.sched.unbound.Len(); n != 0 {
 					t.Errorf("%d records once the PodGroup is gone", n)
 				}
 			}
@@ -336,14 +336,14 @@ func TestPodGroupChanges(t *testing.T) {
 		how(&changed)
 		g = &changed
 		r.groups.set(g)
-		r.hub.GroupChanged(g.Key)
+		r.sched.GroupChanged(g.Key)
 	}
 	change(func(g *gang.Group) { g.StartTime = time.Now() })
-	if !r.hub.backsOff(gangKey(g.Key)) {
+	if !r.sched.backsOff(gangKey(g.Key)) {
 		t.Error("A status ends the pause")
 	}
 	change(func(g *gang.Group) { g.PriorityClassName = "other" })
-	if r.hub.backsOff(gangKey(g.Key)) {
+	if r.sched.backsOff(gangKey(g.Key)) {
 		t.Error("A change of the PodGroup does not end the pause")
 	}
 	r.eventually("it preempts again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
@@ -358,7 +358,7 @@ func TestBoundInSpiteOfAnError(t *testing.T) {
 	r.cycles()
 	r.makeRoom(0)
 	r.waitBound("p")
-	r.eventually("the record ends", func() bool { return r.hub.unbound.Len() == 0 })
+	r.eventually("the record ends", func() bool { return r.sched.unbound.Len() == 0 })
 	r.cycles()
 	if n := len(r.evictor.orders); n != 1 {
 		t.Errorf("%d preemptions, want 1", n)
@@ -382,16 +382,16 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 			r.create(on(pod("v", "", "1", 0), "node-0"), p)
 			r.cycles()
 			r.makeRoom(0)
-			r.eventually("it is about to be bound", func() bool { r.cycles(); return r.hub.handle.GetPodInPreBind(p.UID) != nil })
+			r.eventually("it is about to be bound", func() bool { r.cycles(); return r.sched.handle.GetPodInPreBind(p.UID) != nil })
 			if !r.plugin.TurnBack(p) {
 				t.Fatal("it is not turned back")
 			}
-			r.eventually("it has given its place up", func() bool { return !r.hub.records.IsAssumed(string(p.UID)) })
+			r.eventually("it has given its place up", func() bool { return !r.sched.records.IsAssumed(string(p.UID)) })
 			r.eventually("it is in its queue again", func() bool {
-				pods, _ := r.sched.SchedulingQueue.PendingPods()
+				pods, _ := r.upstream.SchedulingQueue.PendingPods()
 				return slices.ContainsFunc(pods, func(waits *corev1.Pod) bool { return waits.UID == p.UID })
 			})
-			if r.hub.backsOff(r.hub.keyOf(p)) || r.withoutBinding() != 0 {
+			if r.sched.backsOff(r.sched.keyOf(p)) || r.withoutBinding() != 0 {
 				t.Error("it backs off from preempting")
 			}
 		})
@@ -409,7 +409,7 @@ func TestBacksOffBelowOthers(t *testing.T) {
 	r.makeRoom(0)
 	r.isPaused(podKey(p))
 	r.replaceVictims(0, "1")
-	before, _ := r.hub.unbound.Pause(podKey(p), r.hub.clock.Now())
+	before, _ := r.sched.unbound.Pause(podKey(p), r.sched.clock.Now())
 	lesser := pod("lesser", "", "1", 10)
 	r.create(lesser)
 	r.eventually("the lesser one preempts", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
@@ -423,14 +423,14 @@ func TestBacksOffBelowOthers(t *testing.T) {
 			tried.Store(true)
 		}
 	}
-	r.hub.activate(p)
+	r.sched.activate(p)
 	r.eventually("it is tried", func() bool { r.cycles(); return tried.Load() })
 	if _, ok := r.reservedOn(lesser.UID); !ok {
 		t.Error("The lesser one has lost its room")
 	}
 	r.finish(1, eviction.Outcome{})
 	r.waitBound("lesser")
-	if after, _ := r.hub.unbound.Pause(podKey(p), r.hub.clock.Now()); after != before {
+	if after, _ := r.sched.unbound.Pause(podKey(p), r.sched.clock.Now()); after != before {
 		t.Errorf("It has failed again: %+v, before %+v", after, before)
 	}
 }

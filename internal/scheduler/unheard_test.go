@@ -25,14 +25,14 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	refused.Annotations, refused.Labels["kind"] = map[string]string{refusedBy: "for good"}, "other"
 	r.snapshot()
 	r.create(all[1])
-	r.eventually("the first is known", func() bool { return r.hub.exists(all[1]) })
+	r.eventually("the first is known", func() bool { return r.sched.exists(all[1]) })
 	// The pod completes the gang, and leads it.
 	r.create(refused)
 	r.eventually("it comes", func() bool { return len(r.active()) > 0 })
 	r.cycles()
 	r.create(all[2])
 	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
-	if leader := r.hub.gangs.Leader(gangKey(key("g"))); leader == string(refused.UID) {
+	if leader := r.sched.gangs.Leader(gangKey(key("g"))); leader == string(refused.UID) {
 		t.Error("the member that cannot come leads")
 	}
 }
@@ -66,18 +66,18 @@ func TestAllAreRefusedForGood(t *testing.T) {
 func TestPodThatIsRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	refused := ofQueue("a", pod("p", "", "1", 10))
 	refused.Annotations = map[string]string{refusedBy: "for good"}
 	// A pod that the quota ledger cannot count needs a turn.
 	refused.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	r.create(refused)
 	r.eventually("its turn comes", func() bool { return len(r.active()) == 1 })
-	if !r.hub.turns.IsUnderway(podKey(refused)) {
+	if !r.sched.turns.IsUnderway(podKey(refused)) {
 		t.Fatal("It has no turn")
 	}
 	r.cycle()
-	if r.hub.turns.IsUnderway(podKey(refused)) {
+	if r.sched.turns.IsUnderway(podKey(refused)) {
 		t.Error("its turn goes on")
 	}
 }
@@ -87,28 +87,28 @@ func TestPodThatIsRefusedForGood(t *testing.T) {
 func TestBasicGroupMadeAGang(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
-	r.hub.leads.Store(false)
+	r.sched.QueueSet(limitedQueue("a", "8"))
+	r.sched.leads.Store(false)
 	basic := r.gangOf("g", 0, 0)
 	basic.Queue = "a"
 	r.groups.set(basic)
 	all := members("g", 2, "1", 0)
 	r.create(all...)
-	r.eventually("they stand in line", func() bool { return r.hub.turns.Holds(podKey(all[0])) && r.hub.turns.Holds(podKey(all[1])) })
+	r.eventually("they stand in line", func() bool { return r.sched.turns.Holds(podKey(all[0])) && r.sched.turns.Holds(podKey(all[1])) })
 	r.groups.drop(key("g"))
-	r.hub.GroupChanged(key("g"))
+	r.sched.GroupChanged(key("g"))
 	r.queuedGang("g", "a", 2)
-	r.hub.GroupChanged(key("g"))
+	r.sched.GroupChanged(key("g"))
 	for _, pod := range all {
-		if r.hub.turns.Holds(podKey(pod)) {
+		if r.sched.turns.Holds(podKey(pod)) {
 			t.Errorf("%s stands in line by itself", pod.Name)
 		}
 	}
 	// A member whose PreEnqueue saw the basic group leaves its turn at the next check.
-	r.hub.turns.Enter(r.hub.waiter(podKey(all[0]), all[0], "a"), r.hub.clock.Now())
-	r.hub.leads.Store(true)
+	r.sched.turns.Enter(r.sched.waiter(podKey(all[0]), all[0], "a"), r.sched.clock.Now())
+	r.sched.leads.Store(true)
 	r.eventually("it leaves", func() bool {
-		return !r.hub.turns.Holds(podKey(all[0])) && !r.hub.turns.IsUnderway(podKey(all[0]))
+		return !r.sched.turns.Holds(podKey(all[0])) && !r.sched.turns.IsUnderway(podKey(all[0]))
 	})
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
@@ -139,7 +139,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			ended := on(all[0], "node-0")
 			r.create(ended, on(pod("v", "", "1", 0), "node-1"), all[1])
 			r.cycle()
-			if !r.hub.reserved.Has(all[1].UID) {
+			if !r.sched.reserved.Has(all[1].UID) {
 				t.Fatal("Nothing is promised")
 			}
 			hear := func() {
@@ -148,10 +148,10 @@ func TestOutcomeIsAwaited(t *testing.T) {
 				}
 				done := ended.DeepCopy()
 				done.Status.Phase = c.phase
-				if err := r.hub.finished.GetIndexer().Add(done); err != nil {
+				if err := r.sched.finished.GetIndexer().Add(done); err != nil {
 					t.Fatal(err)
 				}
-				r.hub.memberFinished(done)
+				r.sched.memberFinished(done)
 			}
 			if c.first {
 				hear()
@@ -161,10 +161,10 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			if !c.first {
 				// The informer's store changes before its handlers run.
 				r.eventually("the hub has heard of it", func() bool {
-					return len(r.hub.gangs.Ended(gangKey(key("g")), r.hub.clock.Now())) > 0
+					return len(r.sched.gangs.Ended(gangKey(key("g")), r.sched.clock.Now())) > 0
 				})
 			}
-			kept := r.wants(0) && r.hub.reserved.Has(all[1].UID)
+			kept := r.wants(0) && r.sched.reserved.Has(all[1].UID)
 			if !c.first && time.Since(removed) > engine.ShortTime/2 {
 				t.Log("The machine is too busy to tell: it has been awaited for long already")
 				return
@@ -176,7 +176,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 				hear()
 			}
 			if c.want {
-				r.never("it is taken back", 2*engine.ShortTime, func() bool { return !r.wants(0) || !r.hub.reserved.Has(all[1].UID) })
+				r.never("it is taken back", 2*engine.ShortTime, func() bool { return !r.wants(0) || !r.sched.reserved.Has(all[1].UID) })
 				return
 			}
 			r.eventually("its order is given up", func() bool { return !r.wants(0) })
@@ -190,27 +190,27 @@ func TestOutcomeIsAwaited(t *testing.T) {
 func TestPromisedWorkWaitsForNoTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	v, p := on(pod("v", "", "1", 0), "node-0"), ofQueue("a", pod("p", "", "1", 10))
 	r.create(v, p)
 	r.eventually("its turn has come", func() bool { return len(r.active()) == 1 })
 	r.cycle()
-	if !r.hub.reserved.Has(p.UID) {
+	if !r.sched.reserved.Has(p.UID) {
 		t.Fatal("Nothing is promised")
 	}
-	r.hub.turns.Forget(podKey(p))
-	r.hub.engine.Arrives("uid-first", workload.Key{Namespace: "ns", Name: "first", UID: "uid-first"}, workload.Key{})
+	r.sched.turns.Forget(podKey(p))
+	r.sched.engine.Arrives("uid-first", workload.Key{Namespace: "ns", Name: "first", UID: "uid-first"}, workload.Key{})
 	for i, name := range []string{"first", "p"} {
 		waiter := admission.Waiter{Key: workload.Key{Namespace: "ns", Name: name, UID: "uid-" + name}, Queue: "a", Priority: int32(99 - i)}
-		r.hub.turns.Enter(waiter, r.hub.clock.Now())
+		r.sched.turns.Enter(waiter, r.sched.clock.Now())
 	}
-	if !r.hub.turns.Holds(podKey(p)) {
+	if !r.sched.turns.Holds(podKey(p)) {
 		t.Fatal("It does not stand in the line")
 	}
 	r.succeed(0)
 	r.remove(v)
 	r.eventually("it comes for its room", func() bool { return len(r.active()) == 1 })
-	if r.hub.turns.IsUnderway(podKey(p)) {
+	if r.sched.turns.IsUnderway(podKey(p)) {
 		t.Error("it has waited for a turn")
 	}
 }

@@ -16,14 +16,14 @@ import (
 func TestTurnOfAGangWithAnyMinCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.sched.QueueSet(limitedQueue("a", "8"))
 	all := members("g", 3, "2", 0)
 	r.queuedGang("g", "a", 3)
 	r.create(all...)
 	for minCount, want := range map[int]int64{1: 2000, 2: 4000, 3: 6000, math.MaxInt32: 6000} {
 		r.queuedGang("g", "a", minCount)
 		waiter := make(chan admission.Waiter, 1)
-		go func() { waiter <- r.hub.waiter(gangKey(key("g")), all[0], "a") }()
+		go func() { waiter <- r.sched.waiter(gangKey(key("g")), all[0], "a") }()
 		select {
 		case got := <-waiter:
 			if cpu := got.Request[string(corev1.ResourceCPU)]; cpu != want {

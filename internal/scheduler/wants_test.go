@@ -97,11 +97,11 @@ func TestChangeWhileItIsAsked(t *testing.T) {
 func TestWantsUntilItIsNot(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig, preemptor *corev1.Pod){
-		"its room is given up": func(r *rig, preemptor *corev1.Pod) { r.hub.reserved.ReleasePod(preemptor.UID) },
+		"its room is given up": func(r *rig, preemptor *corev1.Pod) { r.sched.reserved.ReleasePod(preemptor.UID) },
 		"it is promised another node": func(r *rig, preemptor *corev1.Pod) {
-			now := *r.hub.reserved.Of(podKey(preemptor))[0]
+			now := *r.sched.reserved.Of(podKey(preemptor))[0]
 			now.Node = "node-1"
-			r.hub.reserved.Keep(podKey(preemptor), []*reservation.Reservation{&now})
+			r.sched.reserved.Keep(podKey(preemptor), []*reservation.Reservation{&now})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWantsForTheGangAsItWas(t *testing.T) {
 			now := *g
 			tt.change(&now)
 			r.groups.set(&now)
-			r.hub.GroupChanged(g.Key)
+			r.sched.GroupChanged(g.Key)
 			if got := r.wants(0); got != tt.want {
 				t.Errorf("wanted: %v, want %v", got, tt.want)
 			}
@@ -173,7 +173,7 @@ func TestSurplusAtTheOrder(t *testing.T) {
 			r := newRig(t, nodes(1, "3")...)
 			q := limitedQueue("a", "8")
 			q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: c.guarded}
-			r.hub.QueueSet(q)
+			r.sched.QueueSet(q)
 			r.queuedGang("g", "a", c.minCount)
 			g := &gang.Group{Key: key("g")}
 			all := members("g", 3, "1", 0)
@@ -206,7 +206,7 @@ func TestSurplusByRole(t *testing.T) {
 		func(in *Inputs) { in.Derived = named{sized{roles{needed: needs}, 3}} })
 	q := limitedQueue("a", "8")
 	q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: time.Hour}
-	r.hub.QueueSet(q)
+	r.sched.QueueSet(q)
 	r.queuedGang("g", "a", 3)
 	all := make(map[string]*corev1.Pod)
 	// The youngest would be evicted first, if roles did not matter.
@@ -243,7 +243,7 @@ func TestSurplusThatGoesMeanwhile(t *testing.T) {
 	r := newRig(t, nodes(1, "3")...)
 	q := limitedQueue("a", "8")
 	q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: time.Hour}
-	r.hub.QueueSet(q)
+	r.sched.QueueSet(q)
 	r.queuedGang("g", "a", 2)
 	all := members("g", 3, "1", 0)
 	for _, pod := range all {
@@ -279,10 +279,10 @@ func TestWantsUntilANodeIsLost(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(1, "1")...)
 			order, still := &eviction.Order{}, clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-			r.hub.wanted.asks(order, nil, still, func() bool { return true })
+			r.sched.wanted.asks(order, nil, still, func() bool { return true })
 			lose(r)
 			r.eventually("it is asked again", func() bool {
-				return !r.hub.wanted.asks(order, nil, still, func() bool { return false })
+				return !r.sched.wanted.asks(order, nil, still, func() bool { return false })
 			})
 		})
 	}
@@ -295,7 +295,7 @@ func BenchmarkForfeits(b *testing.B) {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
 			h, key := promisedGang(b, members)
 			for b.Loop() {
-				if h.isBarred(key) {
+				if h.isDisallowed(key) {
 					b.Fatal("it is barred")
 				}
 			}
@@ -303,19 +303,19 @@ func BenchmarkForfeits(b *testing.B) {
 	}
 }
 
-func promisedGang(t testing.TB, members int) (*Hub, workload.Key) {
+func promisedGang(t testing.TB, members int) (*Scheduler, workload.Key) {
 	t.Helper()
 	h := detached(&Inputs{Groups: &gang.Store{}})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.pods = corelisters.NewPodLister(indexer)
-	h.board.SetQueue(limitedQueue("a", "1000000"))
-	h.board.SetQueue(limitedQueue("b", "1000000"))
+	h.quotas.SetQueue(limitedQueue("a", "1000000"))
+	h.quotas.SetQueue(limitedQueue("b", "1000000"))
 	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	for i := range 4 * members {
 		pod := placed(fmt.Sprint("victim-", i))
 		pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		pod.Spec.Containers[0].Resources.Requests = cpu
-		h.board.Charge(pod, "b")
+		h.quotas.Charge(pod, "b")
 	}
 	key := gangKey(types.NamespacedName{Namespace: "ns", Name: "g"})
 	var reserved []*reservation.Reservation
@@ -326,7 +326,7 @@ func promisedGang(t testing.TB, members int) (*Hub, workload.Key) {
 		if err := indexer.Add(pod); err != nil {
 			t.Fatal(err)
 		}
-		h.board.Charge(pod, "a")
+		h.quotas.Charge(pod, "a")
 		pi, err := framework.NewPodInfo(pod)
 		if err != nil {
 			t.Fatal(err)

@@ -21,12 +21,12 @@ import (
 
 // GroupSaved handles a PodGroup whose annotations about lost work have changed. Any goroutine may
 // call it once the scheduler runs.
-func (h *Hub) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
+func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
 
 // GroupChanged handles a new, changed or deleted PodGroup, and checks the members of the group
 // again. Decisions use the change at once. All else may follow later if the PodGroup changes all
 // the time. Any goroutine may call it once the scheduler runs.
-func (h *Hub) GroupChanged(key types.NamespacedName) {
+func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if ok {
 		h.gangs.Touch(gangKey(key))
@@ -50,11 +50,11 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 }
 
 // followGroup acts on changes of a PodGroup, given its present state.
-func (h *Hub) followGroup(key types.NamespacedName) {
+func (h *Scheduler) followGroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	h.groupChangedByOwner(key, g)
 	change := h.chargeGroup(key)
-	h.eased(change.Eased)
+	h.retryAtLimit(change.Eased)
 	h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	minCount := 0
 	if ok {
@@ -63,27 +63,27 @@ func (h *Hub) followGroup(key types.NamespacedName) {
 		g = nil
 	}
 	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.lister.Members(key).Assigned) > 0 {
-		h.lifted()
+		h.protectionEnded()
 	}
 	switch {
 	case !ok:
 		h.endWait(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
 		h.release(key, nil, "its PodGroup is gone")
-		h.takeBack(gangKey(key), "its PodGroup is gone")
+		h.releaseAll(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
-		h.joined(key)
-		h.review(key)
+		h.joinedGang(key)
+		h.reviewGang(key)
 		h.replanShort(key, g)
-		h.needAnew(key, g)
+		h.updateNeeded(key, g)
 		if change.Moved {
 			h.changedQueue(gangKey(key))
 		}
-		h.wakeGang(key)
+		h.retryGang(key)
 	default:
 		h.endWait(gangKey(key), decisionlog.Gone)
 		h.turns.Forget(gangKey(key))
-		h.takeBack(gangKey(key), "it is no gang any more")
+		h.releaseAll(gangKey(key), "it is no gang any more")
 		pending := h.lister.Members(key).Pending
 		if change.Moved {
 			for _, pod := range pending {
@@ -94,9 +94,9 @@ func (h *Hub) followGroup(key types.NamespacedName) {
 	}
 }
 
-// needAnew updates the roles that a gang still lacks. If enough members wait at Permit by now, they
-// wait only for planned members of those roles.
-func (h *Hub) needAnew(key types.NamespacedName, g *gang.Group) {
+// updateNeeded updates the roles that a gang still lacks. If enough members wait at Permit by now,
+// they wait only for planned members of those roles.
+func (h *Scheduler) updateNeeded(key types.NamespacedName, g *gang.Group) {
 	if h.gangs.Planned(gangKey(key)) == 0 {
 		return
 	}
@@ -105,10 +105,10 @@ func (h *Hub) needAnew(key types.NamespacedName, g *gang.Group) {
 	}
 }
 
-// joined releases reservations that members got as single pods before their group became a gang. It
-// also ends their waits for turns.
-func (h *Hub) joined(key types.NamespacedName) {
-	queued, promised := h.board.Used(), !h.reserved.Empty()
+// joinedGang releases reservations that members got as single pods before their group became a
+// gang. It also ends their waits for turns.
+func (h *Scheduler) joinedGang(key types.NamespacedName) {
+	queued, promised := h.quotas.Used(), !h.reserved.Empty()
 	if !queued && !promised {
 		return
 	}
@@ -118,20 +118,20 @@ func (h *Hub) joined(key types.NamespacedName) {
 			h.turns.Forget(single)
 		}
 		if promised && len(h.reserved.Of(single)) > 0 {
-			h.takeBack(single, "it is part of a gang now")
+			h.releaseAll(single, "it is part of a gang now")
 		}
 	}
 }
 
 // replanShort releases a plan that has too few members since minCount was raised.
-func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
+func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := h.gangs.Planned(gangKey(key))
 	if members := h.members(key); planned+members.Reserved.Len() > 0 && h.through(&members)+planned < g.MinCount {
 		h.release(key, nil, "more members are needed than it was planned for")
 	}
 }
 
-func (h *Hub) podAdded(obj any) {
+func (h *Scheduler) podAdded(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		h.arrives(pod)
 		if key, isMember := h.groupOf(pod); isMember && pod.Spec.NodeName != "" {
@@ -143,7 +143,7 @@ func (h *Hub) podAdded(obj any) {
 	}
 }
 
-func (h *Hub) podUpdated(oldObj, newObj any) {
+func (h *Scheduler) podUpdated(oldObj, newObj any) {
 	before, ok1 := oldObj.(*corev1.Pod)
 	after, ok2 := newObj.(*corev1.Pod)
 	if !ok1 || !ok2 {
@@ -159,8 +159,8 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	moved := h.followMembership(before, after)
 	h.changedByOwner(before, after)
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
-		h.board.Forget(after.UID)
-		h.witness.Heard(after, true)
+		h.quotas.Forget(after.UID)
+		h.recorder.Heard(after, true)
 		h.podLeft(after)
 		return
 	}
@@ -183,7 +183,7 @@ func rehomed(before, after *corev1.Pod) bool {
 
 // followMembership records a change of a pod's group, for a pod with or without a node. It reports
 // whether the pod is in another group now.
-func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
+func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 	oldKey, wasMember := h.groupOf(before)
 	newKey, isMember := h.groupOf(after)
 	moved = wasMember != isMember || oldKey != newKey
@@ -209,7 +209,7 @@ func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
 // regroup makes the cache read the running members of a group again on all their nodes, if facts
 // about the group depend on its members. A group without a priority has the highest priority of its
 // members. The clock of an incomplete group begins when its last member is scheduled.
-func (h *Hub) regroup(key types.NamespacedName) {
+func (h *Scheduler) regroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if !ok {
 		return
@@ -227,30 +227,30 @@ func settlesAnew(before, after *corev1.Pod) bool {
 }
 
 // changedQueue restarts work that has moved to another queue.
-func (h *Hub) changedQueue(key workload.Key) {
+func (h *Scheduler) changedQueue(key workload.Key) {
 	h.wanted.askAnew()
-	if h.isBarred(key) && !h.waits.Evicting(key) {
-		h.displace(key, "it is in another queue")
+	if h.isDisallowed(key) && !h.waits.Evicting(key) {
+		h.releaseAndRetry(key, "it is in another queue")
 		return
 	}
-	h.wake(key)
+	h.retryNow(key)
 }
 
 // podChanged handles a new or changed pod. cameForward is true for a pod that has just become ready
 // for scheduling: its gang may have lacked it.
-func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
+func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.arrives(pod)
 	h.records.Nominates(string(pod.UID), h.nominationOf(pod))
 	// The charge comes first: when the pod is not assumed any more, the quota ledger must have it
 	// as placed.
 	change := h.charge(pod)
 	// The queue of the pod may have room again, although the pod is not gone.
-	h.eased(change.Eased)
-	h.witness.Heard(pod, true)
+	h.retryAtLimit(change.Eased)
+	h.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		h.engine.Binds(string(pod.UID), podKey(pod))
 		h.reserved.Use(pod.UID, pod.Spec.NodeName)
-		h.telling.statuses.Bound(pod.UID)
+		h.reporter.statuses.Bound(pod.UID)
 		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
 	}
@@ -264,7 +264,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	case pod.Spec.NodeName != "":
 		if h.gangs.Settled(gangKey(key), string(pod.UID)) {
 			// The cycle of the pod would have activated the next member, but does not come.
-			h.wakeNext(key)
+			h.retryNext(key)
 		}
 		h.endTurns(key)
 		h.endUnbound(key)
@@ -273,7 +273,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil:
 		if leader := h.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) && h.foundNoRoom(key) {
-			h.wakeSoon(key)
+			h.retrySoon(key)
 		}
 	}
 	if change.Moved && pod.Spec.NodeName == "" {
@@ -283,7 +283,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 
 // foundNoRoom reports whether a gang found no room, or only its surplus is waiting. A member that
 // comes now may be smaller than the leader, and fit.
-func (h *Hub) foundNoRoom(key types.NamespacedName) bool {
+func (h *Scheduler) foundNoRoom(key types.NamespacedName) bool {
 	if h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
 		return true
 	}
@@ -297,7 +297,7 @@ func (h *Hub) foundNoRoom(key types.NamespacedName) bool {
 
 // podDeleted retries the workloads that waited for the pod to terminate, and updates the gang of
 // the pod.
-func (h *Hub) podDeleted(obj any) {
+func (h *Scheduler) podDeleted(obj any) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = d.Obj
 	}
@@ -306,28 +306,28 @@ func (h *Hub) podDeleted(obj any) {
 		return
 	}
 	h.moved.Store(true)
-	h.witness.Heard(pod, false)
+	h.recorder.Heard(pod, false)
 	h.leaving.gone(pod, h.clock.Now())
 	h.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion first, and retried workloads at the
 	// limit too early.
-	h.eased(h.board.Forget(pod.UID).Eased)
-	h.departed(pod.UID)
+	h.retryAtLimit(h.quotas.Forget(pod.UID).Eased)
+	h.podDeparted(pod.UID)
 	h.awaitOutcome(pod)
 	h.podLeft(pod)
 }
 
-// departed retries the workloads that waited for this pod last, and returns them.
-func (h *Hub) departed(uid types.UID) []workload.Key {
+// podDeparted retries the workloads that waited for this pod last, and returns them.
+func (h *Scheduler) podDeparted(uid types.UID) []workload.Key {
 	free := h.waits.Gone(string(uid))
 	for _, key := range free {
-		h.wake(key)
+		h.retryNow(key)
 	}
 	return free
 }
 
 // arrives makes a pod and its group present in the engine.
-func (h *Hub) arrives(pod *corev1.Pod) {
+func (h *Scheduler) arrives(pod *corev1.Pod) {
 	group := workload.Key{}
 	if key, ok := h.groupOf(pod); ok {
 		group = gangKey(key)
@@ -341,9 +341,10 @@ func (h *Hub) arrives(pod *corev1.Pod) {
 	}
 }
 
-// comes makes a pod present that the scheduler's queue or a list of the informer has. They and the
-// handlers of the informers learn of a pod in any order, so it may have been deleted already.
-func (h *Hub) comes(queued *corev1.Pod) {
+// ensurePresent makes a pod present that the scheduler's queue or a list of the informer has. They
+// and the handlers of the informers learn of a pod in any order, so it may have been deleted
+// already.
+func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
 	// The queue may have an older version of the pod, with another group.
 	pod, ok := h.podOf(podKey(queued))
 	if !ok || !h.awaitsPlace(pod) {
@@ -361,7 +362,7 @@ func (h *Hub) comes(queued *corev1.Pod) {
 }
 
 // podLeft forgets a pod that will not be scheduled any more.
-func (h *Hub) podLeft(pod *corev1.Pod) {
+func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.engine.Leaves(string(pod.UID), podKey(pod), controllerOf(pod), h.clock.Now())
 	h.endWait(podKey(pod), decisionlog.Gone)
 	h.reserved.ReleasePod(pod.UID)
@@ -371,9 +372,9 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	}
 }
 
-// forgetLeft handles members that left their gang while it was decided on. It also releases the
+// membersLeft handles members that left their gang while it was decided on. It also releases the
 // gang's reservations if other changes require it.
-func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
+func (h *Scheduler) membersLeft(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
 		now, ok := h.podOf(podKey(pod))
 		if !ok || !h.awaitsPlace(now) {
@@ -382,14 +383,14 @@ func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
 			h.regrouped(now, key, true)
 		}
 	}
-	h.review(key)
+	h.reviewGang(key)
 }
 
 // memberLeft updates a gang that has lost a member.
-func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
-	h.records.Unseats(string(pod.UID))
+func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
+	h.records.LeavesPlan(string(pod.UID))
 	disturbed := h.gangs.MemberLeaves(gangKey(key), string(pod.UID))
-	h.tellGroupState(key)
+	h.updateGroupState(key)
 	// The plan is counted before the members are listed. A member in its cycle may then count
 	// twice, but is never missed.
 	planned := h.gangs.Planned(gangKey(key))
@@ -406,17 +407,17 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 		h.gangs.Touch(gangKey(key))
 	}
 	h.regroup(key)
-	h.review(key)
+	h.reviewGang(key)
 	if disturbed {
 		if g, ok := h.groups.Group(key); ok && h.through(&members)+planned < g.MinCount {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
 			// The others may have waited for this member last.
-			h.letGo(key, &members)
+			h.allowGang(key, &members)
 		}
 	}
 	if disturbed || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) || h.gangs.Idle(gangKey(key)) && !h.waits.Evicting(gangKey(key)) {
-		if pod := h.spokesman(key, &members); pod != nil {
+		if pod := h.representative(key, &members); pod != nil {
 			h.activate(pod)
 		}
 	}
@@ -424,8 +425,8 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 
 // endTurns ends a gang's wait for turns once all of its members have nodes, so that the gang blocks
 // no others.
-func (h *Hub) endTurns(key types.NamespacedName) {
-	if !h.board.Used() || h.board.Pends(key) || len(h.lister.Members(key).Pending) > 0 {
+func (h *Scheduler) endTurns(key types.NamespacedName) {
+	if !h.quotas.Used() || h.quotas.Pends(key) || len(h.lister.Members(key).Pending) > 0 {
 		return
 	}
 	h.turns.Forget(gangKey(key))
@@ -433,9 +434,9 @@ func (h *Hub) endTurns(key types.NamespacedName) {
 	h.activate(h.lister.Members(key).Pending...)
 }
 
-// review releases the reservations of a gang that cannot use them any more, for example because it
-// lacks members. All changes of a gang call it. For queues, see takeBackBarred.
-func (h *Hub) review(key types.NamespacedName) {
+// reviewGang releases the reservations of a gang that cannot use them any more, for example because
+// it lacks members. All changes of a gang call it. For queues, see releaseDisallowed.
+func (h *Scheduler) reviewGang(key types.NamespacedName) {
 	if len(h.reserved.Of(gangKey(key))) == 0 {
 		return
 	}
@@ -443,14 +444,14 @@ func (h *Hub) review(key types.NamespacedName) {
 	if !ok {
 		g = nil
 	}
-	members := h.membersStill(key)
+	members := h.membersAsReserved(key)
 	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
-		h.takeBack(gangKey(key), v.Message)
+		h.releaseAll(gangKey(key), v.Message)
 	}
 }
 
 // dropGang forgets a gang without members.
-func (h *Hub) dropGang(key types.NamespacedName) {
+func (h *Scheduler) dropGang(key types.NamespacedName) {
 	h.engine.GroupLeaves(gangKey(key), h.clock.Now())
 	h.endWait(gangKey(key), decisionlog.Gone)
 	h.reserved.Release(gangKey(key))
@@ -461,7 +462,7 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 // through counts the members that have or had a node, and the assumed members that keep their
 // place. A member that is deleted in its cycle stays assumed until the framework forgets it. It
 // does not count for members that come after it.
-func (o *occupancy) through(members *gang.Members) int {
+func (o *placements) through(members *gang.Members) int {
 	count := members.Placed()
 	if members.Reserved.Len() == 0 {
 		return count
@@ -481,7 +482,7 @@ func (o *occupancy) through(members *gang.Members) int {
 // release releases the rest of a gang's plan, with its reservations and nominations, and sends back
 // the members that wait at Permit. failed is the member that failed, or nil. It returns to the
 // queue by itself and plans again.
-func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) {
+func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why string) {
 	var uid types.UID
 	if failed != nil {
 		uid = failed.UID
@@ -489,8 +490,8 @@ func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) 
 	planned := h.gangs.Release(gangKey(key), string(uid))
 	h.reserved.ReleasePod(typed(planned)...)
 	why = fmt.Sprintf("PodGroup %s is released: %s", key, why)
-	waiting := h.turnAway(key, uid, why)
-	h.turnBackBinding(key, why)
+	waiting := h.rejectWaiting(key, uid, why)
+	h.cancelBindings(key, why)
 	if len(planned)+waiting > 0 {
 		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", len(planned)+waiting)
 	}
@@ -499,9 +500,9 @@ func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) 
 	}
 }
 
-// turnAway rejects the members that wait at Permit, each once, and returns their number. It skips
-// the failed member.
-func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) int {
+// rejectWaiting rejects the members that wait at Permit, each once, and returns their number. It
+// skips the failed member.
+func (h *Scheduler) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
 	// Two goroutines must not reject a waiting pod at the same time.
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
@@ -523,15 +524,15 @@ func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) i
 }
 
 // exists reports whether the informer still has a pod.
-func (r *roster) exists(pod *corev1.Pod) bool {
+func (r *clusterIndex) exists(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID
 }
 
-// passOn makes another member lead after the leader was rejected before it could plan. It reports
-// false when all members have had their turn. The next event that concerns any of them then starts
-// over.
-func (h *Hub) passOn(key types.NamespacedName, leader types.UID) bool {
+// nextLeader makes another member lead after the leader was rejected before it could plan. It
+// reports false when all members have had their turn. The next event that concerns any of them then
+// starts over.
+func (h *Scheduler) nextLeader(key types.NamespacedName, leader types.UID) bool {
 	next := h.gangs.PassOn(gangKey(key), string(leader))
 	members := h.lister.Members(key)
 	gang.SortByAge(members.Pending)

@@ -24,13 +24,13 @@ type kin struct {
 	least core.Amounts
 	jobs  []*job
 	// told is the last refusal that one of the jobs got; nil for none.
-	told *refusal
+	told *noRoom
 	// probed is the value of freed at the last probe on behalf of others.
 	probed uint64
 }
 
-// refusal holds the causes that block a job without room.
-type refusal struct {
+// noRoom holds the causes that block a job without room.
+type noRoom struct {
 	// reserved is true if room is reserved for others. mayBeLifted is true if a protection applies
 	// that an administrator may lift.
 	reserved, mayBeLifted bool
@@ -120,7 +120,7 @@ func (k *kin) asksForLess(other *kin) bool {
 // known returns the refusal of a job without a decision, or nil. It uses the refusal of a job that
 // asks for no more, if no room was freed since. If a pending job asks for less, known probes that
 // job first, so that its refusal applies to as many jobs as possible.
-func (s *simulation) known(j *job) *refusal {
+func (s *simulation) known(j *job) *noRoom {
 	if s.refusedAt != s.freed {
 		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]
 	}
@@ -148,7 +148,7 @@ func (s *simulation) known(j *job) *refusal {
 
 // probe decides for the first job of a kin and does not carry the decision out. It returns nil if
 // there is room.
-func (s *simulation) probe(k *kin) *refusal {
+func (s *simulation) probe(k *kin) *noRoom {
 	j := k.jobs[0]
 	held := s.promises(j)
 	d, err := s.decide(j, s.preemptor(j, j.pods), held)
@@ -163,9 +163,9 @@ func (s *simulation) probe(k *kin) *refusal {
 }
 
 // turnedAway records the refusal of a job that has no room.
-func (s *simulation) turnedAway(j *job, d *core.Decision, held []core.Hold) *refusal {
+func (s *simulation) turnedAway(j *job, d *core.Decision, held []core.Hold) *noRoom {
 	k := s.kinOf(j)
-	k.told = &refusal{
+	k.told = &noRoom{
 		reserved:    slices.ContainsFunc(held, func(h core.Hold) bool { return h.Node != "" }),
 		mayBeLifted: slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() }),
 		retryAt:     d.RetryAt,

@@ -36,7 +36,7 @@ type simulation struct {
 
 	engine  *engine.Engine
 	cluster *core.Cluster
-	books   *books
+	ledger  *ledger
 	nodes   []*node
 	byName  map[string]*node
 	// changed are the nodes whose state in the core's cluster is outdated, in the order of their
@@ -103,7 +103,7 @@ func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	tree, _ := fairshare.NewTree(len(in.Resources), queues)
 	s := &simulation{
 		policy: p, opts: o, random: rand.New(rand.NewPCG(o.Seed, 1)), begins: in.Start, now: in.Start, agenda: newAgenda(), seen: seen,
-		engine: engine.New(nil), cluster: core.NewCluster(in.Resources), books: newBooks(in, tree),
+		engine: engine.New(nil), cluster: core.NewCluster(in.Resources), ledger: newLedger(in, tree),
 		byName: make(map[string]*node), onNodes: make(map[string]*pod),
 		jobs: make(map[workload.Key]*job), alike: make(map[likeness]*kin),
 	}
@@ -240,7 +240,7 @@ func (s *simulation) enqueue(j *job) {
 	if s.engine.Waits.Evicting(j.key) {
 		return
 	}
-	if s.books.tree.Len() > 0 && j.queue != "" {
+	if s.ledger.tree.Len() > 0 && j.queue != "" {
 		switch s.engine.Turns.TurnOf(j.key, j.queue) {
 		case admission.Held:
 			return
@@ -259,7 +259,7 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 	request := make(admission.Request)
 	for _, p := range j.pods[:j.minCount] {
 		for r, v := range p.request {
-			request[s.books.resources[r]] += v
+			request[s.ledger.resources[r]] += v
 		}
 	}
 	return admission.Waiter{Key: j.key, Queue: j.queue, Priority: j.priority, Since: j.since, Request: request}
@@ -275,8 +275,8 @@ func (s *simulation) look() {
 	}
 	s.wake(keys...)
 	// 2. Begin the next turns, unless workloads retried by one event still arrive.
-	if !s.engine.Turns.Lull(s.now) && s.engine.Turns.AnyHeld() {
-		for _, key := range s.engine.Turns.LetThrough(s.shares(), s.now) {
+	if !s.engine.Turns.IsGathering(s.now) && s.engine.Turns.AnyQueued() {
+		for _, key := range s.engine.Turns.Admit(s.shares(), s.now) {
 			s.wake(key)
 		}
 	}
@@ -296,7 +296,7 @@ func (s *simulation) look() {
 func (s *simulation) tick() {
 	s.ticking = false
 	if shares := s.shares(); shares.At() != s.easedAt {
-		eased := s.engine.Turns.Eased(shares)
+		eased := s.engine.Turns.RetryForShares(shares)
 		s.wake(eased...)
 		if len(eased) == 0 {
 			s.easedAt = shares.At()
@@ -308,7 +308,7 @@ func (s *simulation) tick() {
 
 // tickAgain schedules the next tick if there are queues and the list is not empty.
 func (s *simulation) tickAgain() {
-	if s.ticking || s.books.tree.Len() == 0 || s.engine.Len() == 0 {
+	if s.ticking || s.ledger.tree.Len() == 0 || s.engine.Len() == 0 {
 		return
 	}
 	s.ticking = true
@@ -318,7 +318,7 @@ func (s *simulation) tickAgain() {
 // wake retries workloads because a change may help them. It ends their backing off.
 func (s *simulation) wake(keys ...workload.Key) {
 	for _, key := range keys {
-		s.engine.Turns.Rouse(key)
+		s.engine.Turns.EndBackoff(key)
 	}
 	s.tryAgain(keys...)
 }
@@ -377,9 +377,9 @@ func (s *simulation) cycle() {
 }
 
 // seat returns the rank of a job in the scheduler's queue.
-func (s *simulation) seat(j *job) admission.Seat {
-	if seat, ok := s.engine.Turns.Seat(j.key); ok {
+func (s *simulation) seat(j *job) admission.Position {
+	if seat, ok := s.engine.Turns.Position(j.key); ok {
 		return seat
 	}
-	return admission.Seat{Priority: j.priority, Time: j.since}
+	return admission.Position{Priority: j.priority, Time: j.since}
 }

@@ -80,7 +80,7 @@ type job struct {
 	// queued is true while the job is in the scheduler's queue.
 	queued bool
 	// promises are the reservations of the job.
-	promises []promise
+	promises []reservation
 	// awaited are the pods that the job last waited for.
 	awaited []*pod
 	// began is when the job was placed, and stopped when it was told to end.
@@ -100,8 +100,8 @@ const (
 	done
 )
 
-// promise is a reservation: room on a node for a pod.
-type promise struct {
+// reservation is a reservation: room on a node for a pod.
+type reservation struct {
 	pod  *pod
 	node *node
 }
@@ -109,7 +109,7 @@ type promise struct {
 // jobsOf returns the jobs that the scheduler sees for some work. This is one job for the whole
 // work, or one for each pod if the policy schedules pods alone.
 func (s *simulation) jobsOf(w *Work) []*job {
-	of := &submission{work: w, perGPU: s.books.gpus}
+	of := &submission{work: w, perGPU: s.ledger.gpus}
 	s.submissions = append(s.submissions, of)
 	whole := &job{
 		namespace: w.Namespace, name: w.Name, queue: w.Queue, priority: w.Priority, never: w.Never, gang: w.Gang, whole: w.Whole,

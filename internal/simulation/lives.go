@@ -12,21 +12,21 @@ import (
 // ends.
 
 // place starts a job on its nodes.
-func (s *simulation) place(j *job, promises []promise) {
+func (s *simulation) place(j *job, promises []reservation) {
 	s.promise(j, promises)
 	s.engine.Placed(j.key)
 	s.dropPromises(j)
 	s.goesOn(j, running)
 	s.settle(j, promises, s.now)
 	if j.gang {
-		s.engine.Turns.TurnOver(j.key)
+		s.engine.Turns.TurnEnds(j.key)
 	} else {
 		s.engine.Binds(j.pods[0].uid, j.key)
 	}
 }
 
 // settle puts the pods of a job on nodes. The job counts as running since began.
-func (s *simulation) settle(j *job, promises []promise, began time.Time) {
+func (s *simulation) settle(j *job, promises []reservation, began time.Time) {
 	j.describe(began)
 	// The gang runs without the members that found no room.
 	spared := j.pods
@@ -41,7 +41,7 @@ func (s *simulation) settle(j *job, promises []promise, began time.Time) {
 	}
 	for _, p := range spared {
 		if p.node == nil {
-			s.books.forget(p)
+			s.ledger.forget(p)
 		}
 	}
 	s.recount(j)
@@ -71,7 +71,7 @@ func (s *simulation) finish(j *job) {
 }
 
 // evict evicts victims for a job. The job is gated until the calls are over.
-func (s *simulation) evict(j *job, d *core.Decision, promises []promise, victims []*pod) {
+func (s *simulation) evict(j *job, d *core.Decision, promises []reservation, victims []*pod) {
 	for _, v := range victims {
 		v.taken = true
 		s.frees(v.node)
@@ -260,7 +260,7 @@ func (s *simulation) left(j *job) {
 	s.promise(j, nil)
 	delete(s.jobs, j.key)
 	for _, p := range j.pods {
-		s.books.forget(p)
+		s.ledger.forget(p)
 	}
 	if j.queued {
 		j.queued = false

@@ -78,11 +78,11 @@ func (r *referee) passes(s *simulation, until time.Time) {
 // settled checks the cluster after every change, and the waiting workloads when the scheduler
 // rests.
 func (r *referee) settled(s *simulation) {
-	if now := s.books.counted; now != r.counted {
+	if now := s.ledger.counted; now != r.counted {
 		r.counted = now
 		r.room(s)
 	}
-	if now := r.log.Len() + int(s.books.counted); now != r.rested && !s.cycling && !s.engine.Turns.Lull(s.now) {
+	if now := r.log.Len() + int(s.ledger.counted); now != r.rested && !s.cycling && !s.engine.Turns.IsGathering(s.now) {
 		r.rested = now
 		for _, j := range s.waiting {
 			r.waitsForSomething(s, j)
@@ -96,7 +96,7 @@ func (r *referee) room(s *simulation) {
 	for _, n := range s.nodes {
 		for i, free := range n.free() {
 			if free < 0 {
-				r.fail(s, "%s has %d %s too little", n.name, -free, s.books.resources[i])
+				r.fail(s, "%s has %d %s too little", n.name, -free, s.ledger.resources[i])
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (r *referee) room(s *simulation) {
 	for q := range int32(st.Tree.Len()) {
 		for i, limit := range st.Tree.Queue(q).Limit {
 			if st.Allocated[q][i] > limit {
-				r.fail(s, "queue %s has %d %s, its limit is %d", st.Tree.Queue(q).Name, st.Allocated[q][i], s.books.resources[i], limit)
+				r.fail(s, "queue %s has %d %s, its limit is %d", st.Tree.Queue(q).Name, st.Allocated[q][i], s.ledger.resources[i], limit)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (r *referee) conserved(s *simulation) {
 
 // booked checks that the quota ledger equals the sum over all pods.
 func (r *referee) booked(s *simulation) {
-	tree := s.books.tree
+	tree := s.ledger.tree
 	demand, allocated := make([]core.Amounts, tree.Len()), make([]core.Amounts, tree.Len())
 	for q := range demand {
 		demand[q], allocated[q] = make(core.Amounts, tree.Dims()), make(core.Amounts, tree.Dims())
@@ -172,8 +172,8 @@ func (r *referee) booked(s *simulation) {
 			}
 		}
 	}
-	if !slices.EqualFunc(demand, s.books.demand, slices.Equal) || !slices.EqualFunc(allocated, s.books.allocated, slices.Equal) {
-		r.fail(s, "the books have demand %v and allocated %v, and it is %v and %v", s.books.demand, s.books.allocated, demand, allocated)
+	if !slices.EqualFunc(demand, s.ledger.demand, slices.Equal) || !slices.EqualFunc(allocated, s.ledger.allocated, slices.Equal) {
+		r.fail(s, "the books have demand %v and allocated %v, and it is %v and %v", s.ledger.demand, s.ledger.allocated, demand, allocated)
 	}
 }
 
@@ -332,7 +332,7 @@ func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victim
 		}
 		for i, v := range left {
 			if goes > 0 && j.requests[0][i] > 0 && v < 0 {
-				r.fail(s, "%s (%s) goes to %s, which is %d %s short of what has been promised there", j.name, d.Outcome, n.name, -v, s.books.resources[i])
+				r.fail(s, "%s (%s) goes to %s, which is %d %s short of what has been promised there", j.name, d.Outcome, n.name, -v, s.ledger.resources[i])
 			}
 		}
 	}
@@ -351,7 +351,7 @@ func ruleOf(d *core.Decision, p *pod) core.Rule {
 // stayingByQueue returns the usage of each queue without terminating pods. It includes the
 // reservations of all jobs but one.
 func (s *simulation) stayingByQueue(except *job) []core.Amounts {
-	tree := s.books.tree
+	tree := s.ledger.tree
 	out := make([]core.Amounts, tree.Len())
 	for q := range out {
 		out[q] = s.promisedIn(int32(q), except)
@@ -379,7 +379,7 @@ type contest struct {
 
 // judge checks that the rule of the decision permits the eviction of a pod.
 func (c *contest) judge(v *pod, rule core.Rule, victims []*pod) {
-	s, j, tree := c.s, c.j, c.s.books.tree
+	s, j, tree := c.s, c.j, c.s.ledger.tree
 	mine, theirs := tree.LeafOf(j.queue), tree.LeafOf(v.job.queue)
 	between := mine >= 0 && theirs >= 0 && mine != theirs
 	switch {
@@ -431,7 +431,7 @@ func (j *job) unmoved() []*pod {
 // side returns the queue on the other leaf's path that is one step below the lowest common
 // ancestor.
 func (c *contest) side(theirs int32) int32 {
-	tree := c.s.books.tree
+	tree := c.s.ledger.tree
 	mine, top := tree.Path(tree.LeafOf(c.j.queue)), theirs
 	for _, q := range tree.Path(theirs) {
 		if slices.Contains(mine, q) {
@@ -446,7 +446,7 @@ func (c *contest) side(theirs int32) int32 {
 // is above its own. Alternatively, both hold for quotas, in the resources for which the preemptor's
 // leaf has a quota. No day so far had a job that preempted in its queue and reclaimed at once.
 func (c *contest) reclaim(v *pod) {
-	tree, shares := c.s.books.tree, c.s.standing().Shares
+	tree, shares := c.s.ledger.tree, c.s.standing().Shares
 	mine, theirs := tree.LeafOf(c.j.queue), tree.LeafOf(v.job.queue)
 	top := c.side(theirs)
 	share := func(q int32, r int) int64 { return shares[q][r] }
@@ -484,7 +484,7 @@ func (c *contest) reclaim(v *pod) {
 func (c *contest) holding(quota core.Amounts, v *pod) int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		best, most := -1, 0.0
-		for r, name := range c.s.books.resources {
+		for r, name := range c.s.ledger.resources {
 			if quota[r] == 0 || fairshare.KindOf(name) != kind {
 				continue
 			}
@@ -501,7 +501,7 @@ func (c *contest) holding(quota core.Amounts, v *pod) int {
 
 // quotas checks that reclaim from outside leaves no queue below its quota.
 func (c *contest) quotas(victims []*pod) {
-	tree, shares := c.s.books.tree, c.s.standing().Shares
+	tree, shares := c.s.ledger.tree, c.s.standing().Shares
 	for _, v := range victims {
 		theirs := tree.LeafOf(v.job.queue)
 		if mine := tree.LeafOf(c.j.queue); mine < 0 || theirs < 0 || mine == theirs {

@@ -23,8 +23,8 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 	if j.gang {
 		p.PodGroup = j.uid()
 	}
-	if gpu := s.books.gpus; gpu.resource >= 0 && gpu.per > 0 {
-		p.Devices = make(core.Amounts, len(s.books.resources))
+	if gpu := s.ledger.gpus; gpu.resource >= 0 && gpu.per > 0 {
+		p.Devices = make(core.Amounts, len(s.ledger.resources))
 		p.Devices[gpu.resource] = max(core.MilliDevices/gpu.per, 1)
 	}
 	for i, pod := range pods {
@@ -47,7 +47,7 @@ func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.D
 		n.changed = false
 	}
 	s.changed = s.changed[:0]
-	if s.books.tree.Len() > 0 {
+	if s.ledger.tree.Len() > 0 {
 		standing := s.standing()
 		s.cluster.SetQueues(standing.Tree, standing.Shares)
 	}
@@ -88,7 +88,7 @@ func (n *node) free() core.Amounts {
 }
 
 // promisesOf returns the reservations for the placements of a decision.
-func (s *simulation) promisesOf(pods []*pod, d *core.Decision) []promise {
+func (s *simulation) promisesOf(pods []*pod, d *core.Decision) []reservation {
 	if len(d.Placements) == 0 {
 		return nil
 	}
@@ -96,9 +96,9 @@ func (s *simulation) promisesOf(pods []*pod, d *core.Decision) []promise {
 	for _, p := range pods {
 		byUID[p.uid] = p
 	}
-	promises := make([]promise, 0, len(d.Placements))
+	promises := make([]reservation, 0, len(d.Placements))
 	for _, pl := range d.Placements {
-		promises = append(promises, promise{pod: byUID[pl.UID], node: s.byName[pl.Node]})
+		promises = append(promises, reservation{pod: byUID[pl.UID], node: s.byName[pl.Node]})
 	}
 	return promises
 }
@@ -118,7 +118,7 @@ func (s *simulation) victimsOf(d *core.Decision) []*pod {
 
 // await registers the pods that a job waits for: the victims, and all terminating pods on the nodes
 // of its reservations.
-func (s *simulation) await(j *job, d *core.Decision, promises []promise, victims []*pod) {
+func (s *simulation) await(j *job, d *core.Decision, promises []reservation, victims []*pod) {
 	var uids []string
 	j.awaited = slices.Clone(victims)
 	seen := make(map[string]bool)
@@ -141,17 +141,17 @@ func (s *simulation) await(j *job, d *core.Decision, promises []promise, victims
 
 // promise replaces the reservations of a job. If it releases room, the jobs that wait for reserved
 // room or for their queue are retried.
-func (s *simulation) promise(j *job, promises []promise) {
+func (s *simulation) promise(j *job, promises []reservation) {
 	old := j.promises
 	s.dropPromises(j)
 	if j.promises = promises; len(promises) > 0 {
 		at, _ := place(s.promised, j)
 		s.promised = slices.Insert(s.promised, at, j)
 	}
-	if len(old) > 0 || len(promises) > 0 && s.books.tree.Len() > 0 {
+	if len(old) > 0 || len(promises) > 0 && s.ledger.tree.Len() > 0 {
 		s.freed++
 	}
-	if slices.ContainsFunc(old, func(st promise) bool { return !slices.Contains(promises, st) }) {
+	if slices.ContainsFunc(old, func(st reservation) bool { return !slices.Contains(promises, st) }) {
 		s.tryAgain(s.engine.Waits.End(engine.Reserved)...)
 		s.ended(engine.Queue)
 	}
@@ -167,10 +167,10 @@ func (s *simulation) dropPromises(j *job) {
 
 // displace releases the reservations of other jobs on the same nodes. Reservations that exclude the
 // job remain, and so do reservations with an eviction under way.
-func (s *simulation) displace(j *job, promises []promise) {
+func (s *simulation) displace(j *job, promises []reservation) {
 	for _, other := range slices.Clone(s.promised) {
-		yields := slices.ContainsFunc(other.promises, func(theirs promise) bool {
-			return slices.ContainsFunc(promises, func(st promise) bool { return st.node == theirs.node })
+		yields := slices.ContainsFunc(other.promises, func(theirs reservation) bool {
+			return slices.ContainsFunc(promises, func(st reservation) bool { return st.node == theirs.node })
 		})
 		if other == j || !yields || s.keepsFrom(other, j) || s.engine.Waits.Evicting(other.key) {
 			continue
@@ -183,7 +183,7 @@ func (s *simulation) displace(j *job, promises []promise) {
 
 // keepsFrom reports whether the reservations of one job exclude the other job.
 func (s *simulation) keepsFrom(one, other *job) bool {
-	if s.books.tree.Len() == 0 {
+	if s.ledger.tree.Len() == 0 {
 		return one.priority >= other.priority
 	}
 	return one.standing().KeepsFrom(other.standing())
@@ -224,9 +224,9 @@ func (s *simulation) withinLimits(j *job) []*pod {
 
 // allowed returns how many pods of a job fit in the limits.
 func (s *simulation) allowed(j *job) int {
-	tree := s.books.tree
+	tree := s.ledger.tree
 	leaf := tree.LeafOf(j.queue)
-	if leaf < 0 || !s.books.limited {
+	if leaf < 0 || !s.ledger.limited {
 		return len(j.pods)
 	}
 	allocated := s.standing().Allocated
@@ -247,9 +247,9 @@ func (s *simulation) allowed(j *job) int {
 // promisedIn returns the room reserved for work in a queue and below it, without the reservations
 // of one job.
 func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
-	out := make(core.Amounts, s.books.tree.Dims())
+	out := make(core.Amounts, s.ledger.tree.Dims())
 	for _, j := range s.promised {
-		if j != except && s.books.isBelow(j.queue, q) {
+		if j != except && s.ledger.isBelow(j.queue, q) {
 			for _, st := range j.promises {
 				add(out, st.pod.request, 1)
 			}
@@ -260,8 +260,8 @@ func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
 
 // leaveToOthers drops the surplus of a gang that does not fit in its queue's fair share. It does so
 // only while work of other queues waits for its turn.
-func (s *simulation) leaveToOthers(j *job, promises []promise) []promise {
-	leaf := s.books.tree.LeafOf(j.queue)
+func (s *simulation) leaveToOthers(j *job, promises []reservation) []reservation {
+	leaf := s.ledger.tree.LeafOf(j.queue)
 	if leaf < 0 || len(promises) <= j.minCount || !s.engine.Turns.OthersWait(j.queue, s.now) {
 		return promises
 	}
@@ -276,12 +276,12 @@ func (s *simulation) leaveToOthers(j *job, promises []promise) []promise {
 func (s *simulation) promisedByLeaf(except *job) map[int32]core.Amounts {
 	out := make(map[int32]core.Amounts)
 	for _, j := range s.promised {
-		leaf := s.books.tree.LeafOf(j.queue)
+		leaf := s.ledger.tree.LeafOf(j.queue)
 		if j == except || leaf < 0 {
 			continue
 		}
 		if out[leaf] == nil {
-			out[leaf] = make(core.Amounts, s.books.tree.Dims())
+			out[leaf] = make(core.Amounts, s.ledger.tree.Dims())
 		}
 		for _, st := range j.promises {
 			add(out[leaf], st.pod.request, 1)
@@ -295,12 +295,12 @@ func (s *simulation) atStart(j *job, on []string, ran time.Duration) {
 	j.turn++
 	j.key, j.since = j.identity(), s.now
 	s.jobs[j.key] = j
-	var promises []promise
+	var promises []reservation
 	for i, request := range j.requests {
 		p := &pod{job: j, uid: j.podUID(i), request: request}
 		j.pods = append(j.pods, p)
 		if n := s.byName[on[i]]; n != nil {
-			promises = append(promises, promise{pod: p, node: n})
+			promises = append(promises, reservation{pod: p, node: n})
 		}
 	}
 	j.phase = running

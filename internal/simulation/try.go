@@ -50,8 +50,8 @@ func (s *simulation) try(j *job) {
 
 // makeRoom reserves room for a job that waits for terminating pods. It evicts the decision's
 // victims.
-func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
-	news := slices.ContainsFunc(promises, func(st promise) bool { return !slices.Contains(j.promises, st) })
+func (s *simulation) makeRoom(j *job, d *core.Decision, promises []reservation) {
+	news := slices.ContainsFunc(promises, func(st reservation) bool { return !slices.Contains(j.promises, st) })
 	s.promise(j, promises)
 	s.engine.Waits.Resolve(j.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
 	s.engine.Turns.Decided(j.key)
@@ -68,23 +68,23 @@ func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
 // turnDown records that the job's queue leaves no room for the job. Its reservations are released.
 func (s *simulation) turnDown(j *job) {
 	s.seen.overLimit(s, j)
-	s.engine.Turns.CameToNothing(j.key)
+	s.engine.Turns.TurnFailed(j.key)
 	s.promise(j, nil)
 	s.engine.Waits.ResolveVictims(j.key)
 }
 
 // refuse records that there is no room for the job. Its reservations are released.
-func (s *simulation) refuse(j *job, told *refusal, mark engine.Mark) {
+func (s *simulation) refuse(j *job, told *noRoom, mark engine.Mark) {
 	s.promise(j, nil)
 	s.engine.Waits.Resolve(j.key, engine.Reserved, engine.Protection, engine.ProtectionEnds)
-	s.engine.Turns.CameToNothing(j.key)
+	s.engine.Turns.TurnFailed(j.key)
 	s.engine.Waits.ResolveVictims(j.key)
 	s.tryLater(j, told, mark)
 }
 
 // tryLater registers the causes that retry a job without room: the release of reserved room, and
 // the end of protections. Deleted pods retry the job without a registration.
-func (s *simulation) tryLater(j *job, told *refusal, mark engine.Mark) {
+func (s *simulation) tryLater(j *job, told *noRoom, mark engine.Mark) {
 	missed := false
 	if told.reserved {
 		missed = !s.engine.Waits.Wait(j.key, engine.Reserved, mark)

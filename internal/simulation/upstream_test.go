@@ -103,7 +103,7 @@ func someSituation(t *rapid.T) *situation {
 	}
 	nominate := func(j *job) {
 		if large := largeEnough(s.nodes, j); len(large) > 0 {
-			s.promise(j, []promise{{j.pods[0], rapid.SampledFrom(large).Draw(t, j.name+" is promised")}})
+			s.promise(j, []reservation{{j.pods[0], rapid.SampledFrom(large).Draw(t, j.name+" is promised")}})
 		}
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "nominated") {

@@ -28,7 +28,7 @@ type Cache struct {
 	draws   *draws
 	cluster *core.Cluster
 	// standing is the standing of the queues at the last Level; nil without queues.
-	standing   *queue.Standing
+	standing   *queue.Snapshot
 	dimensions dimensions
 	// memberships has every queue membership of units, so that units share equal ones.
 	memberships map[core.QueueMembership]*core.QueueMembership
@@ -45,7 +45,7 @@ type Cache struct {
 	// occupants has the pods that stay on each node, to detect changes.
 	occupants *occupants
 	// stood is the standing of each PodGroup when it was last read.
-	stood map[types.NamespacedName]standing
+	stood map[types.NamespacedName]groupFacts
 
 	mu sync.Mutex
 	// invalid is true if everything must be read again.
@@ -69,7 +69,7 @@ func NewCache(s Sources) *Cache {
 		sources: s, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), memberships: make(map[core.QueueMembership]*core.QueueMembership),
 		roles: make(map[core.Role]*core.Role),
 		draws: newDraws(), overdue: make(map[string][]*corev1.Pod), unleft: make(map[string][]core.Hold), occupants: newOccupants(),
-		whereabouts: newWhereabouts(), stood: make(map[types.NamespacedName]standing),
+		whereabouts: newWhereabouts(), stood: make(map[types.NamespacedName]groupFacts),
 	}
 }
 
@@ -177,8 +177,8 @@ func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*
 	return nil
 }
 
-// standing has the facts of a group that count for each of its members, on any node.
-type standing struct {
+// groupFacts has the facts of a group that count for each of its members, on any node.
+type groupFacts struct {
 	priority     int32
 	start, since int64
 	minRuntime   *core.MinRuntime
@@ -198,7 +198,7 @@ func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped set
 			delete(c.stood, key)
 			continue
 		}
-		now := standing{priority: g.Priority, start: g.Start, since: g.Since, minRuntime: g.MinRuntime, lacks: g.Lacks, stale: g.Stale}
+		now := groupFacts{priority: g.Priority, start: g.Start, since: g.Since, minRuntime: g.MinRuntime, lacks: g.Lacks, stale: g.Stale}
 		if before, known := c.stood[key]; known && before != now {
 			out.Insert(key)
 		}

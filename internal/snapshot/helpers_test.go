@@ -112,7 +112,7 @@ func (f *facts) QueueOf(pod *corev1.Pod) string {
 
 func (f *facts) QueueOfGroup(*gang.Group) string { return "" }
 
-func (f *facts) Standing([]string) *queue.Standing { return nil }
+func (f *facts) Standing([]string) *queue.Snapshot { return nil }
 
 // MinRuntimeOf returns an hour for pods of the profile patient.
 func (f *facts) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
@@ -177,7 +177,7 @@ func (s *stage) level() error {
 }
 
 // view calls level and returns a view.
-func (s *stage) view(promises ...Promise) *View {
+func (s *stage) view(promises ...ReservedRoom) *View {
 	s.t.Helper()
 	if err := s.level(); err != nil {
 		s.t.Fatal(err)

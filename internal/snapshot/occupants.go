@@ -27,13 +27,13 @@ type Changes struct {
 // occupants has the pods that stay on each node.
 type occupants struct {
 	seed    maphash.Seed
-	nodes   map[string]*occupancy
+	nodes   map[string]*nodeFacts
 	changes Changes
 }
 
-// occupancy has the facts of a node and of the pods that stay there, as far as they count in a
+// nodeFacts has the facts of a node and of the pods that stay there, as far as they count in a
 // search for room.
-type occupancy struct {
+type nodeFacts struct {
 	node        *corev1.Node
 	allocatable core.Amounts
 	// pods are sorted by name. A slice needs much less memory than a map: the map was a sixth of
@@ -62,7 +62,7 @@ func (o *occupants) printOf(node string, uid types.UID) uint64 {
 }
 
 func newOccupants() *occupants {
-	return &occupants{seed: maphash.MakeSeed(), nodes: make(map[string]*occupancy)}
+	return &occupants{seed: maphash.MakeSeed(), nodes: make(map[string]*nodeFacts)}
 }
 
 // reset removes all nodes and counts as a change of both kinds.
@@ -74,7 +74,7 @@ func (o *occupants) reset() {
 
 // set updates a node.
 func (o *occupants) set(node *corev1.Node, state *core.NodeState, overdue []*corev1.Pod) {
-	now := &occupancy{node: node, allocatable: state.Allocatable, pods: make([]occupant, 0, len(state.Pods)+len(overdue))}
+	now := &nodeFacts{node: node, allocatable: state.Allocatable, pods: make([]occupant, 0, len(state.Pods)+len(overdue))}
 	for i := range state.Pods {
 		now.pods = append(now.pods, occupant{o.nameOf(types.UID(state.Pods[i].UID)), o.fingerprint(&state.Pods[i])})
 	}
@@ -101,7 +101,7 @@ func (o *occupants) remove(node string) {
 }
 
 // staysIn reports whether all pods are still there, unchanged.
-func (y *occupancy) staysIn(now *occupancy) bool {
+func (y *nodeFacts) staysIn(now *nodeFacts) bool {
 	rest := now.pods
 	for _, was := range y.pods {
 		at := slices.IndexFunc(rest, func(is occupant) bool { return is.name >= was.name })
@@ -114,7 +114,7 @@ func (y *occupancy) staysIn(now *occupancy) bool {
 }
 
 // sameNode reports whether a node is unchanged for all filters.
-func sameNode(before, now *occupancy) bool {
+func sameNode(before, now *nodeFacts) bool {
 	if !slices.Equal(before.allocatable, now.allocatable) {
 		return false
 	}

@@ -95,7 +95,7 @@ type Queues interface {
 	QueueOfGroup(g *gang.Group) string
 	// Standing returns the tree of queues with their fair shares, in these resources; nil without
 	// queues.
-	Standing(resources []string) *queue.Standing
+	Standing(resources []string) *queue.Snapshot
 }
 
 // Profiles returns the min-runtimes that protect work whose queues have no setting. They come from

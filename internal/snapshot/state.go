@@ -40,7 +40,7 @@ type State struct {
 	// room, and they are never victims.
 	Overdue []StatePod `json:"overdue,omitempty"`
 	// Promised is the room reserved for pods that are not on their node yet.
-	Promised []StatePromise `json:"promised,omitempty"`
+	Promised []StateReservation `json:"promised,omitempty"`
 	// Budgets are the PodDisruptionBudgets.
 	Budgets []StateBudget `json:"budgets,omitempty"`
 	// Queues are the valid queues, parents before their children.
@@ -150,8 +150,8 @@ type StatePod struct {
 	Budgets []string `json:"budgets,omitempty"`
 }
 
-// StatePromise is room that is reserved for a pod.
-type StatePromise struct {
+// StateReservation is room that is reserved for a pod.
+type StateReservation struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
@@ -198,17 +198,17 @@ type StateQueue struct {
 	SilentWorkCap *int64 `json:"silentWorkCap,omitempty"`
 }
 
-// Promised is room on a node with the priority of its pod. It is a reservation, or the nomination
+// RankedRoom is room on a node with the priority of its pod. It is a reservation, or the nomination
 // of a pod without one.
-type Promised struct {
-	Promise
+type RankedRoom struct {
+	ReservedRoom
 	Priority int32
 	Reserved bool
 }
 
 // State returns the state of the cluster at the last Level, with the given reservations. Like
 // Level, it belongs to the goroutine that uses the Cache. The caller sets Time and Process.
-func (c *Cache) State(promised []Promised) State {
+func (c *Cache) State(promised []RankedRoom) State {
 	s := c.cluster.Snapshot()
 	d := describer{s: s, resources: s.Resources, dimensions: &c.dimensions}
 	out := State{Schema: StateSchema, Nodes: d.nodes(), Units: d.units(), Budgets: d.budgets(), Queues: d.queues()}
@@ -236,12 +236,12 @@ func (c *Cache) State(promised []Promised) State {
 		if info := c.nodes[p.Node].info; info == nil || RunsOn(info, pod.UID) {
 			continue
 		}
-		out.Promised = append(out.Promised, StatePromise{
+		out.Promised = append(out.Promised, StateReservation{
 			Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: p.Node, Queue: p.Queue, Priority: p.Priority,
 			Request: d.amounts(c.dimensions.amounts(p.Pod.CalculateResource().Resource, 1)),
 		})
 	}
-	slices.SortFunc(out.Promised, func(a, b StatePromise) int {
+	slices.SortFunc(out.Promised, func(a, b StateReservation) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	return out

@@ -44,7 +44,7 @@ func (queued) OfPod(pod *corev1.Pod) *core.Toleration {
 	}
 }
 
-func (queued) Standing(resources []string) *queue.Standing {
+func (queued) Standing(resources []string) *queue.Snapshot {
 	amounts := func(cpu int64) fairshare.Amounts {
 		out := make(fairshare.Amounts, len(resources))
 		out[dimCPU] = cpu
@@ -60,7 +60,7 @@ func (queued) Standing(resources []string) *queue.Standing {
 		{Name: "company", Weight: 1, PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset, Quota: amounts(6000)},
 		{Name: "research", Parent: "company", Weight: 2, Priority: 3, PreemptMinRuntime: 0, ReclaimMinRuntime: int64(time.Hour), Quota: amounts(4000), Limit: limit},
 	})
-	return &queue.Standing{Standing: fairshare.Standing{Tree: tree, Shares: []fairshare.Amounts{amounts(7000), amounts(7000)}}}
+	return &queue.Snapshot{Balance: fairshare.Balance{Tree: tree, Shares: []fairshare.Amounts{amounts(7000), amounts(7000)}}}
 }
 
 // stateOf returns the state of a cluster with one object of each kind.
@@ -111,10 +111,10 @@ func stateOf(t *testing.T) State {
 	if err := kept.Level(infos, []*policyv1.PodDisruptionBudget{pdb}); err != nil {
 		t.Fatal(err)
 	}
-	return kept.State([]Promised{
-		{Promise: Promise{Pod: podInfo(t, pod("coming", "", "1", 0)), Node: "node-b", Queue: "research"}, Priority: 9},
-		{Promise: Promise{Pod: podInfo(t, pod("guarded", "", "1", 1)), Node: "node-a"}},
-		{Promise: Promise{Pod: podInfo(t, pod("lost", "", "1", 1)), Node: "node-gone"}},
+	return kept.State([]RankedRoom{
+		{ReservedRoom: ReservedRoom{Pod: podInfo(t, pod("coming", "", "1", 0)), Node: "node-b", Queue: "research"}, Priority: 9},
+		{ReservedRoom: ReservedRoom{Pod: podInfo(t, pod("guarded", "", "1", 1)), Node: "node-a"}},
+		{ReservedRoom: ReservedRoom{Pod: podInfo(t, pod("lost", "", "1", 1)), Node: "node-gone"}},
 	})
 }
 

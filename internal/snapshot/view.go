@@ -31,11 +31,11 @@ type View struct {
 	// held is the room that counts for queues, by node.
 	held map[string][]core.Hold
 	// standing is the standing of the queues; nil without queues.
-	standing *queue.Standing
+	standing *queue.Snapshot
 }
 
-// Promise is room on a node that is reserved for a pod that is not there yet.
-type Promise struct {
+// ReservedRoom is room on a node that is reserved for a pod that is not there yet.
+type ReservedRoom struct {
 	Pod  fwk.PodInfo
 	Node string
 	// Queue is the leaf queue whose usage includes the room; "" for none.
@@ -47,7 +47,7 @@ type Promise struct {
 
 // View returns a view for one preemptor, of the cluster at the last Level. It ignores reservations
 // on nodes that do not exist, and for pods that are already on their node.
-func (c *Cache) View(promises []Promise) *View {
+func (c *Cache) View(promises []ReservedRoom) *View {
 	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing}
 	holds := make([]core.Hold, 0, len(promises))
 	for _, p := range promises {
@@ -72,7 +72,7 @@ func (c *Cache) View(promises []Promise) *View {
 }
 
 // ShareFor sets the queues' shares to their shares of the nodes that pods of some kinds compete
-// for. See [queue.Standing.PlaceOf].
+// for. See [queue.Snapshot.PlaceOf].
 func (v *View) ShareFor(kinds ...string) {
 	if v.standing == nil || v.Cluster.Queues == nil {
 		return

@@ -75,7 +75,7 @@ func TestPromises(t *testing.T) {
 			if c.running {
 				s.addPods(on(p.DeepCopy(), "node-0"))
 			}
-			promise := Promise{Pod: podInfo(t, p), Node: c.node, Respected: c.respected}
+			promise := ReservedRoom{Pod: podInfo(t, p), Node: c.node, Respected: c.respected}
 			// The room is restored for the next view.
 			for range 2 {
 				v := s.view(promise)

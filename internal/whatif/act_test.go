@@ -214,11 +214,11 @@ type acting struct {
 // act runs a scheduler on a scene and some pods until the test ends.
 func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
 	t.Helper()
-	return actWith(t, s, pods, scheduler.Inputs{}, func(*scheduler.Hub, informers.SharedInformerFactory) {})
+	return actWith(t, s, pods, scheduler.Inputs{}, func(*scheduler.Scheduler, informers.SharedInformerFactory) {})
 }
 
 // actWith is act with inputs of the plugins, and with a function to call before the scheduler runs.
-func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, before func(*scheduler.Hub, informers.SharedInformerFactory)) *acting {
+func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, before func(*scheduler.Scheduler, informers.SharedInformerFactory)) *acting {
 	t.Helper()
 	a := &acting{t: t, client: fake.NewClientset(s.objects(pods...)...), pods: pods}
 	finished := func(selector fields.Selector) bool {
@@ -251,19 +251,19 @@ func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, be
 	}
 	sched.FailureHandler = plugins.AfterFailures(sched.FailureHandler)
 	for _, q := range s.queues {
-		plugins.Hub().QueueSet(q)
+		plugins.Scheduler().QueueSet(q)
 	}
 	for _, pg := range s.groups {
-		plugins.Hub().GroupChanged(types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
+		plugins.Scheduler().GroupChanged(types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	plugins.Hub().WaitForSync(ctx)
-	before(plugins.Hub(), factory)
-	plugins.Hub().Lead()
+	plugins.Scheduler().WaitForSync(ctx)
+	before(plugins.Scheduler(), factory)
+	plugins.Scheduler().Lead()
 	var running sync.WaitGroup
 	running.Go(func() { sched.Run(ctx) })
 	t.Cleanup(func() {

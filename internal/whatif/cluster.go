@@ -56,7 +56,7 @@ func (e *NotOursError) Error() string {
 type Cluster struct {
 	objects *inventory.Inventory
 	sched   *kubescheduler.Scheduler
-	hub     *scheduler.Hub
+	shared  *scheduler.Scheduler
 	// plugins are Reprieve's plugins, by profile.
 	plugins map[string]*scheduler.Plugin
 	groups  gang.Source
@@ -144,7 +144,7 @@ func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface,
 	if err != nil {
 		return nil, err
 	}
-	if c.hub = plugins.Hub(); c.hub == nil {
+	if c.shared = plugins.Scheduler(); c.shared == nil {
 		return nil, errors.New("no profile of the configuration has the plugin " + scheduler.Name)
 	}
 	return sched, nil
@@ -157,10 +157,10 @@ func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFact
 		return fmt.Errorf("queues: %w", err)
 	}
 	for _, q := range queues {
-		c.hub.QueueSet(q)
+		c.shared.QueueSet(q)
 	}
 	for _, key := range groups {
-		c.hub.GroupChanged(key)
+		c.shared.GroupChanged(key)
 	}
 	factory.Start(ctx.Done())
 	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
@@ -171,7 +171,7 @@ func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFact
 	if err := c.awaitHandlers(ctx); err != nil {
 		return err
 	}
-	if err := c.hub.Settle(ctx); err != nil {
+	if err := c.shared.Settle(ctx); err != nil {
 		return err
 	}
 	if c.pods, err = factory.Core().V1().Pods().Lister().List(labels.Everything()); err != nil {
@@ -267,9 +267,9 @@ func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
 	return c.pods[i], true
 }
 
-// Hub returns the state that Reprieve's plugins share, such as the quota ledger and the members of
-// groups.
-func (c *Cluster) Hub() *scheduler.Hub { return c.hub }
+// Scheduler returns the state that Reprieve's plugins share, such as the quota ledger and the
+// members of groups.
+func (c *Cluster) Scheduler() *scheduler.Scheduler { return c.shared }
 
 // GroupOf returns the key of the PodGroup that a pod belongs to, as the scheduler determines it.
 func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {

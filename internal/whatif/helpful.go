@@ -23,9 +23,9 @@ func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []cor
 	for i := range units {
 		seen[units[i].UID] = true
 	}
-	priority := c.hub.PriorityOf(pods[0])
+	priority := c.shared.PriorityOf(pods[0])
 	for _, pod := range c.pods {
-		of := c.hub.PriorityOf(pod)
+		of := c.shared.PriorityOf(pod)
 		if pod.Spec.NodeName == "" || hasFinished(pod) || of < priority {
 			continue
 		}

@@ -218,7 +218,7 @@ func timeOf(nanoseconds int64) *time.Time {
 func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	d := preview.Decision
 	step.Outcome, step.Message, step.Protected, step.NodesOut = d.Outcome, d.Message, d.ProtectedUnits, d.NodesOut
-	step.RetryAt, step.leaving, step.maxGrace = timeOf(d.RetryAt), preview.Leaving, c.hub.MaxGracePeriod()
+	step.RetryAt, step.leaving, step.maxGrace = timeOf(d.RetryAt), preview.Leaving, c.shared.MaxGracePeriod()
 	if preview.Limited && d.Outcome == core.Fits {
 		// There is room on the nodes, but terminating pods still count towards the queue's limit.
 		step.Outcome = core.Waits

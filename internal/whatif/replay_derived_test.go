@@ -136,7 +136,7 @@ func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 		t.Fatal(err)
 	}
 	resolver.Attach(unplaced{})
-	resolver.Witnessed(log.recorder)
+	resolver.RecordTo(log.recorder)
 	resolver.SetNamespace("ns", nil)
 	var kinds []decisionlog.Root
 	for _, kind := range resolver.Kinds() {
@@ -156,10 +156,10 @@ func derivedReplayOf(t *testing.T, seed uint64) []replay.Answer {
 	s.writeGroups(t)
 	// The first two pods exist at the start. The others are added later.
 	first := 2
-	a := actWith(t, s.scene, s.waits[:first:first], scheduler.Inputs{Decisions: log.log, Witness: log.recorder, Derived: resolver},
-		func(hub *scheduler.Hub, factory informers.SharedInformerFactory) {
-			resolver.Attach(hub)
-			log.follow(t, s.scene, hub, factory)
+	a := actWith(t, s.scene, s.waits[:first:first], scheduler.Inputs{Decisions: log.log, Recorder: log.recorder, Derived: resolver},
+		func(shared *scheduler.Scheduler, factory informers.SharedInformerFactory) {
+			resolver.Attach(shared)
+			log.follow(t, s.scene, shared, factory)
 		})
 	for _, pod := range s.waits[first:] {
 		if err := a.client.Tracker().Add(pod.DeepCopy()); err != nil {

@@ -84,8 +84,8 @@ func replayOf(t *testing.T, seed uint64) []replay.Answer {
 	log := newTestLog(t)
 	// The pods of the first workload exist at the start. The others are added later.
 	half := len(first.Pods)
-	a := actWith(t, s, pods[:half:half], scheduler.Inputs{Decisions: log.log, Witness: log.recorder}, func(hub *scheduler.Hub, factory informers.SharedInformerFactory) {
-		log.follow(t, s, hub, factory)
+	a := actWith(t, s, pods[:half:half], scheduler.Inputs{Decisions: log.log, Recorder: log.recorder}, func(shared *scheduler.Scheduler, factory informers.SharedInformerFactory) {
+		log.follow(t, s, shared, factory)
 	})
 	for _, pod := range pods[half:] {
 		if err := a.client.Tracker().Add(pod.DeepCopy()); err != nil {
@@ -141,7 +141,7 @@ func (synced) HasSynced() bool { return true }
 func (synced) HasSyncedChecker() toolscache.DoneChecker { return nil }
 
 // follow connects the recorder to the informers of all objects, as the scheduler command does.
-func (l *testLog) follow(t *testing.T, s *scene, hub *scheduler.Hub, factory informers.SharedInformerFactory) {
+func (l *testLog) follow(t *testing.T, s *scene, shared *scheduler.Scheduler, factory informers.SharedInformerFactory) {
 	t.Helper()
 	var groups, queues told
 	for _, pg := range s.groups {
@@ -162,11 +162,11 @@ func (l *testLog) follow(t *testing.T, s *scene, hub *scheduler.Hub, factory inf
 		}
 		known = append(known, told)
 	}
-	finished, err := l.recorder.FollowFinished(hub.Finished())
+	finished, err := l.recorder.FollowFinished(shared.Finished())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !toolscache.WaitForCacheSync(t.Context().Done(), append(known, finished, hub.HasSynced)...) {
+	if !toolscache.WaitForCacheSync(t.Context().Done(), append(known, finished, shared.HasSynced)...) {
 		t.Fatal("The informers have not told of all")
 	}
 	l.recorder.Begin()

@@ -309,13 +309,13 @@ func TestLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	for name, want := range map[string]whatif.Line{
+	for name, want := range map[string]whatif.Position{
 		"train-1": {Place: 1, Of: 3, Queue: "team", PlaceInQueue: 1, OfQueue: 2},
 		"older":   {Place: 2, Of: 3, Before: []string{"podgroup ns/train"}},
 		"later":   {Place: 3, Of: 3, Queue: "team", PlaceInQueue: 2, OfQueue: 2, Before: []string{"podgroup ns/train", "pod ns/older"}},
 	} {
 		pod, _ := cluster.Pod(types.NamespacedName{Namespace: "ns", Name: name})
-		got, err := cluster.LineOf(pod)
+		got, err := cluster.PositionOf(pod)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func staleGangs(ctx context.Context, objects *inventory.Inventory, cfg *config.K
 	var out []staleGang
 	for _, pg := range groups {
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-		if at := cluster.hub.StaleFrom(key); at.After(objects.Taken) {
+		if at := cluster.shared.StaleFrom(key); at.After(objects.Taken) {
 			out = append(out, staleGang{key, at})
 		}
 	}

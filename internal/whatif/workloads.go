@@ -47,7 +47,7 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 	if p := pod.Spec.PreemptionPolicy; p != nil {
 		policy = *p
 	}
-	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.hub.PriorityOf(pod), Queue: c.queueOf(pod)}
+	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.shared.PriorityOf(pod), Queue: c.queueOf(pod)}
 	if key, ok := c.derived.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
 			w.Name, w.Gang, w.Whole, w.MinCount, w.Progress = key.Name, true, g.Whole, g.MinCount, g.Progress

@@ -35,8 +35,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// The profiles have all of kube-scheduler's default plugins, and differ in what preempts. GangScheduling is one of them only
-// while the gate GenericWorkload is on, which it never is where Reprieve runs.
+// The profiles have all of kube-scheduler's default plugins, and differ in what preempts.
+// GangScheduling is one of them only while the gate GenericWorkload is on, which it never is where
+// Reprieve runs.
 const (
 	upstream         = "upstream"
 	upstreamAllNodes = "upstream-all-nodes"
@@ -61,8 +62,8 @@ profiles:
 `
 )
 
-// rig is a scheduler on a scene. Its informers never run: what they would know is put into their indexers, so
-// that a hundred thousand pods cost no fake server anything. Nothing runs by itself.
+// rig is a scheduler on a scene. Its informers never run: what they would know is put into their
+// indexers, so that a hundred thousand pods cost no fake server anything. Nothing runs by itself.
 type rig struct {
 	*scene
 	tb      testing.TB
@@ -70,7 +71,7 @@ type rig struct {
 	sched   *kubescheduler.Scheduler
 	pods    cache.Indexer
 	plugin  fwk.Plugin
-	hub     *scheduler.Hub
+	shared  *scheduler.Scheduler
 	evictor *evictor
 	engine  *engine.Engine
 	// next is the node whose pod changes next.
@@ -118,7 +119,7 @@ func newSceneRig(tb testing.TB, s *scene) *rig {
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
 			scheduler.Name: func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 				made, err := plugins.Registry()[scheduler.Name](ctx, args, handle)
-				r.plugin, r.hub = made, plugins.Hub()
+				r.plugin, r.shared = made, plugins.Scheduler()
 				return made, err
 			},
 		}))
@@ -236,7 +237,8 @@ func (r *rig) pod(changedNodes int) trial {
 	}
 }
 
-// inVain is a cycle of the scheduler for a single pod, from PreFilter to PostFilter, that finds no room.
+// inVain is a cycle of the scheduler for a single pod, from PreFilter to PostFilter, that finds no
+// room.
 func (r *rig) inVain() trial {
 	fw, pod := r.framework(ours), r.pending[0]
 	info, err := framework.NewPodInfo(pod)
@@ -274,7 +276,8 @@ func (r *rig) plan() trial {
 	return func(watch stopwatch) { cycle.plan(watch) }
 }
 
-// planAndOrder is plan, and what PostFilter does next: it nominates the members and orders the victims' eviction.
+// planAndOrder is plan, and what PostFilter does next: it nominates the members and orders the
+// victims' eviction.
 func (r *rig) planAndOrder() trial {
 	cycle := r.leader()
 	return func(watch stopwatch) {
@@ -331,8 +334,9 @@ func (c *leaderCycle) needsRoom(status *fwk.Status) {
 	}
 }
 
-// preempted holds a decision to what every scene asks for: it takes somebody. Then the eviction fails, so that the
-// cluster is as it was for the next decision. The cycle's context has to be over.
+// preempted holds a decision to what every scene asks for: it takes somebody. Then the eviction
+// fails, so that the cluster is as it was for the next decision. The cycle's context has to be
+// over.
 func (r *rig) preempted(status *fwk.Status) {
 	if !status.IsSuccess() {
 		r.tb.Fatalf("PostFilter: %s", status.Message())
@@ -342,7 +346,7 @@ func (r *rig) preempted(status *fwk.Status) {
 	}
 	// As if it were not wanted any more: one that fails again and again would be backed off from.
 	r.evictor.outcomes <- eviction.Outcome{Err: errNobodyEvicts, Unwanted: true}
-	r.hub.Wait()
+	r.shared.Wait()
 	*r.evictor = evictor{}
 }
 

@@ -138,7 +138,7 @@ func newRig(t *testing.T, c *cluster) *rig {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	err = wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) { return reprieve.Hub().HasSynced(), nil })
+	err = wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) { return reprieve.Scheduler().HasSynced(), nil })
 	if err != nil {
 		t.Fatalf("wait until Reprieve knows the cluster: %v", err)
 	}
@@ -149,7 +149,8 @@ func newRig(t *testing.T, c *cluster) *rig {
 	return &rig{framework: fw, ours: ours, upstream: upstream, captured: captured}
 }
 
-// score ranks a set of victims by the criteria of KEP-5710: the smaller, the better, field by field.
+// score ranks a set of victims by the criteria of KEP-5710: the smaller, the better, field by
+// field.
 type score struct {
 	broken      int
 	highest     int32
@@ -218,8 +219,8 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%s takes %v, score %+v", v.node, who, v.score)
 }
 
-// needsPreemption runs PreFilter and Filter as a cycle does, and reports false where the pod fits or no
-// preemption is considered.
+// needsPreemption runs PreFilter and Filter as a cycle does, and reports false where the pod fits
+// or no preemption is considered.
 func (r *rig) needsPreemption(t *testing.T, c *cluster) (fwk.CycleState, *framework.NodeToStatus, bool) {
 	t.Helper()
 	state := framework.NewCycleState()
@@ -268,7 +269,8 @@ func (r *rig) upstreamBest(t *testing.T, c *cluster, state fwk.CycleState) verdi
 	return best
 }
 
-// upstreamFinds reports whether the pod fits, or upstream's own selection makes room for it on any node.
+// upstreamFinds reports whether the pod fits, or upstream's own selection makes room for it on any
+// node.
 func upstreamFinds(t *testing.T, c *cluster) bool {
 	t.Helper()
 	r := newRig(t, c)
@@ -301,8 +303,8 @@ func (r *rig) oursBest(t *testing.T, c *cluster, state fwk.CycleState, statuses 
 	return v
 }
 
-// check holds the decision itself to what it promises: with the victims gone, and only with all of them gone,
-// the preemptor passes on its node.
+// check holds the decision itself to what it promises: with the victims gone, and only with all of
+// them gone, the preemptor passes on its node.
 func (r *rig) check(t *testing.T, c *cluster, v verdict) {
 	t.Helper()
 	passes := func(gone []*corev1.Pod) bool {
@@ -345,10 +347,11 @@ func (r *rig) check(t *testing.T, c *cluster, v verdict) {
 	}
 }
 
-// TestParity decides generated cases on both sides. Ours must find a way exactly where upstream does on some
-// node, and its victims must rank at least as well as those of upstream's best node. Only where upstream would find none, too, once
-// the nominated pods that come before the preemptor are on their nodes, ours may find none before that: upstream asks no filter about
-// pods that are nominated to other nodes, and victims would go for a pod that then has no place.
+// TestParity decides generated cases on both sides. Ours must find a way exactly where upstream
+// does on some node, and its victims must rank at least as well as those of upstream's best node.
+// Only where upstream would find none, too, once the nominated pods that come before the preemptor
+// are on their nodes, ours may find none before that: upstream asks no filter about pods that are
+// nominated to other nodes, and victims would go for a pod that then has no place.
 func TestParity(t *testing.T) {
 	metrics.Register()
 	preempting, feasible, better, careful := 0, 0, 0, 0

@@ -158,7 +158,7 @@ func (g *game) next() *player {
 	for _, leaf := range slices.Sorted(maps.Keys(byLeaf)) {
 		askers = append(askers, fairshare.Asker{Leaf: leaf, Request: byLeaf[leaf].needs()})
 	}
-	standing := &fairshare.Standing{Tree: g.tree, Shares: g.shares(), Allocated: g.allocated(), Capacity: g.capacity}
+	standing := &fairshare.Balance{Tree: g.tree, Shares: g.shares(), Allocated: g.allocated(), Capacity: g.capacity}
 	leaf, _ := standing.Next(askers, nil)
 	return byLeaf[leaf]
 }

@@ -76,11 +76,11 @@ func (h *queueHistory) samples() []report.Sample {
 	stretch := max(last.Sub(first)/mostSamples, time.Millisecond)
 	stretchOf := func(line *queueLine) time.Duration { return line.at.Sub(first) / stretch }
 	var out []report.Sample
-	known, process := make(map[string]report.Standing), ""
+	known, process := make(map[string]report.QueueState), ""
 	for i := range h.lines {
 		line := &h.lines[i]
 		if line.whole || line.process != process {
-			known, process = make(map[string]report.Standing), line.process
+			known, process = make(map[string]report.QueueState), line.process
 		}
 		for _, q := range line.set {
 			known[q.Name] = standingOf(q)
@@ -98,15 +98,15 @@ func (h *queueHistory) samples() []report.Sample {
 	return out
 }
 
-func sampleOf(at time.Time, known map[string]report.Standing) report.Sample {
-	s := report.Sample{At: at, Queues: make(map[string]report.Standing, len(known))}
+func sampleOf(at time.Time, known map[string]report.QueueState) report.Sample {
+	s := report.Sample{At: at, Queues: make(map[string]report.QueueState, len(known))}
 	for name, standing := range known {
 		s.Queues[name] = standing
 	}
 	return s
 }
 
-func standingOf(q *v1alpha1.Queue) report.Standing {
+func standingOf(q *v1alpha1.Queue) report.QueueState {
 	amounts := func(list corev1.ResourceList) map[string]float64 {
 		out := make(map[string]float64, len(list))
 		for name, quantity := range list {
@@ -114,7 +114,7 @@ func standingOf(q *v1alpha1.Queue) report.Standing {
 		}
 		return out
 	}
-	return report.Standing{Used: amounts(q.Status.Allocated), Quota: amounts(q.Spec.Quota), FairShare: amounts(q.Status.FairShare)}
+	return report.QueueState{Used: amounts(q.Status.Allocated), Quota: amounts(q.Spec.Quota), FairShare: amounts(q.Status.FairShare)}
 }
 
 // standingNow is how the queues among objects stand.
@@ -123,7 +123,7 @@ func standingNow(objects *inventory.Inventory) (report.Sample, error) {
 	if err != nil {
 		return report.Sample{}, err
 	}
-	known := make(map[string]report.Standing, len(queues))
+	known := make(map[string]report.QueueState, len(queues))
 	for _, q := range queues {
 		known[q.Name] = standingOf(q)
 	}

@@ -48,8 +48,8 @@ type whyAnswer struct {
 	Told    []told   `json:"told,omitempty"`
 	NotSeen []string `json:"notSeen,omitempty"`
 	// Decision is the next decision for the pending pods, and Line their position in the order.
-	Decision *whatif.Step `json:"decision,omitempty"`
-	Line     *whatif.Line `json:"line,omitempty"`
+	Decision *whatif.Step     `json:"decision,omitempty"`
+	Line     *whatif.Position `json:"line,omitempty"`
 	// Remedies are single changes that would help, each verified by a decision; Tried is false
 	// where they were not looked for.
 	Remedies []whatif.Remedy `json:"remedies,omitempty"`
@@ -345,7 +345,7 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	}
 	gated := about.heldByGate(&step)
 	answer.Decision = &step
-	if line, err := cluster.LineOf(pods[0]); err == nil && line.Of > 0 {
+	if line, err := cluster.PositionOf(pods[0]); err == nil && line.Of > 0 {
 		answer.Line = &line
 	}
 	if gated || !options.remedies || step.Outcome != core.Infeasible && step.Outcome != whatif.Held || step.Reason == "OtherScheduler" {

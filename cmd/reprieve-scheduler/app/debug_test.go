@@ -73,7 +73,7 @@ func TestSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := ask(t, &snapshots{cache: c.of, hub: c.of, process: "p"}, http.MethodGet)
+			w := ask(t, &snapshots{cache: c.of, shared: c.of, process: "p"}, http.MethodGet)
 			if w.Code != c.wantCode || !strings.Contains(w.Body.String(), c.want) {
 				t.Errorf("The answer is %d %s, want %d and %s", w.Code, w.Body, c.wantCode, c.want)
 			}

@@ -29,7 +29,7 @@ func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSche
 	}
 	resolver.TellHolds(p.holdChanged.Request)
 	if p.inputs != nil {
-		resolver.Witnessed(p.inputs)
+		resolver.RecordTo(p.inputs)
 		p.inputs.FollowRoots(rootsOf(resolver))
 	}
 	if !resolver.Used() {
@@ -58,11 +58,11 @@ func rootsOf(resolver *grouping.Resolver) []decisionlog.Root {
 }
 
 // follow has the objects known that pods belong to.
-func (p *parts) follow(ctx context.Context, hub *scheduler.Hub) error {
+func (p *parts) follow(ctx context.Context, shared *scheduler.Scheduler) error {
 	if p.derived == nil {
 		return nil
 	}
-	p.derived.Attach(hub)
+	p.derived.Attach(shared)
 	if err := p.follower.Start(ctx); err != nil {
 		return fmt.Errorf("read the objects that groups are derived for: %w", err)
 	}

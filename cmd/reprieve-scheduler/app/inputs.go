@@ -36,9 +36,9 @@ import (
 // withoutInputs is the default of --decision-log-inputs.
 const withoutInputs = "none"
 
-// newWitness returns the recorder of the inputs of decisions, or nil if the options do not ask for
+// newRecorder returns the recorder of the inputs of decisions, or nil if the options do not ask for
 // one.
-func newWitness(opts *Options, process string, log *decisionlog.Log, lines io.Writer, logger klog.Logger) (*inputs.Recorder, error) {
+func newRecorder(opts *Options, process string, log *decisionlog.Log, lines io.Writer, logger klog.Logger) (*inputs.Recorder, error) {
 	if opts.DecisionLog.Inputs == withoutInputs {
 		return nil, nil //nolint:nilnil // That there is none is no error.
 	}
@@ -96,7 +96,7 @@ func renamed(name string) (string, error) {
 
 // schedulerWitness returns the recorder for the plugins. It returns nil, and not a nil
 // *inputs.Recorder, if there is no recorder.
-func schedulerWitness(recorder *inputs.Recorder) scheduler.Witness {
+func schedulerWitness(recorder *inputs.Recorder) scheduler.Recorder {
 	if recorder == nil {
 		return nil
 	}
@@ -117,9 +117,9 @@ func followed() map[string]runtime.Object {
 	}
 }
 
-// witness connects the recorder to the informers of all objects that decisions depend on, and
+// startRecorder connects the recorder to the informers of all objects that decisions depend on, and
 // returns after they have synced. The informers must run before the call.
-func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFactory, hub *scheduler.Hub) error {
+func (p *parts) startRecorder(ctx context.Context, factory informers.SharedInformerFactory, shared *scheduler.Scheduler) error {
 	if p.inputs == nil {
 		return nil
 	}
@@ -163,11 +163,11 @@ func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFac
 			return err
 		}
 	}
-	synced, err := p.inputs.FollowFinished(hub.Finished())
+	synced, err := p.inputs.FollowFinished(shared.Finished())
 	if err != nil {
 		return fmt.Errorf("follow finished pods: %w", err)
 	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), append(told, synced, hub.HasSynced)...) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), append(told, synced, shared.HasSynced)...) {
 		return fmt.Errorf("wait for the existing objects: %w", context.Cause(ctx))
 	}
 	p.inputs.Begin()

@@ -35,11 +35,12 @@ func TestInputsFlag(t *testing.T) {
 	}
 }
 
-// TestNoWitness: nothing is written down that is not asked for, and the plugins are told of nothing then.
+// TestNoWitness: nothing is written down that is not asked for, and the plugins are told of nothing
+// then.
 func TestNoWitness(t *testing.T) {
 	t.Parallel()
 	opts := NewOptions()
-	recorder, err := newWitness(opts, "p", decisionlog.New(decisionlog.Options{}), nil, klog.Background())
+	recorder, err := newRecorder(opts, "p", decisionlog.New(decisionlog.Options{}), nil, klog.Background())
 	if recorder != nil || err != nil || schedulerWitness(recorder) != nil {
 		t.Errorf("There is %v, %v", recorder, err)
 	}

@@ -89,11 +89,11 @@ func Run(ctx context.Context, opts *Options) error {
 	decisions := decisionlog.New(decisionlog.Options{
 		Process: process, Out: lines, Observer: &writingObserver{logger: logger, metrics: measured, path: opts.DecisionLog.Path},
 	})
-	witness, err := newWitness(opts, process, decisions, lines, logger)
+	recorder, err := newRecorder(opts, process, decisions, lines, logger)
 	if err != nil {
 		return err
 	}
-	parts, err := assemble(ctx, rest, &cc, measured, decisions, witness, workloads)
+	parts, err := assemble(ctx, rest, &cc, measured, decisions, recorder, workloads)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	taken := &snapshots{cache: sched.Cache, hub: parts.plugins.Hub(), process: process}
+	taken := &snapshots{cache: sched.Cache, shared: parts.plugins.Scheduler(), process: process}
 	stopServing, err := serve(ctx, &cc, sched, leading, parts.stalled, map[string]http.Handler{
 		decisionsPath: latestDecisions(decisions), snapshotPath: readOnly(taken.ServeHTTP),
 	})
@@ -236,7 +236,7 @@ type parts struct {
 
 // assemble makes the parts; nothing runs yet.
 func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog,
-	witness *inputs.Recorder, workloads *schema.GroupVersionKind,
+	recorder *inputs.Recorder, workloads *schema.GroupVersionKind,
 ) (*parts, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -271,7 +271,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if kind != nil {
 		direct = native.NewClient(direct, *kind)
 	}
-	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: witness}
+	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: recorder}
 	p.engine = engine.New(func(key workload.Key) { p.changed.Request(gang.NameOf(key)) })
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
@@ -291,10 +291,10 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{},
 		eviction.WithMetrics(measured), eviction.WithProfileRecorders(p.recorderOf),
 		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()), eviction.WithRefusals(refused),
-		eviction.WithMaxGracePeriod(func() time.Duration { return p.plugins.Hub().MaxGracePeriod() }))
+		eviction.WithMaxGracePeriod(func() time.Duration { return p.plugins.Scheduler().MaxGracePeriod() }))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
-		Groups:  p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,
+		Groups:  p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Recorder: schedulerWitness(recorder), Refused: refused,
 		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	p.statuses.Annotate(p.plugins.Seals)
@@ -338,22 +338,22 @@ func (p *parts) recorderOf(profile string) events.EventRecorder {
 
 // stalled returns why no pod is scheduled any more; nil if all is well.
 func (p *parts) stalled(*http.Request) error {
-	if hub := p.plugins.Hub(); hub != nil {
-		return hub.Stalled()
+	if shared := p.plugins.Scheduler(); shared != nil {
+		return shared.Stalled()
 	}
 	return nil
 }
 
 // followGroups makes the sources of groups.
 func (p *parts) followGroups(ctx context.Context) error {
-	toHub := func(handle func(*scheduler.Hub, types.NamespacedName)) func(types.NamespacedName) {
+	toHub := func(handle func(*scheduler.Scheduler, types.NamespacedName)) func(types.NamespacedName) {
 		return func(key types.NamespacedName) {
-			if hub := p.plugins.Hub(); hub != nil {
-				handle(hub, key)
+			if shared := p.plugins.Scheduler(); shared != nil {
+				handle(shared, key)
 			}
 		}
 	}
-	handlers := controller.GroupHandlers{Changed: toHub((*scheduler.Hub).GroupChanged), Saved: toHub((*scheduler.Hub).GroupSaved)}
+	handlers := controller.GroupHandlers{Changed: toHub((*scheduler.Scheduler).GroupChanged), Saved: toHub((*scheduler.Scheduler).GroupSaved)}
 	own, err := controller.NewGroups(ctx, p.cache, handlers)
 	if err != nil {
 		return err
@@ -384,8 +384,8 @@ func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.Informer
 func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) (leading <-chan struct{}, err error) {
 	logger := klog.FromContext(ctx)
 	// checkProfiles has seen to it that there is one.
-	hub := p.plugins.Hub()
-	queuesTold, err := controller.FollowQueues(ctx, p.cache, hub)
+	shared := p.plugins.Scheduler()
+	queuesTold, err := controller.FollowQueues(ctx, p.cache, shared)
 	if err != nil {
 		return nil, err
 	}
@@ -396,7 +396,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		}
 	}()
 	// The group of a pod depends on its owners, so these must be known first.
-	if err := p.follow(ctx, hub); err != nil {
+	if err := p.follow(ctx, shared); err != nil {
 		return nil, err
 	}
 	// A group that is not known yet would be taken for single pods.
@@ -405,26 +405,26 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	}
 	inputs := controller.Inputs{
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
-		Cache: p.cache, Informers: cc.InformerFactory, Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
+		Cache: p.cache, Informers: cc.InformerFactory, Finished: shared.Finished(), Members: shared, Runs: shared.Runs(),
 		Gangs: p.engine.Gangs, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
-		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,
+		Ledger: shared.Quotas(), Queues: shared, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,
 		MalformedTolerations: p.metrics.Malformed, BadAnnotation: p.metrics.BadAnnotation, SayOfPod: p.statuses.Say, HeldPods: p.metrics.Held,
 	}
 	if p.derived != nil {
 		inputs.Derived, inputs.DerivedChanged, inputs.HoldChanged = p.derived, p.derivedChanged, p.holdChanged
 	}
-	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub, hub.TerminationTimeout)
+	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), shared, shared.TerminationTimeout)
 	for _, profile := range sched.Profiles {
 		profile.SetAPICacher(p.statuses)
 	}
 	go p.statuses.Run()
 	leading = onceItRuns(sched, func() {
-		p.awaitIntents(ctx, hub)
-		hub.WaitForSync(ctx)
-		if err := p.witness(ctx, cc.InformerFactory, hub); err != nil {
+		p.awaitIntents(ctx, shared)
+		shared.WaitForSync(ctx)
+		if err := p.startRecorder(ctx, cc.InformerFactory, shared); err != nil {
 			logger.Error(err, "The inputs of decisions are not recorded")
 		}
-		hub.Lead()
+		shared.Lead()
 	})
 	go func() {
 		select {
@@ -444,10 +444,10 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 // awaitIntents returns when planning knows the intents of all earlier leaders. The cache of a
 // standby may lag behind the last writes of the leader before it. Without these intents, the new
 // leader would evict the same groups again.
-func (p *parts) awaitIntents(ctx context.Context, hub *scheduler.Hub) {
+func (p *parts) awaitIntents(ctx context.Context, shared *scheduler.Scheduler) {
 	logger := klog.FromContext(ctx)
 	for {
-		missing, err := p.unknownIntents(ctx, hub)
+		missing, err := p.unknownIntents(ctx, shared)
 		switch {
 		case err == nil && len(missing) == 0:
 			return
@@ -473,7 +473,7 @@ const (
 
 // unknownIntents returns the PodGroups that list disrupted pods and are not known to planning as
 // such.
-func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing []string, err error) {
+func (p *parts) unknownIntents(ctx context.Context, shared *scheduler.Scheduler) (missing []string, err error) {
 	next := ""
 	for {
 		var page v1alpha1.PodGroupList
@@ -482,7 +482,7 @@ func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing
 		}
 		for i := range page.Items {
 			pg := &page.Items[i]
-			if d := pg.Status.Disruption; d != nil && len(d.Pods) > 0 && !hub.KnowsDisruption(client.ObjectKeyFromObject(pg)) {
+			if d := pg.Status.Disruption; d != nil && len(d.Pods) > 0 && !shared.KnowsDisruption(client.ObjectKeyFromObject(pg)) {
 				missing = append(missing, client.ObjectKeyFromObject(pg).String())
 			}
 		}

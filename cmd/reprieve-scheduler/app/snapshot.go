@@ -28,7 +28,7 @@ type describer interface {
 // cycle uses.
 type snapshots struct {
 	cache   nodeCache
-	hub     describer
+	shared  describer
 	process string
 
 	// taking serializes snapshots, because each copies the whole cluster.
@@ -56,7 +56,7 @@ func (s *snapshots) take(logger klog.Logger) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes of a snapshot: %w", err)
 	}
-	state, err := s.hub.State(nodes)
+	state, err := s.shared.State(nodes)
 	if err != nil {
 		return nil, fmt.Errorf("describe the cluster: %w", err)
 	}

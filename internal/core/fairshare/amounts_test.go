@@ -50,7 +50,7 @@ func TestUsageOfLargePods(t *testing.T) {
 func TestNothingLargeIsEntitled(t *testing.T) {
 	tree, _ := NewTree(1, []Queue{queue("a")})
 	large := Amounts{math.MaxInt64}
-	s := &Standing{Tree: tree, Capacity: Amounts{8}, Allocated: []Amounts{{4}}, Shares: []Amounts{{8}}}
+	s := &Balance{Tree: tree, Capacity: Amounts{8}, Allocated: []Amounts{{4}}, Shares: []Amounts{{8}}}
 	if s.Entitled(0, large) || s.Within(0, []Amounts{large}, nil) != 0 || s.Within(0, []Amounts{{1}}, map[int32]Amounts{0: large}) != 0 ||
 		s.Within(0, []Amounts{{4}, large}, nil) != 1 {
 		t.Error("A queue is entitled to more than there is")

@@ -11,7 +11,7 @@
 //     exceeds the queue's demand and its limit.
 //   - How far is a queue from its share? [DominantShare] is the ratio of usage to entitlement, for
 //     the resource with the highest ratio.
-//   - Which queue is next? [Standing.Next] starts at the top of the tree and picks the queue that
+//   - Which queue is next? [Balance.Next] starts at the top of the tree and picks the queue that
 //     is furthest below its share.
 //
 // The queue policy in package core decides whether a queue may reclaim from another. Package queue

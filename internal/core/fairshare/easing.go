@@ -5,7 +5,7 @@ import "slices"
 // Easing records when reclaim last became easier, up to a standing. Times are values of the
 // caller's counter.
 type Easing struct {
-	of *Standing
+	of *Balance
 	// grown is when each queue's share last grew in any resource. lent is when some queue's usage
 	// beyond its share last grew.
 	grown []uint64
@@ -14,7 +14,7 @@ type Easing struct {
 
 // Next returns the easing up to the next standing, which was computed at the given time. If e is
 // nil or of another tree, there is nothing to compare with, and everything counts as new.
-func (e *Easing) Next(s *Standing, at uint64) *Easing {
+func (e *Easing) Next(s *Balance, at uint64) *Easing {
 	if e == nil || e.of.Tree != s.Tree {
 		return &Easing{of: s, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
 	}

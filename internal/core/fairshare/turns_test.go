@@ -46,7 +46,7 @@ func TestTurnsGoByTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			quota := tc.quota
 			tree, _ := NewTree(3, []Queue{{Name: "a", Weight: 1, Quota: quota}, {Name: "c", Weight: 1}})
-			s := &Standing{Tree: tree, Capacity: Amounts{8, 8, 80}, Allocated: []Amounts{tc.hasA, tc.hasC}}
+			s := &Balance{Tree: tree, Capacity: Amounts{8, 8, 80}, Allocated: []Amounts{tc.hasA, tc.hasC}}
 			s.Shares = tree.FairShares(s.Capacity, nil, []Amounts{tc.demandA, tc.demandC})
 			next, ok := s.Next([]Asker{{Leaf: 0, Request: tc.asksA}, {Leaf: 1, Request: tc.asksC}}, nil)
 			if got := tree.Queue(next).Name; !ok || got != tc.want {

@@ -24,8 +24,9 @@ const (
 	second = "batch"
 )
 
-// TestHelm runs the helm command as the chart's page says, with work running: what runs goes on through an upgrade and through rollbacks,
-// what waits is placed once, definitions are those of the chart, and what an uninstall leaves is what the page says.
+// TestHelm runs the helm command as the chart's page says, with work running: what runs goes on
+// through an upgrade and through rollbacks, what waits is placed once, definitions are those of the
+// chart, and what an uninstall leaves is what the page says.
 func TestHelm(t *testing.T) {
 	h := startHelm(t, map[string]int{"system": 1, "gang": 2, "plain": 1, "stream": 1}, "system")
 	h.createNamespace(t)
@@ -33,7 +34,7 @@ func TestHelm(t *testing.T) {
 	w := watchWork(t, h.cluster)
 	for _, step := range []struct {
 		name string
-		run  func(*testing.T, *helm, *witness)
+		run  func(*testing.T, *helm, *workWatch)
 	}{
 		{"the last release is installed", testInstall},
 		{"an upgrade", testUpgrade},
@@ -51,7 +52,7 @@ func TestHelm(t *testing.T) {
 }
 
 // testInstall has a gang and pods run, and others of the same priority wait.
-func testInstall(t *testing.T, h *helm, _ *witness) {
+func testInstall(t *testing.T, h *helm, _ *workWatch) {
 	h.run(t, "install", release, lastRelease, "--wait")
 	for _, crd := range h.installed(t).ofKind("CustomResourceDefinition") {
 		h.waitServed(t, crd)
@@ -73,7 +74,7 @@ func testInstall(t *testing.T, h *helm, _ *witness) {
 // waiting are the pods that have no room until what runs has left.
 func waiting() []string { return []string{"next-0", "next-1", "plain-1"} }
 
-func testUpgrade(t *testing.T, h *helm, w *witness) {
+func testUpgrade(t *testing.T, h *helm, w *workWatch) {
 	before := h.pods(t)
 	h.run(t, "upgrade", release, chartPath(t), "--reset-then-reuse-values", "--wait", "--set", "replicas=3", "--set", "logLevel=3",
 		"--set-json", `profiles=[{"schedulerName":"`+name+`"},{"schedulerName":"`+second+`"}]`,
@@ -104,7 +105,7 @@ func testUpgrade(t *testing.T, h *helm, w *witness) {
 	h.waitRunning(t, "next-0", "next-1")
 }
 
-func testRollback(t *testing.T, h *helm, w *witness) {
+func testRollback(t *testing.T, h *helm, w *workWatch) {
 	h.run(t, "rollback", release, "1", "--wait")
 	if pods := h.pods(t); len(pods) != 2 {
 		t.Errorf("there are %d Pods, want 2", len(pods))
@@ -127,7 +128,7 @@ func testRollback(t *testing.T, h *helm, w *witness) {
 	w.check(t, h.cluster)
 }
 
-func testForward(t *testing.T, h *helm, w *witness) {
+func testForward(t *testing.T, h *helm, w *workWatch) {
 	h.run(t, "rollback", release, "2", "--wait")
 	h.waitNewField(t, true)
 	if _, err := h.queueField(t.Context(), "research", newField); err != nil {
@@ -142,7 +143,7 @@ func testForward(t *testing.T, h *helm, w *witness) {
 }
 
 // testUninstall compares what is left of the release's objects with what the chart's page says.
-func testUninstall(t *testing.T, h *helm, w *witness) {
+func testUninstall(t *testing.T, h *helm, w *workWatch) {
 	objects := h.installed(t)
 	h.meanwhile = func(*testing.T) {}
 	h.run(t, "uninstall", release, "--wait")
@@ -169,7 +170,7 @@ func testUninstall(t *testing.T, h *helm, w *witness) {
 }
 
 // testReinstall has what waited meanwhile be placed, by a release that takes over what had stayed.
-func testReinstall(t *testing.T, h *helm, w *witness) {
+func testReinstall(t *testing.T, h *helm, w *workWatch) {
 	var later corev1.Pod
 	if err := h.Get(t.Context(), client.ObjectKeyFromObject(newPod("later", "", "")), &later); err != nil || later.Spec.NodeName != "" {
 		t.Errorf("the pod without a scheduler has the node %q (%v)", later.Spec.NodeName, err)
@@ -180,7 +181,7 @@ func testReinstall(t *testing.T, h *helm, w *witness) {
 }
 
 // testRemoveAll follows the page to the end.
-func testRemoveAll(t *testing.T, h *helm, w *witness) {
+func testRemoveAll(t *testing.T, h *helm, w *workWatch) {
 	definitions := h.installed(t).ofKind("CustomResourceDefinition")
 	h.run(t, "uninstall", release, "--wait")
 	for _, crd := range definitions {
@@ -215,7 +216,7 @@ func (h *helm) waitRemoved(t *testing.T, object client.Object) {
 }
 
 // testTakeOwnership goes over from kubectl apply -k to Helm.
-func testTakeOwnership(t *testing.T, h *helm, w *witness) {
+func testTakeOwnership(t *testing.T, h *helm, w *workWatch) {
 	h.manifests = render(t, deployPath(t))
 	h.install(t)
 	h.settle(t)

@@ -18,14 +18,14 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestLimitsUnderLoad has several clients come and go at the same time with pods and gangs, while the scheduler is
-// killed. In no state that the API server has been in is any limit exceeded.
+// TestLimitsUnderLoad has several clients come and go at the same time with pods and gangs, while
+// the scheduler is killed. In no state that the API server has been in is any limit exceeded.
 func TestLimitsUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	limits := map[string]int64{"top": 10, "a": 3, "b": 3}
 	most := make(map[string]int64)
-	b := c.follow(func(b *books) {
+	b := c.follow(func(b *ledger) {
 		used := make(map[string]int64)
 		for queue, a := range b.accounts(gpusOf) {
 			used[queue] = a.allocated
@@ -118,7 +118,8 @@ func (cu *customer) step(ctx context.Context) error {
 	return err
 }
 
-// end deletes work, whether it is there or has been evicted. Pods whose PodGroup has gone would be in no queue any more.
+// end deletes work, whether it is there or has been evicted. Pods whose PodGroup has gone would be
+// in no queue any more.
 func (cu *customer) end(ctx context.Context, w work) error {
 	names := []string{w.name}
 	if w.gang {

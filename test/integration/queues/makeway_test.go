@@ -9,14 +9,14 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestMakingWayAtALimit: where a limit has no room, less important work below it makes way, and nothing else, although the node
-// has room. No pod starts before it has gone.
+// TestMakingWayAtALimit: where a limit has no room, less important work below it makes way, and
+// nothing else, although the node has room. No pod starts before it has gone.
 func TestMakingWayAtALimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
 	c.classes()
 	const limit = 4
-	c.follow(func(b *books) {
+	c.follow(func(b *ledger) {
 		used := int64(0)
 		for queue, a := range b.accounts(gpusOf) {
 			if queue == "a" || queue == "b" {

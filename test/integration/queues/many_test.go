@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStatusOfManyQueues has pods come and go in some hundred queues: all that the status of the queues says is right
-// within 2 seconds of the last change.
+// TestStatusOfManyQueues has pods come and go in some hundred queues: all that the status of the
+// queues says is right within 2 seconds of the last change.
 func TestStatusOfManyQueues(t *testing.T) {
 	const count, refreshed = 300, 2 * time.Second
 	c := clusterOn(t, stage.New(t, nodesOf(8)))
@@ -71,9 +71,9 @@ func (c *cluster) each(count int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// right waits until nothing changes any more, and checks how long it takes from then on until all queues say what they
-// have.
-func (c *cluster) right(b *books, what string, bound time.Duration) {
+// right waits until nothing changes any more, and checks how long it takes from then on until all
+// queues say what they have.
+func (c *cluster) right(b *ledger, what string, bound time.Duration) {
 	c.Helper()
 	c.Eventually(what+", and nothing changes any more", func(context.Context) string {
 		if !b.settled() {
@@ -93,8 +93,8 @@ func (c *cluster) right(b *books, what string, bound time.Duration) {
 			c.Logf("%s: right after %v", what, late.Round(time.Millisecond))
 			return true, nil
 		case wrong == 0:
-			// On a machine with other things to do, the writes alone take their time. They come in rounds, and what changed
-			// last may have found one under way.
+			// On a machine with other things to do, the writes alone take their time. They come in
+			// rounds, and what changed last may have found one under way.
 			rounds := 2 * c.pace(len(want))
 			// It may have had more to do then than now.
 			if late > max(bound+rounds, 8*bound) {
@@ -120,8 +120,8 @@ func (c *cluster) pace(count int) time.Duration {
 	return time.Since(began)
 }
 
-// wrong counts the queues whose status says something else. There is room for all, so the fair share is what is asked
-// for.
+// wrong counts the queues whose status says something else. There is room for all, so the fair
+// share is what is asked for.
 func (c *cluster) wrong(want map[string]account) int {
 	c.Helper()
 	var all v1alpha1.QueueList

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// derived is what makes groups for Jobs and the like, as by the default configuration: none of the pods belongs to one, and each is
-// asked about.
+// derived is what makes groups for Jobs and the like, as by the default configuration: none of the
+// pods belongs to one, and each is asked about.
 type derived struct {
 	resolver      *grouping.Resolver
 	follower      *grouping.Follower
@@ -44,8 +44,8 @@ func newDerived(rest *restclient.Config) (*derived, error) {
 }
 
 // follow has the objects known that pods belong to, until ctx is done.
-func (d *derived) follow(ctx context.Context, hub *scheduler.Hub) error {
-	d.resolver.Attach(hub)
+func (d *derived) follow(ctx context.Context, shared *scheduler.Scheduler) error {
+	d.resolver.Attach(shared)
 	if err := d.follower.Start(ctx); err != nil {
 		return fmt.Errorf("read what groups are made for: %w", err)
 	}

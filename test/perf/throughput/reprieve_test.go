@@ -55,7 +55,8 @@ type assembly struct {
 	controllers func() error
 }
 
-// registry has the plugins. The framework makes those that a profile enables, so upstream's side has none of them.
+// registry has the plugins. The framework makes those that a profile enables, so upstream's side
+// has none of them.
 func (a *assembly) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
 		scheduler.Name:     a.factory(scheduler.Name),
@@ -65,8 +66,8 @@ func (a *assembly) registry() frameworkruntime.Registry {
 }
 
 // factory makes a plugin, and all that goes with it for the first plugin of a scheduler.
-// scheduler_perf has no other hook between the start of the API server and that of the scheduler. What it starts
-// ends with ctx.
+// scheduler_perf has no other hook between the start of the API server and that of the scheduler.
+// What it starts ends with ctx.
 func (a *assembly) factory(name string) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if a.handle != handle {
@@ -83,7 +84,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err := installCRDs(ctx, handle.KubeConfig()); err != nil {
 		return err
 	}
-	// As installed where no rate is configured, but for what the framework writes by itself: that is a client of scheduler_perf's.
+	// As installed where no rate is configured, but for what the framework writes by itself: that
+	// is a client of scheduler_perf's.
 	rest := pacing.New(clock.RealClock{}).Config(handle.KubeConfig())
 	kube, err := kubernetes.NewForConfig(rest)
 	if err != nil {
@@ -117,8 +119,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	var plugins *scheduler.Plugins
 	groups, err := controller.NewGroups(ctx, objects, controller.GroupHandlers{
 		Changed: func(key types.NamespacedName) {
-			if hub := plugins.Hub(); hub != nil {
-				hub.GroupChanged(key)
+			if shared := plugins.Scheduler(); shared != nil {
+				shared.GroupChanged(key)
 			}
 		},
 		Saved: func(types.NamespacedName) {},
@@ -150,36 +152,38 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		// No pod is there yet.
 		framework.SetAPICacher(statuses)
 		go statuses.Run()
-		hub := plugins.Hub()
-		if err := made.follow(ctx, hub); err != nil {
+		shared := plugins.Scheduler()
+		if err := made.follow(ctx, shared); err != nil {
 			return err
 		}
-		queuesTold, err := controller.FollowQueues(ctx, objects, hub)
+		queuesTold, err := controller.FollowQueues(ctx, objects, shared)
 		if err != nil {
 			return err
 		}
 		if !toolscache.WaitForCacheSync(ctx.Done(), queuesTold) {
 			return fmt.Errorf("fill the cache of Queues: %w", context.Cause(ctx))
 		}
-		hub.Lead()
+		shared.Lead()
 		inputs := controller.Inputs{
-			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
-			Gangs: records.Gangs, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
-			Queues: hub, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
+			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Finished: shared.Finished(), Members: shared, Runs: shared.Runs(),
+			Gangs: records.Gangs, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Ledger: shared.Quotas(),
+			Queues: shared, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
 			Derived: made.resolver, DerivedChanged: made.changed, HoldChanged: made.held, SayOfPod: statuses.Say, HeldPods: a.metrics.Held,
 		}
 		pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, hub, hub.TerminationTimeout)
+		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, shared, shared.TerminationTimeout)
 		run(ctx, "controllers", func(ctx context.Context) error { return controller.Run(ctx, inputs) })
 		return nil
 	}
 	return nil
 }
 
-// decisionLogVariable names the file of the decision log, as --decision-log does; without it, decisions are recorded in memory.
+// decisionLogVariable names the file of the decision log, as --decision-log does; without it,
+// decisions are recorded in memory.
 const decisionLogVariable = "PERF_DECISION_LOG"
 
-// record makes the record of decisions, as reprieve-scheduler does, which is written until ctx is done.
+// record makes the record of decisions, as reprieve-scheduler does, which is written until ctx is
+// done.
 func record(ctx context.Context) (*decisionlog.Log, error) {
 	path := os.Getenv(decisionLogVariable)
 	if path == "" {
@@ -207,7 +211,8 @@ func (a *assembly) start() error {
 	return begin()
 }
 
-// run runs a part until ctx is done. Without it the figures would be wrong, so its failure ends the process.
+// run runs a part until ctx is done. Without it the figures would be wrong, so its failure ends the
+// process.
 func run(ctx context.Context, name string, part func(context.Context) error) {
 	go func() {
 		if err := part(ctx); err != nil && ctx.Err() == nil {

@@ -24,9 +24,9 @@ type group struct {
 	// not. excused is true if a member was deleted in the meantime.
 	forming *time.Duration
 	excused bool
-	// since is the earliest possible start of the group's clock: the time since when minCount members
-	// have had nodes, including terminating members. It is kept until each member with a node
-	// terminates, because replacing members does not renew the clock.
+	// since is the earliest possible start of the group's clock: the time since when minCount
+	// members have had nodes, including terminating members. It is kept until each member with a
+	// node terminates, because replacing members does not renew the clock.
 	since *time.Time
 	// listed are all pods that were ever in an intent of the group.
 	listed map[types.UID]bool

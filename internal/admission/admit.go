@@ -1,0 +1,326 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Admit begins the next turns once the turns before them are over. It returns the admitted
+// workloads in order. If there is room for all, it gives free passes.
+//
+// It also admits work of queues that do not exist, so that the reason can be reported. Nil shares
+// mean that there are no queues, and admit all work.
+func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.turns
+	out := t.outsiders(shares)
+	if shares == nil {
+		return out
+	}
+	t.lullBegan = time.Time{}
+	out = append(out, t.releaseFreely(shares, now)...)
+	if t.prompt(now) == 0 {
+		if len(t.underway) > 0 {
+			// The turns take long, so the order of a batch would soon be outdated.
+			t.batch.most = 1
+		}
+		out = append(out, t.admit(shares, now)...)
+	}
+	return out
+}
+
+// prompt counts the turns that have begun within patience, and ends turns that have taken too long.
+func (t *turns) prompt(now time.Time) int {
+	prompt := 0
+	for key, w := range t.underway {
+		switch took := now.Sub(w.began); {
+		case took > longestTurn:
+			delete(t.underway, key)
+		case took <= patience:
+			prompt++
+		}
+	}
+	return prompt
+}
+
+// outsiders admits the work of queues that are not in the tree.
+func (t *turns) outsiders(shares Shares) (out []workload.Key) {
+	for _, name := range t.unchecked(shares) {
+		l := t.lines[name]
+		if l == nil || shares != nil && shares.HasLeaf(name) {
+			continue
+		}
+		for at := range l {
+			for len(l[at].Items) > 0 {
+				w := l[at].Items[0]
+				t.pass(w)
+				out = append(out, w.Key)
+			}
+		}
+	}
+	slices.SortFunc(out, workload.Key.Compare)
+	return out
+}
+
+// unchecked returns the queues with a line that have not been checked against the current tree.
+func (t *turns) unchecked(shares Shares) []string {
+	fresh := slices.Collect(maps.Keys(t.fresh))
+	clear(t.fresh)
+	switch {
+	case shares == nil:
+		// The next tree may be any.
+		t.listed = 0
+	case shares.Listed() == t.listed:
+		return fresh
+	default:
+		t.listed = shares.Listed()
+	}
+	return slices.Collect(maps.Keys(t.lines))
+}
+
+// round is a summary of the waiting work while a batch is picked.
+type round struct {
+	// waiting lists the queues that have work of each level, and led counts the queues whose first
+	// workload is ready. underway is the requests of admitted workloads, by leaf.
+	waiting  [levels][]string
+	led      int
+	underway map[string]Request
+}
+
+// round returns a summary of all queues.
+func (t *turns) round(now time.Time) *round {
+	t.settle(now)
+	c := &round{underway: make(map[string]Request)}
+	c.waiting[ready] = make([]string, 0, len(t.lines))
+	for name, l := range t.lines {
+		for at := range l {
+			if len(l[at].Items) > 0 {
+				c.waiting[at] = append(c.waiting[at], name)
+			}
+		}
+		if l.isLedByReady() {
+			c.led++
+		}
+	}
+	for _, w := range t.underway {
+		c.goes(w)
+	}
+	for _, w := range t.freely.underway {
+		if now.Sub(w.began) <= longestTurn {
+			c.goes(w)
+		}
+	}
+	return c
+}
+
+// level returns the level of the next workload. If some queue's first workload is ready, ready work
+// of any queue goes next. In other queues, work that failed lately may be ahead of it, and these
+// queues must not miss turns for that.
+//
+// If the first workload of every queue failed lately, as in a full cluster, the yielding work goes
+// by its order. Otherwise new work that has not failed yet would go before work that has waited for
+// long. That concerns its own queue and queues with less usage. Work that has just failed goes only
+// if there is nothing else: without other work, no workload waits for the end of a rest.
+func (c *round) level() level {
+	switch {
+	case c.led > 0:
+		return ready
+	case len(c.waiting[yielding]) > 0:
+		return yielding
+	default:
+		return failed
+	}
+}
+
+// goes adds the request of a workload to the requests of its queue.
+func (c *round) goes(w *waiter) {
+	if c.underway[w.Queue] == nil {
+		c.underway[w.Queue] = make(Request)
+	}
+	c.underway[w.Queue].add(w.Request)
+}
+
+// next begins the turn of the next workload: the first by priority, then age, of the queue whose
+// turn it is.
+func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
+	at := c.level()
+	names := t.withShare(c.waiting[at], at, shares)
+	leaf, _ := shares.Next(t.firsts(names, at), c.underway)
+	leaf, w := t.insteadOf(c, shares, leaf, at)
+	l := t.lines[leaf]
+	if l.isLedByReady() {
+		c.led--
+	}
+	if w == nil {
+		w = l[at].Items[0]
+		if at == ready && !t.inVain[leaf].After(now) {
+			w = l.before(w)
+		}
+	}
+	w.early = w.level > at
+	t.pass(w)
+	c.goes(w)
+	if l.isLedByReady() {
+		c.led++
+	}
+	if len(l[w.level].Items) == 0 {
+		c.waiting[w.level] = slices.DeleteFunc(c.waiting[w.level], func(name string) bool { return name == leaf })
+	}
+	return w
+}
+
+// inARow is how many turns of a queue may fail in a row before another queue has a turn. After as
+// many again, a workload of the queue without a failed turn has one. A queue may have so much
+// unplaceable work that the first has rested before the last is tried. Without these turns, no
+// other work would have one.
+const inARow = longestBatch
+
+// failedTurns counts failed turns of a queue in a row. given is true once another queue has had a
+// turn because of them.
+type failedTurns struct {
+	count int
+	given bool
+}
+
+// insteadOf returns the queue that has a turn in place of the given leaf after failed turns, and
+// its workload if that is not the first. A queue without a share may use that turn: the leaf could
+// not use the room.
+func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (string, *waiter) {
+	vain := t.vain[leaf]
+	if vain.count < inARow || vain.given && vain.count < 2*inARow {
+		return leaf, nil
+	}
+	if !vain.given {
+		vain.given = true
+		t.vain[leaf] = vain
+		others := slices.DeleteFunc(slices.Clone(c.waiting[at]), func(name string) bool { return name == leaf })
+		// Prefer queues without as many failed turns.
+		hopeful := slices.DeleteFunc(slices.Clone(others), func(name string) bool { return t.vain[name].count >= inARow })
+		if len(hopeful) > 0 {
+			others = hopeful
+		}
+		if other, ok := shares.Next(t.firsts(t.withShare(others, at, shares), at), c.underway); ok {
+			return other, nil
+		}
+	}
+	delete(t.vain, leaf)
+	return leaf, t.lines[leaf].untried()
+}
+
+// withShare returns the queues with a share of every resource that their first workload of a level
+// requests. If there are no such queues, it returns all. The other queues have the least usage of
+// these resources and would go first, and the queues behind them would then reclaim that room.
+func (t *turns) withShare(queues []string, at level, shares Shares) []string {
+	if len(queues) < 2 {
+		return queues
+	}
+	out := make([]string, 0, len(queues))
+	for _, name := range queues {
+		if shares.HasShare(t.lines[name][at].Items[0].Waiter) {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		return queues
+	}
+	return out
+}
+
+// firsts lists the first workload of a level in each of some queues.
+func (t *turns) firsts(queues []string, at level) []Waiter {
+	out := make([]Waiter, len(queues))
+	for i, name := range queues {
+		out[i] = t.lines[name][at].Items[0].Waiter
+	}
+	return out
+}
+
+// pass admits a waiter. TurnAway must not report it for an earlier call back: it no longer waits
+// for a turn, so nothing would retry it.
+func (t *turns) pass(w *waiter) {
+	t.leave(w)
+	t.admitted[w.Key] = w
+	delete(t.batch.called, w.Key)
+}
+
+// OthersWait reports whether other queues have ready work that waits for its turn, or a turn that
+// began within patience.
+func (l *List) OthersWait(queue string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turns.settle(now)
+	for name, line := range l.turns.lines {
+		if name != queue && len(line[ready].Items) > 0 {
+			return true
+		}
+	}
+	for _, w := range l.turns.underway {
+		if w.Queue != queue && now.Sub(w.began) <= patience {
+			return true
+		}
+	}
+	return false
+}
+
+// mostEased is how many workloads of a queue Eased returns at a time, the first in order. The
+// others follow at later calls.
+const mostEased = 20
+
+// RetryForShares returns workloads whose last turn failed and that may succeed now, because shares
+// have changed. There may be no other event to retry them.
+func (l *List) RetryForShares(shares Shares) []workload.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since, ready := make(map[string]uint64), make(map[string][]*waiter)
+	for _, w := range l.turns.backingOff {
+		if _, ok := since[w.Queue]; !ok {
+			since[w.Queue] = shares.Eased(w.Queue)
+		}
+		if w.seen < since[w.Queue] && shares.Entitled(w.Waiter) {
+			ready[w.Queue] = append(ready[w.Queue], w)
+		}
+	}
+	var out []workload.Key
+	for _, waiters := range ready {
+		slices.SortFunc(waiters, order)
+		for _, w := range waiters[:min(len(waiters), mostEased)] {
+			w.seen = shares.At()
+			out = append(out, w.Key)
+		}
+	}
+	slices.SortFunc(out, workload.Key.Compare)
+	return out
+}
+
+const (
+	// untoldTime is how long work waits for its first turn before users are told. mostTold is the
+	// maximum that Untold returns at a time. After the first turn, the scheduler reports reasons
+	// itself.
+	untoldTime = 10 * time.Second
+	mostTold   = 20
+)
+
+// Unreported returns workloads that have waited long for their first turn, each once. It also
+// counts all waiting workloads by queue.
+func (l *List) Unreported(now time.Time) (picked []Waiter, waiting map[string]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting = make(map[string]int, len(l.turns.lines))
+	for name, line := range l.turns.lines {
+		waiting[name] = line.len()
+	}
+	for _, w := range l.turns.held {
+		if len(picked) == mostTold {
+			break
+		}
+		if !w.told && w.failures == 0 && now.Sub(w.came) >= untoldTime {
+			w.told = true
+			picked = append(picked, w.Waiter)
+		}
+	}
+	return picked, waiting
+}

@@ -1,0 +1,254 @@
+package fairshare
+
+import (
+	"cmp"
+	"math"
+)
+
+// Balance is the usage of queues and their entitlement, by index in the tree. Both include
+// everything below a queue.
+type Balance struct {
+	Tree              *Tree
+	Shares, Allocated []Amounts
+	// Capacity is the capacity to share; nil if unknown. Queues without a share of a resource are
+	// compared by it.
+	Capacity Amounts
+}
+
+// DominantShare returns the ratio of a queue's usage, less amounts taken, to its share. It is the
+// highest ratio among some resources. A nil taken is zero, and so are resources that share does not
+// list.
+func DominantShare(has, taken, share []int64, among []int) float64 {
+	ratio := 0.0
+	for _, r := range among {
+		used, entitled := has[r], int64(0)
+		if taken != nil {
+			used -= taken[r]
+		}
+		if r < len(share) {
+			entitled = share[r]
+		}
+		if used > 0 {
+			ratio = max(ratio, float64(used)/float64(entitled))
+		}
+	}
+	return ratio
+}
+
+// Asker is a leaf with waiting work, and the request of its next workload.
+type Asker struct {
+	Leaf    int32
+	Request Amounts
+	// Shares are the shares that count for the workload; nil for the standing's.
+	Shares []Amounts
+}
+
+// Next returns the leaf that is next among askers. From the top of the tree down, a queue whose
+// request stays within its quota comes first, then the queue furthest below its fair share. Queues
+// are compared by the resources of their requests. So a queue that has borrowed one device does not
+// delay work that needs none of it.
+//
+// Queues with usage but without a share are compared by their part of the capacity, divided by
+// their weight if any. The lowest comes first. Equal queues are sorted by name. underway is usage
+// to add to Allocated, by leaf. Next returns false without askers.
+func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool) {
+	if len(askers) == 0 {
+		return 0, false
+	}
+	p := &picking{s: s, used: s.with(underway), first: make([]*Asker, s.Tree.Len())}
+	for i := range askers {
+		leaf := askers[i].Leaf
+		if p.first[leaf] != nil {
+			continue
+		}
+		p.first[leaf] = &askers[i]
+		for q := s.Tree.Parent(leaf); q >= 0 && p.first[q] == nil; q = s.Tree.Parent(q) {
+			p.first[q] = &askers[i]
+		}
+	}
+	return p.among(s.Tree.Top()).Leaf, true
+}
+
+// picking is one call of Next. first has an asker for each queue with one at or below it.
+type picking struct {
+	s     *Balance
+	used  []Amounts
+	first []*Asker
+}
+
+// among returns the first asker at or below some siblings; nil for none.
+func (p *picking) among(siblings []int32) *Asker {
+	var best *Asker
+	lowest := position{}
+	for _, q := range siblings {
+		asker := p.first[q]
+		if asker == nil {
+			continue
+		}
+		if !p.s.Tree.Leaf(q) {
+			asker = p.among(p.s.Tree.Children(q))
+		}
+		if at := p.position(q, asker); best == nil || at.compare(lowest) < 0 {
+			best, lowest = asker, at
+		}
+	}
+	return best
+}
+
+// position is the position of a queue among its siblings. The lowest comes first.
+type position struct {
+	// beyondQuota is false if the request stays within the quota, so that it could be reclaimed
+	// from siblings.
+	beyondQuota bool
+	// ofShare is the queue's dominant share, infinite if it has no share of the requested
+	// resources. Then ofAll counts: its highest part of the capacity of any resource, divided by
+	// its weight.
+	ofShare, ofAll float64
+}
+
+func (p position) compare(other position) int {
+	if p.beyondQuota != other.beyondQuota {
+		if p.beyondQuota {
+			return 1
+		}
+		return -1
+	}
+	if n := cmp.Compare(p.ofShare, other.ofShare); n != 0 || !math.IsInf(p.ofShare, 1) {
+		return n
+	}
+	return cmp.Compare(p.ofAll, other.ofAll)
+}
+
+func (p *picking) sharesOf(asker *Asker) []Amounts {
+	if asker.Shares != nil {
+		return asker.Shares
+	}
+	return p.s.Shares
+}
+
+// position returns the position of a queue for the workload of an asker at or below it.
+func (p *picking) position(q int32, asker *Asker) position {
+	s, used := p.s, p.used[q]
+	var asks []int
+	shares, entitled := p.sharesOf(asker), false
+	for r, want := range asker.Request {
+		if want > 0 {
+			asks = append(asks, r)
+			entitled = entitled || shares[q][r] > 0
+		}
+	}
+	// Without a weight, the ratio stays as it is. Placing the queue after all others would mean
+	// that it is never next.
+	at := position{
+		beyondQuota: !p.withinQuota(q, asker), ofShare: math.Inf(1),
+		ofAll: s.ofCapacity(used, asks) / float64(max(s.Tree.nodes[q].Weight, 1)),
+	}
+	if entitled || len(asks) == 0 {
+		at.ofShare = DominantShare(used, nil, shares[q], asks)
+	}
+	return at
+}
+
+// withinQuota reports whether, with the asker's workload, all queues from its leaf up to top stay
+// within their quotas. Resources that the leaf has no quota of are compared with fair shares
+// instead. Such a request could be reclaimed from siblings that exceed their quotas.
+func (p *picking) withinQuota(top int32, asker *Asker) bool {
+	s, shares, named := p.s, p.sharesOf(asker), false
+	quota := s.Tree.nodes[asker.Leaf].Quota
+	for r, want := range asker.Request {
+		if want <= 0 || s.hasNone(r) {
+			continue
+		}
+		named = named || quota[r] > 0
+		for q := asker.Leaf; ; q = s.Tree.Parent(q) {
+			most := shares[q][r]
+			if quota[r] > 0 {
+				most = min(most, s.Tree.nodes[q].Quota[r])
+			}
+			if Add(p.used[q][r], want) > most {
+				return false
+			}
+			if q == top {
+				break
+			}
+		}
+	}
+	return named
+}
+
+// ofCapacity returns the highest ratio of usage to capacity among some resources. A resource
+// without capacity counts as having 1.
+func (s *Balance) ofCapacity(used Amounts, among []int) float64 {
+	most := 0.0
+	for _, r := range among {
+		total := int64(1)
+		if r < len(s.Capacity) {
+			total = max(s.Capacity[r], 1)
+		}
+		most = max(most, float64(used[r])/float64(total))
+	}
+	return most
+}
+
+// Within returns how many requests of a leaf, counted from the first, fit in its fair share and the
+// shares of the queues above it. underway is usage to add to Allocated, by leaf.
+func (s *Balance) Within(leaf int32, requests []Amounts, underway map[int32]Amounts) int {
+	sum, used := make(Amounts, s.Tree.Dims()), s.with(underway)
+	for n, request := range requests {
+		for r, v := range request {
+			if sum[r] = Add(sum[r], v); v == 0 || s.hasNone(r) {
+				continue
+			}
+			for q := leaf; q >= 0; q = s.Tree.Parent(q) {
+				if Add(used[q][r], sum[r]) > s.Shares[q][r] {
+					return n
+				}
+			}
+		}
+	}
+	return len(requests)
+}
+
+// Entitled reports whether a leaf stays within its fair share of every requested resource that has
+// capacity.
+func (s *Balance) Entitled(leaf int32, request Amounts) bool {
+	for r, want := range request {
+		if want > 0 && !s.hasNone(r) && Add(s.Allocated[leaf][r], want) > s.Shares[leaf][r] {
+			return false
+		}
+	}
+	return true
+}
+
+// HasShare reports whether a leaf has a share of every requested resource that has capacity. A leaf
+// may have none if queues with a higher priority or with a weight demand all of it. Its usage would
+// be reclaimed at once.
+func (s *Balance) HasShare(leaf int32, request Amounts) bool {
+	for r, want := range request {
+		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && !s.hasNone(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasNone reports whether a resource is known to have no capacity, as one that only a device class
+// maps.
+func (s *Balance) hasNone(r int) bool { return r < len(s.Capacity) && s.Capacity[r] <= 0 }
+
+// with returns Allocated plus the usage under way.
+func (s *Balance) with(underway map[int32]Amounts) []Amounts {
+	used := append([]Amounts(nil), s.Allocated...)
+	own := make(map[int32]bool)
+	for leaf, more := range underway {
+		for q := leaf; q >= 0; q = s.Tree.Parent(q) {
+			if !own[q] {
+				own[q], used[q] = true, append(Amounts(nil), used[q]...)
+			}
+			for r, v := range more {
+				used[q][r] = Add(used[q][r], v)
+			}
+		}
+	}
+	return used
+}

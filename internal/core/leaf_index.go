@@ -1,0 +1,91 @@
+package core
+
+// leafIndex maps leaf queues to their units and units to their leaf queues. Without a tree, all
+// units are in no queue.
+type leafIndex struct {
+	// leaves has the leaf of each unit, -1 for none. at is the position of each unit in the list of
+	// its leaf.
+	leaves, at []int32
+	// lists are by leaf, from 1 on; 0 is for units in no queue.
+	lists []leafList
+}
+
+// leafList are the units in one leaf.
+type leafList struct {
+	units []int32
+	// most is an upper bound on the request of any unit, and latest one on the time when the clock
+	// of any unit began.
+	most   []int64
+	latest int64
+	// unbegun counts the units whose clock has not begun.
+	unbegun int
+}
+
+// newLeafIndex finds the leaf queue of each unit of a snapshot.
+func newLeafIndex(s *Snapshot) *leafIndex {
+	lists := 1
+	if s.Queues != nil && s.Queues.Tree != nil {
+		lists += s.Queues.Tree.Len()
+	}
+	ro := &leafIndex{lists: make([]leafList, lists)}
+	ro.grow(len(s.Units))
+	for u := range s.Units {
+		switch {
+		case len(s.Units[u].Pods) == 0:
+		case s.Queues == nil:
+			ro.put(s, int32(u), -1)
+		default:
+			ro.put(s, int32(u), s.Queues.Tree.LeafOf(s.Units[u].queue()))
+		}
+	}
+	return ro
+}
+
+// grow adds entries for more units, which are in no list yet.
+func (ro *leafIndex) grow(units int) {
+	for len(ro.leaves) < units {
+		ro.leaves, ro.at = append(ro.leaves, -1), append(ro.at, -1)
+	}
+}
+
+// put adds a unit to a leaf, or to the list of units in no queue if leaf is -1. The unit must be in
+// no list.
+func (ro *leafIndex) put(s *Snapshot, u, leaf int32) {
+	ro.grow(int(u) + 1)
+	l := &ro.lists[leaf+1]
+	ro.leaves[u], ro.at[u] = leaf, int32(len(l.units))
+	l.units = append(l.units, u)
+	if s.Units[u].Since == 0 {
+		l.unbegun++
+	}
+	l.latest = max(l.latest, s.Units[u].Since)
+	ro.widen(s, u)
+}
+
+// widen extends the bound on requests by a unit's request.
+func (ro *leafIndex) widen(s *Snapshot, u int32) {
+	l := &ro.lists[ro.leaves[u]+1]
+	if l.most == nil {
+		l.most = make([]int64, len(s.Resources))
+	}
+	for r := range l.most {
+		l.most[r] = max(l.most[r], useOf(&s.Units[u], r))
+	}
+}
+
+// drop removes a unit from its list. The unit's data must be the same as in put.
+func (ro *leafIndex) drop(s *Snapshot, u int32) {
+	l := &ro.lists[ro.leaves[u]+1]
+	at, last := ro.at[u], l.units[len(l.units)-1]
+	l.units[at], ro.at[last] = last, at
+	l.units = l.units[:len(l.units)-1]
+	if s.Units[u].Since == 0 {
+		l.unbegun--
+	}
+	if len(l.units) == 0 {
+		// The bounds come from removed units only.
+		clear(l.most)
+		l.latest = 0
+	}
+	ro.leaves[u], ro.at[u] = -1, -1
+}

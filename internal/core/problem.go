@@ -1,0 +1,223 @@
+package core
+
+import (
+	"maps"
+	"slices"
+)
+
+// problem is the input of one decision: the columns of the snapshot, the policy's potential
+// victims, and the answers of the oracle that do not change.
+type problem struct {
+	s      *Snapshot
+	p      *Preemptor
+	oracle Oracle
+	c      *columns
+	dims   int
+	limits Limits
+	// begin is when clocks that have not begun are assumed to begin: at the decision, even for a
+	// search at another time.
+	begin int64
+	// victims are the units that the search may evict.
+	victims potentialVictims
+	// wanted is the request of one member of each class.
+	wanted [][]int64
+	// stateful marks the classes that depend on other pods; anyStateful is true if there is one.
+	stateful    []bool
+	anyStateful bool
+	// topologies are the rules about domains, by class.
+	topologies [][]Topology
+	// admits caches Oracle.Admits by class and node.
+	admits [][]admission
+	// domains are the domains that the members may share; nil for a preemptor without a required
+	// domain, and for a view of one domain. within is the domain of such a view.
+	domains []domain
+	within  *domain
+	// thinned replaces the columns of nodes with protected units.
+	thinned map[int32]*nodeColumn
+	// meter counts the steps of the decision; a nil meter counts none.
+	meter *meter
+}
+
+// admission is a cached answer of Oracle.Admits.
+type admission uint8
+
+const (
+	unasked admission = iota
+	admitted
+	refused
+)
+
+// newView returns the view before any unit has been judged.
+func newView(s *Snapshot, p *Preemptor, oracle Oracle) *problem {
+	c := s.columns
+	if c == nil {
+		c = newColumns(s)
+	}
+	if s.gangs == nil {
+		indexed := *s
+		indexed.gangs = newGangIndex(s)
+		s = &indexed
+	}
+	if p.Order == OrderLostWork {
+		counting := *s
+		settings := settingsOf(&counting, p)
+		counting.losses = newLosses(&counting, p.Now, settings)
+		counting.losses.table = c.losses.of(&counting, c, settings)
+		s = &counting
+	}
+	v := &problem{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now, meter: &meter{}}
+	if p.Limits != nil {
+		v.limits = *p.Limits
+	}
+	v.wanted = make([][]int64, len(p.Classes))
+	v.stateful = make([]bool, len(p.Classes))
+	v.admits = make([][]admission, len(p.Classes))
+	v.topologies = make([][]Topology, len(p.Classes))
+	for i := range p.Classes {
+		v.wanted[i] = make([]int64, c.dims)
+		for r, a := range p.Classes[i].Request {
+			v.wanted[i][r] = wantedAmount(a)
+		}
+		v.stateful[i] = oracle.Stateful(i)
+		v.anyStateful = v.anyStateful || v.stateful[i]
+		v.admits[i] = make([]admission, len(s.Nodes))
+		if len(s.Nodes) > 0 {
+			// Without nodes there are no domains.
+			v.topologies[i] = oracle.Topologies(i)
+		}
+	}
+	v.split()
+	return v
+}
+
+// narrowTo sets which units the search may evict.
+func (v *problem) narrowTo(victims potentialVictims) {
+	v.victims = victims
+	v.thin()
+}
+
+// protecting returns a copy of the view with further units protected.
+func (v *problem) protecting(units []int32) *problem {
+	w := *v
+	w.victims.protected = maps.Clone(v.victims.protected)
+	for _, u := range units {
+		w.victims.protect(u)
+	}
+	w.thin()
+	return &w
+}
+
+// thin builds columns without the protected units, for the nodes that run any.
+func (v *problem) thin() {
+	v.thinned = nil
+	var mem scratch
+	for u := range v.victims.protected {
+		for i := range v.s.Units[u].Pods {
+			n := v.s.Units[u].Pods[i].Node
+			if n < 0 {
+				continue
+			}
+			if v.thinned == nil {
+				v.thinned = make(map[int32]*nodeColumn)
+			}
+			if v.thinned[int32(n)] == nil {
+				v.thinned[int32(n)] = v.without(&v.c.nodes[n], &mem)
+			}
+		}
+	}
+}
+
+// without returns a copy of a column without the protected units.
+func (v *problem) without(col *nodeColumn, mem *scratch) *nodeColumn {
+	dims, n, protected := v.dims, 0, v.victims.protected
+	for _, u := range col.units {
+		if !protected[u] {
+			n++
+		}
+	}
+	thin := &nodeColumn{
+		units: mem.numbers.take(n)[:0], priorities: mem.numbers.take(n)[:0], starts: mem.amounts.take(n)[:0],
+		sums: mem.amounts.take((n + 1) * dims)[:dims], alone: col.alone,
+	}
+	clear(thin.sums)
+	for i, u := range col.units {
+		if protected[u] {
+			continue
+		}
+		thin.units = append(thin.units, u)
+		thin.priorities = append(thin.priorities, col.priorities[i])
+		thin.starts = append(thin.starts, col.starts[i])
+		thin.surplus += v.surplusAt(col, int32(i))
+		before, after, last := col.sum(i, dims), col.sum(i+1, dims), thin.sum(len(thin.units)-1, dims)
+		for r := range dims {
+			thin.sums = append(thin.sums, last[r]+after[r]-before[r])
+		}
+	}
+	return thin
+}
+
+// surplusAt returns how many pods of the unit at a position are surplus.
+func (v *problem) surplusAt(col *nodeColumn, pos int32) int {
+	if col.surplus == 0 {
+		return 0
+	}
+	return v.s.Units[col.units[pos]].surplusPods()
+}
+
+// surplusUpTo returns how many pods are surplus, among the units of a column up to a priority.
+func (v *problem) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
+	if col.surplus == 0 {
+		return 0
+	}
+	for pos := range col.count(priority + 1) {
+		pods += v.surplusAt(col, int32(pos))
+	}
+	return pods
+}
+
+// column returns the column of a node without protected units. Potential victims come first.
+func (v *problem) column(node int32) *nodeColumn {
+	if v.thinned != nil {
+		if col := v.thinned[node]; col != nil {
+			return col
+		}
+	}
+	return &v.c.nodes[node]
+}
+
+// mayTake reports whether a unit is a potential victim.
+func (v *problem) mayTake(u int32) bool {
+	if int64(v.s.priority(u)) >= v.victims.below || len(v.s.Units[u].Pods) == 0 {
+		return false
+	}
+	return !v.victims.protected[u]
+}
+
+// eligible lists the potential victims up to a priority, in no particular order.
+func (v *problem) eligible(ceiling int32) []int32 {
+	var units []int32
+	if v.within != nil {
+		return slices.DeleteFunc(v.candidates(), func(u int32) bool { return v.s.priority(u) > ceiling || !v.mayTake(u) })
+	}
+	for u := range v.s.Units {
+		if v.s.priority(int32(u)) <= ceiling && v.mayTake(int32(u)) {
+			units = append(units, int32(u))
+		}
+	}
+	return units
+}
+
+// admitsNode is Oracle.Admits, asked once per class and node.
+func (v *problem) admitsNode(class int, node int32) bool {
+	a := &v.admits[class][node]
+	if *a == unasked {
+		*a = admitted
+		if v.oracle.Admits(class, int(node)) != "" {
+			*a = refused
+		}
+	}
+	return *a == admitted
+}
+
+// freeLater returns the room of a node once the terminating pods are gone.
+func (v *problem) freeLater(node int32) []int64 { return v.c.later[int(node)*v.dims:][:v.dims] }

@@ -1,0 +1,483 @@
+package queue
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// Ledger is the quota ledger of all queues. It is safe for concurrent use. Calls block only on its
+// lock.
+type Ledger struct {
+	// used is true while a Queue exists.
+	used atomic.Bool
+
+	mu     sync.Mutex
+	queues map[string]*v1alpha1.Queue
+	// inner has the names of queues with queues below them. deleted has the names of queues that
+	// existed once.
+	inner, deleted map[string]bool
+	// kept has the deleted queues among queues whose running work keeps its place, with the end of
+	// that time.
+	kept map[string]time.Time
+	pods map[types.UID]charge
+	// misnamed has the pods that name a queue that cannot hold work, and so count for their
+	// previous queue.
+	misnamed sets.Set[types.UID]
+	// going has the pods on nodes that are terminating and not overdue.
+	going map[types.UID]bool
+	nodes map[string]*nodeEntry
+	// overfull has the nodes with more staying usage than they add to the capacity.
+	overfull map[string]*nodeEntry
+	// accounts has the usage of each queue, by the name that the work gives. The queue need not
+	// exist.
+	accounts map[string]*account
+	// pending has the pods without a node, by kind. groups has the state of their groups.
+	pending map[pendingKey]*pendingPods
+	groups  map[types.NamespacedName]*pendingGroup
+	// unweighed is true after a change of nodes or limits, until weighAll computes the demand of
+	// pending pods again. weighAll also sets the fields that follow. kinds has the nodes that
+	// accept pods, by allocatable resources and taints. slots has how many pods of a kind these
+	// nodes could hold. listedByNodes has the resources that some node lists.
+	unweighed     bool
+	kinds         map[string]*nodeKind
+	slots         map[string]int64
+	listedByNodes map[corev1.ResourceName]bool
+	// limits has the limits of queues that set any.
+	limits map[string]Amounts
+	// tree is the hierarchy of queues without their resources. It is nil until it is needed.
+	tree   *fairshare.Tree
+	plenty plenty
+	// wholeGroups has the usage of groups that are evicted as a whole.
+	wholeGroups map[wholeGroupKey]groupUse
+	// allocated has the usage of each queue and all queues below it. waiting has their demand by
+	// pods without a node.
+	allocated, waiting map[string]Amounts
+	// capacity is the sum of the nodes' counted resources. beyond is the unused part of it behind
+	// taints that no waiting work of a queue tolerates.
+	capacity, beyond Amounts
+	// nodesWith has, for each resource, the sum of all resources of the nodes that list it.
+	nodesWith map[corev1.ResourceName]Amounts
+	// tainted has the nodes with repelling taints, by their taints. tolerances counts the waiting
+	// pods by queue and tolerations. unreached is true if either has changed since reach last
+	// marked the shunned nodes.
+	tainted    map[string]*taintedNodes
+	tolerances map[tolerance]*tolerant
+	unreached  bool
+	// layout divides the nodes by the work that can reach them. It is valid while laid is true, and
+	// nil if there are too many classes, nodes or pools.
+	layout *layout
+	laid   bool
+	// listed counts changes of queues, rehomed counts changes of namespace defaults, and counted
+	// counts changes of anything that shares depend on.
+	listed, rehomed, counted uint64
+	standings                []*Snapshot
+	// resources is the last result of Resources.
+	resources knownResources
+	// namespaces and classes have the cluster's namespaces and PriorityClasses. accesses caches the
+	// access rules of queues, and accessOrder has them by index in the tree.
+	namespaces  map[string]tenant
+	classes     map[string]int32
+	accesses    map[string]*access
+	accessOrder []*access
+}
+
+// charge is the entry of one pod in the ledger.
+type charge struct {
+	queue, node string
+	Membership
+	request Amounts
+	// terms are the pod's requirements on a node besides room. kind identifies the terms and the
+	// request together.
+	terms *terms
+	kind  string
+	// namespace is the pod's namespace. repels has the namespaces of pods that it repels by
+	// anti-affinity.
+	namespace string
+	repels    []string
+	// placed is true for a pod on a node. going is true while it is terminating and not overdue;
+	// such a pod has no demand.
+	placed, going bool
+}
+
+// account is the usage and demand of the work in one queue.
+type account struct {
+	allocated, requested Amounts
+	// demand is the part of requested that the cluster can serve. waiting is the part of demand by
+	// pods without a node.
+	demand, waiting Amounts
+	// staying is the part of allocated by pods that are not terminating.
+	staying Amounts
+	// pods counts all pods, and placed the pods on nodes.
+	pods, placed int
+	// changed is the value of Ledger.counted at the last change.
+	changed uint64
+	// leaf is the index of the account's leaf in trees of the queues at the count found of
+	// Ledger.listed. It is negative if there is no such leaf.
+	leaf  int32
+	found uint64
+}
+
+// leafIn returns the index of the account's leaf in a tree, or a negative number if there is none.
+// Trees of the same queues have the same order, regardless of their resources.
+func (a *account) leafIn(tree *fairshare.Tree, queue string, listed uint64) int32 {
+	if a.found != listed {
+		a.leaf, a.found = -1, listed
+		if i, ok := tree.Find(queue); ok && tree.Leaf(i) {
+			a.leaf = i
+		}
+	}
+	return a.leaf
+}
+
+// NewLedger returns an empty Ledger.
+func NewLedger() *Ledger {
+	return &Ledger{
+		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool), kept: make(map[string]time.Time),
+		pods: make(map[types.UID]charge), misnamed: sets.New[types.UID](), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry), overfull: make(map[string]*nodeEntry),
+		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts),
+		capacity: make(Amounts), beyond: make(Amounts), nodesWith: make(map[corev1.ResourceName]Amounts), tolerances: make(map[tolerance]*tolerant),
+		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
+		wholeGroups: make(map[wholeGroupKey]groupUse),
+		namespaces:  make(map[string]tenant), classes: make(map[string]int32), accesses: make(map[string]*access),
+		plenty: newPlenty(),
+	}
+}
+
+// Used reports whether any Queue exists. Without one, callers need not charge pods.
+func (b *Ledger) Used() bool { return b.used.Load() }
+
+// SetQueue adds or updates a Queue. The caller must not change the object afterwards. If first is
+// true, this is the only Queue: the caller must charge all existing pods and then call
+// [Ledger.AllCharged]. If confining is true, access to queues may have changed. Then the caller
+// must charge pods again that wait or count for another queue now.
+func (b *Ledger) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first = len(b.queues) == 0
+	before := b.queues[q.Name]
+	b.queues[q.Name] = q
+	delete(b.deleted, q.Name)
+	delete(b.kept, q.Name)
+	b.used.Store(true)
+	b.relisted()
+	b.plenty.partial = b.plenty.partial || first
+	return first, b.isConfining(before, q) || b.misnamed.Len() > 0
+}
+
+// CountsFor returns the queue that a pod counts for; "" for none.
+func (b *Ledger) CountsFor(uid types.UID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.pods[uid].queue
+}
+
+// IsOn reports whether a pod counts as usage on a node.
+func (b *Ledger) IsOn(uid types.UID, node string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.pods[uid]
+	return ok && c.placed && c.node == node
+}
+
+// AllCharged records that all pods are charged that existed when the first Queue appeared.
+func (b *Ledger) AllCharged() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.plenty.partial = false
+}
+
+// DeleteQueue removes a Queue. If it was the last one, all charges are deleted. It reports whether
+// access to other queues may have changed, as SetQueue does.
+func (b *Ledger) DeleteQueue(name string) (confining bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.deleteQueue(name)
+}
+
+// deleteQueue does the work of DeleteQueue. The caller holds the lock.
+func (b *Ledger) deleteQueue(name string) (confining bool) {
+	before := b.queues[name]
+	if before != nil {
+		delete(b.queues, name)
+		b.deleted[name] = true
+		delete(b.kept, name)
+	}
+	b.relisted()
+	if len(b.queues) == 0 {
+		b.used.Store(false)
+		clear(b.pods)
+		clear(b.misnamed)
+		clear(b.going)
+		clear(b.accounts)
+		clear(b.pending)
+		clear(b.tolerances)
+		clear(b.groups)
+		clear(b.wholeGroups)
+		b.vacate()
+		b.plenty.reset()
+		b.standings = nil
+	}
+	return b.isConfining(before, nil) || b.misnamed.Len() > 0
+}
+
+// Listed counts the changes of queues and of namespace defaults. While the count stays the same,
+// work that does not change names the same queue, and the result of [Ledger.Check] is the same.
+func (b *Ledger) Listed() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.listed + b.rehomed
+}
+
+// relisted updates all data that depends on the hierarchy of queues or their limits.
+func (b *Ledger) relisted() {
+	b.listed++
+	b.counted++
+	clear(b.allocated)
+	clear(b.waiting)
+	clear(b.inner)
+	clear(b.limits)
+	b.forgetAccesses()
+	b.tree = nil
+	b.unweigh()
+	for _, q := range b.queues {
+		if len(q.Spec.Limit) > 0 {
+			b.limits[q.Name] = AmountsOf(q.Spec.Limit)
+		}
+		if p := q.Spec.Parent; p != nil && *p != q.Name {
+			b.inner[*p] = true
+		}
+	}
+	for name, a := range b.accounts {
+		b.addUp(b.allocated, name, a.allocated, 1)
+		b.addUp(b.waiting, name, a.waiting, 1)
+	}
+}
+
+// addUp adds amounts, multiplied by sign, to the sums of a queue and all queues above it.
+func (b *Ledger) addUp(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
+	for _, name := range b.path(queue) {
+		if sums[name] == nil {
+			sums[name] = make(Amounts)
+		}
+		sums[name].add(amounts, sign)
+	}
+}
+
+// Charge records that a pod without a group counts for a queue; "" for none. A finished pod is
+// forgotten instead; see [Ledger.Forget]. So is a pod without a node that is terminating or has
+// scheduling gates.
+func (b *Ledger) Charge(pod *corev1.Pod, queue string) Change {
+	return b.ChargeMember(pod, queue, Membership{})
+}
+
+// Change describes the effect of one call on the ledger.
+type Change struct {
+	// Any is true if anything has changed.
+	Any bool
+	// Moved is true if the pod counted for another queue before.
+	Moved bool
+	// Eased has the queues with a limit whose usage has dropped, including usage below them.
+	Eased []string
+}
+
+// Add returns the combination of two changes.
+func (c Change) Add(d Change) Change {
+	out := Change{Any: c.Any || d.Any, Moved: c.Moved || d.Moved, Eased: c.Eased}
+	for _, name := range d.Eased {
+		if !slices.Contains(out.Eased, name) {
+			out.Eased = append(slices.Clone(out.Eased), name)
+		}
+	}
+	return out
+}
+
+// changeOf returns the effect of charging a known pod again. The caller holds the lock.
+func (b *Ledger) changeOf(before, now *charge) Change {
+	change := Change{Any: true, Moved: before.queue != now.queue}
+	if change.Moved || !now.placed || !covers(now.request, before.request) {
+		change.Eased = b.easedWithout(before)
+	}
+	return change
+}
+
+// easedWithout returns the queues with a limit whose usage drops without a charge. The caller holds
+// the lock.
+func (b *Ledger) easedWithout(c *charge) []string {
+	if !c.placed {
+		return nil
+	}
+	return b.limitsOn(c.queue)
+}
+
+// covers reports whether a is at least b for each resource.
+func covers(a, b Amounts) bool {
+	for name, v := range b {
+		if a[name] < v {
+			return false
+		}
+	}
+	return true
+}
+
+// ChargeMember is Charge for a member of a group; see [Ledger.SetGroupState].
+func (b *Ledger) ChargeMember(pod *corev1.Pod, queue string, of Membership) Change {
+	if !b.Used() {
+		return Change{}
+	}
+	c := charge{
+		queue: queue, node: pod.Spec.NodeName, Membership: of, request: RequestOf(pod),
+		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil && !of.Overdue, namespace: pod.Namespace, repels: repelledBy(pod),
+	}
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
+		return b.Forget(pod.UID)
+	}
+	c.terms = termsOf(pod)
+	c.kind = kindOf(c.request) + c.terms.key
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change := Change{Any: true}
+	before, ok := b.pods[pod.UID]
+	expected := ok && b.isExpected(&before, &c)
+	if ok {
+		if before.equals(&c) {
+			return Change{}
+		}
+		change = b.changeOf(&before, &c)
+		b.lowerNeed(&before, &c)
+		b.book(before, -1)
+	}
+	if len(b.queues) == 0 {
+		return Change{}
+	}
+	b.pods[pod.UID] = c
+	if c.going {
+		b.going[pod.UID] = true
+	} else {
+		delete(b.going, pod.UID)
+	}
+	b.book(c, 1)
+	if ok {
+		b.plenty.count(&before, -1)
+	}
+	b.plenty.follow(&c, expected)
+	return change
+}
+
+// equals reports whether two charges of a pod have the same effect.
+func (c *charge) equals(d *charge) bool {
+	return c.queue == d.queue && c.Membership == d.Membership && c.node == d.node && c.going == d.going &&
+		sameTerms(c.terms, d.terms) && sameAmounts(c.request, d.request)
+}
+
+func sameTerms(a, b *terms) bool { return a == b || a != nil && b != nil && a.key == b.key }
+
+func sameAmounts(a, b Amounts) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, v := range a {
+		if w, ok := b[name]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// Forget removes a pod from the ledger, and returns the effect.
+func (b *Ledger) Forget(uid types.UID) Change {
+	if !b.Used() {
+		return Change{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.pods[uid]
+	if !ok {
+		return Change{}
+	}
+	b.book(c, -1)
+	delete(b.pods, uid)
+	delete(b.misnamed, uid)
+	delete(b.going, uid)
+	b.plenty.count(&c, -1)
+	return Change{Any: true, Eased: b.easedWithout(&c)}
+}
+
+// Going lists the pods on nodes that are terminating and not overdue. They count as usage until
+// they are gone.
+func (b *Ledger) Going() []types.UID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.going))
+}
+
+// Request returns [RequestOf] the pod, from its charge if it has one. The caller must not change
+// the result.
+func (b *Ledger) Request(pod *corev1.Pod) Amounts {
+	b.mu.Lock()
+	c, ok := b.pods[pod.UID]
+	b.mu.Unlock()
+	if ok {
+		return c.request
+	}
+	return RequestOf(pod)
+}
+
+// Knows reports whether a pod is charged and its group is not held.
+func (b *Ledger) Knows(uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.pods[uid]
+	m := b.groups[c.Group]
+	return ok && (m == nil || !m.Held)
+}
+
+// book adds a charge to its account, or removes it if sign is -1.
+func (b *Ledger) book(c charge, sign int) {
+	b.counted++
+	b.chargeWhole(c, int64(sign))
+	a := b.account(c.queue)
+	a.changed = b.counted
+	if !c.going {
+		a.requested.add(c.request, int64(sign))
+	}
+	switch {
+	case !c.placed:
+		b.pend(c, int64(sign))
+	case !c.going:
+		a.demand.add(c.request, int64(sign))
+		b.layRunning(&c, int64(sign))
+	}
+	if c.placed {
+		a.placed += sign
+		a.allocated.add(c.request, int64(sign))
+		if !c.going {
+			a.staying.add(c.request, int64(sign))
+		}
+		b.occupy(c, int64(sign))
+		b.addUp(b.allocated, c.queue, c.request, int64(sign))
+	}
+	if a.pods += sign; a.pods == 0 {
+		delete(b.accounts, c.queue)
+	}
+}
+
+func (b *Ledger) account(queue string) *account {
+	a := b.accounts[queue]
+	if a == nil {
+		a = &account{
+			allocated: make(Amounts), requested: make(Amounts), demand: make(Amounts), waiting: make(Amounts), staying: make(Amounts),
+		}
+		b.accounts[queue] = a
+	}
+	return a
+}

@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// retryGated retries gangs that are still gated although their cause has ended. Their members get
+// no events (see [Gate]), and most changes of a gang retry it at once. Some changes arrive in
+// several pieces, and the last piece seen may not be the decisive piece. For example, a leader may
+// be gated itself when others come, or may get its node from another scheduler.
+func (h *Scheduler) retryGated() {
+	moved := h.moved.Swap(false)
+	for key, reason := range h.gangs.Judged() {
+		if !isGateReason(reason) || h.turns.Holds(key) {
+			// A queued gang has passed the gate. Its verdict may be outdated until its turn is
+			// over.
+			continue
+		}
+		if _, members, verdict := h.gate(nameOf(key)); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
+			h.retrySoon(nameOf(key))
+		}
+	}
+	if !moved {
+		return
+	}
+	for _, key := range h.gangs.Unled() {
+		if members := h.members(nameOf(key)); len(members.Pending) > 0 && !h.waits.Evicting(key) {
+			h.retrySoon(nameOf(key))
+		}
+	}
+}
+
+// blockedBy returns why a workload is blocked, so that its reservations are of no use; "" if it is
+// not blocked. Most causes come without an event, so the main loop and the evictions poll. A gang
+// with planned members is not blocked.
+func (h *Scheduler) blockedBy(key workload.Key) string {
+	if !key.Gang {
+		pod, ok := h.podOf(key)
+		switch {
+		case !ok:
+			return ""
+		case h.isBlockedByGroup(pod):
+			return "its group cannot be tried any more"
+		}
+		return h.gatedBy(pod)
+	}
+	members := h.membersAsReserved(nameOf(key))
+	_, verdict := h.lacks(nameOf(key), &members)
+	return h.gangBlockedBy(key, &members, verdict)
+}
+
+// gangBlockedBy is blockedBy for a gang with known members, and with the known result of lacks.
+func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
+	switch {
+	case h.gangs.Planned(key) > 0:
+		return ""
+	case lacks != (gang.Verdict{}):
+		return lacks.Message
+	}
+	for _, pod := range members.Pending {
+		if members.Reserved.Has(pod.UID) {
+			continue
+		}
+		if why = h.gatedBy(pod); why == "" {
+			return ""
+		}
+	}
+	return why
+}
+
+// GangGatedBy returns why other plugins gate all waiting members of a gang; "" if one member can
+// come, or none waits. Any goroutine may call it.
+func (h *Scheduler) GangGatedBy(members *gang.Members) string {
+	var first keptOutMember
+	for _, pod := range members.Pending {
+		why := h.gatedBy(pod)
+		if why == "" {
+			return ""
+		}
+		first.see(pod.Name, why)
+	}
+	return first.String()
+}
+
+// keptOutMember is the blocked member whose name sorts first, so that messages always name the same
+// member.
+type keptOutMember struct{ name, why string }
+
+func (m *keptOutMember) see(name, why string) {
+	if m.name == "" || name < m.name {
+		m.name, m.why = name, why
+	}
+}
+
+// String returns "" if no member is blocked.
+func (m *keptOutMember) String() string {
+	if m.name == "" {
+		return ""
+	}
+	return "member " + m.name + ": " + m.why
+}
+
+// isBlockedByGroup reports whether a pod is blocked because of its group or its object. It does not
+// check queues and other plugins.
+func (h *Scheduler) isBlockedByGroup(pod *corev1.Pod) bool {
+	if h.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
+		return true
+	}
+	key, ok := h.groupOf(pod)
+	if !ok {
+		return false
+	}
+	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
+		// The verdict does not depend on the members, and there may be many.
+		return gang.Gate(key, g, nil) != gang.Verdict{}
+	}
+	members := h.members(key)
+	_, verdict := h.lacks(key, &members)
+	return verdict != gang.Verdict{}
+}

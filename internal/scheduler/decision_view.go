@@ -1,0 +1,84 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// decisionView is the cluster as one decision sees it.
+type decisionView struct {
+	*snapshot.View
+	// mark is the time of the view, for causes that the decision waits for.
+	mark engine.Mark
+	// seen identifies the state of running groups at that time.
+	seen uint64
+	// promised are the reservations and nominations of others at that time. own are the preemptor's
+	// reservations, in the order of its plan.
+	promised []snapshot.RankedRoom
+	own      []*reservation.Reservation
+	// kept is the room for lost members of gangs that the preemptor must respect. It is part of the
+	// reserved room above.
+	kept []*reservation.Reservation
+}
+
+// newView takes a view of the cycle's snapshot for a preemptor. Reservations are read once and kept
+// for the record of the decision, because a second read could differ.
+func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, fmt.Errorf("list nodes of the snapshot: %w", err)
+	}
+	budgets, err := p.budgets.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
+	}
+	p.sched.recorder.Looks()
+	p.sched.doubted.looks()
+	v := &decisionView{mark: p.sched.waits.Mark(), seen: p.sched.runs.Settle(p.sched.groups, p.sched.clock.Now())}
+	p.sched.lookAtStale()
+	if err := p.sched.cluster.Level(infos, budgets); err != nil {
+		return nil, err
+	}
+	v.own = p.sched.reserved.Of(pre.key)
+	v.promised = slices.DeleteFunc(p.sched.allReservations(), func(one snapshot.RankedRoom) bool { return p.sched.owns(pre, one.Pod.GetPod()) })
+	if len(pre.pods) > 0 {
+		if v.kept, err = p.keptForLost(pre.groupKey(), pre.pods[0], pre.standing()); err != nil {
+			return nil, err
+		}
+	}
+	v.promised = append(v.promised, promisedToLost(v.kept)...)
+	counting := v.promised
+	if p.sched.overtakesAtLimit(pre) {
+		counting = slices.DeleteFunc(slices.Clone(counting), func(one snapshot.RankedRoom) bool { return !isKept(&one, pre) })
+	}
+	v.View = p.sched.cluster.View(promisesTo(pre, counting))
+	v.ShareFor(kindsOf(pre.pods)...)
+	return v, nil
+}
+
+// promisesTo returns the reservations and nominations of others that concern a preemptor. These are
+// the ones to respect, and the reservations that count for a queue although they need not be
+// respected.
+func promisesTo(pre *preemptor, promised []snapshot.RankedRoom) []snapshot.ReservedRoom {
+	var out []snapshot.ReservedRoom
+	for i := range promised {
+		one := promised[i].ReservedRoom
+		one.Respected = isKept(&promised[i], pre)
+		if one.Respected || promised[i].Reserved && one.Queue != "" {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// isKept reports whether a preemptor must respect a reservation or nomination.
+func isKept(promised *snapshot.RankedRoom, pre *preemptor) bool {
+	return workload.Standing{Priority: promised.Priority, Queue: promised.Queue}.KeepsFrom(pre.standing())
+}

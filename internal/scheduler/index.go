@@ -1,0 +1,129 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// clusterIndex is the index of pods, groups and nodes. It returns the group, priority and profile
+// of a pod. It reads the informers and has no state of its own. It is safe for concurrent use.
+type clusterIndex struct {
+	groups gang.Source
+	// derived knows the groups of all pods, including pods that name a group.
+	derived  Derived
+	profiles profiles
+	lister   *gang.Lister
+	pods     corelisters.PodLister
+	// placed indexes the pods by their node.
+	placed cache.Indexer
+	nodes  corelisters.NodeLister
+}
+
+// indexOf returns the index over the scheduler's informers. finished is the informer for finished
+// pods, which the scheduler's own informer leaves out.
+func (in *Inputs) indexOf(factory informers.SharedInformerFactory, finished cache.SharedIndexInformer) (*clusterIndex, error) {
+	r := in.emptyIndex()
+	pods := factory.Core().V1().Pods()
+	if err := pods.Informer().AddIndexers(cache.Indexers{nodeIndex: indexByNode}); err != nil {
+		return nil, fmt.Errorf("index pods by node: %w", err)
+	}
+	if err := gang.AddDriverIndexes(pods.Informer(), r.derived); err != nil {
+		return nil, err
+	}
+	r.placed = pods.Informer().GetIndexer()
+	for _, informer := range [...]cache.SharedIndexInformer{pods.Informer(), finished} {
+		if err := addNamespaceIndex(informer); err != nil {
+			return nil, err
+		}
+		if err := gang.AddIndex(informer); err != nil {
+			return nil, err
+		}
+		if err := gang.AddAnchorIndex(informer, r.derived); err != nil {
+			return nil, err
+		}
+	}
+	r.pods, r.nodes = pods.Lister(), factory.Core().V1().Nodes().Lister()
+	r.lister = gang.NewLister(pods.Informer().GetIndexer(), finished.GetIndexer())
+	if in.Derived != nil {
+		r.lister = r.lister.WithDerived(in.Derived)
+	}
+	return r, nil
+}
+
+// nodeIndex is the index of pods by the node that they are bound to.
+const nodeIndex = "reprieve/node"
+
+func indexByNode(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+// podsOn lists the pods that are bound to a node.
+func (r *clusterIndex) podsOn(node string) []*corev1.Pod {
+	found, err := r.placed.ByIndex(nodeIndex, node)
+	if err != nil {
+		return nil
+	}
+	out := make([]*corev1.Pod, 0, len(found))
+	for _, obj := range found {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// addNamespaceIndex adds the index by namespace to an informer that has not been started, unless
+// the informer has it. Without the index, a list of the objects in a namespace goes through all
+// objects.
+func addNamespaceIndex(informer cache.SharedIndexInformer) error {
+	if _, ok := informer.GetIndexer().GetIndexers()[cache.NamespaceIndex]; ok {
+		return nil
+	}
+	if err := informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
+		return fmt.Errorf("index pods by namespace: %w", err)
+	}
+	return nil
+}
+
+// emptyIndex returns an index with groups and without pods.
+func (in *Inputs) emptyIndex() *clusterIndex {
+	r := &clusterIndex{groups: in.Groups, derived: in.Derived}
+	if r.derived == nil {
+		r.derived = underived{}
+	}
+	r.profiles.confine = in.Confined
+	return r
+}
+
+// Members lists the members of a group. Any goroutine may call it.
+func (r *clusterIndex) Members(key types.NamespacedName) gang.Members { return r.lister.Members(key) }
+
+// hasNode reports whether a node exists.
+func (r *clusterIndex) hasNode(name string) bool {
+	_, err := r.nodes.Get(name)
+	return err == nil
+}
+
+// remains reports whether any pod of a preemptor still waits for a place. Another workload may have
+// its name by now.
+func (r *clusterIndex) remains(pre *preemptor) bool {
+	return slices.ContainsFunc(pre.pods, r.awaitsPlace)
+}
+
+// awaitsPlace reports whether a pod exists and has no node, as far as the informer knows. All other
+// pods have been forgotten, or are being forgotten.
+func (r *clusterIndex) awaitsPlace(pod *corev1.Pod) bool {
+	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
+}

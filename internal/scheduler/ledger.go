@@ -1,0 +1,27 @@
+package scheduler
+
+import (
+	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// ledger holds the queue of each pod, the usage and limits of the queues, and the reservations. It
+// follows the pods, retries no workload and writes nothing to the API. It is safe for concurrent
+// use.
+type ledger struct {
+	*placements
+	// board is the quota ledger. charging is held while a pod is charged to it, and groupStates
+	// while the state of a group is reported to it.
+	quotas                *queue.Ledger
+	charging, groupStates sync.Mutex
+	// reserved holds the reservations of planned or nominated pods.
+	reserved *reservation.Book
+	// backsOff reports whether a workload may preempt nothing yet, because it could not be bound
+	// after earlier preemptions.
+	backsOff func(workload.Key) bool
+	// dips are the nodes that may offer less for a short time only.
+	dips *dips
+}

@@ -1,0 +1,22 @@
+package scheduler
+
+import corev1 "k8s.io/api/core/v1"
+
+// isOnMissingNode reports whether a pod names a node that does not exist. Anyone who may create
+// pods can name any node, and such a pod uses nothing. A pod whose node was deleted counts until it
+// is gone: it may still run.
+func (b *ledger) isOnMissingNode(pod *corev1.Pod) bool {
+	node := pod.Spec.NodeName
+	// Without informers, every node may exist.
+	return node != "" && b.nodes != nil && !b.hasNode(node) && !b.quotas.IsOn(pod.UID, node)
+}
+
+// chargeOn charges the pods on a node, which may have appeared after them.
+func (h *Scheduler) chargeOn(node string) {
+	if !h.quotas.Used() {
+		return
+	}
+	for _, pod := range h.podsOn(node) {
+		h.recharge(pod)
+	}
+}

@@ -1,0 +1,22 @@
+package scheduler
+
+import (
+	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
+)
+
+// placements holds the places of group members that the API server does not know yet. It lists
+// members that are assumed on a node, may still be sent back to the queue, or are about to
+// terminate. It is safe for concurrent use.
+type placements struct {
+	*clusterIndex
+	// gangs has the records of groups.
+	gangs *engine.Gangs
+	// leaving are pods that will terminate, although their objects do not show it yet.
+	leaving leavingPods
+	// records holds the pods in their scheduling attempts, and the assumed pods.
+	records *engine.Pods
+	// rejecting is held while pods are rejected at Permit, so that no pod is rejected twice.
+	rejecting sync.Mutex
+}

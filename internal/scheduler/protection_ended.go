@@ -1,0 +1,47 @@
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
+)
+
+// protectionEnded retries workloads that wait for the end of a protection, because one has ended
+// before its time.
+func (h *Scheduler) protectionEnded() { h.ended(engine.Protection) }
+
+// runsDelay is the time after the start of a member until the framework usually knows that the
+// member runs.
+const runsDelay = 200 * time.Millisecond
+
+// runsOn retries workloads that wait for the end of a protection after a member of a group has
+// started. It does so if more members run than the group needs: surplus has no min-runtime.
+func (h *Scheduler) runsOn(key types.NamespacedName) {
+	if !h.waits.Awaits(engine.Protection) {
+		return
+	}
+	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || g.Whole || h.running(key) <= g.MinCount {
+		return
+	}
+	// The framework learns of the member from the same informer, possibly later. A decision before
+	// that does not count the member as running, and no other event would cause a retry.
+	soon := h.clock.Now().Add(runsDelay)
+	for _, key := range h.waits.End(engine.Protection) {
+		h.retryNow(key)
+		h.waits.Gather(key, soon)
+	}
+}
+
+// running counts the running members of a group that do not terminate.
+func (o *placements) running(key types.NamespacedName) int {
+	running := 0
+	for _, pod := range o.members(key).Assigned {
+		if pod.Status.Phase == corev1.PodRunning {
+			running++
+		}
+	}
+	return running
+}

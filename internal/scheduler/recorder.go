@@ -1,0 +1,72 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/inputs"
+)
+
+// Recorder records the inputs of decisions. Its methods must not block.
+type Recorder interface {
+	// Heard records that a pod counts in its current version from now on, or does not count any
+	// more. The scheduler's event handlers call it, because the scheduler sees a pod only when its
+	// informer delivers it.
+	Heard(pod *corev1.Pod, exists bool)
+	// Looks is called by a scheduling cycle right before it reads the state. Events after that are
+	// not inputs of its decision.
+	Looks()
+	// Seen records the inputs of a decision. The same cycle calls it. It returns the number of the
+	// record; 0 if nothing was written.
+	Seen(seen *inputs.Seen) uint64
+}
+
+// noRecorder is the recorder that records nothing.
+type noRecorder struct{}
+
+// Heard does nothing.
+func (noRecorder) Heard(*corev1.Pod, bool) {}
+
+// Looks does nothing.
+func (noRecorder) Looks() {}
+
+// Seen does nothing.
+func (noRecorder) Seen(*inputs.Seen) uint64 { return 0 }
+
+// recordInputs records the inputs of a decision, if recording is on. It skips decisions that fit at
+// once, and preemptors that back off, because the inputs do not show that.
+func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
+	if p.sched.recorder == (noRecorder{}) || made.pre.pause != nil || made.decision.Outcome == core.Fits && !made.pre.atLimit {
+		return made
+	}
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return made
+	}
+	seen := &inputs.Seen{
+		Now: time.Unix(0, made.decision.Preemptor.Now), Nodes: nodes, Pods: made.pre.pods, Leaving: made.view.Unannounced(),
+	}
+	for i := range made.view.promised {
+		promised := &made.view.promised[i]
+		// The decision did not count a nomination that it need not respect, and a replay would take
+		// it for a reservation.
+		if promised.Reserved || isKept(promised, &made.pre) {
+			seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: promised.Pod.GetPod(), Node: promised.Node})
+		}
+	}
+	for _, r := range made.view.own {
+		seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: r.Pod.GetPod(), Node: r.Node})
+	}
+	slices.SortFunc(seen.Promised, func(a, b inputs.ReservedRoom) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
+	made.inputs = p.sched.recorder.Seen(seen)
+	return made
+}
+
+// Finished returns the informer for finished members of groups. The scheduler's own informer leaves
+// them out.
+func (h *Scheduler) Finished() cache.SharedIndexInformer { return h.finished }

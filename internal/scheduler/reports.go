@@ -1,0 +1,192 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// tellBatch is the maximum number of members that get a report in each tick of the main loop.
+const tellBatch = 100
+
+// lacksRoom reports whether a verdict says that the members lack room. For other reasons added room
+// would not help, so a cluster autoscaler must not add any.
+func lacksRoom(v gang.Verdict) bool {
+	return v.Reason == v1alpha1.ReasonUnschedulable || v.Reason == v1alpha1.ReasonPreempting
+}
+
+// say records the verdict of a decision on a gang.
+func (t *reporter) say(key workload.Key, v gang.Verdict) {
+	t.gangs.FoundNoRoom(key, v, lacksRoom(v), t.clock.Now())
+}
+
+// Statuses writes conditions of pending pods outside of their cycles.
+type Statuses interface {
+	// Say writes a condition of a pod to the API, unless the pod has it already or is bound. It
+	// returns at once.
+	Say(pod *corev1.Pod, condition corev1.PodCondition)
+	// Bound reports that a pod has its node, so that no more conditions are written for it.
+	Bound(uid types.UID)
+}
+
+// noStatuses is the Statuses that writes nothing.
+type noStatuses struct{}
+
+// Say is part of Statuses.
+func (noStatuses) Say(*corev1.Pod, corev1.PodCondition) {}
+
+// Bound is part of Statuses.
+func (noStatuses) Bound(types.UID) {}
+
+// tellMembers reports why members of gangs are not placed, for the gangs that are due.
+func (t *reporter) tellMembers(now time.Time) {
+	left := tellBatch
+	for _, key := range t.gangs.ReportsDue(now) {
+		if left -= t.tellGang(nameOf(key), left, now); left <= 0 {
+			return
+		}
+	}
+}
+
+// reportGang reports on up to most members of one gang, and returns their number.
+func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) int {
+	g, ok := t.groups.Group(key)
+	members := t.members(key)
+	if len(members.Pending) == 0 || ok && !g.IsGang() {
+		t.gangs.DropReport(gangKey(key))
+		return 0
+	}
+	if !ok {
+		g = nil
+	}
+	gang.SortByAge(members.Pending)
+	word := t.wordFor(key, g, &members)
+	pods := make(map[string]*corev1.Pod, len(members.Pending))
+	var pending, outdated []string
+	for _, pod := range members.Pending {
+		uid := string(pod.UID)
+		pods[uid], pending = pod, append(pending, uid)
+		isOurs := t.profiles.of(pod.Spec.SchedulerName) != nil
+		if isOurs && !members.Reserved.Has(pod.UID) && !t.records.IsAssumed(uid) && word.isMissing(pod) && !t.isHeldItself(pod) {
+			outdated = append(outdated, uid)
+		}
+	}
+	told := t.gangs.Report(gangKey(key), pending, outdated, most, now)
+	for _, uid := range told {
+		t.statuses.Say(pods[uid], word.condition(pods[uid]))
+	}
+	if len(told) > 0 {
+		logOf(context.Background(), gangKey(key)).V(4).Info("Told members what keeps them pending", "members", len(told), "reason", word.Reason)
+	}
+	return len(told)
+}
+
+// isHeldItself reports whether a member is blocked regardless of its gang. Another part reports the
+// cause, and added room would not help.
+func (r *clusterIndex) isHeldItself(pod *corev1.Pod) bool {
+	return r.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(r.derived, r.groups, pod) != gang.Verdict{}
+}
+
+// gangReport is the report for the pending members of a gang.
+type gangReport struct {
+	gang.Verdict
+	// leader is the member that the framework reports on, or "".
+	leader string
+}
+
+// wordFor returns the current report for the pending members of a gang. g is nil if the group does
+// not exist any more. A cause in PreEnqueue takes precedence over the verdict of an earlier
+// decision.
+func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) gangReport {
+	verdict := t.gangs.BeginReport(gangKey(key))
+	held := gang.Gate(key, g, members)
+	if held == (gang.Verdict{}) && g != nil && t.asksForQueues() {
+		held = t.claimOfGroup(g, members).Bar
+	}
+	if v := t.gangs.Verdict(gangKey(key)); held == (gang.Verdict{}) && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		held = v
+	}
+	if held != (gang.Verdict{}) {
+		t.gangs.FoundRoom(gangKey(key))
+		return gangReport{Verdict: held}
+	}
+	leader := t.gangs.Leader(gangKey(key))
+	if verdict == (gang.Verdict{}) && t.lacksNodes(leader, members.Pending) {
+		verdict = gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: kubescheduler.ErrNoNodesAvailable.Error()}
+	}
+	return gangReport{Verdict: verdict, leader: leader}
+}
+
+// lacksNodes reports whether a leader failed because there is no node at all. Its cycle ends before
+// any plugin runs.
+func (r *clusterIndex) lacksNodes(leader string, pending []*corev1.Pod) bool {
+	i := slices.IndexFunc(pending, func(pod *corev1.Pod) bool { return string(pod.UID) == leader })
+	if i < 0 || !isUnschedulable(pending[i]) {
+		return false
+	}
+	nodes, err := r.nodes.List(labels.Everything())
+	return err == nil && len(nodes) == 0
+}
+
+// isMissing reports whether the condition of a member is outdated. The framework reports on the
+// leader in its own words. If a member reports a lack of room and is blocked for another reason
+// now, its condition is outdated. A member that never reported a lack of room needs no such update.
+func (w *gangReport) isMissing(pod *corev1.Pod) bool {
+	switch unschedulable := isUnschedulable(pod); {
+	case w.Verdict == gang.Verdict{}:
+		return false
+	case unschedulable && string(pod.UID) == w.leader:
+		return false
+	case lacksRoom(w.Verdict):
+		return !unschedulable || scheduledCondition(pod).Message != w.Message
+	default:
+		return unschedulable
+	}
+}
+
+// condition returns the condition for a member.
+func (w *gangReport) condition(pod *corev1.Pod) corev1.PodCondition {
+	reason := w.Reason
+	if lacksRoom(w.Verdict) {
+		reason = corev1.PodReasonUnschedulable
+	}
+	return corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: w.Message,
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
+	}
+}
+
+// scheduledCondition returns the PodScheduled condition of a pod; nil if there is none.
+func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	return c
+}
+
+// isUnschedulable reports whether the condition of a pod says that it lacks room.
+func isUnschedulable(pod *corev1.Pod) bool {
+	c := scheduledCondition(pod)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+}
+
+// whyHeld returns the message for a member whose cycle comes while another member plans for the
+// gang, or while the gang is placed without it.
+func (o *placements) whyHeld(key types.NamespacedName, admission engine.Admission) string {
+	if v := o.gangs.Verdict(gangKey(key)); lacksRoom(v) {
+		return v.Message
+	}
+	if admission == engine.HoldForPlan {
+		return string(admission)
+	}
+	return "the gang is being planned again"
+}

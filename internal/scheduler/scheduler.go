@@ -1,0 +1,375 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/runs"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Scheduler is the state that the plugins of all profiles of a scheduler share. It follows pods,
+// groups, queues and nodes, and retries workloads. [Plugins] makes it. The package documentation
+// describes its layers.
+type Scheduler struct {
+	*ledger
+	evictor Evictor
+	// handle is the framework of the first profile. Waiting pods, nominations and the queue are the
+	// same for the handles of all profiles.
+	handle framework.Framework
+	// moved is true if pods have left their nodes or got one since the last check of gangs without
+	// a leader.
+	moved atomic.Bool
+	// told reports whether the handlers have seen all initial pods, finished pods, nodes and
+	// tenants.
+	told []cache.InformerSynced
+
+	// cluster is the cached snapshot of the cluster, and tolerations are the tolerations of its
+	// PriorityClasses.
+	cluster     *snapshot.Cache
+	tolerations *snapshot.ClassTolerations
+	// engine has the records of workloads. The fields after it are parts of it.
+	engine *engine.Engine
+	waits  *engine.Waits
+	turns  *admission.List
+	// judgeNext is the earliest time of the next check whether there is room for all queued work.
+	judgeNext time.Time
+	// unbound holds the preemptions that did not end in a binding.
+	unbound *engine.Unbound
+	// driversChanged has a token when the main loop must check the blocked drivers.
+	driversChanged chan struct{}
+	// doubted are nodes that may not be able to fulfill their reservations.
+	doubted *doubts
+	// runs follows the times since when groups are whole.
+	runs *runs.Reader
+	// executions counts the orders without an outcome, and wanted caches which orders are still
+	// wanted.
+	executions executions
+	wanted     wants
+	// changes delays changes of PodGroups that change all the time.
+	changes groupChanges
+	// progress holds the steps that must end soon.
+	progress progress
+	// refused holds the pods whose deletion the API server rejects.
+	refused *eviction.Refusals
+
+	// telling reports to pods why they wait.
+	reporter *reporter
+	// decisions records decisions.
+	decisions DecisionLog
+	// recorder records the inputs of decisions.
+	recorder Recorder
+	// finished is the informer for finished members of groups.
+	finished cache.SharedIndexInformer
+	// leads is true once this process schedules.
+	leads atomic.Bool
+
+	clock   clock.WithTicker
+	metrics *metrics.Metrics
+}
+
+// newScheduler returns the shared state of a scheduler, which follows pods, nodes and classes until
+// ctx is done.
+func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (*Scheduler, error) {
+	finished, startFinished := in.informerOfFinished(handle)
+	r, err := in.indexOf(handle.SharedInformerFactory(), finished)
+	if err != nil {
+		return nil, err
+	}
+	h := in.assemble(r, handle, finished)
+	if err := h.follow(handle.SharedInformerFactory()); err != nil {
+		return nil, err
+	}
+	startFinished(ctx)
+	go func() {
+		// The framework gets the queue in which it activates pods after its plugins. The informers
+		// start after that.
+		if h.WaitForSync(ctx) {
+			h.run(ctx)
+		}
+	}()
+	return h, nil
+}
+
+// assemble returns the shared state without any data. handle and finished may be nil if it only
+// records changes and schedules nothing.
+func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished cache.SharedIndexInformer) *Scheduler {
+	e := in.Engine
+	if e == nil {
+		e = engine.New(nil)
+	}
+	h := &Scheduler{
+		ledger: &ledger{placements: &placements{clusterIndex: r, gangs: e.Gangs, records: e.Pods}, quotas: queue.NewLedger(), dips: newDips(dipTime)},
+		engine: e, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
+		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
+		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused, doubted: newDoubts(r.hasNode),
+		driversChanged: make(chan struct{}, 1),
+	}
+	if h.recorder == nil {
+		h.recorder = noRecorder{}
+	}
+	if h.metrics == nil {
+		h.metrics = metrics.New()
+	}
+	if h.decisions == nil {
+		h.decisions = noDecisionLog{}
+	}
+	if h.clock == nil {
+		h.clock = clock.RealClock{}
+	}
+	if h.refused == nil {
+		h.refused = eviction.NewRefusals(h.clock)
+	}
+	h.reserved = reservation.New(&reservationEvents{h})
+	h.backsOff = func(key workload.Key) bool {
+		_, paused := h.unbound.Pause(key, h.clock.Now())
+		return paused
+	}
+	h.reporter = &reporter{ledger: h.ledger, waits: h.waits, turns: h.turns, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
+	if h.reporter.statuses == nil {
+		h.reporter.statuses = noStatuses{}
+	}
+	if handle != nil {
+		h.tolerations = snapshot.NewClassTolerations(handle.SharedInformerFactory().Scheduling().V1().PriorityClasses().Lister())
+	}
+	h.cluster = snapshot.NewCache(h.sources())
+	h.refused.Follow(h.cluster.NodeChanged, h.protectionEnded)
+	h.runs = runs.NewReader(h.gangs, h.Members, h.HasSynced, h.cluster.GroupChanged)
+	return h
+}
+
+// follow registers the handlers with the informers.
+func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
+	toldOfPods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    h.podAdded,
+		UpdateFunc: h.podUpdated,
+		DeleteFunc: h.podDeleted,
+	})
+	if err != nil {
+		return err
+	}
+	toldOfFinished, err := h.watchFinished()
+	if err != nil {
+		return err
+	}
+	toldOfNodes, err := h.watchNodes(factory.Core().V1().Nodes().Informer())
+	if err != nil {
+		return err
+	}
+	classes := factory.Scheduling().V1().PriorityClasses().Informer()
+	if err := h.watchTolerations(classes); err != nil {
+		return err
+	}
+	toldOfTenants, err := h.watchTenants(factory.Core().V1().Namespaces().Informer(), classes)
+	if err != nil {
+		return err
+	}
+	h.told = slices.Concat(toldOfTenants, []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced, toldOfFinished})
+	return nil
+}
+
+// WaitForSync waits until the handlers have seen all initial objects. Before that, the quota ledger
+// reports too little usage, and groups lack their finished members. It returns false if ctx ends
+// first, or if the informers are never started.
+func (h *Scheduler) WaitForSync(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), h.told...)
+}
+
+// HasSynced reports whether the handlers have seen all initial objects. Any goroutine may call it.
+func (h *Scheduler) HasSynced() bool {
+	return len(h.told) > 0 && !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
+}
+
+// Runs returns the times since when groups are whole.
+func (h *Scheduler) Runs() *runs.Reader { return h.runs }
+
+// isEvictingFor reports whether an eviction is under way for a single pod.
+func (h *Scheduler) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
+
+// backOff returns how long a preemptor backs off after an eviction. After the first failure it does
+// not back off. Further failures, for example because of missing permissions, double the delay. An
+// order that is not wanted any more has not failed.
+func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
+	switch {
+	case outcome.Err == nil:
+		h.waits.Succeeded(pre.key)
+		return 0
+	case outcome.Unwanted:
+		return 0
+	}
+	if outcome.Refused {
+		// A rejected deletion does no harm, and the next decision avoids the pod.
+		return retry.InitialBackoff.Duration
+	}
+	return h.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
+}
+
+// retryNow retries a workload at once because something has changed for it, and ends its back off.
+// It calls requeue, which keeps the back off. requeue calls retryGroup and retryGang, which choose
+// the pods, and activate, which moves them.
+func (h *Scheduler) retryNow(key workload.Key) {
+	h.turns.EndBackoff(key)
+	h.requeue(key)
+}
+
+// requeue retries workloads. A workload whose turn failed waits for another turn first.
+func (h *Scheduler) requeue(keys ...workload.Key) {
+	for _, key := range keys {
+		if key.Gang {
+			h.retryGroup(nameOf(key))
+		} else if pod, ok := h.podOf(key); ok {
+			h.activate(pod)
+		}
+	}
+}
+
+// ended retries the workloads that waited for a cause that has ended.
+func (h *Scheduler) ended(c engine.Cause) {
+	for _, key := range h.waits.End(c) {
+		logOf(context.Background(), key).V(6).Info("What it waited for has ended", "cause", c)
+		h.retryNow(key)
+	}
+}
+
+// retryAtLimit retries workloads at the limit of one of the given queues, whose usage has dropped.
+// It does not retry workloads at the limits of other queues.
+func (h *Scheduler) retryAtLimit(limited []string) {
+	if len(limited) == 0 {
+		return
+	}
+	ended := h.waits.EndFor(engine.Queue, func(key workload.Key) bool {
+		name, ok := h.queueOfWork(key)
+		return !ok || slices.ContainsFunc(h.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
+	})
+	for _, key := range ended {
+		logOf(context.Background(), key).V(6).Info("The queue at whose limit it was has less", "queues", limited)
+		h.retryNow(key)
+	}
+}
+
+// retryGroup retries the members of a group. For a gang, it retries one member.
+func (h *Scheduler) retryGroup(key types.NamespacedName) {
+	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
+		h.activate(h.lister.Members(key).Pending...)
+		return
+	}
+	h.retryGang(key)
+}
+
+// retryGang retries one member that plans for the gang: its leader, or the oldest member that can
+// lead. If enough members have passed their cycles meanwhile, it also ends the wait of the members
+// at Permit. This happens if fewer are needed, or if some keep running.
+func (h *Scheduler) retryGang(key types.NamespacedName) {
+	members := h.members(key)
+	h.allowGang(key, &members)
+	if pod := h.representative(key, &members); pod != nil {
+		h.activate(pod)
+		return
+	}
+	// Other plugins gate all of them. The queue learns this from the attempt, and then retries the
+	// members at the events of these plugins.
+	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
+}
+
+// allowGang ends the wait of a gang's members at Permit if enough members have passed their cycles.
+func (h *Scheduler) allowGang(key types.NamespacedName, members *gang.Members) {
+	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(members) >= g.MinCount && !h.gangs.Lacks(gangKey(key)) {
+		h.allow(key)
+	}
+}
+
+// retryNext retries the planned member whose cycle is next.
+func (h *Scheduler) retryNext(key types.NamespacedName) {
+	next := h.gangs.Next(gangKey(key))
+	if next == "" {
+		return
+	}
+	member, _ := h.records.InPlan(next)
+	pod, ok := h.podOf(member)
+	switch {
+	case !ok || !h.awaitsPlace(pod):
+	case h.entersQueue(pod):
+		h.activate(pod)
+	default:
+		// Later members would wait for this one, and other workloads for their room.
+		h.release(key, nil, "another plugin holds member "+pod.Name+" back")
+	}
+}
+
+// representative returns the member to retry for a gang: the next one of its plan, its leader, or
+// the oldest one that can lead. It returns nil if no member can enter the queue.
+func (h *Scheduler) representative(key types.NamespacedName, members *gang.Members) *corev1.Pod {
+	leader := cmp.Or(h.gangs.Next(gangKey(key)), h.gangs.Leader(gangKey(key)))
+	gang.SortByAge(members.Pending)
+	var oldest *corev1.Pod
+	for _, pod := range members.Pending {
+		if members.Reserved.Has(pod.UID) || !h.entersQueue(pod) {
+			continue
+		}
+		if string(pod.UID) == leader {
+			return pod
+		}
+		if oldest == nil {
+			oldest = pod
+		}
+	}
+	return oldest
+}
+
+// entersQueue reports whether nothing except Reprieve's own gate blocks a pod: no other PreEnqueue
+// plugin, and no group that outranks the pod. Other pods cannot plan for their gang.
+func (h *Scheduler) entersQueue(pod *corev1.Pod) bool { return h.gatedBy(pod) == "" }
+
+// gatedBy returns which other PreEnqueue plugin gates a pod, and why, or that the pod's group
+// outranks it; "" if nothing blocks the pod.
+func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
+	for _, pl := range h.profiles.preEnqueue(pod.Spec.SchedulerName) {
+		if pl.Name() == GateName {
+			continue
+		}
+		if status := pl.PreEnqueue(context.Background(), pod); !status.IsSuccess() {
+			return fmt.Sprintf("plugin %s holds it back: %s", pl.Name(), status.Message())
+		}
+	}
+	return gang.Outranked(h.derived, h.groups, pod).Message
+}
+
+// retrySoon is retryGroup for frequent changes, such as the creation of a gang's members: it
+// gathers them for a moment. It may be called under the queue's lock.
+func (h *Scheduler) retrySoon(key types.NamespacedName) {
+	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.settleTime(key)))
+}
+
+// activate moves pods to the active queue. It must not be called from PreEnqueue or a queueing
+// hint, which run under the queue's lock.
+func (h *Scheduler) activate(pods ...*corev1.Pod) {
+	if len(pods) == 0 {
+		return
+	}
+	byName := make(map[string]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		byName[pod.Namespace+"/"+pod.Name] = pod
+	}
+	h.handle.Activate(klog.Background(), byName)
+}

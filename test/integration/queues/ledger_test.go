@@ -1,0 +1,97 @@
+package queues
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// ledger follow all pods as the API server has them, one change after the other, so that no state
+// in between is missed. The name of a pod begins with that of its queue.
+type ledger struct {
+	mu   sync.Mutex
+	pods map[types.UID]*corev1.Pod
+	// last is when something changed that queues count.
+	last time.Time
+	// seen is called with the books after every change, under the lock. It may be nil.
+	seen func(*ledger)
+}
+
+// follow keeps books until the test ends.
+func (c *cluster) follow(seen func(*ledger)) *ledger {
+	c.Helper()
+	b := &ledger{pods: make(map[types.UID]*corev1.Pod), seen: seen}
+	c.FollowPods("", b.take)
+	return b
+}
+
+func (b *ledger) take(change watch.EventType, pod *corev1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.pods[pod.UID]
+	if change == watch.Deleted || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		delete(b.pods, pod.UID)
+	} else {
+		b.pods[pod.UID] = pod
+	}
+	after := b.pods[pod.UID]
+	if before == nil || after == nil || isPlaced(before) != isPlaced(after) || isGoing(before) != isGoing(after) {
+		b.last = time.Now()
+	}
+	if b.seen != nil {
+		b.seen(b)
+	}
+}
+
+func isPlaced(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
+func isGoing(pod *corev1.Pod) bool  { return pod.DeletionTimestamp != nil }
+
+// account is what the pods of one queue have, and ask for.
+type account struct{ allocated, requested int64 }
+
+// accounts adds up, by queue, what count says of each pod. The lock must be held.
+func (b *ledger) accounts(count func(*corev1.Pod) int64) map[string]account {
+	out := make(map[string]account)
+	for _, pod := range b.pods {
+		queue, _, _ := strings.Cut(pod.Name, "-")
+		a := out[queue]
+		if isPlaced(pod) {
+			a.allocated += count(pod)
+		}
+		if !isGoing(pod) {
+			a.requested += count(pod)
+		}
+		out[queue] = a
+	}
+	return out
+}
+
+// gpusOf is what a pod asks for.
+func gpusOf(pod *corev1.Pod) int64 {
+	q := pod.Spec.Containers[0].Resources.Requests[gpu]
+	return q.Value()
+}
+
+// settled reports whether all pods have a node, and none is on its way out. The lock must not be
+// held.
+func (b *ledger) settled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, pod := range b.pods {
+		if !isPlaced(pod) || isGoing(pod) {
+			return false
+		}
+	}
+	return true
+}
+
+// at runs a function with the lock held.
+func (b *ledger) at(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}
