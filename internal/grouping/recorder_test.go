@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// notes are the calls to a Witness.
+// notes are the calls to a Recorder.
 type notes []string
 
 func (n *notes) Known(resource schema.GroupVersionResource, u *unstructured.Unstructured) {
@@ -20,9 +20,9 @@ func (n *notes) Forgotten(resource schema.GroupVersionResource, _, name string) 
 	*n = append(*n, resource.Resource+"/"+name+" forgotten")
 }
 
-// TestWitness checks that objects are reported in the state that is in use. Deferred changes are
+// TestRecorder checks that objects are reported in the state that is in use. Deferred changes are
 // not reported, nor a deletion while pods are left.
-func TestWitness(t *testing.T) {
+func TestRecorder(t *testing.T) {
 	t.Parallel()
 	w, told := newWorld(t, false, "Job", "RayJob"), &notes{}
 	w.RecordTo(told)

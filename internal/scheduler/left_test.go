@@ -540,7 +540,7 @@ type looking struct {
 	looks func()
 }
 
-// Looks is part of Witness.
+// Looks is part of Recorder.
 func (l *looking) Looks() { l.looks() }
 
 // TestQueueThatGoesWhileAGangIsPlanned checks that a gang is not placed if its queue is deleted

@@ -32,7 +32,7 @@ type Inputs struct {
 	Statuses Statuses
 	// Decisions records decisions; nil to record none.
 	Decisions DecisionLog
-	// Witness records the inputs of decisions; nil to record none.
+	// Recorder records the inputs of decisions; nil to record none.
 	Recorder Recorder
 	// Refused lists the pods that the API server refuses to delete; nil for an empty list.
 	Refused *eviction.Refusals

@@ -8,8 +8,8 @@
 //     its pods has. The same holds if its pods become terminating or no longer are
 //     ([Cache.NodeChanged]).
 //  2. [Cache.View] returns a [View] for one preemptor, less the room that is reserved for others
-//     ([ReservedRoom]). The View has the [core.Snapshot] for the search, and maps its nodes and pods
-//     to the framework's.
+//     ([ReservedRoom]). The View has the [core.Snapshot] for the search, and maps its nodes and
+//     pods to the framework's.
 //
 // Disruption budgets allow less than their status says while the status does not include all
 // terminating pods (draws.go). Static pods are units of their own, and the core protects them.

@@ -94,9 +94,9 @@ func renamed(name string) (string, error) {
 	return string(text), nil
 }
 
-// schedulerWitness returns the recorder for the plugins. It returns nil, and not a nil
+// schedulerRecorder returns the recorder for the plugins. It returns nil, and not a nil
 // *inputs.Recorder, if there is no recorder.
-func schedulerWitness(recorder *inputs.Recorder) scheduler.Recorder {
+func schedulerRecorder(recorder *inputs.Recorder) scheduler.Recorder {
 	if recorder == nil {
 		return nil
 	}

@@ -35,13 +35,13 @@ func TestInputsFlag(t *testing.T) {
 	}
 }
 
-// TestNoWitness: nothing is written down that is not asked for, and the plugins are told of nothing
+// TestNoRecorder: nothing is written down that is not asked for, and the plugins are told of nothing
 // then.
-func TestNoWitness(t *testing.T) {
+func TestNoRecorder(t *testing.T) {
 	t.Parallel()
 	opts := NewOptions()
 	recorder, err := newRecorder(opts, "p", decisionlog.New(decisionlog.Options{}), nil, klog.Background())
-	if recorder != nil || err != nil || schedulerWitness(recorder) != nil {
+	if recorder != nil || err != nil || schedulerRecorder(recorder) != nil {
 		t.Errorf("There is %v, %v", recorder, err)
 	}
 }

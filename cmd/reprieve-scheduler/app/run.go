@@ -294,7 +294,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		eviction.WithMaxGracePeriod(func() time.Duration { return p.plugins.Scheduler().MaxGracePeriod() }))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
-		Groups:  p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Recorder: schedulerWitness(recorder), Refused: refused,
+		Groups:  p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Recorder: schedulerRecorder(recorder), Refused: refused,
 		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	p.statuses.Annotate(p.plugins.Seals)
