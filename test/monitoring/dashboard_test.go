@@ -49,6 +49,7 @@ reprieve_queue_allocated{instance="a", queue="research", resource="nvidia.com/gp
 reprieve_queue_fair_share{instance="a", queue="research", resource="nvidia.com/gpu"} 8+0x120
 reprieve_preemption_victims_sum{instance="a", profile="p"} 0+2x120
 reprieve_preempted_resource_seconds_total{instance="a", resource="nvidia.com/gpu", profile="p"} 0+60x120
+reprieve_lost_device_seconds_total{instance="a", queue="q", preemptor_class="high", victim_class="low"} 0+60x120
 reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.01x120
 reprieve_preemption_decision_seconds_bucket{instance="a", preemptor="gang", le="+Inf"} 0+10x120
 scheduler_pending_pods{instance="a", queue="gated"} 4+0x120
@@ -104,6 +105,7 @@ func TestSubjects(t *testing.T) {
 		"preemptions":             "rate(reprieve_preemption_attempts_total[",
 		"evicted Pods":            "rate(reprieve_preemption_victims_sum[",
 		"lost GPU-hours":          `increase(reprieve_preempted_resource_seconds_total{resource="$resource"}[$__range])) / 3600`,
+		"lost work by queue":      "by (queue) (rate(reprieve_lost_device_seconds_total[",
 		"latency of decisions":    "rate(reprieve_preemption_decision_seconds_bucket[",
 		"latency of evictions":    `rate(reprieve_goroutines_duration_seconds_bucket{operation="preemption"}[`,
 		"failed preemptions":      `reprieve_goroutines_execution_total{operation="preemption",result="error"}`,
