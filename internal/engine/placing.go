@@ -162,6 +162,27 @@ func (gs *Gangs) Unled() []workload.Key {
 	return out
 }
 
+// Lead is the leader of a gang without a plan.
+type Lead struct {
+	Gang   workload.Key
+	Leader UID
+	// Yielded is true if too few members could be scheduled when the leader was about to plan.
+	Yielded bool
+}
+
+// Leads lists the leaders of all gangs without a plan.
+func (gs *Gangs) Leads() []Lead {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	var out []Lead
+	for key := range gs.placing {
+		if p := &gs.records[key].gang.placing; p.leader != "" && len(p.planned) == 0 {
+			out = append(out, Lead{Gang: key, Leader: p.leader, Yielded: p.takeover})
+		}
+	}
+	return out
+}
+
 // PlannedNode returns the node that the plan has for a member.
 func (gs *Gangs) PlannedNode(key workload.Key, member UID) (node string, ok bool) {
 	gs.read(key, func(g *gang) { node, ok = g.placing.planned[member] })

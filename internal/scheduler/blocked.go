@@ -1,8 +1,11 @@
 package scheduler
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -23,6 +26,9 @@ func (h *Scheduler) retryGated() {
 			h.retrySoon(nameOf(key))
 		}
 	}
+	for _, lead := range h.gangs.Leads() {
+		h.retryLed(&lead)
+	}
 	if !moved {
 		return
 	}
@@ -30,6 +36,31 @@ func (h *Scheduler) retryGated() {
 		if members := h.members(nameOf(key)); len(members.Pending) > 0 && !h.waits.Evicting(key) {
 			h.retrySoon(nameOf(key))
 		}
+	}
+}
+
+// retryLed retries a gang with a leader that waits, if other plugins gate other members than when
+// the leader came. Those plugins have their own events. A member that ReprieveGate gates gets
+// none of them: the queue stops at the first plugin that gates a pod.
+func (h *Scheduler) retryLed(lead *engine.Lead) {
+	key := nameOf(lead.Gang)
+	g, ok := h.groups.Group(key)
+	if !ok || h.waits.Evicting(lead.Gang) || h.turns.Holds(lead.Gang) {
+		return
+	}
+	members := h.members(key)
+	if lead.Yielded {
+		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {
+			return members.Reserved.Has(pod.UID) || !h.entersQueue(pod)
+		})
+		if len(able) > 0 && len(able) >= h.lacking(g, &members, able) {
+			h.retrySoon(key)
+		}
+		return
+	}
+	at := slices.IndexFunc(members.Pending, func(pod *corev1.Pod) bool { return string(pod.UID) == lead.Leader })
+	if at >= 0 && !members.Reserved.Has(members.Pending[at].UID) && !h.entersQueue(members.Pending[at]) {
+		h.nextLeader(key, members.Pending[at].UID)
 	}
 }
 

@@ -89,6 +89,9 @@ const (
 	// membersReturn is the reason for a gang that has not got back the room that its members gave
 	// up.
 	membersReturn = "members are on their way back"
+	// notPlanned is the reason for a gang with too few members that can be scheduled. It is also
+	// the reason for a member that was rejected before the gang was planned.
+	notPlanned = "the gang has not been planned"
 )
 
 // rejection holds the reason.

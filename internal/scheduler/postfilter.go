@@ -197,7 +197,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	if p.sched.gangs.Leader(gangKey(g.Key)) == string(pod.UID) {
 		p.sched.nextLeader(g.Key, pod.UID)
 	}
-	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the gang has not been planned")
+	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+notPlanned)
 }
 
 // planFailed releases a plan after a member was rejected on its planned node. failed is the member

@@ -182,10 +182,13 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, membersReturn)
 	}
 	if v := tooFew(&pre); v != (gang.Verdict{}) {
-		// The next member that comes plans for all.
+		// The next member that comes plans for all. The present members cannot be planned, so none
+		// of them leads next: they would activate each other without end.
 		p.sched.gangs.Yield(gangKey(g.Key), string(leader.UID))
+		p.sched.turns.Decided(pre.key)
 		p.sched.releaseAll(pre.key, v.Message)
 		p.sched.gangs.SetVerdict(gangKey(g.Key), v)
+		state.Write(rejectionKey, rejection{notPlanned})
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	made, v, err := p.decideGang(ctx, &pre)
