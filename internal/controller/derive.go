@@ -324,7 +324,7 @@ func FollowObject(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members
 		// Members that terminate must not lower minCount.
 		return false
 	}
-	have, want := pg.Spec.SchedulingPolicy.Gang.MinCount, int32(g.Needs(members.Available()))
+	have, want := pg.Spec.SchedulingPolicy.Gang.MinCount, minCountOf(g, members)
 	if have == want || want > have && pg.Status.Scheduled > 0 {
 		// The API does not permit a higher minCount while members have a node. Additional members
 		// are placed where they fit.

@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,6 +18,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
+// minCountOf returns the minCount of a group: the members that its object needs, or the largest
+// possible number if the object needs more.
+func minCountOf(g grouping.Group, members *gang.Members) int32 {
+	return int32(min(g.Needs(members.Available()), math.MaxInt32)) //nolint:gosec // it is bounded
+}
+
 // policy returns the settings for a new PodGroup of a group with a living member. Settings that the
 // object leaves open come from its pods. above describes a class that the object asks for and that
 // exceeds the pods' class. The error is the error of classFor.
@@ -27,7 +34,7 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 		return out, "", err
 	}
 	out = v1alpha1.PodGroupPolicy{
-		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(g.Needs(members.Available()))}},
+		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCountOf(g, members)}},
 	}
 	if mode := cmp.Or(g.Choice.DisruptionMode, g.Choice.DefaultMode); mode != "" {
 		out.DisruptionMode = ptr.To(v1alpha1.DisruptionMode(mode))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -57,9 +58,10 @@ type QueueStatus struct {
 	// written is when the status of any Queue was written last. looked is when the status of all
 	// was computed last.
 	written, looked time.Time
-	// delay is how long the next update waits after a failure, and again is when that wait ends.
-	delay time.Duration
-	again time.Time
+	// listing is the pause after a failed list of Queues. refused has the pauses of Queues whose
+	// status could not be written. One of them does not delay the others.
+	listing pause
+	refused map[string]pause
 	// groups lists PodGroups of all APIs, and changed gets requests for them. listed is the count
 	// of [queue.Ledger.Listed] at the last requests.
 	groups  client.Reader
@@ -67,11 +69,23 @@ type QueueStatus struct {
 	listed  uint64
 }
 
+// pause is a delay that grows with each failure in a row.
+type pause struct {
+	delay time.Duration
+	until time.Time
+}
+
+// next returns the pause after another failure.
+func (p pause) next(now time.Time) pause {
+	delay := min(2*max(p.delay, queueInterval), longestDelay)
+	return pause{delay: delay, until: now.Add(delay)}
+}
+
 // NewQueueStatus returns a QueueStatus.
 func NewQueueStatus(in *Inputs) *QueueStatus {
 	s := &QueueStatus{
 		client: in.QueueClient, ledger: in.Ledger, clock: in.Clock, orphaned: in.OrphanedPods, figures: in.QueueFigures, missing: in.QuotaMissing,
-		groups: in.Groups(), changed: in.Changed,
+		groups: in.Groups(), changed: in.Changed, refused: make(map[string]pause),
 	}
 	if s.figures == nil {
 		s.figures = func(map[string]v1alpha1.QueueStatus) {}
@@ -87,7 +101,7 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 	ticker := s.clock.NewTicker(queueInterval)
 	defer ticker.Stop()
 	for {
-		if err := s.attempt(ctx); err != nil && ctx.Err() == nil {
+		if err := s.update(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Write the status of Queues")
 		}
 		if err := s.regroup(ctx); err != nil && ctx.Err() == nil {
@@ -101,24 +115,6 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 	}
 }
 
-// attempt updates the status, with increasing delays while that fails. If the API server rejects a
-// write, it usually rejects the writes of all Queues, and for a long time.
-func (s *QueueStatus) attempt(ctx context.Context) error {
-	if s.clock.Now().Before(s.again) {
-		return nil
-	}
-	err := s.update(ctx)
-	if err == nil {
-		s.delay = 0
-		return nil
-	}
-	// The next update compares all Queues again.
-	s.last = nil
-	s.delay = min(2*max(s.delay, queueInterval), longestDelay)
-	s.again = s.clock.Now().Add(s.delay)
-	return err
-}
-
 // update writes the status of all Queues that are due.
 func (s *QueueStatus) update(ctx context.Context) error {
 	if !s.ledger.Used() {
@@ -127,8 +123,9 @@ func (s *QueueStatus) update(ctx context.Context) error {
 		s.missing(nil)
 		return nil
 	}
+	now := s.clock.Now()
 	standing := s.ledger.Snapshot(s.ledger.Resources())
-	if standing == nil || standing == s.last && s.clock.Since(s.written) > queueLag {
+	if standing == nil || now.Before(s.listing.until) || standing == s.last && s.clock.Since(s.written) > queueLag && !s.isRetryDue(now) {
 		return nil
 	}
 	s.orphaned(standing.OrphanedPods)
@@ -137,11 +134,36 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	}
 	var all v1alpha1.QueueList
 	if err := s.client.List(ctx, &all); err != nil {
+		s.listing = s.listing.next(now)
 		return fmt.Errorf("list Queues: %w", err)
 	}
+	s.listing = pause{}
 	due, levels := s.due(all.Items, standing)
 	s.figures(levels)
 	s.missing(standing.MissingQuotas())
+	maps.DeleteFunc(s.refused, func(name string, _ pause) bool {
+		_, ok := levels[name]
+		return !ok
+	})
+	s.last = standing
+	if len(due) > 0 {
+		s.written = s.clock.Now()
+	}
+	return s.writeAll(ctx, due)
+}
+
+// isRetryDue reports whether the pause of any Queue has ended.
+func (s *QueueStatus) isRetryDue(now time.Time) bool {
+	for _, p := range s.refused {
+		if !now.Before(p.until) {
+			return true
+		}
+	}
+	return false
+}
+
+// writeAll updates the status of some Queues. A Queue whose write fails pauses.
+func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 	failed := make([]error, len(due))
 	var g errgroup.Group
 	g.SetLimit(queueWrites)
@@ -153,9 +175,12 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	}
 	// Each goroutine stores its own error.
 	_ = g.Wait()
-	s.last = standing
-	if len(due) > 0 {
-		s.written = s.clock.Now()
+	for i, u := range due {
+		if failed[i] == nil {
+			delete(s.refused, u.before.Name)
+		} else {
+			s.refused[u.before.Name] = s.refused[u.before.Name].next(s.clock.Now())
+		}
 	}
 	return errors.Join(failed...)
 }
@@ -163,8 +188,8 @@ func (s *QueueStatus) update(ctx context.Context) error {
 // queueUpdate is a Queue with its current status and with its new status.
 type queueUpdate struct{ before, after *v1alpha1.Queue }
 
-// due returns the Queues to write now, of all Queues whose status differs from the standing. levels
-// has the new status of every Queue.
+// due returns the Queues to write now: Queues without a pause, of all Queues whose status differs
+// from the standing. levels has the new status of every Queue.
 func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Snapshot) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
 	left := len(all)
 	if standing != s.last && !s.looked.IsZero() {
@@ -181,6 +206,7 @@ func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Snapshot) (due [
 		standing.SetStatus(after, wholeGroups)
 		levels[before.Name] = after.Status
 		switch {
+		case s.clock.Now().Before(s.refused[before.Name].until):
 		case apiequality.Semantic.DeepEqual(before.Status, after.Status):
 		case !apiequality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) || !queue.SameAccess(&before.Status, &after.Status):
 			due = append(due, queueUpdate{before, after})

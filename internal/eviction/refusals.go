@@ -120,7 +120,7 @@ func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) 
 	known.ofObject = false
 	maps.DeleteFunc(r.namespaces, func(_ string, there refusing) bool { return now.Sub(there.last) > doubtful })
 	there, refuses := r.namespaces[namespace]
-	if !refuses {
+	if !refuses || there.since.IsZero() {
 		there.since = now
 	}
 	there.last = now
@@ -172,7 +172,8 @@ func (r *Refusals) deleted(uid types.UID) {
 	var nodes []string
 	if ok {
 		if there, refuses := r.namespaces[known.namespace]; refuses {
-			there.since = r.clock.Now()
+			// The patience begins again with the next refusal.
+			there.since = time.Time{}
 			r.namespaces[known.namespace] = there
 		}
 		for _, other := range r.pods {

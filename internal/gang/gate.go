@@ -129,6 +129,9 @@ func notEnough(key types.NamespacedName, g *Group, m *Members, have int) Verdict
 	return Verdict{Reason: v1alpha1.ReasonNotEnoughMembers, Message: msg}
 }
 
+// mostNamed is the maximum number of schedulers that a message names.
+const mostNamed = 5
+
 // mixedSchedulerNames returns the verdict on members that name different schedulers.
 func mixedSchedulerNames(key types.NamespacedName, m *Members) Verdict {
 	example := make(map[string]*corev1.Pod)
@@ -147,6 +150,9 @@ func mixedSchedulerNames(key types.NamespacedName, m *Members) Verdict {
 		parts = append(parts, fmt.Sprintf("%q (pod %s)", name, pod.Name))
 	}
 	slices.Sort(parts)
+	if more := len(parts) - mostNamed; more > 0 {
+		parts = append(parts[:mostNamed], fmt.Sprintf("and %d more", more))
+	}
 	return Verdict{
 		Reason:  v1alpha1.ReasonMixedSchedulerNames,
 		Message: fmt.Sprintf("members of PodGroup %s name different schedulers: %s", key, strings.Join(parts, ", ")),

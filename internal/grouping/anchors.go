@@ -128,15 +128,24 @@ func groupName(o *object, s suffix) string {
 			name += "-" + partName(part)
 		}
 	}
+	if alike := s.unit != "" && s.role != "" && strings.Contains(s.unit+s.role, "-"); alike || len(name) > longestName {
+		return baseName(o) + "-" + hashOf(s.unit+"/"+s.role)
+	}
 	return name
 }
+
+// longestName is the maximum length of the name of an object.
+const longestName = 253
+
+// others is the form of AnyName in names.
+const others = "others"
 
 // partName returns the form of a replica or role in names. A hash keeps similar ones distinct.
 func partName(part string) string {
 	if part == AnyName {
-		return "others"
+		return others
 	}
-	if name := strings.Map(inNames, strings.ToLower(part)); name != part {
+	if name := strings.Map(inNames, strings.ToLower(part)); name != part || part == others {
 		return strings.Trim(name, "-") + "-" + hashOf(part)
 	}
 	return part

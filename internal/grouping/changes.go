@@ -44,7 +44,7 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	r.mu.RLock()
 	before, ok := r.objects[next.uid]
 	r.mu.RUnlock()
-	if ok && reflect.DeepEqual(before.reading, next.reading) && before.choice == next.choice && reflect.DeepEqual(before.owner, next.owner) {
+	if ok && !before.gone && reflect.DeepEqual(before.reading, next.reading) && before.choice == next.choice && reflect.DeepEqual(before.owner, next.owner) {
 		return
 	}
 	r.change([]*object{next}, func() {

@@ -413,7 +413,7 @@ func (role *Role) count(root, from map[string]any) (count, over int64, err error
 	if len(role.Done) > 0 && most != math.MaxInt64 {
 		over = count - max(min(count, most-role.done(from)), 0)
 	}
-	return times * count, times * over, nil
+	return min(times*count, math.MaxInt32), min(times*over, math.MaxInt32), nil
 }
 
 // isElastic reports whether a role may need fewer pods than it may have.
@@ -507,5 +507,5 @@ func number(from map[string]any, path Path, standard int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%s is %d", path, n)
 	}
-	return n, nil
+	return min(n, math.MaxInt32), nil
 }

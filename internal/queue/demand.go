@@ -12,6 +12,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // pendingPods are pods without a node that have the same queue, group and kind.
@@ -138,6 +140,7 @@ func (b *Ledger) pend(c charge, sign int64) {
 	if d == nil {
 		d = &pendingPods{pendingKey: key, request: c.request, terms: c.terms}
 		b.pending[key] = d
+		b.laidKinds = max(b.laidKinds, len(b.pending))
 	}
 	var m *pendingGroup
 	if c.Group != (types.NamespacedName{}) {
@@ -153,6 +156,7 @@ func (b *Ledger) pend(c charge, sign int64) {
 		return
 	}
 	delete(b.pending, key)
+	b.layFewer()
 	if m == nil {
 		return
 	}
@@ -171,6 +175,7 @@ func (b *Ledger) unweigh() {
 // weighAll computes all demand again after a change of nodes or limits.
 func (b *Ledger) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
+	b.rooms = make(map[string]sharedRoom)
 	b.tainted, b.unreached = make(map[string]*taintedNodes), true
 	for _, g := range b.nodes {
 		for name := range g.allocatable {
@@ -220,7 +225,7 @@ func (b *Ledger) weigh(group types.NamespacedName, alone *pendingPods) {
 			together += n
 		}
 	}
-	if m.Held || together < int64(m.Need) || b.exceeds(served, int64(m.Need)) {
+	if m.Held || together < int64(m.Need) || b.exceeds(served, int64(m.Need)) || !b.mayHoldTogether(m, served) {
 		served = nil
 	}
 	for d := range m.pending {
@@ -284,6 +289,71 @@ func (b *Ledger) servable(d *pendingPods) int64 {
 	return min(d.pods, slots)
 }
 
+// keepSlots caches the number of slots for a kind of pods, or for several kinds.
+func (b *Ledger) keepSlots(kind string, slots int64) {
+	if len(b.slots) >= mostKinds {
+		clear(b.slots)
+	}
+	b.slots[kind] = slots
+}
+
+// sharedRoom bounds the pods of several kinds that fit on the nodes at the same time, if nothing
+// else ran there.
+type sharedRoom struct {
+	// slots is the number of pods if each has the least request of any kind. total is the sum of
+	// the nodes that any kind may run on.
+	slots int64
+	total Amounts
+}
+
+// mostOnNode bounds the pods on one node in a sharedRoom. It is more than any group has.
+const mostOnNode = 1 << 20
+
+// mayHoldTogether reports whether as many pods of a group as it needs may fit on the nodes at the
+// same time. Pods of one kind are checked by servable; pods of several kinds share the nodes.
+func (b *Ledger) mayHoldTogether(m *pendingGroup, served map[*pendingPods]int64) bool {
+	if len(served) < 2 {
+		return true
+	}
+	room, need := b.roomOf(slices.Collect(maps.Keys(served))), int64(m.Need)
+	if room.slots < need {
+		return false
+	}
+	for name, most := range room.total {
+		if b.listedByNodes[name] && leastOf(served, name, need) > most {
+			return false
+		}
+	}
+	return true
+}
+
+// roomOf returns the room for several kinds of pending pods.
+func (b *Ledger) roomOf(pending []*pendingPods) sharedRoom {
+	slices.SortFunc(pending, func(x, y *pendingPods) int { return strings.Compare(x.kind, y.kind) })
+	key, least := strings.Builder{}, maps.Clone(pending[0].request)
+	for _, d := range pending {
+		fmt.Fprintf(&key, "%s|", d.kind)
+		for name, v := range least {
+			least[name] = min(v, d.request[name])
+		}
+	}
+	room, known := b.rooms[key.String()]
+	if known {
+		return room
+	}
+	room.total = make(Amounts)
+	for _, k := range b.kinds {
+		nodes := k.matchingAny(pending)
+		room.slots = fairshare.Add(room.slots, min(b.holds(k.allocatable, least), mostOnNode)*nodes)
+		room.total.add(k.allocatable, nodes)
+	}
+	if len(b.rooms) >= mostKinds {
+		clear(b.rooms)
+	}
+	b.rooms[key.String()] = room
+	return room
+}
+
 // nodeKind has the nodes with the same resources and taints.
 type nodeKind struct {
 	allocatable Amounts
@@ -301,6 +371,16 @@ func (k *nodeKind) matching(t *terms) (nodes int64) {
 	}
 	for _, g := range k.nodes {
 		if t.matches(g.node) {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// matchingAny counts the nodes that any of some pending pods may run on.
+func (k *nodeKind) matchingAny(pending []*pendingPods) (nodes int64) {
+	for _, g := range k.nodes {
+		if slices.ContainsFunc(pending, func(d *pendingPods) bool { return k.tolerated(d.terms) && d.terms.matches(g.node) }) {
 			nodes++
 		}
 	}

@@ -69,6 +69,7 @@ func (b *Ledger) lay() {
 	}
 	b.laid = true
 	b.layout = b.newLayout()
+	b.laidKinds = len(b.pending)
 	for _, g := range b.nodes {
 		g.pool = nil
 	}
@@ -92,6 +93,14 @@ func (b *Ledger) lay() {
 	}
 	for _, d := range b.pending {
 		l.waits(d, d.counted)
+	}
+}
+
+// layFewer records that pending pods of a kind are gone. If there were too many classes, it makes
+// the layout outdated once a quarter of the kinds is gone, so that a crowd costs few attempts.
+func (b *Ledger) layFewer() {
+	if b.laid && b.layout == nil && len(b.pending) <= b.laidKinds*3/4 {
+		b.relay()
 	}
 }
 
@@ -209,7 +218,12 @@ func (b *Ledger) divide(l *layout) bool {
 		return false
 	}
 	l.reaches = make([]uint64, len(l.classes))
-	for i, reached := range slices.Sorted(maps.Keys(by)) {
+	first := make(map[uint64]string, len(by))
+	for reached, names := range by {
+		first[reached] = slices.Min(names)
+	}
+	// The same pools have the same numbers in each layout; see [layout.hasPoolsOf].
+	for i, reached := range slices.SortedFunc(maps.Keys(by), func(x, y uint64) int { return strings.Compare(first[x], first[y]) }) {
 		l.pools = append(l.pools, &nodePool{capacity: make(Amounts), staying: make(map[string]Amounts)})
 		for _, name := range by[reached] {
 			l.poolOf[name] = i
@@ -221,6 +235,11 @@ func (b *Ledger) divide(l *layout) bool {
 		}
 	}
 	return true
+}
+
+// hasPoolsOf reports whether two layouts divide the same nodes into the same pools.
+func (l *layout) hasPoolsOf(other *layout) bool {
+	return l == other || maps.Equal(l.poolOf, other.poolOf)
 }
 
 // reachedBy returns a bit for each class that can run on a node. On a closed node only running pods

@@ -47,10 +47,12 @@ type Ledger struct {
 	// unweighed is true after a change of nodes or limits, until weighAll computes the demand of
 	// pending pods again. weighAll also sets the fields that follow. kinds has the nodes that
 	// accept pods, by allocatable resources and taints. slots has how many pods of a kind these
-	// nodes could hold. listedByNodes has the resources that some node lists.
+	// nodes could hold, and rooms the room for several kinds together. listedByNodes has the
+	// resources that some node lists.
 	unweighed     bool
 	kinds         map[string]*nodeKind
 	slots         map[string]int64
+	rooms         map[string]sharedRoom
 	listedByNodes map[corev1.ResourceName]bool
 	// limits has the limits of queues that set any.
 	limits map[string]Amounts
@@ -74,9 +76,11 @@ type Ledger struct {
 	tolerances map[tolerance]*tolerant
 	unreached  bool
 	// layout divides the nodes by the work that can reach them. It is valid while laid is true, and
-	// nil if there are too many classes, nodes or pools.
-	layout *layout
-	laid   bool
+	// nil if there are too many classes, nodes or pools. laidKinds is the highest number of kinds
+	// of pending pods since then.
+	layout    *layout
+	laid      bool
+	laidKinds int
 	// listed counts changes of queues, rehomed counts changes of namespace defaults, and counted
 	// counts changes of anything that shares depend on.
 	listed, rehomed, counted uint64

@@ -138,12 +138,24 @@ func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
 	} else {
 		s.Shares = s.Tree.FairShares(s.Capacity, b.carried(names), demand)
 	}
+	s.easing = s.easingAfter(old)
+	return s
+}
+
+// easingAfter returns the easing up to this standing. old is the standing before, or nil.
+func (s *Snapshot) easingAfter(old *Snapshot) *fairshare.Easing {
 	var before *fairshare.Easing
 	if old != nil {
 		before = old.easing
 	}
-	s.easing = before.Next(&s.Balance, s.counted)
-	return s
+	if s.markets == nil {
+		return before.Next(&s.Balance, nil, s.counted)
+	}
+	if old != nil && old.markets != nil && !s.markets.layout.hasPoolsOf(old.markets.layout) {
+		// The pools are others, so the markets cannot be compared.
+		before = nil
+	}
+	return before.Next(&s.Balance, s.markets.Divided, s.counted)
 }
 
 // booksOf returns the account of a leaf as vectors. It reuses the vectors of the old standing if

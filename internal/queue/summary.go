@@ -44,7 +44,26 @@ func words(list corev1.ResourceList, of []corev1.ResourceName) string {
 			parts = append(parts, Human(name, amount.AsApproximateFloat64())+" "+shortName(name))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return listed(parts)
+}
+
+// mostSummary is the maximum number of characters of a list in a QueueSummary, less room for the
+// number of omitted parts. The CustomResourceDefinition permits 4096.
+const mostSummary = 4000
+
+// listed joins parts, and omits parts that do not fit into a QueueSummary.
+func listed(parts []string) string {
+	var out strings.Builder
+	for i, part := range parts {
+		if out.Len()+len(part)+len(", ") > mostSummary {
+			return fmt.Sprintf("%s and %d more", out.String(), len(parts)-i)
+		}
+		if i > 0 {
+			out.WriteString(", ")
+		}
+		out.WriteString(part)
+	}
+	return out.String()
 }
 
 // quotaInWords lists the effective quota of a Queue, with the quota of the spec where the spec has
@@ -62,7 +81,7 @@ func quotaInWords(q *v1alpha1.Queue, of []corev1.ResourceName) string {
 		}
 		parts = append(parts, part+" "+shortName(name))
 	}
-	return cmp.Or(strings.Join(parts, ", "), "0")
+	return cmp.Or(listed(parts), "0")
 }
 
 // shortName returns a resource's name without its domain.

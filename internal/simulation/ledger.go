@@ -139,7 +139,7 @@ func (s *simulation) standing() *ledgerState {
 	if b.last != nil {
 		before = b.last.easing
 	}
-	next.easing = before.Next(&next.Balance, next.at)
+	next.easing = before.Next(&next.Balance, nil, next.at)
 	b.last = next
 	return next
 }

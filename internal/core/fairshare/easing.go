@@ -6,19 +6,25 @@ import "slices"
 // caller's counter.
 type Easing struct {
 	of *Balance
+	// parts has the markets of the standing; nil if it has one market.
+	parts *Divided
 	// grown is when each queue's share last grew in any resource. lent is when some queue's usage
 	// beyond its share last grew.
 	grown []uint64
 	lent  uint64
 }
 
-// Next returns the easing up to the next standing, which was computed at the given time. If e is
+// Next returns the easing up to the next standing, which was computed at the given time. parts has
+// the markets of that standing, or is nil. The standing before must have the same pools. If e is
 // nil or of another tree, there is nothing to compare with, and everything counts as new.
-func (e *Easing) Next(s *Balance, at uint64) *Easing {
-	if e == nil || e.of.Tree != s.Tree {
-		return &Easing{of: s, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
+func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
+	if parts.isOneMarket() {
+		parts = nil
 	}
-	before, next := e.of, &Easing{of: s, grown: slices.Clone(e.grown), lent: e.lent}
+	if e == nil || e.of.Tree != s.Tree || (e.parts == nil) != (parts == nil) {
+		return &Easing{of: s, parts: parts, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
+	}
+	before, next := e.of, &Easing{of: s, parts: parts, grown: slices.Clone(e.grown), lent: e.lent}
 	for q := range next.grown {
 		for r, share := range s.Shares[q] {
 			if share > before.Shares[q][r] {
@@ -29,7 +35,57 @@ func (e *Easing) Next(s *Balance, at uint64) *Easing {
 			}
 		}
 	}
+	if parts != nil {
+		next.compareMarkets(e.parts, at)
+	}
 	return next
+}
+
+// isOneMarket reports whether at most one market has shares of each resource. The sums of the
+// shares then say everything.
+func (d *Divided) isOneMarket() bool {
+	if d == nil {
+		return true
+	}
+	for _, markets := range d.Markets {
+		shared := 0
+		for i := range markets {
+			if slices.ContainsFunc(markets[i].Shares, func(share int64) bool { return share > 0 }) {
+				shared++
+			}
+		}
+		if shared > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// compareMarkets records the changes of shares in each market. The sum of a queue's shares may stay
+// the same while its share of one market grows.
+func (e *Easing) compareMarkets(before *Divided, at uint64) {
+	for r, markets := range e.parts.Markets {
+		for i := range markets {
+			m := &markets[i]
+			j := slices.IndexFunc(before.Markets[r], func(old Market) bool { return old.Pools == m.Pools })
+			if j < 0 {
+				// Other pools were one market before.
+				e.lent = at
+			}
+			for q, share := range m.Shares {
+				old := int64(0)
+				if j >= 0 {
+					old = before.Markets[r][j].Shares[q]
+				}
+				if share > old {
+					e.grown[q] = at
+				}
+				if share < old && e.of.Allocated[q][r] > 0 {
+					e.lent = at
+				}
+			}
+		}
+	}
 }
 
 // For returns when reclaim last became easier for a leaf. Either its share or the share of a queue

@@ -1,0 +1,24 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestMessageOfManySchedulerNames has a gang whose members each name another scheduler, with long
+// names. The API server accepts 32768 characters in the message of a condition.
+func TestMessageOfManySchedulerNames(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	b.pods = named("p", 200)
+	for i, pod := range b.pods {
+		pod.Spec.SchedulerName = fmt.Sprintf("%s%03d", strings.Repeat("s", 250), i)
+	}
+	b.reconcile()
+	for _, condition := range b.group().Status.Conditions {
+		if len(condition.Message) > 32768 {
+			t.Errorf("the message of condition %s has %d characters", condition.Type, len(condition.Message))
+		}
+	}
+}

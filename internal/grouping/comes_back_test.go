@@ -1,0 +1,30 @@
+package grouping
+
+import (
+	"testing"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// TestObjectThatComesBack has an informer that reports an object as deleted and then has it again with
+// the same UID. That happens if a list comes from an API server with an old cache, or after a restore
+// of etcd. The pods of the object must not be blocked.
+func TestObjectThatComesBack(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]string{"unchanged": "parallelism: 2", "changed": "parallelism: 3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, true, "Job")
+			w.object("Job/train", "", "", "parallelism: 2")
+			pod := w.pod("p", "Job/train")
+			if v := w.Hold(pod); v != (gang.Verdict{}) {
+				t.Fatalf("it is held at first: %s", v.Message)
+			}
+			w.Delete("Job/train")
+			w.object("Job/train", "", "", spec)
+			if v := w.Hold(pod); v != (gang.Verdict{}) {
+				t.Errorf("it is held although its object exists: %s", v.Message)
+			}
+		})
+	}
+}
