@@ -213,7 +213,8 @@ func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.Vi
 // profile apply.
 type LostWorkArgs struct {
 	// restartCost is the run time that the restart of a pod loses in addition to its unsaved work.
-	// It makes many small victims more expensive than one of their size. The annotation
+	// Both are multiplied by the devices of the pod. So with a restart cost, the eviction of a
+	// large victim costs something even directly after a checkpoint. The annotation
 	// reprieve.dev/restart-cost of a pod or of its PodGroup takes precedence, also with the value
 	// 0s. Between 0s and 24h.
 	//
@@ -433,7 +434,8 @@ type GroupArgs struct {
 	//
 	// Default: []
 	//
-	// Example: [{apiVersion: example.com/v1, kind: Trainer, resource: trainers, roles: [{name: worker, replicas: spec.workers}]}]
+	// Example: [{apiVersion: example.com/v1, kind: Trainer, resource: trainers,
+	// roles: [{name: worker, replicas: spec.workers}]}]
 	Rules []GroupRule `json:"rules,omitempty"`
 
 	// labels lists other schedulers whose labels and annotations for groups and queues this profile
