@@ -18,7 +18,7 @@ func (p *pod) attemptAs(as workload.Key) *Attempt {
 	return &p.attempt
 }
 
-// Recalls records that the turn of a pod was called back before its attempt began.
+// Recalls records that admission revoked the turn of a pod after the pod had passed PreEnqueue.
 func (ps *Pods) Recalls(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Recalled = true }) }
 
 // TakesTurn records that a pod has its turn, or leads its gang.
@@ -76,9 +76,10 @@ func (ps *Pods) Cancels(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Cance
 // KeepsBinding records that the pod of [Pods.Cancels] could not be sent back.
 func (ps *Pods) KeepsBinding(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = false }) }
 
-// Ends ends an attempt that did not place the pod, and returns its state. The framework has
-// forgotten the node of the pod by then, so this is the end of the record of a pod that has left.
-// It returns the gang that waited for that, if this pod was the last.
+// Ends ends an attempt that did not place the pod, and returns the state of the attempt. By then
+// the framework has forgotten the pod's node, so Ends deletes the record of a pod that no longer
+// exists. returned is the gang that waited for the pod to give up its node, if it waits for no
+// other pod.
 func (ps *Pods) Ends(uid UID) (ended Attempt, returned workload.Key) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

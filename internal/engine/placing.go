@@ -286,7 +286,8 @@ func (gs *Gangs) Planned(key workload.Key) (count int) {
 }
 
 // Settled records that the informer has shown a member on its node. It reports whether the member
-// was still planned. Its own cycle will not come, so the caller must let the next member go.
+// was still planned. In this case the member's own cycle will not come, so the caller must activate
+// the next member.
 func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 	gs.changeKnown(key, func(g *gang) {
 		_, planned = g.placing.planned[member]

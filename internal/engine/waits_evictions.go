@@ -24,11 +24,12 @@ func (w *Waits) StartEviction(key workload.Key) *Eviction {
 	return ev
 }
 
-// EndEviction records that the API calls of an eviction have ended. A later eviction for the same
-// workload goes on: a gang may have lost all members and gained others.
-//
-// It reports whether StopForEviction stopped a retry meanwhile. The caller must then retry the
+// EndEviction records that the API calls of an eviction have ended. It reports whether
+// StopForEviction stopped a retry of the workload meanwhile. The caller must then retry the
 // workload, because the event of that retry is lost.
+//
+// EndEviction does not end a later eviction for the same workload: a gang may have lost all members
+// and gained others.
 func (w *Waits) EndEviction(ev *Eviction) (stopped bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
