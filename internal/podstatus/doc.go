@@ -10,8 +10,9 @@
 // If an extender binds a pod, the Writer learns of it from the informer ([Writer.Bound]). A call
 // under way may then follow the binding, as with upstream's asynchronous calls.
 //
-// Other parts than the framework set conditions with [Writer.Say]. All writes go through one
-// Writer, so the latest status wins and no status follows a binding.
+// Code outside the framework sets conditions with [Writer.Say]. All writes go through one Writer,
+// so the latest status is written last, and no status follows a binding.
 //
-// A [Writer] serves the framework as its APICacher and the evictor for nominations.
+// A [Writer] has two users: the framework uses it as its APICacher, and the evictor writes
+// nominations with it.
 package podstatus
