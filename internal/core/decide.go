@@ -39,8 +39,8 @@ type search struct {
 	nodes []int32
 	// roomy is true if some node has room for some member without any eviction.
 	roomy bool
-	// thorough makes the plain algorithm compete even if the outcome is already proven the
-	// cheapest, except for the gangs that it breaks.
+	// If thorough is true, the plain algorithm competes with an outcome that breaks gangs, even if
+	// no other criterion can improve.
 	thorough bool
 	// refused is the first set of victims that exceeded a bound.
 	refused *overBound

@@ -61,7 +61,8 @@ type nodeSearch struct {
 	*search
 	class int
 	x     *nodeVictims
-	// roomy is true if some node has room as it is, and only the oracle rejected it.
+	// roomy is true if some node has enough room without an eviction. The pod was not placed there
+	// because the oracle rejected it.
 	roomy bool
 	best  found
 	any   bool

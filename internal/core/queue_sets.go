@@ -168,7 +168,9 @@ func (e *wholeSets) reprieve() {
 	}
 }
 
-// suffices is possible for a search where asking for room is expensive and moving units is not.
+// suffices reports whether the units in out are a possible set, like possible, and charges the
+// check to the effort that is left. It suits searches where testing for room is expensive, and
+// moving units is not.
 func (e *wholeSets) suffices() bool {
 	if !e.allowed() {
 		return false

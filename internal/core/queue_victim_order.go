@@ -16,8 +16,8 @@ const (
 	// doubling.
 	distances, distanceSteps = 65, 4
 	// nearest is the distance of usage just above the fair share. lent is the distance of usage
-	// above the quota that is not above the fair share, or no longer when its turn comes. Where
-	// quotas do not count, the two are one.
+	// above the quota that is not above the fair share, or will not be when its turn comes. If
+	// quotas do not count, nearest stands for both.
 	nearest, lent = distances - 2, distances - 1
 	// rankSafe is above all ranks.
 	rankSafe = math.MaxInt32

@@ -41,8 +41,8 @@ type Snapshot struct {
 type Node struct {
 	// Name identifies the node.
 	Name string
-	// Free is the room that the node's pods, terminating ones included, and held room leave. It may
-	// be negative.
+	// Free is the capacity for pods minus the requests of the node's pods, terminating pods
+	// included, and minus the holds on the node. It may be negative.
 	Free Amounts
 	// Allocatable is the total capacity for pods.
 	Allocatable Amounts

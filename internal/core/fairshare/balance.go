@@ -43,14 +43,14 @@ type Asker struct {
 	Shares []Amounts
 }
 
-// Next returns the leaf that is next among askers. From the top of the tree down, a queue whose
-// request stays within its quota comes first, then the queue furthest below its fair share. Queues
-// are compared by the resources of their requests. So a queue that has borrowed one device does not
-// delay work that needs none of it.
+// Next returns the leaf whose next workload is admitted; false without askers. It descends from the
+// top of the tree. Among the queues of one parent, a queue whose request stays within its quota
+// comes first, then the queue furthest below its fair share. Only the requested resources count. So
+// a queue that has borrowed one device does not delay work that needs no device of that kind.
 //
-// Queues with usage but without a share are compared by their part of the capacity, divided by
-// their weight if any. The lowest comes first. Equal queues are sorted by name. underway is usage
-// to add to Allocated, by leaf. Next returns false without askers.
+// A queue with usage but without a share is compared by its part of the capacity, divided by its
+// weight if it has one. The queue with the smallest part comes first. Equal queues are sorted by
+// name. underway is usage to add to Allocated, by leaf.
 func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool) {
 	if len(askers) == 0 {
 		return 0, false

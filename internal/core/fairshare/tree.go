@@ -234,8 +234,9 @@ func (t *Tree) Top() []int32 { return t.top }
 // Children lists the children of a queue, sorted by name. Callers must not change the list.
 func (t *Tree) Children(i int32) []int32 { return t.nodes[i].children }
 
-// Use adds the amounts of a pod, times sign, to the usage of a leaf and of all queues above it.
-// used has a row for each queue. A leaf of -1 is none. Amounts count up to MaxUsage.
+// Use adds the amounts of a pod, multiplied by sign, to the usage of a leaf and of all queues above
+// it. used has one row for each queue. With a leaf of -1, Use changes nothing. An amount above
+// MaxUsage counts as MaxUsage.
 func (t *Tree) Use(used []int64, leaf int32, a Amounts, sign int64) {
 	for q := leaf; q >= 0; q = t.nodes[q].parent {
 		row := used[int(q)*t.dims:][:t.dims]
