@@ -45,8 +45,8 @@ type ReservedRoom struct {
 	Respected bool
 }
 
-// View returns a view for one preemptor, of the cluster at the last Level. It ignores reservations
-// on nodes that do not exist, and for pods that are already on their node.
+// View returns the cluster at the last Level for one preemptor, with the given reservations. It
+// ignores a reservation if its node does not exist, or if its pod is already on the node.
 func (c *Cache) View(promises []ReservedRoom) *View {
 	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing}
 	holds := make([]core.Hold, 0, len(promises))
@@ -71,8 +71,9 @@ func (c *Cache) View(promises []ReservedRoom) *View {
 	return v
 }
 
-// ShareFor sets the queues' shares to their shares of the nodes that pods of some kinds compete
-// for. See [queue.Snapshot.PlaceOf].
+// ShareFor replaces the queues' shares of the whole cluster by their shares of the nodes that pods
+// of the given kinds compete for. [queue.KindOf] returns the kind of a pod. If
+// [queue.Snapshot.PlaceOf] finds no such nodes, ShareFor changes nothing.
 func (v *View) ShareFor(kinds ...string) {
 	if v.standing == nil || v.Cluster.Queues == nil {
 		return
