@@ -44,8 +44,8 @@ func (b *ledger) scopeOf(pod *corev1.Pod) scope {
 	return scope{namespace: pod.Namespace}
 }
 
-// driverOf returns the need of a driver; false for a pod that is no driver, or whose profile sets
-// no bound.
+// driverOf returns the workers that a driver needs. It returns false if the pod is no driver, or if
+// its profile sets no bound for drivers without workers.
 func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {

@@ -22,9 +22,9 @@ func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
 	}
 }
 
-// membersAsReserved returns the members of a gang as they count for existing reservations. Members
-// with an unknown result count as succeeded. New reservations do not use this. If the result
-// arrived before the end of the pod, membersAsReserved uses that result.
+// membersAsReserved returns the members of a gang, for checks of existing reservations. A member
+// whose pod was deleted before its result was known counts as succeeded. If the result arrived
+// before the deletion, that result counts. New reservations are checked against members instead.
 func (h *Scheduler) membersAsReserved(key types.NamespacedName) gang.Members {
 	awaited := h.gangs.Ended(gangKey(key), h.clock.Now())
 	members := h.members(key)

@@ -6,9 +6,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// placements holds the places of group members that the API server does not know yet. It lists
-// members that are assumed on a node, may still be sent back to the queue, or are about to
-// terminate. It is safe for concurrent use.
+// placements holds the state of group members that the API server does not show yet. A member may
+// be assumed on a node, may be on its way back to the queue, or may be about to terminate.
+// placements is safe for concurrent use.
 type placements struct {
 	*clusterIndex
 	// gangs has the records of groups.

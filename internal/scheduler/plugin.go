@@ -86,8 +86,8 @@ const (
 	// queueInTheWay is the reason for a workload that its queue blocks, or that must wait for its
 	// turn.
 	queueInTheWay = "the queue is in the way"
-	// membersReturn is the reason for a gang that has not got back the room that its members gave
-	// up.
+	// membersReturn is the reason for a gang that waits until the framework has forgotten the nodes
+	// that its members gave up.
 	membersReturn = "members are on their way back"
 	// notPlanned is the reason for a gang with too few members that can be scheduled. It is also
 	// the reason for a member that was rejected before the gang was planned.
