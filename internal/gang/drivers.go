@@ -32,9 +32,9 @@ func knownDrivers() []driverLabels {
 	}
 }
 
-// Lead is the need of a driver by its object.
+// Lead describes the workers that a driver needs.
 type Lead struct {
-	// Workers is how many workers the driver needs at least.
+	// Workers is the number of workers that the driver needs at least.
 	Workers int
 	// Group is the PodGroup that its workers are members of; zero if they have none.
 	Group types.NamespacedName
