@@ -22,10 +22,10 @@ type Snapshot struct {
 	Requested []fairshare.Amounts
 	// Waiting counts the pods without a node of each queue and all queues below it, by index.
 	Waiting []int32
-	// Orphaned is the usage of running work that names a queue that is not a leaf of the tree, by
-	// that name.
+	// Orphaned is the usage of running work whose queue is not a leaf of the tree, by the name of
+	// that queue.
 	Orphaned map[string]fairshare.Amounts
-	// OrphanedPods counts the pods of such work.
+	// OrphanedPods is the number of running pods whose queue is not a leaf of the tree.
 	OrphanedPods int
 
 	// kept has the deleted queues in the tree.
