@@ -40,8 +40,8 @@ func (o *Oracle) findCrossTerms() {
 	}
 }
 
-// byPromised is the holder of a crossTerm of pods with reservations that the preemptor must
-// respect. The filter does not see those either.
+// byPromised is the holder of a crossTerm that belongs to pods with reservations. The preemptor
+// must respect these reservations, but the filter does not see pods before they are on their nodes.
 const byPromised = -1
 
 // findPromisedTerms finds classes that match an anti-affinity term of a pod with a reservation.

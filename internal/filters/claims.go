@@ -194,8 +194,8 @@ func claimsLocalVolume(profile framework.Framework, pod *corev1.Pod) bool {
 	})
 }
 
-// sharesDevice reports whether some claim of a pod is being allocated for another one, or is
-// already reserved for the pod itself. Unreserving it would affect the other pod, or call the API.
+// sharesDevice reports whether a claim of the pod is already reserved for the pod, or is being
+// allocated for another pod. Unreserving such a claim would call the API, or affect the other pod.
 func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	claims := o.profile.SharedDRAManager().ResourceClaims()
 	return slices.ContainsFunc(claimNames(pod), func(name string) bool {
