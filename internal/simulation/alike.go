@@ -25,7 +25,8 @@ type kin struct {
 	jobs  []*job
 	// told is the last refusal that one of the jobs got; nil for none.
 	told *noRoom
-	// probed is the value of freed at the last probe on behalf of others.
+	// probed is the value of simulation.freed at the last probe of this kin. A probe decides for
+	// the first job of the kin, so that the result also applies to jobs that ask for more.
 	probed uint64
 }
 
