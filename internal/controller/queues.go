@@ -18,9 +18,9 @@ type QueueFollower interface {
 	QueueDeleted(q *v1alpha1.Queue)
 }
 
-// FollowQueues adds a handler to c, which must not be running yet. The handler reports every Queue
-// that is created, changes its spec, or is deleted to f. The result reports whether f has received
-// all Queues that existed at the start.
+// FollowQueues reports Queues to f: each Queue that is created or deleted, or whose spec changes.
+// It adds a handler to c, which must not be running yet. The returned function reports whether f
+// has received all Queues that existed at the start.
 func FollowQueues(ctx context.Context, c cache.Cache, f QueueFollower) (toolscache.InformerSynced, error) {
 	informer, err := c.GetInformer(ctx, &v1alpha1.Queue{}, cache.BlockUntilSynced(false))
 	if err != nil {
