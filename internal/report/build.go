@@ -161,7 +161,8 @@ func (b *builder) add(i int) {
 	}
 }
 
-// victim returns the row of one victim. It counts the victim if the decision happened.
+// victim returns the row of a victim: Stops[j] of the entry i. If the decision was carried out,
+// victim also adds the victim to the totals.
 func (b *builder) victim(i, j, preemptor int) VictimRow {
 	e, s := &b.entries[i], &b.entries[i].Stops[j]
 	v := VictimRow{Workload: b.workload(&s.Party), Priority: s.Priority, Rule: s.Rule, Since: millis(s.Since), Pods: []PlacementRow{}, LostDeviceHours: s.LostDeviceHours}
