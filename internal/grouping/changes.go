@@ -117,8 +117,8 @@ func (r *Resolver) DeleteNamespace(name string) {
 	delete(r.namespaces, name)
 }
 
-// Sweep removes deleted objects without pods. It also plans again for objects whose changes were
-// deferred, and reads gangs without an object from their pods again.
+// Sweep removes deleted objects that have no pods. It also plans again for objects whose changes
+// were deferred. For gangs without an object, it reads the pods again.
 func (r *Resolver) Sweep() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
