@@ -20,12 +20,12 @@ const (
 type backOff struct {
 	Job      string `json:"job"`
 	Failures int32  `json:"failures"`
-	// Until is when the Job creates pods at the latest.
+	// Until is the latest time at which the Job creates pods.
 	Until time.Time `json:"until"`
 }
 
-// backsOff looks for a Job of the subject that has no pods now and is not over. It reports false
-// where there is none.
+// backsOff returns the answer for a Job of the subject that has no pods now and has not ended. It
+// returns false if there is no such Job.
 func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, error) {
 	jobs, err := inventory.Decode[*batchv1.Job](objects, inventory.Jobs)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, err
 	return nil, false, nil
 }
 
-// madeBy reports whether the subject is a Job, or a PodGroup or an object that a Job makes pods
-// for.
+// madeBy reports whether a Job belongs to the subject: it is the Job itself, the owner of one of
+// its PodGroups, or a Job of its family.
 func (s *subject) madeBy(job *batchv1.Job) bool {
 	if s.kind == kindJob && job.Name == s.key.Name {
 		return true
@@ -80,7 +80,7 @@ func jobIsOver(job *batchv1.Job) bool {
 	})
 }
 
-// endedAt is when the last container of a pod ended; zero where none tells.
+// endedAt returns the time when the last container of a pod ended; zero if no status has an end.
 func endedAt(pod *corev1.Pod) (last time.Time) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if t := c.State.Terminated; t != nil && t.FinishedAt.After(last) {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// completionTimeout is how long a shell waits for names at most, and mostCompleted how many it
-	// is given.
+	// completionTimeout is the longest time that a shell waits for names. mostCompleted is the
+	// largest number of names that it gets.
 	completionTimeout = 3 * time.Second
 	mostCompleted     = 500
 )
 
-// completeWork completes POD and KIND/NAME in a shell. Objects that cannot be read are not
-// completed.
+// completeWork completes POD and KIND/NAME in a shell. It offers no names of objects that cannot be
+// read.
 func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -43,7 +43,8 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	}
 	directive := cobra.ShellCompDirectiveNoFileComp
 	for _, kind := range workKinds() {
-		// Of the rarer kinds most clusters have none, so they come once their name has been begun.
+		// Most clusters have no objects of the rarer kinds, so complete these kinds only once the
+		// first letters are there.
 		if word := kind.singular() + "/"; prefix == "" && word != "pod/" && strings.HasPrefix(word, begun) && (begun != "" || kind.rule == nil) {
 			out = append(out, word)
 			directive |= cobra.ShellCompDirectiveNoSpace
@@ -53,7 +54,8 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	return out, directive
 }
 
-// names returns the names of the objects of a kind in the namespace, as far as they can be read.
+// names returns the names of the objects of a kind in the namespace. It returns no name if the
+// objects cannot be read.
 func (a *asking) names(ctx context.Context, of *workKind) []string {
 	namespace, err := a.namespace()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type costAnswer struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// From and To bound the decisions that count.
+	// From is the time of the oldest decision in the period, and To the time of the newest.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	// Rows has a row for each queue and rule, and Sum is the sum of all rows.
@@ -30,7 +30,8 @@ type costAnswer struct {
 type costRow struct {
 	Queue string `json:"queue,omitempty"`
 	Rule  string `json:"rule,omitempty"`
-	// Preemptions counts victims, each a pod or a whole group, and Pods their pods.
+	// Preemptions counts victims: a victim is a pod or a whole group. Pods counts the pods of the
+	// victims.
 	Preemptions int     `json:"preemptions"`
 	Pods        int     `json:"pods"`
 	GPUHours    float64 `json:"gpuHours"`
@@ -94,7 +95,7 @@ func (a *asking) cost(ctx context.Context, from *recordSource, namespace, queue 
 	for i := range records {
 		r := &records[i]
 		if answer.To.IsZero() {
-			// They are newest first.
+			// The records are sorted, newest first.
 			answer.To = r.Time.UTC()
 		}
 		if since > 0 && r.Time.Before(answer.To.Add(-since)) {
@@ -124,7 +125,7 @@ func (a *asking) cost(ctx context.Context, from *recordSource, namespace, queue 
 	return answer, nil
 }
 
-// take adds a victim to the row of its queue and rule, and to the sum.
+// take adds a victim to the row of its queue and rule, and to the sum of all rows.
 func (c *costAnswer) take(row *costRow) {
 	c.Sum.add(row)
 	at := slices.IndexFunc(c.Rows, func(r costRow) bool { return r.Queue == row.Queue && r.Rule == row.Rule })
@@ -135,8 +136,8 @@ func (c *costAnswer) take(row *costRow) {
 	c.Rows[at].add(row)
 }
 
-// hoursOf returns the GPU-hours and CPU-hours of the spent resources of a record. Records count in
-// units and milli-CPUs, times seconds.
+// hoursOf returns the GPU-hours and CPU-hours of the resources in a record. Records count the
+// resources in units and milli-CPUs, multiplied by seconds.
 func hoursOf(spent map[string]float64) (gpu, cpu float64) {
 	for name, amount := range spent {
 		switch {

@@ -28,13 +28,13 @@ type degradedAnswer struct {
 type degradedRow struct {
 	Gang  string `json:"gang"`
 	Queue string `json:"queue,omitempty"`
-	// Placed members have a node; Needed is minCount.
+	// Placed is the number of members with a node. Needed is minCount.
 	Placed int `json:"placed"`
 	Needed int `json:"needed"`
 	// GPUs is the number of GPUs that the placed members hold.
 	GPUs float64 `json:"gpus"`
-	// Since is when the gang began to lack members, by its condition Degraded; without that, when
-	// the newest of the placed members got its node.
+	// Since is the time when the gang began to lack members, by its condition Degraded. Without
+	// that condition, it is the time when the newest of the placed members got its node.
 	Since time.Time `json:"since,omitzero"`
 	// Why is the message of the condition Degraded. It is empty for a gang that never had enough
 	// members.
@@ -94,7 +94,8 @@ func (a *asking) degraded(ctx context.Context, shown *progress) (*degradedAnswer
 	return answer, nil
 }
 
-// rowOfDegraded describes a gang that holds nodes below its minCount; false for other work.
+// rowOfDegraded returns the row of a gang that holds nodes below its minCount; false for other
+// work.
 func rowOfDegraded(w *whatif.Workload) (degradedRow, bool) {
 	row := degradedRow{Gang: unitName(w.Namespace, w.Name, true), Queue: w.Queue, Needed: w.MinCount}
 	for _, pod := range w.Pods {

@@ -21,17 +21,17 @@ import (
 const (
 	// exitAnswered: the question has been answered.
 	exitAnswered = 0
-	// exitFailed: something has gone wrong that none of the others is about.
+	// exitFailed: an error without a code of its own.
 	exitFailed = 1
-	// exitUsage: the flags, the manifest, the snapshot or the configuration is not right.
+	// exitUsage: the flags, the manifest, the snapshot or the configuration is invalid.
 	exitUsage = 2
-	// exitNotFound: there is no such object, or it has no pod that the question is about.
+	// exitNotFound: the object does not exist, or has no pod that the question is about.
 	exitNotFound = 3
-	// exitForbidden: the caller lacks a right.
+	// exitForbidden: the caller lacks a permission.
 	exitForbidden = 4
-	// exitUnreachable: the API server does not answer, or does not know Reprieve.
+	// exitUnreachable: the API server does not answer, or does not serve Reprieve's API.
 	exitUnreachable = 5
-	// exitNoRoom: the question has been answered, and something that was planned finds no room.
+	// exitNoRoom: the question has been answered, and some planned work finds no room.
 	exitNoRoom = 6
 	// exitInterrupted: a command that waits for an event was interrupted. Shells use this code for
 	// SIGINT.
@@ -47,17 +47,17 @@ type codedError struct {
 // Error returns the message of the wrapped error.
 func (e *codedError) Error() string { return e.err.Error() }
 
-// Unwrap is the error inside.
+// Unwrap returns the wrapped error.
 func (e *codedError) Unwrap() error { return e.err }
 
 func usage(err error) error { return &codedError{exitUsage, err} }
 
 func notFound(err error) error { return &codedError{exitNotFound, err} }
 
-// errNoRoom has the command end with exitNoRoom and nothing more to say.
+// errNoRoom ends the command with exitNoRoom. Run prints no message for it.
 var errNoRoom = errors.New("no room for all")
 
-// codeOf is the exit code for an error.
+// codeOf returns the exit code for an error.
 func codeOf(err error) int {
 	var coded *codedError
 	var forbidden *inventory.ForbiddenError
@@ -89,5 +89,5 @@ func codeOf(err error) int {
 	}
 }
 
-// oneLine is an error in one line, without control characters.
+// oneLine returns the message of an error as one line, without control characters.
 func oneLine(err error) string { return escape.Line(strings.Join(strings.Fields(err.Error()), " ")) }

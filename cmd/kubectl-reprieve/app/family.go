@@ -15,23 +15,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// family is an object that groups are derived for, with the objects between it and its pods, such
-// as the Jobs of a JobSet.
+// family is an object that PodGroups are derived for, with the objects between it and its pods. For
+// a JobSet, these are its Jobs.
 type family struct {
 	rule *grouping.Rule
-	// key is the object's; without a namespace, it is all objects of that name.
+	// key names the object. Without a namespace, it stands for all objects of that name.
 	key types.NamespacedName
-	// between has the objects between the object and its pods.
+	// between has the objects that the object owns directly or indirectly, except pods.
 	between sets.Set[relative]
 }
 
-// relative is an object by its kind and names.
+// relative identifies an object by its kind, namespace and name.
 type relative struct {
 	schema.GroupKind
 	types.NamespacedName
 }
 
-// familyOf is the family of an object as far as an inventory tells of it.
+// familyOf returns the family of an object, from the objects in an inventory.
 func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.NamespacedName) (*family, error) {
 	f := &family{rule: rule, key: key, between: sets.New[relative]()}
 	// A rule lists kinds from the object towards the pods, so one pass over each kind finds all.
@@ -52,7 +52,7 @@ func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.Names
 	return f, nil
 }
 
-// owns reports whether one of some owners in a namespace is of the family.
+// owns reports whether one of the owners, which are in one namespace, is in the family.
 func (f *family) owns(namespace string, owners []metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
@@ -68,19 +68,19 @@ func (f *family) isIn(namespace string) bool {
 	return f.key.Namespace == "" || f.key.Namespace == namespace
 }
 
-// has reports whether a pod is the object's.
+// has reports whether a pod belongs to the object.
 func (f *family) has(pod *corev1.Pod) bool {
 	label := f.rule.NameLabel
 	return label != "" && pod.Labels[label] == f.key.Name && f.isIn(pod.Namespace) || f.owns(pod.Namespace, pod.OwnerReferences)
 }
 
-// storedAs is how an inventory calls the object's kind.
+// storedAs returns the name of the object's kind in an inventory.
 func (f *family) storedAs() string {
 	return inventory.RootName(f.rule.Kind.GroupVersion().WithResource(f.rule.Resource))
 }
 
-// nameParts adds the names of the object's pods, and of the PodGroups that they name, as happenings
-// have them.
+// nameParts adds the names of the object's pods, and of the PodGroups that these pods name. The
+// names have the form that happenings use.
 func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) error {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	for _, pod := range pods {
@@ -95,8 +95,8 @@ func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) er
 	return err
 }
 
-// hadPod reports whether a name in a happening is a name that a Job of the family gives to its
-// pods. This identifies pods that no longer exist.
+// hadPod reports whether a Job of the family gives the name in a happening to its pods. This
+// identifies pods that no longer exist.
 func (f *family) hadPod(name string) bool {
 	for of := range f.between {
 		if of.Kind == kindJob && isPodOf("pod "+of.NamespacedName.String(), name) {
@@ -106,7 +106,7 @@ func (f *family) hadPod(name string) bool {
 	return false
 }
 
-// unread says why an inventory cannot tell of the object; "" where it has all objects of the kind.
+// unread returns the reason why an inventory lacks objects of the kind; "" if it has all of them.
 func (f *family) unread(objects *inventory.Inventory) string {
 	name := f.storedAs()
 	roots, _ := objects.Roots()

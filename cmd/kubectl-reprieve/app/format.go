@@ -34,14 +34,14 @@ func (a *asking) checkFormat() error {
 	return nil
 }
 
-// typed is the common head of all answers in JSON and YAML.
+// typed is the first part of all answers in JSON and YAML.
 type typed struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	Taken      time.Time `json:"taken"`
 }
 
-// write writes an answer: the value in JSON or YAML, or by show for people.
+// write prints an answer: the value as JSON or YAML, or the text of show for people.
 func (a *asking) write(value any, show func(to io.Writer, wide bool) error) error {
 	var text []byte
 	var err error
@@ -50,7 +50,7 @@ func (a *asking) write(value any, show func(to io.Writer, wide bool) error) erro
 		text, err = json.MarshalIndent(value, "", "  ")
 		text = append(text, '\n')
 	case formatYAML:
-		// The YAML package refuses control characters, but reads their escapes.
+		// The YAML package rejects control characters, but accepts their escapes.
 		if text, err = json.Marshal(value); err == nil {
 			text, err = yaml.JSONToYAML(escape.Text(text))
 		}
@@ -66,7 +66,7 @@ func (a *asking) write(value any, show func(to io.Writer, wide bool) error) erro
 	return nil
 }
 
-// table writes rows in columns, as kubectl does.
+// table prints rows in columns, in the format of kubectl.
 func table(to io.Writer, rows [][]string) error {
 	var text strings.Builder
 	out := printers.GetNewTabWriter(&text)
@@ -90,7 +90,7 @@ func table(to io.Writer, rows [][]string) error {
 	return nil
 }
 
-// paintedLine is a text in one line, with its colours and without control characters.
+// paintedLine returns a text as one line, with its colours and without control characters.
 func paintedLine(text string) string {
 	var out strings.Builder
 	for {
@@ -104,7 +104,7 @@ func paintedLine(text string) string {
 	}
 }
 
-// unpainted is a text without its colours, which take no room on a terminal.
+// unpainted returns a text without its colours, which take no room on a terminal.
 func unpainted(text string) string {
 	var out strings.Builder
 	for {
@@ -117,7 +117,7 @@ func unpainted(text string) string {
 	}
 }
 
-// repainted is a line of a table with the colours of its cells.
+// repainted returns a line of a table with the colours of its cells.
 func repainted(line string, cells []string) string {
 	var out strings.Builder
 	for _, cell := range cells {
@@ -133,7 +133,7 @@ func repainted(line string, cells []string) string {
 // terminal, and escapes all sequences in other text.
 const mark = "\xff"
 
-// The colours of words that say how something stands.
+// The colours of words that describe a state.
 const (
 	good = mark + "g"
 	fair = mark + "f"
@@ -152,7 +152,7 @@ func colourMarks() map[byte]string {
 // progressMarks returns the sequences for a line that changes.
 func progressMarks() map[byte]string { return map[byte]string{'c': "\r\x1b[K"} }
 
-// paint colours a text on a terminal.
+// paint returns a text in a colour on a terminal, and unchanged elsewhere.
 func (a *asking) paint(colour, text string) string {
 	if !a.coloured {
 		return text
@@ -160,7 +160,7 @@ func (a *asking) paint(colour, text string) string {
 	return colour + text + uncoloured
 }
 
-// hours writes hours for people.
+// hours formats a number of hours for people.
 func hours(h float64) string {
 	switch {
 	case h == 0:
@@ -172,7 +172,7 @@ func hours(h float64) string {
 	}
 }
 
-// plural counts things.
+// plural returns a number with its noun, in the singular or the plural.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -20,8 +20,8 @@ import (
 type historyAnswer struct {
 	typed
 	Preemptions []happening `json:"preemptions"`
-	// QueueUnknown counts the preemptions that are left out because the queue of their victim is no
-	// longer known. It is set only if the question names a queue.
+	// QueueUnknown counts the preemptions that are left out because the queue of the victim is not
+	// known. It is set only if the question names a queue.
 	QueueUnknown int `json:"queueUnknown,omitempty"`
 }
 
@@ -64,13 +64,14 @@ the scheduler would have it now, as long as the victim is there; others are left
 	return cmd
 }
 
-// historyFilter says which preemptions are wanted.
+// historyFilter selects preemptions.
 type historyFilter struct {
-	// namespace is the namespace of victims, "" for all, and queue their leaf queue, "" for any.
+	// namespace is the namespace of victims, or "" for all. queue is their leaf queue, or "" for
+	// any.
 	namespace, queue string
 	// preemptor is POD or KIND/NAME; "" for any.
 	preemptor string
-	// since is how long ago they began at most; 0 for as long as anything tells.
+	// since is the largest age of the preemptions; 0 for no limit.
 	since  time.Duration
 	record recordSource
 }

@@ -14,29 +14,29 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// kindJob is the kind that is known without a rule: every snapshot has Jobs, and pods name theirs.
+// kindJob is the kind that needs no rule: every snapshot has Jobs, and pods name their Job.
 const kindJob = "Job"
 
-// workArgument is how help names work that is asked about.
+// workArgument is the argument for work in the help.
 const workArgument = "POD|KIND/NAME"
 
-// workKind is a kind of objects that may be asked about.
+// workKind is a kind of objects that a question may name.
 type workKind struct {
 	schema.GroupVersionKind
 	resource, short string
-	// rule says which pods its objects have; nil where that is known without one.
+	// rule finds the pods of an object; nil for kinds that need no rule.
 	rule *grouping.Rule
 }
 
-// workKinds are Pod, Job and PodGroup, then all other kinds that groups are made for by rules that
-// need not be written.
+// workKinds returns Pod, Job and PodGroup, then the other kinds that PodGroups are derived for by
+// built-in rules.
 func workKinds() []workKind {
 	out := []workKind{
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), resource: "pods", short: "po"},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind(kindJob), resource: "jobs"},
 		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("PodGroup"), resource: "podgroups", short: "pg"},
 	}
-	// Their definitions have these, and the others none.
+	// The definitions of these two kinds have short names.
 	short := map[string]string{"LeaderWorkerSet": "lws", "SparkApplication": "sparkapp"}
 	rules := grouping.BuiltIn()
 	delete(rules, kindJob)
@@ -47,9 +47,9 @@ func workKinds() []workKind {
 	return out
 }
 
-// kindNamed is the kind that a word means in any of the forms that kubectl takes: po, pods, job,
-// jobs.batch, lws, podgroups.reprieve.dev, podgroups.v1alpha1.reprieve.dev and the like. It reports
-// false for one that may not be asked about.
+// kindNamed returns the kind for a word, in any form that kubectl accepts: po, pods, job,
+// jobs.batch, lws, podgroups.reprieve.dev, podgroups.v1alpha1.reprieve.dev and the like. It returns
+// false if a question may not name the kind.
 func kindNamed(word string) (workKind, bool) {
 	resource, rest, _ := strings.Cut(strings.ToLower(word), ".")
 	for _, kind := range workKinds() {
@@ -62,7 +62,7 @@ func kindNamed(word string) (workKind, bool) {
 
 func (k *workKind) singular() string { return strings.ToLower(k.Kind) }
 
-// stored is how an inventory calls its objects.
+// stored returns the name of the kind in an inventory.
 func (k *workKind) stored() string {
 	of := k.GroupVersion().WithResource(k.resource)
 	if k.rule != nil {

@@ -20,20 +20,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// told is a message about some work, from a condition or an event.
+// told is a message about work, from a condition or an event.
 type told struct {
-	// Of is the object, by kind and name; of several pods that are told the same, the first, and
-	// Pods counts them.
+	// Of is the object, by kind and name. If several pods have the same message, Of is the first of
+	// them, and Pods is their number.
 	Of   string `json:"of"`
 	Pods int    `json:"pods,omitempty"`
-	// Type is the condition's; empty for an event.
+	// Type is the type of the condition; empty for an event.
 	Type    string    `json:"type,omitempty"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// text writes it for people.
+// text returns the message with its object and its reason, for people.
 func (t *told) text() string {
 	of := t.Of
 	if t.Pods > 1 {
@@ -98,8 +98,8 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 	return &question{objects: objects, cfg: cfg, groups: groups, unseen: slices.Compact(unseen), namespace: namespace}, nil
 }
 
-// blocked returns the conditions of the subject's PodGroups that keep it from running whatever room
-// there is.
+// blocked returns the conditions of the subject's PodGroups that block the subject regardless of
+// free capacity.
 func (s *subject) blocked() []told {
 	var out []told
 	for _, pg := range s.all {
@@ -118,7 +118,7 @@ func (s *subject) blocked() []told {
 // mostEvents bounds how many events an answer has.
 const mostEvents = 5
 
-// toldOf returns the messages of conditions and warnings about a subject. Conditions of its
+// toldOf returns the messages of the conditions and warning events of a subject. Conditions of its
 // PodGroups come first, then conditions of its pods.
 func (a *asking) toldOf(ctx context.Context, about *subject) ([]told, error) {
 	out := about.blocked()
@@ -160,8 +160,8 @@ func (a *asking) toldOf(ctx context.Context, about *subject) ([]told, error) {
 	return out, nil
 }
 
-// toldPods returns the messages of the conditions PodScheduled of the subject's pods, each message
-// once.
+// toldPods returns the messages of the subject's pods in their conditions PodScheduled, each
+// message once.
 func (s *subject) toldPods() []told {
 	var out []told
 	for _, pod := range s.pending() {

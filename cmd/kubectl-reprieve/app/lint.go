@@ -68,7 +68,7 @@ func (a *asking) lint(ctx context.Context, shown *progress, all bool) (*lintAnsw
 	return answer, nil
 }
 
-// profilesOf are the schedulerNames of a configuration.
+// profilesOf returns the schedulerNames of a configuration.
 func profilesOf(cfg *config.KubeSchedulerConfiguration) []string {
 	out := make([]string, len(cfg.Profiles))
 	for i := range cfg.Profiles {

@@ -26,32 +26,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// keptDecisions is how many decisions of a scheduler ui remembers: it has but the latest thousand
-// itself.
+// keptDecisions is the number of decisions of a scheduler that ui remembers. The scheduler itself
+// remembers the latest thousand.
 const keptDecisions = 10_000
 
-// keptSamples is how many looks at the cluster's queues ui remembers: six hours of them.
+// keptSamples is the number of samples of the cluster's queues that ui remembers: one sample every
+// freshFor, for six hours.
 const keptSamples = 1440
 
-// decisionsPath is where a scheduler answers with its latest decisions.
+// decisionsPath is the path of a scheduler's latest decisions.
 const decisionsPath = "/debug/reprieve/decisions"
 
 // noteCluster describes the gaps of a page without complete decisions.
 const noteCluster = "The decisions come from statuses and events. They are preemptions only, without the lost work. " +
 	"Give kubectl reprieve ui the files of a decision log, or --scheduler, for whole decisions."
 
-// schedulerEndpoint is where a scheduler's secure port is.
+// schedulerEndpoint is the secure port of a scheduler.
 type schedulerEndpoint struct {
 	url, authority string
 }
 
-// addFlags adds the flags that name it.
+// addFlags adds the flags of the endpoint.
 func (e *schedulerEndpoint) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&e.url, "scheduler", "", "URL of the scheduler's secure port, such as https://127.0.0.1:10259 with a port-forward, to read its decisions from.")
 	flags.StringVar(&e.authority, "scheduler-certificate-authority", "", "File with the certificate that the scheduler's is signed by; without one, --scheduler has to be on this machine.")
 }
 
-// liveSource is where ui reads from: files, a scheduler, or the objects of the cluster.
+// liveSource returns the source for ui: files, a scheduler, or the objects of the cluster.
 func (a *asking) liveSource(files []string, scheduler schedulerEndpoint, plan []string) (inputSource, error) {
 	switch {
 	case len(plan) > 0 && (len(files) > 0 || scheduler.url != ""):
@@ -83,8 +84,8 @@ func (a *asking) liveSource(files []string, scheduler schedulerEndpoint, plan []
 	}
 }
 
-// schedulerSource reads the decisions that a scheduler has in memory, as the user of the
-// kubeconfig, and remembers them.
+// schedulerSource returns a source that reads the decisions in a scheduler's memory, as the user of
+// the kubeconfig, and remembers them.
 func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, error) {
 	client, where, err := a.schedulerClient(scheduler)
 	if err != nil {
@@ -108,8 +109,8 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 	}, nil
 }
 
-// schedulerClient is a client for a scheduler, as the user of the kubeconfig, and the URL of its
-// decisions.
+// schedulerClient returns a client for a scheduler, as the user of the kubeconfig, and the URL of
+// the scheduler's decisions.
 func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, string, error) {
 	at, err := url.Parse(scheduler.url)
 	if err != nil || at.Scheme != "https" || at.Host == "" {
@@ -129,8 +130,8 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	if scheduler.authority == "" {
-		// The certificate of a scheduler is usually its own. The caller's token goes to no other
-		// machine without knowing which.
+		// A scheduler usually signs its own certificate. The client sends the caller's token to
+		// another machine only if it can verify the certificate of that machine.
 		if !isHere {
 			return nil, "", usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
 		}
@@ -143,7 +144,7 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 	return client, "https://" + at.Host + decisionsPath, nil
 }
 
-// askScheduler asks for the latest decisions.
+// askScheduler reads the latest decisions from a scheduler.
 func askScheduler(ctx context.Context, client *http.Client, where string, beside report.Beside) ([]decisionlog.Record, report.Source, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, http.NoBody)
 	if err != nil {
@@ -186,8 +187,8 @@ func remember(known, more []report.Entry) []report.Entry {
 	return known[max(len(known)-keptDecisions, 0):]
 }
 
-// rememberEnd adds the end of a wait to those known, unless it is among them, and forgets the
-// oldest.
+// rememberEnd adds the end of a wait to the known ends, unless it is one of them, and drops the
+// oldest ends.
 func rememberEnd(known []decisionlog.WaitEnd, end *decisionlog.WaitEnd) []decisionlog.WaitEnd {
 	if slices.ContainsFunc(known, func(k decisionlog.WaitEnd) bool { return k.Process == end.Process && k.Sequence == end.Sequence }) {
 		return known
@@ -230,8 +231,8 @@ func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document)
 	return in, now, err
 }
 
-// partiesOf are the workloads that are there, by the names that preemptions have for them, with
-// their queues as the scheduler has them.
+// partiesOf returns the workloads in the cluster with their queues, by the names that preemptions
+// have for them.
 func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, error) {
 	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
 	if err != nil {
@@ -297,7 +298,7 @@ func entriesOf(found []happening, parties map[string]report.Party) []report.Entr
 	return out
 }
 
-// party reads the name that a preemption has for a workload.
+// party returns the workload for the name in a preemption.
 func party(name string, known map[string]report.Party) report.Party {
 	kind, rest, _ := strings.Cut(name, " ")
 	p := known[name]

@@ -8,12 +8,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// lineEvery is how often a command that takes minutes writes a line about its progress where there
-// is no terminal.
+// lineEvery is the interval between progress lines of a command that takes minutes and does not
+// write to a terminal.
 const lineEvery = 10 * time.Second
 
-// newLongProgress is newProgress for a command that takes minutes. If the writer is no terminal,
-// such as the log of a CI job, it writes a line at intervals.
+// newLongProgress is like newProgress, for a command that takes minutes. If the writer is not a
+// terminal but, for example, the log of a CI job, it writes a line at intervals.
 func newLongProgress(to io.Writer, clk clock.Clock) *progress {
 	if isTerminal(to) {
 		return newProgress(to, clk)

@@ -18,17 +18,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// mapping puts a map together.
+// mapping builds a map.
 type mapping struct {
 	asked   *question
 	parties map[string]report.Party
 	out     *report.Map
-	// nodes and works are found by their names, and pods by namespace/name.
+	// nodes and works have indexes in the map, by name. pods has places, by namespace/name.
 	nodes, works map[string]int
 	pods         map[string]podPlace
 }
 
-// podPlace is where a pod stands on the map.
+// podPlace is the place of a pod on the map.
 type podPlace struct{ node, at int }
 
 // mapOf returns the GPUs of each workload, and the changes by the planned manifests. It returns nil
@@ -93,7 +93,7 @@ func (m *mapping) addNodes(nodes []*corev1.Node) {
 	}
 }
 
-// nameOf is the workload of a pod, by the name that preemptions have for it.
+// nameOf returns the workload of a pod, by the name that preemptions have for it.
 func (m *mapping) nameOf(pod *corev1.Pod) string {
 	if key, ok := m.asked.groups.GroupOf(pod); ok {
 		return unitName(key.Namespace, key.Name, true)
@@ -129,8 +129,8 @@ func (m *mapping) work(name string, pod *corev1.Pod) int {
 	return at
 }
 
-// planOnMap plans manifests on the cluster of a map, and notes on it who would come and who would
-// go.
+// planOnMap plans manifests on the cluster of a map. It marks the pods that would be placed and the
+// pods that would be evicted.
 func (a *asking) planOnMap(ctx context.Context, m *mapping, documents []manifest.Document) error {
 	namespace, err := a.namespace()
 	if err != nil {
@@ -174,8 +174,8 @@ func (m *mapping) plan(r *whatif.Result, of *manifest.Workload) {
 	m.out.Plans = append(m.out.Plans, said)
 }
 
-// goes records that pods would be evicted. A pod that is planned and then evicted again is removed
-// from the map.
+// goes records that pods would be evicted. It removes a pod from the map if the pod was planned and
+// is then evicted again.
 func (m *mapping) goes(pods []core.VictimPod) {
 	for _, pod := range pods {
 		place, ok := m.pods[pod.Namespace+"/"+pod.Name]

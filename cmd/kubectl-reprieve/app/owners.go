@@ -10,11 +10,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// owners names the objects that made pods, by the names of the pods as happenings have them.
+// owners has the names of the objects that made pods. Its keys are the names of the pods in
+// happenings.
 type owners map[string]string
 
-// ownersOf returns the owners of all pods among objects. Of a Deployment's pods it is the
-// Deployment, not its ReplicaSet.
+// ownersOf returns the owners of all pods in an inventory. For pods of a Deployment, the owner is
+// the Deployment, not its ReplicaSet.
 func ownersOf(objects *inventory.Inventory) (owners, error) {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
@@ -35,14 +36,14 @@ func ownersOf(objects *inventory.Inventory) (owners, error) {
 	return out, nil
 }
 
-// mention is a unit in a list of an answer, with the remark of the list about it.
+// mention is a unit in a list of an answer, with a remark.
 type mention struct {
-	// unit is the name of the unit, and said follows the name in the line.
+	// unit is the name of the unit. said is the remark, which follows the name in the line.
 	unit, said string
 }
 
-// grouped merges mentions of pods of one owner with the same remark: "188 pods of deployment
-// default/web". The merged mention takes the place of its first pod.
+// grouped merges the mentions of one owner's pods that have the same remark, as in "188 pods of
+// deployment default/web". The merged mention takes the place of the first of them.
 func (o owners) grouped(all []mention) []mention {
 	type same struct{ owner, said string }
 	count, at := make(map[same]int), make(map[same]int)

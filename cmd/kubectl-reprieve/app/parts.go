@@ -12,21 +12,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// parts are the objects that a look found for some work. They separate changes of the work from
+// parts has the objects that a look at some work found. It separates changes of the work from
 // changes of its neighbors.
 type parts struct {
 	work *subject
-	// pods has the names of its pods. groups has the PodGroups of these pods, also groups that are
-	// not written yet.
+	// pods has the names of the work's pods. groups has the PodGroups of these pods, including
+	// groups that have yet to be written.
 	pods   sets.Set[string]
 	groups sets.Set[types.NamespacedName]
-	// together is true where all pods of the groups count, and of the owners of its pods: new ones
-	// come with other names.
+	// together is true if the work includes all pods of the groups and all pods of the owners. It
+	// then includes new pods too, whose names are not in pods.
 	together bool
 	owners   sets.Set[types.UID]
 }
 
-// parts returns the objects that find found.
+// parts returns the objects that find has found.
 func (s *subject) parts() *parts {
 	p := &parts{
 		work: s, pods: sets.New[string](), groups: sets.New[types.NamespacedName](), owners: sets.New[types.UID](),
@@ -50,9 +50,9 @@ func (s *subject) parts() *parts {
 	return p
 }
 
-// have reports whether an object of the work's namespace, a pod or a PodGroup, is part of the work.
-// It recognizes a new pod by its name, group or owner. The next look finds other new pods, such as
-// the pods of a new Job of a JobSet.
+// have reports whether a pod or a PodGroup in the work's namespace is part of the work. It
+// recognizes a new pod by its name, group or owner. The next look finds other new pods, such as the
+// pods of a new Job of a JobSet.
 func (p *parts) have(object *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	if object.GetKind() != "Pod" {

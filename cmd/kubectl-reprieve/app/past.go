@@ -22,34 +22,35 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// happening is a preemption that has begun, as the cluster tells of it.
+// happening is a preemption that has begun, from the scheduler's record or from the cluster's
+// objects.
 type happening struct {
 	Time time.Time `json:"time"`
-	// Preemptor took Victim, by Rule.
+	// Preemptor preempted Victim, by Rule.
 	Preemptor string `json:"preemptor"`
 	Victim    string `json:"victim"`
 	Namespace string `json:"namespace"`
 	Rule      string `json:"rule,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// LostDeviceHours is the work that the victim itself lost; nil if that is not known.
+	// LostDeviceHours is the work that the victim itself lost; nil if the loss is not known.
 	LostDeviceHours *float64 `json:"lostDeviceHours,omitempty"`
 	// Source is the origin of this information. Of several sources, the most trusted one counts:
 	// the scheduler's record, then the status of the victim, then an event.
 	Source string `json:"source"`
 
-	// group is the PodGroup that a pod went with, as Victim would name it; "" for none. memberOf is
-	// the PodGroup of a pod that was preempted without the others of its group; "" for none, and
-	// where that is not known.
+	// group is the PodGroup that a pod was evicted with, in the form of Victim; "" for none.
+	// memberOf is the PodGroup of a pod that was evicted without the rest of its group; "" for
+	// none, and if the group is not known.
 	group, memberOf string
-	// recorded is true where the record tells of it: queue is the victim's leaf queue then, "" for
-	// none, and pods went with it.
+	// recorded is true if the happening is in the record. queue is then the victim's leaf queue, ""
+	// for none, and pods has the pods that were evicted with the victim.
 	recorded bool
 	queue    string
 	pods     []core.VictimPod
 }
 
-// queueAmong returns the victim's leaf queue, "" for none: by the record, else by the message to
-// the victim, else by the work that is there. It reports false if none of them tells.
+// queueAmong returns the victim's leaf queue, or "" for none. It uses the record, else the message
+// on the victim, else the known workloads. It returns false if none of these sources has the queue.
 func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
 	if h.recorded {
 		return h.queue, true
@@ -104,7 +105,7 @@ func onceEach(all []happening) []happening {
 	all = slices.DeleteFunc(all, func(h happening) bool { return h.group != "" && told[same{h.group, h.Preemptor}] >= h.trust() })
 	type place struct {
 		at int
-		// newest is the time of the newest happening there.
+		// newest is the time of the newest happening in the group.
 		newest time.Time
 	}
 	last := make(map[same]place)
@@ -123,7 +124,7 @@ func onceEach(all []happening) []happening {
 	return out
 }
 
-// merged returns one happening from two about the same preemption.
+// merged returns one happening for two happenings about the same preemption.
 func merged(one, other happening) happening {
 	if other.trust() > one.trust() {
 		one, other = other, one
@@ -146,10 +147,10 @@ const (
 	sourceEvent = "event"
 )
 
-// accordingToEvent is the source of a happening for people if nothing but an event tells of it.
+// accordingToEvent is the source that people see for a happening that only an event reports.
 const accordingToEvent = "according to an event"
 
-// trust returns how far the source of a happening is trusted; higher values are trusted more.
+// trust returns the rank of the source of a happening; sources with higher ranks are trusted more.
 func (h *happening) trust() int {
 	return slices.Index([]string{sourceEvent, sourceStatus, sourceRecord}, h.Source) + 1
 }
@@ -197,8 +198,8 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 	return out, nil
 }
 
-// preemptorIn is the preemptor that a victim's message names, and groupIn the PodGroup that it went
-// with; "" for none.
+// preemptorIn returns the preemptor that the message on a victim names; "" for none. groupIn
+// returns the PodGroup that the victim was evicted with; "" for none.
 func preemptorIn(message string) string {
 	rest, told := strings.CutPrefix(message, "preempted by ")
 	kind, rest, _ := strings.Cut(rest, " ")
@@ -216,7 +217,7 @@ func groupIn(message string) string {
 	return ""
 }
 
-// ruleIn is the rule that a victim's message names; "" for none.
+// ruleIn returns the rule that the message on a victim names; "" for none.
 func ruleIn(message string) string {
 	_, rest, _ := strings.Cut(message, "): ")
 	rule, _, found := strings.Cut(rest, ", the victim's priority is ")
@@ -234,7 +235,7 @@ func preemptorName(p v1alpha1.DisruptionPreemptor) string {
 	return kind + types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String()
 }
 
-// byEvents returns the preemptions that the API server has events about, usually of the last hour.
+// byEvents returns the preemptions in the API server's events, usually events of the last hour.
 func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, error) {
 	told, err := a.events(ctx, namespace, "reason="+reasonPreempted)
 	if err != nil {
@@ -252,7 +253,7 @@ func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, e
 	return out, nil
 }
 
-// events lists events by a field selector.
+// events lists the events that match a field selector.
 func (a *asking) events(ctx context.Context, namespace, selector string) ([]eventsv1.Event, error) {
 	rest, err := a.kube.ToRESTConfig()
 	if err != nil {

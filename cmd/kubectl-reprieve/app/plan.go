@@ -26,10 +26,10 @@ type planAnswer struct {
 	Results []whatif.Result `json:"results"`
 	Cost    whatif.Cost     `json:"cost"`
 	Ignored []string        `json:"ignored,omitempty"`
-	// Unknown lists objects that create pods and have an unknown kind, each with the reason.
+	// Unknown lists objects of unknown kinds that create pods, each with the reason.
 	Unknown []string `json:"unknown,omitempty"`
-	// Notes lists likely mistakes in the given objects, and given objects that already exist in the
-	// cluster.
+	// Notes lists likely mistakes in the given objects. It also lists given objects that already
+	// exist in the cluster.
 	Notes []string `json:"notes,omitempty"`
 
 	// owners names the objects that made the pods of lists.
@@ -169,7 +169,7 @@ func queueLabel(cfg *config.KubeSchedulerConfiguration) string {
 	return v1alpha1.LabelQueue
 }
 
-// showPlan shows an answer of plan to people.
+// showPlan prints an answer of plan for people.
 func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
 	rows := [][]string{{"WORKLOAD", "OUTCOME", "PLACED", "VICTIMS", "GPU-HOURS LOST", "NODES"}}
 	if wide {
@@ -221,7 +221,7 @@ func title(r *whatif.Result) string {
 	return name + " (" + r.Namespace + ")"
 }
 
-// outcomes counts the outcomes of all steps. If all steps have the same outcome, it returns that
+// outcomes returns the outcome that all steps have in common, or else the number of steps with each
 // outcome.
 func outcomes(r *whatif.Result) string {
 	var order []core.Outcome
@@ -268,7 +268,7 @@ func victims(cost whatif.Cost) string {
 	return out
 }
 
-// nodes returns the names of the nodes that pods are placed on, the first few unless all is set.
+// nodes returns the names of the nodes of the placed pods: the first few, or all if all is true.
 func nodes(r *whatif.Result, all bool) string {
 	const few = 3
 	var names []string
@@ -289,7 +289,7 @@ func nodes(r *whatif.Result, all bool) string {
 	}
 }
 
-// showSteps shows the details that the table leaves out: each decision in words, and its victims.
+// showSteps prints the details that the table leaves out: each decision in words, with its victims.
 func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool) {
 	said := ""
 	for i := range r.Steps {
@@ -331,12 +331,13 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 	}
 }
 
-// lossOf returns the hours that the pods of a victim were given, and the work that they lose.
+// lossOf returns the hours that the pods of a victim had their resources, and the work that they
+// lose.
 func lossOf(cost *whatif.Cost) string {
 	return fmt.Sprintf("%s GPU-hours, %s device-hours lost", hours(cost.GPUHours), hours(cost.LostDeviceHours))
 }
 
-// showBrokenGangs shows the work that members lose because their gangs fall below minCount.
+// showBrokenGangs prints the work that members lose because their gangs fall below minCount.
 func showBrokenGangs(to io.Writer, step *whatif.Step) {
 	for i := range step.BrokenGangs {
 		if g := &step.BrokenGangs[i]; g.LostWork > 0 {

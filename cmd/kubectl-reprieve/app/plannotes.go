@@ -16,11 +16,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// manifestsIn returns the manifests of a directory and of those below it, by name; a file, or -,
-// stands for itself.
+// manifestsIn returns the manifests in a directory and in the directories below it, sorted by name.
+// For a file, or for -, it returns the name itself.
 func manifestsIn(name string) ([]string, error) {
 	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
-		// The error of opening it says that it does not exist.
+		// The error of opening the file will say that it does not exist.
 		return []string{name}, nil //nolint:nilerr // the caller opens the file, and reports the error with its name
 	}
 	var out []string
@@ -90,8 +90,8 @@ func notesOn(asked *question, submitted *manifest.Submission, documents []manife
 	return out, nil
 }
 
-// alreadyThere says of an object that makes pods, or of a pod, that the cluster has it; "" where it
-// does not.
+// alreadyThere returns a note if the cluster already has an object that creates pods, or a pod; ""
+// otherwise.
 func alreadyThere(asked *question, of owners, d *manifest.Document) string {
 	name := fmt.Sprintf("%s/%s", strings.ToLower(d.Kind), d.Meta.GetName())
 	owner := strings.ToLower(d.Kind) + " " + d.Meta.GetNamespace() + "/" + d.Meta.GetName()

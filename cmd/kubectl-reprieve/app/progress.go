@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
-// progress shows the current activity on a terminal, once it takes longer than patience. It is safe
-// for concurrent use.
+// progress shows the current activity on a terminal, once the activity takes longer than patience.
+// It is safe for concurrent use.
 type progress struct {
 	to   io.Writer
 	done chan struct{}
@@ -23,8 +23,8 @@ type progress struct {
 	notes []string
 }
 
-// newProgress starts showing progress, until end is called. Where the writer is no terminal, it
-// shows nothing.
+// newProgress starts to show progress, until end is called. If the writer is no terminal, it shows
+// nothing.
 func newProgress(to io.Writer, clk clock.Clock) *progress {
 	p := &progress{to: to, done: make(chan struct{})}
 	if !isTerminal(to) {
@@ -61,14 +61,14 @@ func (p *progress) say(format string, args ...any) {
 	p.said = fmt.Sprintf(format, args...)
 }
 
-// note keeps a line about the answer, to be shown at the end on a terminal or not.
+// note stores a line about the answer. end prints it, on a terminal and elsewhere.
 func (p *progress) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// end stops showing, clears the line and shows the notes. It is called once.
+// end clears the line of the progress and prints the notes. Call it once.
 func (p *progress) end() {
 	close(p.done)
 	p.over.Wait()

@@ -18,7 +18,7 @@ import (
 // protectedAnswer is the answer of protected.
 type protectedAnswer struct {
 	typed
-	// Subject is the work that was asked about; empty for all.
+	// Subject is the work in the question; empty for all work.
 	Subject   string         `json:"subject,omitempty"`
 	Protected []protectedRow `json:"protected"`
 }
@@ -31,13 +31,13 @@ type protectedRow struct {
 	Priority  int32  `json:"priority"`
 	Queue     string `json:"queue,omitempty"`
 	Pods      int    `json:"pods"`
-	// By is the rule, and MinRuntime for the longest of the min-runtimes.
+	// By is the rule. For MinRuntime, the longest of the min-runtimes counts.
 	By string `json:"by"`
 	// From describes the preemptors that the protection applies to. Profiles lists their profiles;
 	// it is absent if the protection applies in all profiles.
 	From     string   `json:"from"`
 	Profiles []string `json:"profiles,omitempty"`
-	// Until is absent where there is no end.
+	// Until is absent if the protection has no end.
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -102,8 +102,8 @@ decision would evict it.`,
 	return cmd
 }
 
-// protected answers about some work, or about all of a namespace, "" for all of them, where about
-// is nil.
+// protected returns the protections of the work in about. If about is nil, it returns the
+// protections of all work in a namespace, or in all namespaces for "".
 func (a *asking) protected(ctx context.Context, shown *progress, namespace string, about *subject) (*protectedAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {

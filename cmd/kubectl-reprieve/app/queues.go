@@ -24,9 +24,9 @@ import (
 // queuesAnswer is the answer of queues.
 type queuesAnswer struct {
 	typed
-	// Queues are in the order of the tree, those at the top first.
+	// Queues are in the order of the tree: parents come before their children.
 	Queues []queueRow `json:"queues"`
-	// Changes are how shares change by the objects of --with; absent without it.
+	// Changes lists the shares that the objects of --with change; absent without --with.
 	Changes []shareChange `json:"changes,omitempty"`
 }
 
@@ -35,33 +35,35 @@ type queueRow struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent,omitempty"`
 	Depth  int    `json:"depth"`
-	// Waiting is how many pods of the queue, and of all below it, have no node.
+	// Waiting is the number of pods without a node, in the queue and in all queues below it.
 	Waiting int32            `json:"waiting"`
 	Amounts []resourceAmount `json:"amounts"`
-	// Ready is why the queue cannot be used; empty where it can.
+	// Ready is the reason why the queue cannot be used; empty if it can be used.
 	Ready string `json:"notReady,omitempty"`
-	// Unserved is why the queue does not get its quota, or not all of it; empty where it does.
+	// Unserved is the reason why the queue does not get its whole quota; empty if it gets all of
+	// it.
 	Unserved string `json:"quotaNotServed,omitempty"`
-	// Gone is true for a queue that has been deleted and that pods on nodes name: they go on, and
-	// count for no queue.
+	// Gone is true for a deleted queue that pods on nodes still name. These pods go on, and count
+	// for no queue.
 	Gone bool `json:"gone,omitempty"`
-	// Below says that work waits although the queue uses less than its quota; nil where it does
-	// not.
+	// Below describes the work that waits although the queue uses less than its quota; nil if there
+	// is no such work.
 	Below *belowQuota `json:"belowQuota,omitempty"`
 }
 
-// belowQuota is work that waits in a queue that uses less than its quota.
+// belowQuota describes the pending work of a queue that uses less than its quota.
 type belowQuota struct {
-	// Resources lists resources with pending pods whose usage in the queue is below its quota.
+	// Resources lists the resources whose usage in the queue is below its quota, and that pending
+	// pods request.
 	Resources []string `json:"resources"`
-	// Pods wait, the oldest since Since.
+	// Pods is the number of pending pods. Since is the creation time of the oldest.
 	Pods  int       `json:"pods"`
 	Since time.Time `json:"since"`
-	// Leaf is true for the queue that the pods are in.
+	// Leaf is true if the pods are in the queue itself, not in a queue below it.
 	Leaf bool `json:"leaf"`
 }
 
-// verb writes how many pods do something.
+// verb returns a number of pods with the verb in the singular or the plural.
 func verb(n int, one, many string) string {
 	if n == 1 {
 		return "1 pod " + one
@@ -69,8 +71,8 @@ func verb(n int, one, many string) string {
 	return fmt.Sprintf("%d pods %s", n, many)
 }
 
-// setBelow fills in, for every queue, the work that waits in it or below it although it uses less
-// than its quota.
+// setBelow fills in Below for every queue: the pending work in the queue and in the queues below
+// it, if the queue uses less than its quota.
 func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
 	at := make(map[string]int, len(answer.Queues))
 	for i := range answer.Queues {
@@ -95,8 +97,8 @@ func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
 	}
 }
 
-// waits counts a pod that waits, if the queue uses less than its quota of something that the pod
-// requests.
+// waits counts a pending pod, if the pod requests a resource whose usage is below the queue's
+// quota.
 func (q *queueRow) waits(pod *corev1.Pod, leaf bool) {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	var short []string
@@ -125,13 +127,13 @@ func (q *queueRow) waits(pod *corev1.Pod, leaf bool) {
 	}
 }
 
-// resourceAmount is how a queue stands in one resource.
+// resourceAmount has the amounts of one resource in a queue.
 type resourceAmount struct {
 	Resource string `json:"resource"`
 	Used     string `json:"used"`
 	Share    string `json:"share"`
-	// Quota is the effective quota. SpecQuota is the quota in the spec, if that is above the
-	// parent's.
+	// Quota is the effective quota. SpecQuota is the quota in the spec, if it exceeds the quota of
+	// the parent.
 	Quota     string `json:"quota"`
 	SpecQuota string `json:"specQuota,omitempty"`
 	Limit     string `json:"limit,omitempty"`
@@ -204,8 +206,8 @@ type shareChange struct {
 	Reclaimable string `json:"reclaimable"`
 }
 
-// changesOf compares the shares of two answers, in the order of the second. It has no queue that
-// both lack a share of.
+// changesOf returns the changes of shares between two answers, in the order of the second. It
+// leaves out a queue without a share in both answers.
 func changesOf(before, after *queuesAnswer) []shareChange {
 	was := make(map[[2]string]resourceAmount)
 	for _, q := range before.Queues {
@@ -233,7 +235,7 @@ func changesOf(before, after *queuesAnswer) []shareChange {
 	return out
 }
 
-// showChanges lists how shares change.
+// showChanges prints the changes of shares.
 func (a *asking) showChanges(to io.Writer, changes []shareChange) error {
 	if changes == nil {
 		return nil
@@ -290,7 +292,7 @@ func queuesNow(ctx context.Context, asked *question) (*queuesAnswer, error) {
 		}
 	}
 	descend(below[""], 0)
-	// Queues that are their own ancestors have no root above them.
+	// Queues that form a cycle have no root above them.
 	descend(queues, 0)
 	answer.setBelow(cluster)
 	return answer, nil
@@ -337,10 +339,10 @@ func rowOf(q whatif.Queue, depth int) queueRow {
 	return row
 }
 
-// barWidth is how many characters the longest bar has.
+// barWidth is the length of the longest bar, in characters.
 const barWidth = 24
 
-// bar draws how a queue stands, where full is the longest bar's amount.
+// bar draws the amounts of a queue. full is the amount of the longest bar.
 func bar(amount *resourceAmount, full float64) string {
 	if full <= 0 {
 		return ""
@@ -409,7 +411,7 @@ func (a *asking) queueRows(queues []queueRow, wide bool) [][]string {
 	return rows
 }
 
-// tellBelowAndGone names the queues below their quota, and the queues that do not exist.
+// tellBelowAndGone prints the queues below their quota, and the deleted queues with pods.
 func tellBelowAndGone(to io.Writer, queues []queueRow) error {
 	for _, q := range queues {
 		if b := q.Below; b != nil && b.Leaf {
@@ -430,7 +432,7 @@ func tellBelowAndGone(to io.Writer, queues []queueRow) error {
 	return nil
 }
 
-// tellUnserved names the queues with an unserved quota, and the reasons.
+// tellUnserved prints the queues that do not get their whole quota, with the reasons.
 func tellUnserved(to io.Writer, queues []queueRow) error {
 	for _, q := range queues {
 		if q.Unserved == "" || q.Ready != "" {

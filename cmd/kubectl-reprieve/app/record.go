@@ -16,23 +16,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// recordSource is where the scheduler's record of its decisions is: in files, or with the scheduler
-// itself. The zero value is nowhere.
+// recordSource is the source of the scheduler's record of decisions: files, or the scheduler
+// itself. The zero value is no source.
 type recordSource struct {
 	files     []string
 	scheduler schedulerEndpoint
 }
 
-// addFlags adds the flags that name it.
+// addFlags adds the flags of the source.
 func (r *recordSource) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&r.files, "log", nil, "A file of the scheduler's --decision-log to go by as well, again for more; - for standard input.")
 	r.scheduler.addFlags(flags)
 }
 
-// named reports whether there is a record to go by.
+// named reports whether the flags name a source.
 func (r *recordSource) named() bool { return len(r.files) > 0 || r.scheduler.url != "" }
 
-// check refuses two sources.
+// check returns an error if the flags name two sources.
 func (r *recordSource) check() error {
 	if len(r.files) > 0 && r.scheduler.url != "" {
 		return usage(errors.New("--log and --scheduler: name one of the two"))
@@ -40,8 +40,8 @@ func (r *recordSource) check() error {
 	return nil
 }
 
-// records are the decisions of a record, each once, newest first; none where there is no record to
-// go by.
+// records returns the decisions of a record, each once, newest first. It returns none without a
+// source.
 func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog.Record, error) {
 	var all []decisionlog.Record
 	var nothing error
@@ -65,7 +65,7 @@ func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog
 			return nil, err
 		}
 	}
-	// Of several lines about one decision, the line with the outcome counts.
+	// If several lines are about one decision, the line with the outcome counts.
 	slices.SortStableFunc(all, func(a, b decisionlog.Record) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Process, b.Process), cmp.Compare(b.Sequence, a.Sequence), b.Result.Time.Compare(a.Result.Time))
 	})
@@ -82,7 +82,8 @@ func (a *asking) readRecords(name string) ([]decisionlog.Record, error) {
 	return records, ofLog(name, err)
 }
 
-// ofLog is the error of a file that should be a decision log, with the file's name as it was given.
+// ofLog returns the error for a file that should be a decision log. The error has the name of the
+// file as the user wrote it.
 func ofLog(name string, err error) error {
 	var empty *report.EmptyError
 	if errors.As(err, &empty) {
@@ -98,7 +99,7 @@ func isEmpty(err error) bool {
 	return errors.As(err, &empty) && empty.First == nil
 }
 
-// happened reports whether the victims of a decision have been stopped, or are being stopped.
+// happened reports whether the victims of a decision were evicted, or are being evicted.
 func happened(r *decisionlog.Record) bool {
 	return r.Decision.Outcome == core.Preempts && (r.Result.State == decisionlog.CarriedOut || r.Result.State == decisionlog.UnderWay)
 }
@@ -124,8 +125,8 @@ func byRecord(records []decisionlog.Record) []happening {
 	return out
 }
 
-// recordedLoss returns the device-hours that a victim lost. It returns nil if the record is of a
-// version that recorded none.
+// recordedLoss returns the device-hours that a victim lost; nil if the version of the record has no
+// losses.
 func recordedLoss(d *core.Decision, v *core.Victim) *float64 {
 	if d.LostWork == 0 {
 		return nil
@@ -134,7 +135,7 @@ func recordedLoss(d *core.Decision, v *core.Victim) *float64 {
 	return &lost
 }
 
-// choice is a decision that evicted the work, with the recorded alternatives.
+// choice is a decision that evicted the work in question, with the recorded alternatives.
 type choice struct {
 	Time      time.Time `json:"time"`
 	Preemptor string    `json:"preemptor"`
@@ -157,12 +158,12 @@ type stayer struct {
 	Work     string `json:"work"`
 	Priority int32  `json:"priority"`
 	Node     string `json:"node,omitempty"`
-	// Protected is true for one that no rule let the preemptor take.
+	// Protected is true if no rule permitted the preemptor to evict the unit.
 	Protected bool   `json:"protected"`
 	Because   string `json:"because"`
 }
 
-// choicesOf are the decisions that took the work, newest first.
+// choicesOf returns the decisions that evicted the work, newest first.
 func choicesOf(records []decisionlog.Record, about *subject) []choice {
 	var out []choice
 	for i := range records {
@@ -206,8 +207,8 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 }
 
 // elsewhere returns the reason why a potential victim on another node was not evicted. By priority,
-// no unit above the ceiling was at risk. In a reclaim, the order depends on each queue's usage over
-// its share, which the record does not have.
+// no unit above the ceiling was at risk. In a reclaim, the order depends on the ratio of each
+// queue's usage to its share, which the record does not have.
 func elsewhere(d *core.Decision, u *core.ElsewhereUnit) string {
 	byPriority := !slices.ContainsFunc(d.Victims, func(v core.Victim) bool { return v.Rule != core.RuleLowerPriority })
 	if byPriority && d.Ceiling != nil && u.Priority > *d.Ceiling {
@@ -221,8 +222,8 @@ func (s *subject) isVictim(name string, pods []core.VictimPod) bool {
 	return s.is(name) || slices.ContainsFunc(pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
 }
 
-// otherThan returns the part of a choice that is about some other work. If there is none, the
-// second result explains it.
+// otherThan returns the recorded alternatives of a choice that are part of some other work. If
+// there are none, the second result has the reason.
 func (c *choice) otherThan(other *subject) (stayed []stayer, silence string) {
 	for _, s := range c.Stayed {
 		if other.is(s.Work) {

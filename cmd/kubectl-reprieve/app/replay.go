@@ -24,15 +24,15 @@ import (
 // replayAnswer is the answer of replay. Taken is when the last of the decisions was made.
 type replayAnswer struct {
 	typed
-	// Versions lists the versions of the schedulers that decided, as far as the log has them.
-	// Version is the version that decides now.
+	// Versions lists the versions of the schedulers that made the decisions, as far as the log has
+	// them. Version is the version that replays them.
 	Versions []string `json:"versions,omitempty"`
 	Version  string   `json:"version"`
 	// Same, Differs and Unknown count the decisions.
 	Same    int `json:"same"`
 	Differs int `json:"differs"`
 	Unknown int `json:"unknown"`
-	// Skipped counts the broken lines, and FirstSkipped describes the first of them.
+	// Skipped is the number of broken lines, and FirstSkipped describes the first of them.
 	Skipped      int             `json:"skippedLines,omitempty"`
 	FirstSkipped string          `json:"firstSkipped,omitempty"`
 	Decisions    []replay.Answer `json:"decisions"`
@@ -62,7 +62,7 @@ The answer is the same each time. A different decision is no failure: the exit c
 	return cmd
 }
 
-// replay repeats the decisions in some files.
+// replay repeats the decisions in the given files.
 func (a *asking) replay(ctx context.Context, files []string, differing bool) error {
 	shown := newProgress(a.streams.ErrOut, a.clock)
 	answer, err := a.replayed(ctx, files, shown)
@@ -129,7 +129,8 @@ func (a *asking) readInputs(files []string, shown *progress) (*replay.Log, error
 	return log, nil
 }
 
-// configs reads the configuration of objects, each once: any goroutine may ask.
+// configs returns a function that reads the configuration of an inventory, each once. Any goroutine
+// may call the function.
 func (a *asking) configs() func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error) {
 	var mu sync.Mutex
 	known := make(map[string]*config.KubeSchedulerConfiguration)
@@ -148,7 +149,7 @@ func (a *asking) configs() func(context.Context, *inventory.Inventory) (*config.
 	}
 }
 
-// showReplay shows an answer of replay to people.
+// showReplay prints an answer of replay for people.
 func (a *asking) showReplay(to io.Writer, answer *replayAnswer, wide bool) error {
 	if answer.Skipped > 0 {
 		fmt.Fprintf(to, "%s skipped; the first is %s\n\n", plural(answer.Skipped, "broken line"), answer.FirstSkipped)
@@ -207,7 +208,7 @@ func (a *asking) stateInWords(state replay.State) string {
 	}
 }
 
-// choiceInWords describes a decision, with the victims.
+// choiceInWords returns a description of a decision, with the victims.
 func choiceInWords(c *replay.Choice) string {
 	if c == nil {
 		return "-"

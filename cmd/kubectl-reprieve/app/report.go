@@ -16,10 +16,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// reportFile is where a report goes that is not told.
+// reportFile is the default file of a report.
 const reportFile = "report.html"
 
-// ownerOnly is the mode of reports: they have the names of the pods of all namespaces.
+// ownerOnly is the file mode of reports, because they have the names of the pods of all namespaces.
 const ownerOnly = 0o600
 
 func (a *asking) reportCommand() *cobra.Command {
@@ -41,13 +41,13 @@ that was written with --decision-log-inputs.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, plan, to) },
 	}
-	// In place of the format of answers.
+	// This flag replaces the flag for the format of answers.
 	cmd.Flags().StringArrayVar(&plan, "plan", nil, "Manifests to plan on the cluster of --snapshot: the map shows the state before and after. Repeat for more.")
 	cmd.Flags().StringVarP(&to, "output", "o", reportFile, "The file to write; - for standard output.")
 	return cmd
 }
 
-// report writes the page of some files.
+// report writes a page about the decision logs in the given files.
 func (a *asking) report(ctx context.Context, files, plan []string, to string) error {
 	if len(plan) > 0 && a.snapshot == "" {
 		return usage(errors.New("--plan is for the map of a cluster: give the cluster with --snapshot"))
@@ -141,7 +141,7 @@ func (a *asking) readLogs(files []string) (report.Input, error) {
 	return in, nil
 }
 
-// queuesOf are the queues among objects.
+// queuesOf returns the queues in an inventory.
 func queuesOf(objects *inventory.Inventory) ([]report.Queue, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](objects, inventory.Queues)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// rightFor returns the right that a change of cluster-scoped objects needs; nil for other kinds of
-// remedies.
+// rightFor returns the permission that a remedy needs if it changes cluster-scoped objects of a
+// kind; nil for other remedies.
 func rightFor(kind string) *authorizationv1.ResourceAttributes {
 	switch kind {
 	case whatif.Uncordon:
@@ -28,8 +28,9 @@ func rightFor(kind string) *authorizationv1.ResourceAttributes {
 }
 
 // reviewRemedies asks the API server which remedies the caller may apply, and puts these first.
-// Each review is a SelfSubjectAccessReview, as in "kubectl auth can-i": it changes nothing. A
-// snapshot has no caller, and a remedy whose review fails stays one for administrators.
+// Each review is a SelfSubjectAccessReview, as in "kubectl auth can-i": it changes nothing. With a
+// snapshot there is no caller to ask about. If a review fails, the remedy counts as one for
+// administrators.
 func (a *asking) reviewRemedies(ctx context.Context, remedies []whatif.Remedy) {
 	if a.snapshot == "" {
 		a.reviewAtServer(ctx, remedies)

@@ -29,12 +29,12 @@ type asking struct {
 	// snapshot and configuration are file names, "" for the live cluster and for the default.
 	// format is the format of answers.
 	snapshot, configuration, format string
-	// noted are the notes that have been shown.
+	// noted has the notes that were already shown.
 	noted map[string]bool
 }
 
-// Run runs the command and returns its exit code. Environment looks up a variable of the
-// environment. Control characters in text from a cluster or a file are escaped in all output.
+// Run runs the command and returns its exit code. environment looks up an environment variable. Run
+// escapes control characters in all text from a cluster or a file.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string, environment func(string) (string, bool)) int {
 	_, plain := environment("NO_COLOR")
 	coloured := !plain && isTerminal(streams.Out)
@@ -60,19 +60,19 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	return codeOf(err)
 }
 
-// Silence turns off the library's own log, because it is about a scheduler that does not run here.
-// Messages at or above its threshold would still reach standard error. The log belongs to the
-// process, so main calls Silence, before Run.
+// Silence turns off the log of the scheduler's library, because no scheduler runs here. Otherwise
+// messages at or above the threshold would reach standard error. The log belongs to the process, so
+// main calls Silence, before Run.
 func Silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	klog.InitFlags(flags)
-	// It is known by this name.
+	// The flag is known to exist.
 	_ = flags.Set("stderrthreshold", "FATAL")
 }
 
-// command is the root, with all subcommands.
+// command returns the root command, with all subcommands.
 func (a *asking) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubectl-reprieve",
@@ -92,12 +92,12 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	// As cobra has it for commands that it looks for by itself.
+	// This is cobra's default for commands that it looks up itself.
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
-	// The scheduler's library has a flag of this name for the whole process, which cobra would take
-	// in otherwise.
+	// The scheduler's library has a flag version for the whole process. Without this flag, cobra
+	// would adopt that one.
 	flags.Bool("version", false, "Print the version.")
 	a.kube.AddFlags(flags)
 	flags.StringVarP(&a.format, "output", "o", formatTable, "How to write the answer: table, wide, json or yaml.")
@@ -123,7 +123,7 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	return cmd
 }
 
-// knownCommand refuses arguments of the root, which are commands that there are not.
+// knownCommand returns an error for arguments of the root command, which are unknown commands.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -135,7 +135,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usage(fmt.Errorf("unknown command %q%s; see %s --help", args[0], instead, cmd.CommandPath()))
 }
 
-// exactly is cobra's ExactArgs, with names of the arguments for the message.
+// exactly is like cobra's ExactArgs, but its message names the arguments.
 func exactly(what ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(what) {
@@ -148,5 +148,5 @@ func exactly(what ...string) cobra.PositionalArgs {
 	}
 }
 
-// patience is how long something may take before there is something to see.
+// patience is the time after which a command shows progress.
 const patience = time.Second

@@ -31,9 +31,9 @@ import (
 // simulateAnswer is the answer of simulate.
 type simulateAnswer struct {
 	typed
-	// Nodes, Pods and Work count the simulated objects, and Skipped the broken lines of the trace.
-	// FirstSkipped describes the first of these. Snapshot describes the use of the objects of a
-	// snapshot; nil without one.
+	// Nodes, Pods and Work count the simulated objects. Skipped counts the broken lines of the
+	// trace, and FirstSkipped describes the first of them. Snapshot describes the objects that a
+	// snapshot adds; nil without a snapshot.
 	Snapshot     *scenario.Facts `json:"snapshot,omitempty"`
 	Nodes        int             `json:"nodes"`
 	Pods         int             `json:"pods"`
@@ -41,7 +41,7 @@ type simulateAnswer struct {
 	Skipped      int             `json:"skippedLines,omitempty"`
 	FirstSkipped string          `json:"firstSkipped,omitempty"`
 	Seed         uint64          `json:"seed"`
-	// Seconds is how long the simulation goes on.
+	// Seconds is the length of the simulation, in virtual time.
 	Seconds float64              `json:"seconds"`
 	Results []*simulation.Result `json:"results"`
 }
@@ -49,14 +49,14 @@ type simulateAnswer struct {
 // simulateFlags are the flags of simulate.
 type simulateFlags struct {
 	trace, queues string
-	// plot is the file to draw the waits into; "" for none.
+	// plot is the file for a plot of the waits; "" for none.
 	plot              string
 	policies, configs []string
 	// logs are the files of a decision log.
 	logs  []string
 	shape openb.Shape
 	nodes int
-	// runs is how long pending work runs that says nothing.
+	// runs is the run time of pending work that declares no end.
 	runs time.Duration
 	opts simulation.Options
 }
@@ -127,7 +127,7 @@ func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
 	return a.write(answer, func(to io.Writer, _ bool) error { return showSimulation(to, answer) })
 }
 
-// playAll plays an input under each policy, as many at once as there are processors. The results
+// playAll plays an input under each policy, as many at a time as there are processors. The results
 // have the order of the policies.
 func (f *simulateFlags) playAll(ctx context.Context, in *simulation.Input, policies []simulation.Policy, shown *progress) ([]*simulation.Result, error) {
 	results := make([]*simulation.Result, len(policies))
@@ -149,7 +149,7 @@ func (f *simulateFlags) playAll(ctx context.Context, in *simulation.Input, polic
 	return results, nil
 }
 
-// drawPlot writes the plot, if one is asked for.
+// drawPlot writes the plot, if the flags name a file for it.
 func (f *simulateFlags) drawPlot(results []*simulation.Result) error {
 	if f.plot == "" {
 		return nil
@@ -162,7 +162,7 @@ func (f *simulateFlags) drawPlot(results []*simulation.Result) error {
 
 // toSimulate reads the input of the simulation.
 func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progress) (*simulation.Input, *simulateAnswer, error) {
-	// Any moment would do; no decision depends on the date.
+	// Any start is possible, because no decision depends on the date.
 	f.shape.Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	f.shape.Seed, f.opts.Lasts = f.opts.Seed, f.shape.Span
 	answer := &simulateAnswer{typed: typed{APIVersion: answerVersion, Kind: "Simulation"}, Seed: f.opts.Seed, Seconds: f.opts.Lasts.Seconds()}
@@ -193,7 +193,7 @@ func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progre
 	return in, answer, nil
 }
 
-// fromTrace makes the input of the simulation from a trace.
+// fromTrace returns the input of the simulation for a trace.
 func (a *asking) fromTrace(f *simulateFlags, trace *openb.Trace) (*simulation.Input, error) {
 	queues, err := a.queuesFile(f.queues)
 	if err != nil {
@@ -203,7 +203,8 @@ func (a *asking) fromTrace(f *simulateFlags, trace *openb.Trace) (*simulation.In
 	return trace.Input(f.shape), nil
 }
 
-// fromSnapshot makes it of a cluster, with a trace on top unless that is nil.
+// fromSnapshot returns the input of the simulation for a cluster. If trace is not nil, its work is
+// added.
 func (a *asking) fromSnapshot(ctx context.Context, f *simulateFlags, trace *openb.Trace, answer *simulateAnswer, shown *progress) (*simulation.Input, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {
@@ -219,7 +220,7 @@ func (a *asking) fromSnapshot(ctx context.Context, f *simulateFlags, trace *open
 	return in, nil
 }
 
-// fromLog makes the input of the simulation from a decision log.
+// fromLog returns the input of the simulation for a decision log.
 func (a *asking) fromLog(ctx context.Context, f *simulateFlags, answer *simulateAnswer, shown *progress) (*simulation.Input, error) {
 	log, err := a.readInputs(f.logs, shown)
 	if err != nil {
@@ -280,7 +281,7 @@ func (a *asking) checkSource(f *simulateFlags) error {
 	return nil
 }
 
-// check returns the policies that the flags ask for, or an error about the flags.
+// check validates the flags and returns the policies that they select.
 func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) {
 	switch {
 	case f.shape.Span < time.Minute || f.shape.Span > 366*24*time.Hour:
@@ -318,8 +319,8 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 	return out, nil
 }
 
-// policyOf is the policy that a scheduler's configuration stands for, by the arguments of its first
-// profile that has any for Reprieve.
+// policyOf returns the policy for a scheduler's configuration. It uses the arguments of the first
+// profile that has arguments for Reprieve.
 func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 	p := simulation.Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Rule: simulation.ByQueues}
 	cfg, err := schedulerapp.LoadConfig(ctx, file)
@@ -378,7 +379,7 @@ func (f *simulateFlags) read() (*openb.Trace, error) {
 	return trace, err
 }
 
-// showSimulation shows an answer of simulate to people.
+// showSimulation prints an answer of simulate for people.
 func showSimulation(to io.Writer, answer *simulateAnswer) error {
 	lasts := time.Duration(answer.Seconds * float64(time.Second))
 	fmt.Fprintf(to, "%d nodes, %d pods in %d workloads, %s, seed %d\n", answer.Nodes, answer.Pods, answer.Work, lasts, answer.Seed)
@@ -416,7 +417,7 @@ func showSimulation(to io.Writer, answer *simulateAnswer) error {
 	return table(to, rows)
 }
 
-// lapse writes seconds for people.
+// lapse formats a number of seconds for people.
 func lapse(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	switch {

@@ -21,13 +21,13 @@ import (
 
 // question has the inputs of a decision: the objects, and the scheduler's configuration.
 type question struct {
-	// objects have the PodGroups that the scheduler makes for pods which name none.
+	// objects includes the PodGroups that the scheduler derives for pods without a PodGroup.
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
 	// groups knows which pods belong together.
 	groups *derived.Groups
-	// unseen lists the resources that the caller has no permission to list. If there are any, the
-	// objects are the permitted objects of one namespace, and nothing is decided on them.
+	// unseen lists the resources that the caller has no permission to list. If there are any,
+	// objects has the permitted objects of one namespace, and no decision is computed.
 	unseen []string
 	// namespace is the namespace of the objects if there are unseen resources; "" for all.
 	namespace string
@@ -93,7 +93,7 @@ func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inven
 	return objects, cfg, nil
 }
 
-// noteUnread says which rights are missing that only some answers need.
+// noteUnread notes the missing permissions that only some answers need.
 func (a *asking) noteUnread(shown *progress, objects *inventory.Inventory) {
 	if unread := objects.Unread(); len(unread) > 0 {
 		a.noteOnce(shown, "you may not list %s in all namespaces: which of their pods belong together is not known; ask for the ClusterRole reprieve-planner",
@@ -101,7 +101,7 @@ func (a *asking) noteUnread(shown *progress, objects *inventory.Inventory) {
 	}
 }
 
-// noteOnce keeps a line about answers, the first time that there is reason to.
+// noteOnce adds a note about the answers, unless the same note was already shown.
 func (a *asking) noteOnce(shown *progress, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if a.noted[line] {
@@ -153,7 +153,8 @@ func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, er
 	if err != nil {
 		return nil, "", usage(fmt.Errorf("kubeconfig: %w", err))
 	}
-	// There are a few hundred calls at most. The server's own limits slow them down if necessary.
+	// A command makes a few hundred calls at most. The limits of the server slow them down if
+	// necessary.
 	rest.QPS = -1
 	client, err := dynamic.NewForConfig(rest)
 	if err != nil {
@@ -166,8 +167,8 @@ func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, er
 	return &inventory.Listing{Client: client, Discovery: discoverer, Now: a.clock.Now(), Roots: roots}, rest.Host, nil
 }
 
-// reached adds to the error of a call that the API server did not answer which server that is and
-// where its address is from.
+// reached adds the address of the API server, and the source of that address, to the error of a
+// call that the server did not answer.
 func (a *asking) reached(host string, err error) error {
 	if err == nil || codeOf(err) != exitUnreachable {
 		return err

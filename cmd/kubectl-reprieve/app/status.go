@@ -26,26 +26,27 @@ import (
 // statusAnswer is the answer of status.
 type statusAnswer struct {
 	typed
-	// Nodes counts the schedulable nodes, and NodesOut the nodes that are cordoned or not ready.
+	// Nodes is the number of schedulable nodes. NodesOut is the number of nodes that are cordoned
+	// or not ready.
 	Nodes    int `json:"nodes"`
 	NodesOut int `json:"nodesOut"`
-	// Resources say how full the nodes that take pods are.
+	// Resources describes the usage of the schedulable nodes.
 	Resources []fullness `json:"resources"`
-	// Largest says, for pods of 1, 2, 4 and so on of the resource Of, how many fit on the free
-	// nodes as things are.
+	// Largest has the number of pods of each size that fit on the nodes now. The sizes are 1, 2, 4
+	// and so on of the resource Of.
 	Of      string        `json:"of,omitempty"`
 	Largest []largestGang `json:"largest"`
-	// Waiting counts workloads that wait, and Degraded gangs that hold nodes with fewer members
-	// than they need.
+	// Waiting is the number of pending workloads. Degraded is the number of gangs that hold nodes
+	// with fewer members than they need.
 	Waiting  int `json:"waiting"`
 	Degraded int `json:"degraded"`
-	// Leader is the scheduler that leads; nil where that is not known, for the reason in
-	// LeaderUnknown.
+	// Leader is the scheduler that leads. It is nil if the leader is not known, and LeaderUnknown
+	// is then the reason.
 	Leader        *leader `json:"leader,omitempty"`
 	LeaderUnknown string  `json:"leaderUnknown,omitempty"`
 }
 
-// fullness is how much of a resource is requested.
+// fullness describes how much of a resource is requested.
 type fullness struct {
 	Resource    string  `json:"resource"`
 	Requested   string  `json:"requested"`
@@ -53,7 +54,7 @@ type fullness struct {
 	Percent     float64 `json:"percent"`
 }
 
-// largestGang is how many pods of a size fit.
+// largestGang is the number of pods of one size that fit.
 type largestGang struct {
 	Size int64 `json:"size"`
 	Pods int64 `json:"pods"`
@@ -64,7 +65,7 @@ type leader struct {
 	Name    string    `json:"name"`
 	Renewed time.Time `json:"renewed"`
 	Since   time.Time `json:"since,omitzero"`
-	// Well is true where it was renewed within its duration.
+	// Well is true if the leader renewed the Lease within its duration.
 	Well bool `json:"well"`
 }
 
@@ -126,7 +127,7 @@ func isOut(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || ready
 }
 
-// fill says how full the nodes are.
+// fill fills in the nodes, the usage of their resources, and the largest gangs.
 func (s *statusAnswer) fill(objects *inventory.Inventory) error {
 	nodes, err := inventory.Decode[*corev1.Node](objects, inventory.Nodes)
 	if err != nil {
@@ -173,8 +174,8 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// fullnessOf lists CPU, memory and the extended resources of nodes. Resources that pods may request
-// as a GPU come first.
+// fullnessOf returns the usage of CPU, memory and the extended resources of nodes. Resources that
+// pods may request as a GPU come first.
 func fullnessOf(all, used corev1.ResourceList) []fullness {
 	var names []string
 	for name := range all {
@@ -208,8 +209,8 @@ func human(name string, q *resource.Quantity) string {
 	return queue.Human(corev1.ResourceName(name), q.AsApproximateFloat64())
 }
 
-// largest fills in how many pods of each size fit, by the GPUs of nodes, or by their CPU where
-// there are none.
+// largest fills in how many pods of each size fit. The sizes count GPUs, or CPUs if no node has
+// GPUs.
 func (s *statusAnswer) largest(free map[string]corev1.ResourceList, all corev1.ResourceList) {
 	s.Of = string(corev1.ResourceCPU)
 	for _, r := range s.Resources {
@@ -235,7 +236,8 @@ func (s *statusAnswer) largest(free map[string]corev1.ResourceList, all corev1.R
 	}
 }
 
-// leader reads the Lease of the scheduler. The second result says why it is not known.
+// leader reads the Lease of the scheduler. If the leader is not known, the second result is the
+// reason.
 func (a *asking) leader(ctx context.Context, cfg *config.KubeSchedulerConfiguration) (*leader, string) {
 	rest, err := a.kube.ToRESTConfig()
 	if err != nil {

@@ -22,31 +22,32 @@ import (
 
 // subject is the workload that a question is about.
 type subject struct {
-	// kind is one of workKinds; key names it.
+	// kind is one of workKinds, and key is the name of the object.
 	kind string
 	key  types.NamespacedName
-	// rule is the rule for the kind, and family has its objects; nil for a kind without a rule.
+	// rule is the rule for the kind, and family has the objects of the rule. Both are nil for a
+	// kind without a rule.
 	rule   *grouping.Rule
 	family *family
-	// all has the PodGroups of the subject, of reprieve.dev and scheduling.k8s.io: it is one, has
-	// some, or is part of one. Group is the group that the question is about: the only one, or the
-	// only one that waits. It is nil if there is no such group.
+	// all has the PodGroups of the subject, of reprieve.dev and scheduling.k8s.io: the subject
+	// itself, its PodGroups, or the PodGroup that it is in. group is the one in question: the only
+	// one, or the only one that waits. It is nil if there is no such group.
 	all   []*v1alpha1.PodGroup
 	group *v1alpha1.PodGroup
-	// waiting are the parts that wait, by kind and name, if there are several: each is decided on
-	// by itself.
+	// waiting lists the parts that wait, by kind and name, if there are several. Each part gets a
+	// decision of its own.
 	waiting []string
-	// pods has all pods of the subject. For a pod in a gang, these are the pods of the gang.
+	// pods has all pods of the subject. For a pod in a gang, these are all pods of the gang.
 	pods []*corev1.Pod
 	// groups knows which pods belong together.
 	groups gang.Membership
 }
 
-// name is the subject for people.
+// name returns the subject for people.
 func (s *subject) name() string { return strings.ToLower(s.kind) + " " + s.key.String() }
 
-// pending returns the pods that wait for a node, with gated pods last. A question about the work is
-// asked for its first pod, and a gated pod cannot represent the others.
+// pending returns the pods that wait for a node, with gated pods last. The first pod represents the
+// work in a question, and a gated pod cannot do so.
 func (s *subject) pending() []*corev1.Pod {
 	waits := func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !isOver(pod)
@@ -55,7 +56,7 @@ func (s *subject) pending() []*corev1.Pod {
 	return append(free, s.filtered(func(pod *corev1.Pod) bool { return waits(pod) && isGated(pod) })...)
 }
 
-// gated counts the pending pods behind scheduling gates.
+// gated returns the number of pending pods with scheduling gates.
 func (s *subject) gated() (count int) {
 	for _, pod := range s.pending() {
 		if isGated(pod) {
@@ -65,8 +66,8 @@ func (s *subject) gated() (count int) {
 	return count
 }
 
-// heldByGate has the answer about a pod that is behind a scheduling gate say so first, whatever the
-// others of its gang come to without it. It reports whether it is about one.
+// heldByGate reports whether the question is about a pod with a scheduling gate. If so, the message
+// of step then names the gate first. The decision about the rest of the gang follows.
 func (s *subject) heldByGate(step *whatif.Step) bool {
 	if s.kind != "Pod" {
 		return false
@@ -82,23 +83,23 @@ func (s *subject) heldByGate(step *whatif.Step) bool {
 
 func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
 
-// placed are the pods that have a node and have not finished.
+// placed returns the pods that have a node and have not finished.
 func (s *subject) placed() []*corev1.Pod {
 	return s.filtered(func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && !isOver(pod)
 	})
 }
 
-// leaving are the pods that are being deleted.
+// leaving returns the pods that are being deleted.
 func (s *subject) leaving() []*corev1.Pod {
 	return s.filtered(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
-// isGang reports whether the pods that the question is about are decided on together.
+// isGang reports whether one decision covers all pods that the question is about.
 func (s *subject) isGang() bool { return s.group != nil && gang.FromPodGroup(s.group).IsGang() }
 
-// hasEnough reports whether a gang has as many members on nodes as it needs. It returns false for
-// other work.
+// hasEnough reports whether a gang has at least as many members on nodes as it needs. It returns
+// false for other work.
 func (s *subject) hasEnough() bool {
 	if !s.isGang() {
 		return false
@@ -126,7 +127,7 @@ func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// parseSubject reads POD, or KIND/NAME where kindNamed knows the kind.
+// parseSubject parses POD, or KIND/NAME with a kind that kindNamed knows.
 func parseSubject(arg, namespace string) (*subject, error) {
 	word, name, slashed := strings.Cut(arg, "/")
 	if !slashed {
@@ -143,7 +144,7 @@ func parseSubject(arg, namespace string) (*subject, error) {
 	return &subject{kind: kind.Kind, rule: kind.rule, key: types.NamespacedName{Namespace: namespace, Name: name}}, nil
 }
 
-// find fills in the objects of a subject. It reports false if there are none.
+// find fills in the objects of a subject. It returns false if there are none.
 func (s *subject) find(asked *question) (bool, error) {
 	objects := asked.objects
 	s.groups = asked.groups
@@ -180,8 +181,8 @@ func (s *subject) find(asked *question) (bool, error) {
 	return s.existsAlone(objects)
 }
 
-// existsAlone reports whether there is an object that has no pods now: it makes some again after a
-// while.
+// existsAlone reports whether the object of the subject exists. Such an object without pods may
+// create some later.
 func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	if s.rule == nil {
 		_, exists := objects.Find(inventory.Jobs, s.key.Namespace, s.key.Name)
@@ -196,8 +197,8 @@ func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	return false, nil
 }
 
-// findGroups fills in the PodGroups: the groups of its pods, and the groups that were derived for
-// it.
+// findGroups fills in the PodGroups: the groups of the subject's pods, and the groups that were
+// derived for the subject.
 func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -215,7 +216,7 @@ func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) e
 	return err
 }
 
-// podGroups returns the PodGroups of both APIs.
+// podGroups returns the PodGroups of both APIs in an inventory.
 func podGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
 	all, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
 	if err != nil {
@@ -230,7 +231,7 @@ func podGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
 	return all, err
 }
 
-// owns reports whether a PodGroup is the subject, or has been made for it.
+// owns reports whether a PodGroup is the subject, or was created for it.
 func (s *subject) owns(pg *v1alpha1.PodGroup) bool {
 	switch {
 	case s.family != nil:
@@ -242,18 +243,19 @@ func (s *subject) owns(pg *v1alpha1.PodGroup) bool {
 	}
 }
 
-// isOwner reports whether an owner is the Job that the subject is.
+// isOwner reports whether the subject is the Job that an owner reference names.
 func (s *subject) isOwner(o metav1.OwnerReference) bool {
 	return o.Kind == kindJob && o.Name == s.key.Name
 }
 
-// narrow selects the part that the question is about: decisions are only about waiting work.
+// narrow selects the part of the subject that the question is about, because only waiting work gets
+// decisions.
 func (s *subject) narrow() {
 	s.group, s.waiting = nil, nil
 	var groups []*v1alpha1.PodGroup
 	seen := sets.New[types.NamespacedName]()
 	for _, pod := range s.pending() {
-		// Of pods that are decided on one by one, the first stands for all.
+		// If pods get decisions one by one, the first pod represents all.
 		group, part, key := s.groupOf(pod), "pod/"+pod.Name, types.NamespacedName{}
 		if group != nil {
 			part, key = "podgroup/"+group.Name, keyOf(group)
@@ -271,7 +273,7 @@ func (s *subject) narrow() {
 	}
 }
 
-// groupOf is the PodGroup that a pod is in; nil where there is none.
+// groupOf returns the PodGroup of a pod; nil for a pod without one.
 func (s *subject) groupOf(pod *corev1.Pod) *v1alpha1.PodGroup {
 	key, ok := s.groups.GroupOf(pod)
 	if i := slices.IndexFunc(s.all, func(pg *v1alpha1.PodGroup) bool { return keyOf(pg) == key }); ok && i >= 0 {
@@ -293,12 +295,12 @@ func (s *subject) asOne() error {
 	return usage(fmt.Errorf("%d parts of %s wait, and each is decided on by itself: ask about one of %s%s", len(s.waiting), s.name(), strings.Join(named, ", "), more))
 }
 
-// isOwn reports whether a pod is part of the subject according to the pod's own fields.
+// isOwn reports whether a pod belongs to the subject by the pod's own fields.
 func (s *subject) isOwn(pod *corev1.Pod) bool {
 	return pod.Namespace == s.key.Namespace && s.has(pod)
 }
 
-// has reports whether a pod of the namespace is a part of the subject.
+// has reports whether a pod in the subject's namespace belongs to the subject.
 func (s *subject) has(pod *corev1.Pod) bool {
 	switch {
 	case s.family != nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// meantKind proposes a kind for an unknown word; "" if no kind is similar.
+// meantKind returns the most similar kind to suggest for an unknown word; "" if no kind is similar.
 func meantKind(word string) string {
 	var words []string
 	for _, kind := range workKinds() {
@@ -24,13 +24,13 @@ func meantKind(word string) string {
 	return ""
 }
 
-// missing is the error of a subject that does not exist. It proposes the name, the namespace or the
-// kind that was most likely meant.
+// missing returns the error for a subject that does not exist. It suggests the most similar name,
+// namespace or kind.
 func (s *subject) missing(objects *inventory.Inventory, more string) error {
 	return notFound(fmt.Errorf("%s does not exist%s%s", s.name(), more, s.meant(objects)))
 }
 
-// meant proposes the intended name of a subject; "" if no name is similar.
+// meant returns the most similar name to suggest for a subject; "" if no name is similar.
 func (s *subject) meant(objects *inventory.Inventory) string {
 	var here, anywhere []string
 	for _, kind := range workKinds() {

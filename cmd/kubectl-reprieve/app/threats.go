@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// mostAsked bounds how many waiting workloads are decided on.
+// mostAsked is the largest number of waiting workloads that get a decision.
 const mostAsked = 50
 
 // threatsAnswer is the answer of protected --from.
@@ -19,12 +19,13 @@ type threatsAnswer struct {
 	// Threats lists the workloads that would evict the subject with their next decision, in the
 	// order of the scheduler.
 	Threats []threat `json:"threats"`
-	// Asked is how many waiting workloads were decided on, and Unasked how many were not.
+	// Asked is the number of waiting workloads that got a decision, and Unasked the number of the
+	// others.
 	Asked   int `json:"asked"`
 	Unasked int `json:"unasked,omitempty"`
 }
 
-// threat is a workload whose next decision takes the subject.
+// threat is a workload whose next decision evicts the subject.
 type threat struct {
 	Work     string `json:"work"`
 	Priority int32  `json:"priority"`
@@ -34,8 +35,8 @@ type threat struct {
 	Rule   string `json:"rule"`
 }
 
-// threats decides for each waiting workload, each on the current state, and lists the workloads
-// that would evict the subject.
+// threats computes a decision for each waiting workload, each on the current state. It lists the
+// workloads that would evict the subject.
 func (a *asking) threats(ctx context.Context, shown *progress, about *subject) (*threatsAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {

@@ -22,9 +22,10 @@ import (
 const (
 	// loopback is the only address that ui listens on.
 	loopback = "127.0.0.1"
-	// freshFor is the lifetime of an answer. Pages ask more often, and there may be several pages.
+	// freshFor is the lifetime of an answer. One page requests more often, and there may be several
+	// pages.
 	freshFor = 15 * time.Second
-	// headerTimeout bounds the time to read the headers of a request.
+	// headerTimeout is the longest time to read the headers of a request.
 	headerTimeout = 10 * time.Second
 )
 
@@ -86,7 +87,7 @@ func (a *asking) serve(ctx context.Context, port int, source inputSource) error 
 // inputSource reads the input of a report.
 type inputSource func(ctx context.Context) (report.Input, error)
 
-// pages answers with the page and its data, to browsers that have been told the secret.
+// pages serves the page and its data to browsers that have the secret.
 type pages struct {
 	source       inputSource
 	asking       *asking
@@ -97,7 +98,7 @@ type pages struct {
 	until time.Time
 }
 
-// report makes the report, at most once in freshFor.
+// report returns the report, and builds it at most once in freshFor.
 func (p *pages) report(ctx context.Context) (*report.Report, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +112,7 @@ func (p *pages) report(ctx context.Context) (*report.Report, error) {
 	return p.made, nil
 }
 
-// ServeHTTP is part of http.Handler.
+// ServeHTTP implements http.Handler.
 func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	for name, value := range map[string]string{
@@ -153,12 +154,13 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, oneLine(err), http.StatusInternalServerError)
 		return
 	}
-	// A browser that has gone away has nothing to be told.
+	// An error means that the browser has disconnected.
 	_, _ = w.Write(body.Bytes())
 }
 
-// refuses returns the reason why a request is refused. A site whose name resolves to this machine
-// sends its own name as the host. A site that only sends requests here is another origin.
+// refuses returns the reason to reject a request; "" for none. If a site's name resolves to this
+// machine, the host of the request is that name. If a site only sends requests here, their origin
+// is that site.
 func (p *pages) refuses(r *http.Request) string {
 	_, port, err := net.SplitHostPort(p.host)
 	if err != nil || r.Host != p.host && r.Host != net.JoinHostPort("localhost", port) {
@@ -171,7 +173,7 @@ func (p *pages) refuses(r *http.Request) string {
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
-		// A link from elsewhere may open the page; nothing may read it.
+		// A link on another site may open the page, but no other site may read it.
 		if r.Header.Get("Sec-Fetch-Mode") != "navigate" {
 			return "other origins are not served"
 		}

@@ -20,10 +20,10 @@ const (
 	noUsageOfScheduler = "The scheduler's latest decisions do not have the usage of queues. Give kubectl reprieve ui a decision log with --decision-log-inputs, or no file, to see the queues of the cluster."
 )
 
-// queueHistory are the Queues as the lines of decision logs have them.
+// queueHistory collects the Queues in the lines of decision logs.
 type queueHistory struct {
 	lines []queueLine
-	// told is true where there are lines that would tell of Queues.
+	// told is true if some lines have the state of Queues.
 	told bool
 }
 
@@ -59,7 +59,7 @@ func (h *queueHistory) add(in *decisionlog.Inputs) {
 	}
 }
 
-// mostSamples is about how many moments samples have: a page has no more.
+// mostSamples is roughly the largest number of samples, because a page shows no more.
 const mostSamples = 400
 
 // samples returns the states of the queues, one for each line with a change. If there are very many
@@ -117,7 +117,7 @@ func standingOf(q *v1alpha1.Queue) report.QueueState {
 	return report.QueueState{Used: amounts(q.Status.Allocated), Quota: amounts(q.Spec.Quota), FairShare: amounts(q.Status.FairShare)}
 }
 
-// standingNow is how the queues among objects stand.
+// standingNow returns the current state of the queues in an inventory.
 func standingNow(objects *inventory.Inventory) (report.Sample, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](objects, inventory.Queues)
 	if err != nil {

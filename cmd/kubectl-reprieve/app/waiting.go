@@ -21,24 +21,24 @@ import (
 // waitingAnswer is the answer of waiting.
 type waitingAnswer struct {
 	typed
-	// Waiting is sorted in the order of the scheduler. NotTried has the work that it cannot try
+	// Waiting has the order of the scheduler. NotTried lists the work that the scheduler cannot try
 	// yet.
 	Waiting  []waitingRow `json:"waiting"`
 	NotTried []waitingRow `json:"notTried"`
 }
 
-// waitingRow is one workload that waits.
+// waitingRow is one pending workload.
 type waitingRow struct {
-	// Place begins at 1; 0 for work that is not tried.
+	// Place is the position in the order, from 1; 0 for work that the scheduler cannot try yet.
 	Place    int    `json:"place,omitempty"`
 	Work     string `json:"work"`
 	Queue    string `json:"queue,omitempty"`
 	Priority int32  `json:"priority"`
-	// Pods is how many of it have no node.
+	// Pods is the number of its pods without a node.
 	Pods int `json:"pods"`
-	// Since is when the first of them was created.
+	// Since is the creation time of the oldest of these pods.
 	Since time.Time `json:"since"`
-	// Why is the message of its status, with Reason.
+	// Why is the message in the status of the workload, and Reason the reason.
 	Reason string `json:"reason,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -68,7 +68,7 @@ scheduling gates, and gangs with too few members.`,
 	return cmd
 }
 
-// waitingShown is an answer of waiting, with further data for its table.
+// waitingShown is an answer of waiting, with further data for the table.
 type waitingShown struct {
 	answer *waitingAnswer
 	owners owners
@@ -123,7 +123,8 @@ func (a *asking) waiting(ctx context.Context, shown *progress, queue string) (*w
 	return &waitingShown{answer, of}, err
 }
 
-// rowOfWaiting describes a workload; false where none of its pods waits for one of the schedulers.
+// rowOfWaiting returns the row of a workload; false if none of its pods waits for one of the
+// profiles.
 func rowOfWaiting(w *whatif.Workload, place map[string]int, profiles []string) (waitingRow, bool) {
 	row := waitingRow{Work: unitName(w.Namespace, w.Name, w.Gang), Queue: w.Queue, Priority: w.Priority}
 	for _, pod := range w.Pods {
@@ -150,7 +151,7 @@ func rowOfWaiting(w *whatif.Workload, place map[string]int, profiles []string) (
 	return row, row.Pods > 0
 }
 
-// mostLines is how many lines of a long table are shown unless all are wanted.
+// mostLines is the number of lines that a long table shows, unless the flags request all.
 const mostLines = 20
 
 func (s *waitingShown) show(to io.Writer, wide bool) error {
@@ -175,8 +176,8 @@ func (s *waitingShown) show(to io.Writer, wide bool) error {
 	return err
 }
 
-// lines returns the lines of a table. Unless wide, pods of one owner with the same message share a
-// line.
+// lines returns the lines of a table. Unless wide is true, pods of one owner with the same message
+// share a line.
 func (s *waitingShown) lines(all []waitingRow, wide bool) [][]string {
 	type same struct {
 		owner, queue, why string
@@ -208,7 +209,7 @@ func (s *waitingShown) lines(all []waitingRow, wide bool) [][]string {
 		if short, _, cut := strings.Cut(why, " ("); cut && !wide {
 			why = short
 		}
-		// A snapshot that is redacted has no messages.
+		// A redacted snapshot has no messages.
 		if why = strings.TrimPrefix(row.Reason+": "+why, ": "); row.Why == "" {
 			why = row.Reason
 		}

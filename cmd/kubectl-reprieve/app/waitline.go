@@ -16,7 +16,7 @@ import (
 )
 
 // waitersOf returns the workloads with pods that wait for a node, sorted by priority and then by
-// age, with the causes from their statuses.
+// age. Each has the causes from its status.
 func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waiter, error) {
 	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
 	if err != nil {
@@ -62,7 +62,7 @@ func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waite
 	return out, nil
 }
 
-// take adds a pod to its waiting workload. The condition is the condition of its PodGroup, or nil.
+// take adds a pod to its pending workload. of is the condition of the workload's PodGroup, or nil.
 func (w *waiter) take(pod *corev1.Pod, of *metav1.Condition) {
 	if created := pod.CreationTimestamp.Time; created.Before(w.Since) {
 		w.Since = created
@@ -79,7 +79,7 @@ func (w *waiter) take(pod *corev1.Pod, of *metav1.Condition) {
 	}
 }
 
-// waiter is a workload that waits, as more of its pods are seen.
+// waiter is a pending workload, while its pods are collected.
 type waiter struct{ report.Waiter }
 
 // waitsForNode reports whether a pod has no node and may get one.

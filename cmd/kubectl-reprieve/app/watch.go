@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	// lookEvery is how long why --watch goes without looking where nothing tells of a change, and
-	// retryEvery where the API server does not answer.
+	// lookEvery is the longest time between two looks of why --watch if no change is seen.
+	// retryEvery is the time between two looks while the API server does not answer.
 	lookEvery  = 15 * time.Second
 	retryEvery = 2 * time.Second
-	// restFor is how long it goes without looking at least, whatever changes: each look lists the
-	// whole cluster. And settleFor is how long it waits for more after a change: members of a gang
+	// restFor is the shortest time between two looks, because each look lists the whole cluster.
+	// settleFor is the time to wait after a change for further changes, because members of a gang
 	// change together.
 	restFor   = 5 * time.Second
 	settleFor = 500 * time.Millisecond
@@ -76,7 +76,7 @@ func (a *asking) watchWhy(ctx context.Context, name string, options *whyOptions)
 	}
 }
 
-// ended reports whether there is nothing more to follow, and returns the error to end with.
+// ended reports whether the watch is over, and returns the error that the command ends with.
 func ended(answer *whyAnswer) (bool, error) {
 	switch {
 	case !answer.exists:
@@ -88,7 +88,7 @@ func ended(answer *whyAnswer) (bool, error) {
 	}
 }
 
-// interruptedOr is how an error ends the command: where it was interrupted, that is why.
+// interruptedOr returns errInterrupted if the command was interrupted, and err otherwise.
 func interruptedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -96,22 +96,22 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// watching is a why --watch under way.
+// watching is a running why --watch.
 type watching struct {
 	*asking
-	// said has the lines of the last answer, without the parts that change all the time.
+	// said has the lines of the last answer, without the parts that change constantly.
 	said []string
-	// failing is since when the API server has not answered; zero while it does.
+	// failing is the time since when the API server does not answer; zero while it answers.
 	failing time.Time
 	// seen has the objects that the last look found.
 	seen atomic.Pointer[parts]
 }
 
-// growing matches numbers that grow while nothing changes.
+// growing matches numbers that grow even if no object changes.
 var growing = regexp.MustCompile(`[<0-9.]+ GPU-hours`)
 
-// tell writes the first answer in full, and then the new lines of later answers, with the time. In
-// JSON and YAML it writes each changed answer in full. It then watches the objects of the answer.
+// tell prints the first answer in full, and then the new lines of later answers, with the time. In
+// JSON and YAML it prints each changed answer in full. It then updates the objects to watch.
 func (w *watching) tell(answer *whyAnswer) error {
 	var text bytes.Buffer
 	w.showWhy(&text, answer, w.format == formatWide)
@@ -141,8 +141,7 @@ func (w *watching) tell(answer *whyAnswer) error {
 	return nil
 }
 
-// pause waits after a look until something has changed, or for as long as it may go without
-// looking.
+// pause waits after a look until an object has changed, at most until the next look is due.
 func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 	looked, most := w.clock.Now(), lookEvery
 	if !w.failing.IsZero() {
@@ -171,8 +170,8 @@ func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// endures says once that the API server does not answer, and once that it does again. It returns
-// the errors that the command ends with.
+// endures handles the result of a look. It prints a line when the API server stops answering, and
+// one when the server answers again. It returns the errors that end the command.
 func (w *watching) endures(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -197,8 +196,8 @@ func (w *watching) endures(ctx context.Context, err error) error {
 	return nil
 }
 
-// changes signals changes of the seen objects of the work in its namespace until ctx is done. The
-// caller waits for watches before it drops them.
+// changes returns a channel that signals changes of the work's objects in its namespace, until ctx
+// is done. The caller waits for watches before it drops them.
 func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespace string) (<-chan struct{}, error) {
 	rest, err := w.kube.ToRESTConfig()
 	if err != nil {
@@ -223,10 +222,9 @@ func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespa
 	return changed, nil
 }
 
-// watchAll signals changes of objects that are parts of the work. It restarts a watch that ends;
-// the next look finds the changes in between. A caller without permission to watch relies on these
-// looks alone. A watch that has worked may be refused for a while by an API server that has just
-// started.
+// watchAll signals changes of objects that are part of the work. It restarts a watch that ends; the
+// next look finds the changes in between. A caller without permission to watch relies on the looks
+// alone. An API server that has just started may reject a watch for a while.
 func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface, signal func()) {
 	for worked := false; ctx.Err() == nil; {
 		stream, err := from.Watch(ctx, metav1.ListOptions{})
@@ -252,5 +250,5 @@ func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface,
 	}
 }
 
-// errInterrupted has the command end as one does that is interrupted, with nothing more to say.
+// errInterrupted ends the command with exitInterrupted. Run prints no message for it.
 var errInterrupted = errors.New("interrupted")

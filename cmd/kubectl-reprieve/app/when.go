@@ -19,25 +19,26 @@ import (
 type whenAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Placed tells since when all of its pods have nodes, and how many pods these are. It is nil if
-	// some wait; then Decision and Bounds describe them.
+	// Placed has the time since when all pods of the work have nodes, and the number of these pods.
+	// It is nil if some pods wait; then Decision and Bounds describe them.
 	Placed *placedSince `json:"placed,omitempty"`
-	// Gated counts pods behind scheduling gates that Decision and Bounds leave out.
+	// Gated is the number of pods with scheduling gates. Decision and Bounds leave them out.
 	Gated    int            `json:"gated,omitempty"`
 	Decision *whatif.Step   `json:"decision,omitempty"`
 	Bounds   *whatif.Bounds `json:"bounds,omitempty"`
-	// BackOff says that it has no pods now, because its Job waits before it creates some again; nil
-	// where that is not so.
+	// BackOff describes the Job if the work has no pods now because its Job waits before it creates
+	// some again. Otherwise it is nil.
 	BackOff *backOff `json:"backOff,omitempty"`
 }
 
-// placedSince is the number of pods with nodes, and the time since; zero if the pods do not tell.
+// placedSince is a number of pods with nodes, and the time since when they have them; zero if the
+// pods do not have the time.
 type placedSince struct {
 	Since time.Time `json:"since,omitzero"`
 	Pods  int       `json:"pods"`
 }
 
-// sinceOf says since when the last of some pods has a node.
+// sinceOf returns the time when the last of the given pods got a node, and the number of the pods.
 func sinceOf(placed []*corev1.Pod) *placedSince {
 	out := &placedSince{Pods: len(placed)}
 	for _, pod := range placed {
@@ -133,13 +134,13 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	}
 	answer := &whenAnswer{Gated: about.gated(), Decision: &step, Bounds: bounds}
 	if answer.Gated == len(about.pending()) {
-		// It is them that the decision is about.
+		// The decision is about these pods.
 		answer.Gated = 0
 	}
 	return answerWhen(asked, about, answer), nil
 }
 
-// answerWhen completes an answer with the work that it is about, and the moment.
+// answerWhen adds the work in question and the current time to an answer.
 func answerWhen(asked *question, about *subject, answer *whenAnswer) *whenAnswer {
 	answer.typed = typed{APIVersion: answerVersion, Kind: "When", Taken: asked.objects.Taken.UTC()}
 	answer.Subject = about.name()
@@ -175,7 +176,7 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 	fmt.Fprintf(to, "Unknown: %s.\n", whyUnknown(answer.Decision, b))
 }
 
-// whyUnknown says why there is no latest moment.
+// whyUnknown returns the reason why no latest start time is known.
 func whyUnknown(decision *whatif.Step, b *whatif.Bounds) string {
 	switch {
 	case decision.Outcome == whatif.Held && (decision.Reason != v1alpha1.ReasonQueueLimit || b.Endless+b.Unread == 0):

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// The states of the work that why is asked about.
+// The states of the work in an answer of why.
 const (
 	statePending  = "Pending"
 	stateRunning  = "Running"
@@ -41,17 +41,17 @@ type whyAnswer struct {
 	Gated   int `json:"gated,omitempty"`
 	Running int `json:"running"`
 	Leaving int `json:"leaving"`
-	// Blocked are conditions that keep the work whatever room there is, the cause first.
+	// Blocked lists conditions that block the work regardless of free capacity, the cause first.
 	Blocked []told `json:"blocked,omitempty"`
 	// Told lists messages of conditions and events about the work. NotSeen lists the resources that
-	// the caller has no permission to list. If there are any, nothing is decided.
+	// the caller has no permission to list. If NotSeen is not empty, no decision is computed.
 	Told    []told   `json:"told,omitempty"`
 	NotSeen []string `json:"notSeen,omitempty"`
 	// Decision is the next decision for the pending pods, and Line their position in the order.
 	Decision *whatif.Step     `json:"decision,omitempty"`
 	Line     *whatif.Position `json:"line,omitempty"`
-	// Remedies are single changes that would help, each verified by a decision; Tried is false
-	// where they were not looked for.
+	// Remedies lists single changes that would help, each verified by a decision. Tried is false if
+	// no remedies were searched for.
 	Remedies []whatif.Remedy `json:"remedies,omitempty"`
 	Tried    bool            `json:"tried"`
 	// Took lists the preemptions by the work, and TakenBy the preemptions of the work, newest
@@ -62,13 +62,13 @@ type whyAnswer struct {
 	// first. Unrecorded explains missing or incomplete decisions; empty if nothing is missing.
 	Choices    []choice `json:"choices,omitempty"`
 	Unrecorded string   `json:"unrecorded,omitempty"`
-	// Untold is why the past could not be asked about; empty where it could.
+	// Untold is the reason why past preemptions could not be read; empty if they could.
 	Untold string `json:"untold,omitempty"`
 
-	// exists is true where there is something of the work, and enough where as much of it has a
-	// node as it needs to run.
+	// exists is true if some object of the work exists. enough is true if as many pods as the work
+	// needs have a node.
 	exists, enough bool
-	// about is the work, as it has been found.
+	// about is the work in question.
 	about *subject
 	// owners names the objects that made the pods of lists.
 	owners owners
@@ -78,10 +78,11 @@ type whyAnswer struct {
 type whyOptions struct {
 	remedies, watch bool
 	record          recordSource
-	// not names work that stayed, "" for all, and with manifests of objects to decide with.
+	// not names work that was not evicted, or "" for all such work. with lists manifests of objects
+	// to decide with.
 	not  string
 	with []string
-	// other is the work that not names; nil for all.
+	// other is the work that not names; nil for all work.
 	other *subject
 }
 
@@ -156,7 +157,7 @@ func (a *asking) writeWhy(answer *whyAnswer) error {
 	})
 }
 
-// why answers the question about POD or KIND/NAME.
+// why returns the answer for POD or KIND/NAME.
 func (a *asking) why(ctx context.Context, name string, options *whyOptions) (*whyAnswer, error) {
 	namespace, err := a.namespace()
 	if err != nil {
@@ -230,8 +231,8 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	return answer, nil
 }
 
-// addPreemptions adds the preemptions by the work, and of it. It fails if nothing else is known of
-// the work.
+// addPreemptions adds the preemptions by the work and of the work. It returns an error if there is
+// no other information about the work either.
 func (a *asking) addPreemptions(ctx context.Context, shown *progress, asked *question, answer *whyAnswer, records []decisionlog.Record) error {
 	about := answer.about
 	shown.say("looking for preemptions")
@@ -267,7 +268,7 @@ func choose(answer *whyAnswer, about *subject, options *whyOptions, records []de
 	case len(answer.Choices) == 0:
 		answer.Unrecorded = fmt.Sprintf("the record does not have it (%s)", plural(len(records), "decision"))
 	case options.other != nil:
-		// The newest decides.
+		// The newest decision counts.
 		latest := &answer.Choices[0]
 		latest.Stayed, answer.Unrecorded = latest.otherThan(options.other)
 		latest.Unnamed, answer.Choices = 0, answer.Choices[:1]
@@ -292,8 +293,8 @@ func stateOf(answer *whyAnswer, pods int) string {
 	}
 }
 
-// is reports whether a name in a happening names the subject, one of its groups, or one of its
-// pods.
+// is reports whether a name in a happening belongs to the subject, to one of its groups, or to one
+// of its pods.
 func (s *subject) is(name string) bool {
 	if name == "" {
 		return false
@@ -306,7 +307,7 @@ func (s *subject) is(name string) bool {
 			return true
 		}
 	}
-	// The pods of a Job that have gone are known by their names.
+	// Pods of a Job that no longer exist are recognized by their names.
 	return s.kind == kindJob && isPodOf("pod "+s.key.String(), name) || s.family != nil && s.family.hadPod(name)
 }
 
@@ -323,7 +324,7 @@ func isPodOf(job, name string) bool {
 	return ok && len(rest) == 5 && !strings.Contains(rest, "-")
 }
 
-// decideWhy computes the next decision.
+// decideWhy adds the next decision to the answer.
 func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question, about *subject, answer *whyAnswer, options *whyOptions) error {
 	pods := about.pending()
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
@@ -352,7 +353,7 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 		return nil
 	}
 	if !about.isGang() || len(step.Pods) == 1 {
-		// Of pods that are decided on one by one, the first stands for all.
+		// If pods get decisions one by one, the first pod represents all.
 		pods = pods[:1]
 	}
 	answer.Tried = true

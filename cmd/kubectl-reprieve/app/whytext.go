@@ -29,10 +29,11 @@ const (
 	saysStayed    = "Stayed"
 )
 
-// fewShown is how many protected units, or units that stayed, are shown unless all are wanted.
+// fewShown is the number of protected units, or of units that were not evicted, in an answer that
+// is not wide.
 const fewShown = 5
 
-// showWhy shows an answer of why to people.
+// showWhy prints an answer of why for people.
 func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 	state := strings.ToLower(answer.State)
 	if answer.State == stateEmpty {
@@ -94,7 +95,7 @@ func ruleOf(h *happening) string {
 	return ", rule " + h.Rule
 }
 
-// sourceOf names the source of a happening if nothing but an event tells of it.
+// sourceOf returns the source of a happening for people, if only an event reports it; "" otherwise.
 func sourceOf(h *happening) string {
 	if h.Source != sourceEvent {
 		return ""
@@ -109,7 +110,7 @@ func messageOf(h *happening) string {
 	return ": " + escape.Line(h.Message)
 }
 
-// showChoice shows the alternatives of a decision.
+// showChoice prints the alternatives of a decision.
 func showChoice(to io.Writer, c *choice, wide bool) {
 	if len(c.With) > 0 {
 		fmt.Fprintf(to, "%s with it: %s.\n", saysTaken, strings.Join(c.With, ", "))
@@ -133,8 +134,8 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	}
 }
 
-// showVictims lists the victims of a decision. Unless wide, victims of one owner with the same cost
-// share a line.
+// showVictims prints the victims of a decision. Unless wide is true, victims of one owner with the
+// same cost share a line.
 func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	all := make([]mention, len(step.Victims))
 	for i, v := range step.Victims {
@@ -150,8 +151,8 @@ func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	showByPriority(to, step)
 }
 
-// showByPriority shows the cost of the victims that priorities alone would choose, if they are
-// others.
+// showByPriority prints the cost of the victims that priorities alone would choose, if these are
+// other victims.
 func showByPriority(to io.Writer, step *whatif.Step) {
 	if other := step.ByPriority; other != nil {
 		fmt.Fprintf(to, "  By priorities alone: %s, %s GPU-hours instead of %s, %s GPU-hours.\n",

@@ -11,7 +11,7 @@ import (
 // withUsage is the help of --with.
 const withUsage = "Manifests of objects to decide with as if the cluster had them: Queues, PriorityClasses, Nodes and the like; - for standard input, again for more."
 
-// suppose replaces or adds the objects of some manifests, by name.
+// suppose adds the objects of manifests to the question. They replace objects with the same name.
 func (a *asking) suppose(ctx context.Context, asked *question, files []string) error {
 	if len(files) == 0 {
 		return nil
