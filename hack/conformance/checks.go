@@ -90,7 +90,7 @@ func gangThatDoesNotFit(ctx context.Context, c *cluster) (string, error) {
 	if err := nonePlaced(pods, members); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("0 of %d members have a node. PodGroup: %q A single pod that came later runs.", members, verdict), nil
+	return fmt.Sprintf("0 of %d members have a node. PodGroup: %q. A single pod that came later runs.", members, verdict), nil
 }
 
 func gangThatPreempts(ctx context.Context, c *cluster) (string, error) {
@@ -142,7 +142,7 @@ func gangTooLargeToPreempt(ctx context.Context, c *cluster) (string, error) {
 	if victims != 0 || kept != len(before) {
 		return "", fmt.Errorf("%d gangs are evicted and %d run, want 0 and %d", victims, kept, len(before))
 	}
-	return fmt.Sprintf("0 of %d members have a node, and %d gangs run as before. PodGroup: %q", members, kept, verdict), nil
+	return fmt.Sprintf("0 of %d members have a node, and %d gangs run as before. PodGroup: %q.", members, kept, verdict), nil
 }
 
 // fill starts two gangs of low priority that use all nodes. It returns the UIDs of their members,

@@ -220,7 +220,7 @@ func gangTable(results []gangResult) string {
 			installed[r.size] = half
 		}
 		ratio := half.Seconds() / installed[r.size].Seconds()
-		fmt.Fprintf(&out, "| %d members take %d pods | %s | %.2f s | %.2f s | %.2f× |\n", r.size, perNode*r.size, r.setting, half.Seconds(), most.Seconds(), ratio)
+		fmt.Fprintf(&out, "| %d members preempt %d pods | %s | %.2f s | %.2f s | %.2f× |\n", r.size, perNode*r.size, r.setting, half.Seconds(), most.Seconds(), ratio)
 	}
 	return out.String()
 }

@@ -105,7 +105,7 @@ func run(ctx context.Context, m *measuring) error {
 	if tables == nil {
 		return fmt.Errorf("-only %s: there are gangs, neighbours and large", m.only)
 	}
-	text := fmt.Sprintf("%d cores for all processes together, %d runs of each in turn, one of the large cluster.\n\n%s", runtime.NumCPU(), m.runs, strings.Join(tables, "\n"))
+	text := fmt.Sprintf("Measured with `make perf-installed RUNS=%d` on %d cores for all processes together.\nThe large cluster has one run.\n\n%s", m.runs, runtime.NumCPU(), strings.Join(tables, "\n"))
 	path := m.doc
 	if m.only != "" {
 		path = ""

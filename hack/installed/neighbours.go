@@ -159,7 +159,7 @@ func keepBusy(ctx context.Context, kube kubernetes.Interface, running *sync.Wait
 
 func neighbourTable(results []neighbourResult) string {
 	var out strings.Builder
-	out.WriteString("| Calls | Another client keeps, p50 | at least | Pods bound a second meanwhile |\n| --- | ---: | ---: | ---: |\n")
+	out.WriteString("| Calls | Throughput of another client, p50 | least | Pods bound a second meanwhile |\n| --- | ---: | ---: | ---: |\n")
 	for _, r := range results {
 		fmt.Fprintf(&out, "| %s | %.0f %% | %.0f %% | %.0f |\n", r.setting, 100*percentile(r.kept, 0.5), 100*slices.Min(r.kept), percentile(r.bound, 0.5))
 	}
