@@ -44,8 +44,8 @@ type search struct {
 	thorough bool
 	// refused is the first set of victims that exceeded a bound.
 	refused *overBound
-	// compared are the domains that the search compared; nil for a preemptor without a required
-	// domain.
+	// compared are the topology domains that the search compared; nil for a preemptor that does not
+	// require one.
 	compared []domainOutcome
 }
 
@@ -119,7 +119,7 @@ func (sr *search) pick() (found, bool) {
 	return first, f.score != first.score && sr.placeIn(first.domain, f.ws, &first)
 }
 
-// placeIn places the members of an outcome in a domain; nil for the whole cluster.
+// placeIn places the members of an outcome in a topology domain; nil for the whole cluster.
 func (sr *search) placeIn(d *domain, ws []want, f *found) bool {
 	g := &gang{search: sr.within(d), ws: ws}
 	return g.place(f)

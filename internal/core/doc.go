@@ -17,18 +17,19 @@
 // One that fits once the terminating pods are gone has none either ([Waits]). Otherwise Decide runs
 // the search of KEP-5710 ("Preemption algorithm"). Its steps, with their names in the code:
 //
-//  1. bestDomain: the domains to search: every node for a pod (nodeSearch), the whole cluster for
-//     a gang (gang).
+//  1. bestDomain: the search domains. These are the nodes for a pod (nodeSearch), and the whole
+//     cluster or the topology domains for a gang (gang).
 //  2. potentialVictims: the units that the policy (judge) lets this preemptor evict.
-//  3. insist, feasibleUpTo: does the preemptor fit with all of them removed? If not, the domain is
-//     out.
+//  3. insist, feasibleUpTo: does the preemptor fit with all of them removed? If not, the search
+//     domain is out.
 //  4. moreImportant: the one order of units, total and deterministic.
 //  5. ceiling: the lowest priority such that the preemptor fits with all potential victims up to
 //     it evicted; units above it are safe.
 //  6. choose, cheapestPlacement: members are placed where freeing a node costs least.
 //  7. reprieve: units are put back. Units that would break a disruption budget come before all
 //     others, then the most important ones.
-//  8. better: the order of outcomes, which compares domains and competing searches of one domain.
+//  8. better: the order of outcomes, which compares search domains, and competing searches of one of
+//     them.
 //  9. plain: the algorithm of the document to the letter. It is one of the competitors, so no
 //     outcome is worse than its own.
 //

@@ -43,7 +43,7 @@ func (v *problem) ceiling(ws []want) (int32, bool) {
 }
 
 // feasibleUpTo reports whether all wanted members fit once all potential victims up to a priority
-// are evicted. KEP-5710: if that does not help, the domain is out.
+// are evicted. KEP-5710: if that does not help, the search domain is out.
 func (t *simulation) feasibleUpTo(level int32, ws []want) bool {
 	// Room is computed from the columns first. If that decides, no units are moved and the oracle
 	// is not asked.

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// bestDomain returns the outcome of the cheapest domain (KEP-5710, "Split the cluster into
-// mutually-exclusive domains"). The domains of a pod are the nodes, one by one. The domains of a
-// gang are the required domains, or else the whole cluster.
+// bestDomain returns the outcome of the cheapest search domain (KEP-5710, "Split the cluster into
+// mutually-exclusive domains"). The search domains of a pod are the nodes, one by one. For a gang
+// they are the topology domains that it may use, or else the whole cluster.
 func (sr *search) bestDomain() (found, bool) {
 	if sr.v.domains != nil {
 		return sr.cheapestDomain((*search).wholeCluster)
@@ -23,7 +23,7 @@ func (sr *search) bestDomain() (found, bool) {
 	return n.run()
 }
 
-// found is the outcome of searching a domain.
+// found is the outcome of searching one search domain.
 type found struct {
 	// ws are the members to place, and placements their nodes once known.
 	ws         []want
