@@ -9,8 +9,8 @@ func (ps *Pods) Begins(uid UID, as workload.Key) {
 	})
 }
 
-// attemptAs returns the attempt of a pod. If another plugin ended it before Begins, it is for the
-// given workload.
+// attemptAs returns the attempt of a pod. If another plugin ended the attempt before Begins, the
+// new attempt is for the given workload.
 func (p *pod) attemptAs(as workload.Key) *Attempt {
 	if p.attempt.As == (workload.Key{}) {
 		p.attempt.As = as
@@ -27,14 +27,15 @@ func (ps *Pods) TakesTurn(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Tur
 // HasReservation records that a pod in its attempt has a reservation.
 func (ps *Pods) HasReservation(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Reserved = true }) }
 
-// HasTurn reports whether a pod has its turn and no extension point has heard the outcome.
+// HasTurn reports whether a pod has its turn, and no extension point has learned the outcome yet.
+// as is the workload of the attempt.
 func (ps *Pods) HasTurn(uid UID) (as workload.Key, ok bool) {
 	ps.read(uid, func(p *pod) { as, ok = p.attempt.As, p.attempt.Turn })
 	return as, ok
 }
 
-// Hears records that an extension point has heard the outcome of an attempt. It returns the
-// workload of the attempt if that had its turn.
+// Hears records that an extension point has learned the outcome of an attempt. It returns the
+// workload of the attempt, and whether the pod had its turn.
 func (ps *Pods) Hears(uid UID) (as workload.Key, turn bool) {
 	ps.change(uid, func(p *pod) {
 		as, turn = p.attempt.As, p.attempt.Turn
@@ -43,7 +44,7 @@ func (ps *Pods) Hears(uid UID) (as workload.Key, turn bool) {
 	return as, turn
 }
 
-// HearsReservation is Hears for the reservation alone.
+// HearsReservation is like Hears, for the reservation only.
 func (ps *Pods) HearsReservation(uid UID) {
 	ps.change(uid, func(p *pod) { p.attempt.Reserved = false })
 }
@@ -54,14 +55,14 @@ func (ps *Pods) Shows(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.attemptAs(key).Shown = true })
 }
 
-// Hides records that the nomination of another pod to a node is hidden from an attempt.
+// Hides records that an attempt does not see the nomination of another pod to a node.
 func (ps *Pods) Hides(uid UID, node string, other UID) {
 	ps.change(uid, func(p *pod) {
 		p.attempt.Hidden, p.attempt.HiddenOn = append(p.attempt.Hidden, other), node
 	})
 }
 
-// Reveals returns the node and the pods of [Pods.Hides], which are hidden no more.
+// Reveals ends [Pods.Hides]: it returns the node and the pods whose nominations were hidden.
 func (ps *Pods) Reveals(uid UID) (node string, others []UID) {
 	ps.change(uid, func(p *pod) {
 		node, others = p.attempt.HiddenOn, p.attempt.Hidden
@@ -70,10 +71,11 @@ func (ps *Pods) Reveals(uid UID) (node string, others []UID) {
 	return node, others
 }
 
-// Cancels records that the scheduler itself is about to send a pod back that is being bound.
+// Cancels records that the scheduler itself is about to return a pod to its queue while the pod is
+// being bound.
 func (ps *Pods) Cancels(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = true }) }
 
-// KeepsBinding records that the pod of [Pods.Cancels] could not be sent back.
+// KeepsBinding records that the pod of [Pods.Cancels] could not be returned to the queue.
 func (ps *Pods) KeepsBinding(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = false }) }
 
 // Ends ends an attempt that did not place the pod, and returns the state of the attempt. By then
@@ -99,17 +101,18 @@ func (ps *Pods) Ends(uid UID) (ended Attempt, returned workload.Key) {
 	return ended, returned
 }
 
-// LooksElsewhere records that a pod was refused on the node with its reservation, and looks at the
-// other nodes next.
+// LooksElsewhere records that a pod was rejected on the node with its reservation. Its next attempt
+// considers the other nodes.
 func (ps *Pods) LooksElsewhere(uid UID) { ps.change(uid, func(p *pod) { p.elsewhere = true }) }
 
-// HasLookedElsewhere ends [Pods.LooksElsewhere]. It reports whether the pod was about to.
+// HasLookedElsewhere ends [Pods.LooksElsewhere]. It reports whether LooksElsewhere was in effect.
 func (ps *Pods) HasLookedElsewhere(uid UID) (did bool) {
 	ps.change(uid, func(p *pod) { did, p.elsewhere = p.elsewhere, false })
 	return did
 }
 
-// IsElsewhere reports whether a pod is about to look at other nodes.
+// IsElsewhere reports whether the next attempt of a pod considers other nodes than the node with
+// its reservation.
 func (ps *Pods) IsElsewhere(uid UID) (is bool) {
 	ps.read(uid, func(p *pod) { is = p.elsewhere })
 	return is

@@ -9,17 +9,17 @@ import (
 type Terms struct {
 	// Queue is the leaf queue that the member counted for; "" for none.
 	Queue string
-	// Priority is the group's effective priority, and Class the PriorityClass that it was from.
+	// Priority is the group's effective priority, and Class is the source of the priority.
 	Priority int32
 	Class    string
-	// MinCount is 0 for a group that was no gang.
+	// MinCount is 0 if the group was no gang.
 	MinCount int
 	// Since is the clock of the group; zero if it did not run.
 	Since time.Time
 }
 
-// Sealed are the terms that the members of a group with a node share. Where members differ, it has
-// the terms that protect the group least.
+// Sealed are the terms that the placed members of a group share. If members differ, Sealed has the
+// terms that protect the group least.
 type Sealed struct {
 	// Known is true if the terms of a member are known.
 	Known bool
@@ -27,30 +27,31 @@ type Sealed struct {
 	Queue, Class string
 	// Priority is the lowest priority.
 	Priority int32
-	// MinCount is the highest minCount: members that got their nodes later count by theirs.
+	// MinCount is the highest minCount, because each member counts by the minCount of its own
+	// placement.
 	MinCount int
 }
 
-// clock is the state that the clock of a run is computed from.
+// clock is the state from which the clock of a run is computed.
 //
 // A group spends its guaranteed time once in each run. The clock begins when minCount members have
-// a node. It continues until no member has one, also if members are replaced or the PodGroup is
-// created again. A gang that becomes whole with the members of its beginning gets the start of its
-// run as its clock, once.
+// a node. It continues until no member has one, even if members are replaced or the PodGroup is
+// created again. If the first members of a run are still there when the gang becomes whole, the
+// clock moves once to the start of the run.
 type clock struct {
 	// had are the members with a node at the last look.
 	had Set
 	// first are the members with a node when the clock began; nil once the gang has been whole.
 	first Set
-	// bound is the clock before the gang was whole: the time when minCount members had a node. The
-	// seals of members that got their nodes until then have it.
+	// bound is the value of the clock before the gang was whole: the time when minCount members had
+	// a node. The seals of members that got a node before the gang was whole contain this time.
 	bound time.Time
 }
 
 // isEmpty reports whether no member had a node at the last look.
 func (c *clock) isEmpty() bool { return len(c.had) == 0 && len(c.first) == 0 }
 
-// clockBefore returns the clock before the first look at a group with this object.
+// clockBefore returns the clock of a group before the first look at its members.
 func (r *run) clockBefore(g *Group) time.Time {
 	if r.Clock.IsZero() {
 		return g.Start
@@ -105,8 +106,9 @@ func (r *run) followSeals(placed []Member) (earliest time.Time) {
 	return earliest
 }
 
-// followFirst moves the clock of a gang that becomes whole to the start of its run, if it is whole
-// by members of the beginning. Replacing a member before that must not gain time.
+// followFirst moves the clock of a gang that becomes whole to the start of its run, if the first
+// members of the run are still there. Otherwise, replacing a member before that moment would gain
+// time.
 func (r *run) followFirst(g *Group, placed []Member) {
 	if r.Start.IsZero() || r.first == nil {
 		return
@@ -132,7 +134,8 @@ func (s *Sealed) add(t *Terms) {
 	s.Known, s.MinCount = true, max(s.MinCount, t.MinCount)
 }
 
-// firstScheduled returns when the first of the members was scheduled that have not succeeded.
+// firstScheduled returns the time when the first of the members that have not succeeded was
+// scheduled.
 func firstScheduled(placed []Member) (first time.Time) {
 	for i := range placed {
 		if m := &placed[i]; !m.Succeeded && !m.Scheduled.IsZero() && (first.IsZero() || m.Scheduled.Before(first)) {
@@ -153,8 +156,8 @@ func assignedOf(placed []Member) Set {
 	return out
 }
 
-// Guaranteed returns the time that guaranteed times count from: the clock, or a time before it.
-// since is the time that the present members would count from; zero if they have none yet.
+// Guaranteed returns the start of the guaranteed times: the clock, or an earlier time. since is the
+// start according to the present members; zero if they have none yet.
 func (r *Run) Guaranteed(since time.Time) time.Time {
 	if at := r.Clock; !at.IsZero() && (since.IsZero() || since.After(at)) {
 		return at

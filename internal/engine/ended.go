@@ -7,12 +7,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Ended is a member that has ended and whose result, success or failure, is not known yet. One
-// informer reports the end and another one the result, in any order.
+// Ended is a member that has ended with an unknown result. One informer reports the end, and
+// another one reports success or failure, in any order.
 type Ended struct {
 	// Pod is the caller's object for the member. Gangs only keeps it.
 	Pod any
-	// Until is when the scheduler stops waiting for the result.
+	// Until is the time when the scheduler stops waiting for the result.
 	Until time.Time
 }
 
@@ -26,8 +26,8 @@ func (gs *Gangs) AwaitResult(key workload.Key, member UID, ended Ended) {
 	})
 }
 
-// ExpireResults drops the members whose result the scheduler waits for no more. The main loop calls
-// it, so that their pods are not kept for long.
+// ExpireResults drops the members whose Until has passed. The main loop calls it, so that their
+// pods do not stay in memory.
 func (gs *Gangs) ExpireResults(now time.Time) {
 	for _, key := range gs.list(gs.ended) {
 		gs.changeKnown(key, func(g *gang) {

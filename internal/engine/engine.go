@@ -16,10 +16,10 @@ import (
 // transition for any other workload returns its result, and changes nothing. So an extension point
 // may report about a pod that was deleted a moment ago, and no later event has to clean up.
 type Engine struct {
-	// Pods are the attempts of pods, and Gangs the placements, runs and reports of groups.
+	// Pods has the attempts of pods. Gangs has the placements, runs and reports of groups.
 	Pods  *Pods
 	Gangs *Gangs
-	// Waits are the causes of waiting, and Unbound the preemptions without a binding.
+	// Waits has the causes of waiting. Unbound has the preemptions without a binding.
 	Waits   *Waits
 	Unbound *Unbound
 	// Turns is the order of queued work.
@@ -45,10 +45,11 @@ func New(verdictChanged func(workload.Key)) *Engine {
 	return e
 }
 
-// Wanted has a token when there may be work before the time that [Engine.NextLook] returned.
+// Wanted returns a channel with a token if there may be work before the time that [Engine.NextLook]
+// returned.
 func (e *Engine) Wanted() <-chan struct{} { return e.wanted }
 
-// Look makes [Engine.Wanted] have a token.
+// Look puts a token into the channel of [Engine.Wanted].
 func (e *Engine) Look() {
 	select {
 	case e.wanted <- struct{}{}:
@@ -65,8 +66,8 @@ func (e *Engine) NextLook(now time.Time) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// Placed records that a workload has its place. It ends all waits of the workload, and the next
-// turn can begin. If the workload cannot take its place and comes again, it needs no other turn.
+// Placed records that a workload has its place. Placed ends all waits of the workload, and the next
+// turn can begin. If the place is lost and the workload comes again, it needs no other turn.
 func (e *Engine) Placed(key workload.Key) {
 	e.Turns.Placed(key)
 	e.Waits.drop(key)
@@ -116,13 +117,13 @@ func (e *Engine) GroupArrives(group workload.Key) {
 // Binds drops the record of a pod that is bound: its attempts, its waits and its preemptions.
 func (e *Engine) Binds(uid UID, key workload.Key) { e.leaves(uid, key, e.Unbound.ends) }
 
-// Leaves drops the record of a pod that is gone, or will not be scheduled any more. The next pod of
-// the same controller inherits its pause; see [Unbound].
+// Leaves drops the record of a pod that no longer exists, or that the scheduler will not schedule.
+// The next pod of the same controller inherits its pause; see [Unbound].
 func (e *Engine) Leaves(uid UID, key workload.Key, controller string, now time.Time) {
 	e.leaves(uid, key, func(key workload.Key) { e.Unbound.leaves(key, controller, now) })
 }
 
-// leaves drops the record of a pod. passOn decides about its preemptions without a binding.
+// leaves drops the record of a pod. passOn handles its preemptions without a binding.
 func (e *Engine) leaves(uid UID, key workload.Key, passOn func(workload.Key)) {
 	s := e.store
 	s.mu.Lock()
@@ -144,9 +145,9 @@ func (e *Engine) Rejoins(key workload.Key) {
 	e.Turns.Forget(key)
 }
 
-// GroupLeaves drops all facts about the members of a group. Call it when the last member has left.
-// Room that was kept for the group is left to [Gangs.EndKept]. It does nothing if a member has
-// arrived since.
+// GroupLeaves drops all facts about the members of a group. Call it after the last member was
+// removed. If a member has arrived since, GroupLeaves does nothing. It does not end room that is
+// kept for the group; see [Gangs.EndKept].
 func (e *Engine) GroupLeaves(group workload.Key, now time.Time) {
 	s := e.store
 	s.mu.Lock()
@@ -216,7 +217,7 @@ func (s *store) count(group workload.Key, members int) {
 	s.tidy(group)
 }
 
-// isGone records that a workload is not present any more. The caller holds the lock.
+// isGone records that a workload is no longer present. The caller holds the lock.
 func (s *store) isGone(key workload.Key) {
 	if r := s.records[key]; r != nil {
 		r.present = false

@@ -12,12 +12,12 @@ type Gangs struct {
 	*store
 	// verdictChanged is called, without the lock, with each group whose verdict changes.
 	verdictChanged func(workload.Key)
-	// Each index lists the groups whose records have such facts.
+	// Each of these indexes lists the groups whose records have facts of one kind.
 	touched, degraded, lost, ended, kept, placing, reported index
 	// mayLack is true while degraded or lost has a group.
 	mayLack atomic.Bool
-	// clock counts the changes of members and the looks at them, to order them. begun counts the
-	// starts of runs.
+	// clock is incremented at each change of members and each look at them, which orders these
+	// events. begun counts the starts of runs.
 	clock, begun uint64
 }
 
@@ -33,16 +33,17 @@ type gang struct {
 	ended   map[UID]Ended
 	report  report
 	kept    *Kept
-	// looks counts the looks at the members in progress. A record stays until they end.
+	// looks is the number of looks at the members in progress. The record is kept until they end.
 	looks int
-	// These are times by Gangs.clock. At changedAt, the members last changed. At lookedAt, the last
-	// look that counts began. At leftAt, the last member left, or the run was dropped.
+	// These times are values of Gangs.clock: changedAt of the last change of the members, lookedAt
+	// of the begin of the last look that counts, leftAt of the time when the last member was
+	// removed or the run was dropped.
 	changedAt, lookedAt, leftAt uint64
 }
 
 // object has the facts that the scheduler remembers about a PodGroup.
 type object struct {
-	// unresolved tells why the PodGroup has fields that cannot be filled in.
+	// unresolved is the reason why fields of the PodGroup cannot be filled in.
 	unresolved workload.Verdict
 	// minCount is the minCount as last seen; 0 for a group that is no gang.
 	minCount int
@@ -74,16 +75,16 @@ func newGangs(s *store, verdictChanged func(workload.Key)) *Gangs {
 	}
 }
 
-// change runs a transition of the record of a group, and drops the record if nothing is left of it.
-// A group without a record gets one.
+// change applies a transition to the record of a group, and drops the record if it is then empty. A
+// group without a record gets one.
 func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	gs.transit(key, transition)
 }
 
-// changeKnown is change for a transition that changes nothing in an empty record. A group without a
-// record gets none.
+// changeKnown is like change, for a transition that has no effect on an empty record. A group
+// without a record does not get one.
 func (gs *Gangs) changeKnown(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -92,8 +93,8 @@ func (gs *Gangs) changeKnown(key workload.Key, transition func(*gang)) {
 	}
 }
 
-// transit runs a transition of a record. Facts about members end at once for a group that is not
-// present. The caller holds the lock.
+// transit applies a transition to a record. If the group is not present, facts about its members
+// end at once. The caller holds the lock.
 func (gs *Gangs) transit(key workload.Key, transition func(*gang)) {
 	r := gs.of(key)
 	g := r.gang
@@ -160,8 +161,8 @@ func (gs *Gangs) leaves(key workload.Key) {
 	})
 }
 
-// NeedsMembers records the minCount of a PodGroup; 0 for a group that is gone or no gang. It
-// reports whether the group protects its members less than before.
+// NeedsMembers records the minCount of a PodGroup; 0 for a PodGroup that was deleted or is no gang.
+// It reports whether the group now protects its members less than before.
 func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	gs.change(key, func(g *gang) {
 		eased = minCount < g.object.minCount
@@ -170,9 +171,9 @@ func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	return eased
 }
 
-// SetUnresolved records why a PodGroup cannot be filled in, even if the group has no members. The
-// zero Verdict means that the PodGroup is filled in or gone. It reports whether the verdict
-// changed.
+// SetUnresolved records the reason why the fields of a PodGroup cannot be filled in, even if the
+// group has no members. The zero Verdict means that all fields are filled in, or that the PodGroup
+// was deleted. SetUnresolved reports whether the verdict changed.
 func (gs *Gangs) SetUnresolved(key workload.Key, v workload.Verdict) (news bool) {
 	gs.change(key, func(g *gang) {
 		news = g.object.unresolved != v

@@ -14,14 +14,15 @@ func (gs *Gangs) Keeps(key workload.Key, room Kept) {
 	gs.change(key, func(g *gang) { g.kept = &room })
 }
 
-// HasKept reports whether room was kept since the last call of [Gangs.EndKept] that ended it.
+// HasKept reports whether room was kept for any gang since [Gangs.EndKept] last ended some.
 func (gs *Gangs) HasKept() bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	return len(gs.kept) > 0
 }
 
-// EndKept drops the kept room that is different now or has ended. It reports whether there was any.
+// EndKept compares the kept room with now, and drops the records that differ. It reports whether it
+// dropped any.
 func (gs *Gangs) EndKept(now map[workload.Key]Kept) (ended bool) {
 	for _, key := range gs.list(gs.kept) {
 		gs.changeKnown(key, func(g *gang) {

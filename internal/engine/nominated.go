@@ -1,7 +1,7 @@
 package engine
 
-// Nomination is the node that any component has nominated a pending pod for in the API. The zero
-// value is no nomination.
+// Nomination is the node for which a pending pod is nominated in the API, by any component. The
+// zero value is no nomination.
 type Nomination struct {
 	Node string
 	// Inflated is true if the framework ranks the pod above the priority that counts for it.

@@ -2,14 +2,16 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// givenUp is the node that a pod has given up, until a cycle has seen the node without it. The
-// framework forgets a node once it has told all plugins, and the snapshot of a cycle may be older.
+// givenUp is the node that a pod has given up, until a cycle has seen the node without the pod. The
+// framework forgets the node after it has called all plugins, and a cycle may use an older
+// snapshot.
 type givenUp struct {
-	// node is "" for a pod that was rejected at Permit and has yet to give its node up.
+	// node is "" for a pod that was rejected at Permit and has not given up its node yet.
 	node string
 	// forgotten is true once the framework has forgotten the node.
 	forgotten bool
-	// awaitedBy is the gang whose cycle was ended because of the pod; the zero Key for none.
+	// awaitedBy is the gang whose cycle ended because it must wait for the pod to give up its node;
+	// the zero Key for none.
 	awaitedBy workload.Key
 }
 
@@ -18,7 +20,7 @@ func (ps *Pods) JoinsPlan(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.key, p.seated = key, true })
 }
 
-// LeavesPlan records that a pod has left its gang's plan.
+// LeavesPlan records that a gang's plan has no node for a pod any more.
 func (ps *Pods) LeavesPlan(uid UID) { ps.change(uid, func(p *pod) { p.seated = false }) }
 
 // InPlan returns the key of a pod that a gang's plan has a node for; false for other pods.
@@ -27,7 +29,7 @@ func (ps *Pods) InPlan(uid UID) (key workload.Key, ok bool) {
 	return key, ok
 }
 
-// Assumes records that a pod is assumed on a node. That ends the states of its place before. key
+// Assumes records that a pod is assumed on a node, and ends the earlier states of its place. key
 // names the pod.
 func (ps *Pods) Assumes(uid UID, key workload.Key, node string) {
 	ps.change(uid, func(p *pod) {
@@ -35,8 +37,8 @@ func (ps *Pods) Assumes(uid UID, key workload.Key, node string) {
 	})
 }
 
-// GivesUp records that a step after the decision failed for a pod, so that it gives up its node.
-// key is the pod's workload now, for a pod whose attempt is not known.
+// GivesUp records that a pod gives up its node because a step after the decision failed. key is the
+// pod's current workload; it is used if the attempt of the pod is not known.
 func (ps *Pods) GivesUp(uid UID, key workload.Key, node string) {
 	ps.change(uid, func(p *pod) {
 		p.attemptAs(key).Failed = true
@@ -132,8 +134,9 @@ func (ps *Pods) IsRejected(uid UID) (is bool) {
 	return is
 }
 
-// Awaits records that the cycle of a gang was ended because a pod still has to give its node up. It
-// reports whether the framework has yet to forget the node: [Pods.Ends] tells then.
+// Awaits records that the cycle of a gang ended because a pod has not given up its node yet. It
+// reports whether the framework still has to forget the node. If so, [Pods.Ends] returns the gang
+// then.
 func (ps *Pods) Awaits(uid UID, gang workload.Key) (told bool) {
 	ps.change(uid, func(p *pod) {
 		if p.rejected {
@@ -159,7 +162,7 @@ func (ps *Pods) ReturnsFrom(uid UID) (node string) {
 // HasReturned records that a cycle has seen the node without the pod.
 func (ps *Pods) HasReturned(uid UID) { ps.change(uid, func(p *pod) { p.returns = nil }) }
 
-// IsAwaited reports whether a gang waits for a pod to give its node up, for tests.
+// IsAwaited reports, for tests, whether a gang waits for a pod to give up its node.
 func (ps *Pods) IsAwaited(uid UID) (is bool) {
 	ps.read(uid, func(p *pod) { is = p.returns != nil && p.returns.awaitedBy != workload.Key{} })
 	return is

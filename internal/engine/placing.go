@@ -9,32 +9,35 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// placing is the way of a gang's members from PreEnqueue to a node.
+// placing is the state of a gang's members between PreEnqueue and a node.
 //
-// A gang without a plan has a leader, the one member that is admitted to the scheduling cycle. So a
-// gang of any size needs one planning pass. The plan gives each member a node, in an order such
-// that each member passes the filters after the ones before it. The members go through their own
-// cycles in that order. Each becomes reserved and waits at Permit until enough members are through.
+// A gang without a plan has a leader: the only member that is admitted to the scheduling cycle. So
+// a gang of any size needs one planning pass. The plan gives each member a node. Its order is such
+// that each member passes the filters after the previous members. The members go through their own
+// cycles in this order. Each then becomes reserved and waits at Permit until enough members are
+// reserved.
 type placing struct {
 	leader UID
 	// rejected are members that led and were rejected before they could plan.
 	rejected map[UID]struct{}
 	// takeover lets the next member that arrives replace the leader.
 	takeover bool
-	// planned holds the nodes of the members that have not been through their cycle. order lists
-	// the same members in the order of the plan.
+	// planned has the nodes of the members whose cycle is still to come. order lists the same
+	// members in the order of the plan.
 	planned map[UID]string
 	order   []UID
-	// plan is a hash of the nodes of the last plan, and failed the hash of the last plan with a
-	// rejected member. stuck is true if two such plans in a row were the same; see [Gangs.Failed].
+	// plan is a hash of the nodes of the last plan. failed is the hash of the last plan with a
+	// rejected member. stuck is true if two such plans in a row had the same nodes; see
+	// [Gangs.Failed].
 	plan, failed string
 	stuck        bool
-	// spare is how many planned members the gang can lack and still be whole.
+	// spare is the number of planned members that the gang can lose and still be whole.
 	spare int
-	// reserved are the nodes of the members that are assumed there, and that the informer has not
-	// shown there yet.
+	// reserved has the nodes of the members that are assumed on a node and that the informer has
+	// not shown there yet.
 	reserved map[UID]string
-	// podSensitive is true if pods that are created, or change their labels, may let the gang fit.
+	// podSensitive is true if the gang may fit after a pod was created, or after labels of a pod
+	// changed.
 	podSensitive bool
 	verdict      workload.Verdict
 }
@@ -62,25 +65,27 @@ func (p *placing) unlead(member UID) {
 	}
 }
 
-// Admission tells whether a member may go to the scheduling cycle, and if not, the reason.
+// Admission is the result of [Gangs.Admit]: whether a member may enter the scheduling cycle, and
+// the reason if not.
 type Admission string
 
 const (
-	// AdmitPlanned means that the plan has a node for the member, and the member is next.
+	// AdmitPlanned: the plan has a node for the member, and the member is next.
 	AdmitPlanned Admission = "planned"
-	// HoldForOrder means that the plan has a node for the member, and other members go first.
+	// HoldForOrder: the plan has a node for the member, and other members are next.
 	HoldForOrder Admission = "the members that go first are being placed"
-	// AdmitLeader means that the member plans for the gang.
+	// AdmitLeader: the member plans for the gang.
 	AdmitLeader Admission = "leader"
-	// HoldForLeader means that another member plans for the gang.
+	// HoldForLeader: another member plans for the gang.
 	HoldForLeader Admission = "another member plans for the gang"
-	// HoldForPlan means that a plan is in progress and has no node for the member.
+	// HoldForPlan: the members of a plan are on their way, and the plan has no node for this
+	// member.
 	HoldForPlan Admission = "the members that fit are being placed first"
 )
 
-// Admit decides whether a member may go to the scheduling cycle. It makes the member the leader if
-// the gang has neither a plan nor a leader. canLead tells whether a leader can lead as the caller
-// saw it; a leader that cannot is replaced.
+// Admit decides whether a member may enter the scheduling cycle. If the gang has neither a plan nor
+// a leader, the member becomes the leader. canLead reports whether a leader can lead, from the
+// caller's view; Admit replaces a leader that cannot.
 func (gs *Gangs) Admit(key workload.Key, member UID, canLead func(leader UID) bool) Admission {
 	leader := gs.Leader(key)
 	replace := leader != "" && leader != member && !canLead(leader)
@@ -110,13 +115,14 @@ func (gs *Gangs) Leader(key workload.Key) (leader UID) {
 	return leader
 }
 
-// Yield lets the next member that arrives replace the given one, if that is the leader.
+// Yield allows the next member that arrives to replace a member as the leader, if the member leads.
 func (gs *Gangs) Yield(key workload.Key, member UID) {
 	gs.changeKnown(key, func(g *gang) { g.placing.takeover = g.placing.takeover || g.placing.leader == member })
 }
 
-// PassOn removes a leader that was rejected before it could plan. It returns a function that
-// reports whether a member may lead next: it was not rejected since the last call of Planning.
+// PassOn removes a leader that was rejected before it could plan. The returned function reports
+// whether a member may lead next. A member may not if it was rejected since the last call of
+// Planning.
 func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 	tried := map[UID]struct{}{}
 	gs.change(key, func(g *gang) {
@@ -136,8 +142,8 @@ func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 	}
 }
 
-// Planning lets every member lead again. Call it once a leader has reached planning, or all members
-// have been tried.
+// Planning allows every member to lead again. Call it when a leader starts to plan, or when all
+// members were tried.
 func (gs *Gangs) Planning(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing.rejected = nil })
 }
@@ -210,12 +216,12 @@ func (gs *Gangs) SetPlan(key workload.Key, seats []Assignment) {
 	})
 }
 
-// SetNeeded records how many planned members must still be through for the gang to be whole.
+// SetNeeded records how many planned members must still become reserved for the gang to be whole.
 func (gs *Gangs) SetNeeded(key workload.Key, members int) {
 	gs.change(key, func(g *gang) { g.placing.spare = max(len(g.placing.order)-members, 0) })
 }
 
-// Lacks reports whether more planned members must be through for the gang to be whole.
+// Lacks reports whether further planned members must become reserved for the gang to be whole.
 func (gs *Gangs) Lacks(key workload.Key) (lacks bool) {
 	gs.read(key, func(g *gang) { lacks = len(g.placing.order) > g.placing.spare })
 	return lacks
@@ -279,7 +285,8 @@ func (gs *Gangs) Reserved(key workload.Key) (members []UID) {
 	return members
 }
 
-// Planned counts the members that have a node in the plan and have not been through their cycle.
+// Planned returns the number of members that have a node in the plan and whose cycle is still to
+// come.
 func (gs *Gangs) Planned(key workload.Key) (count int) {
 	gs.read(key, func(g *gang) { count = len(g.placing.planned) })
 	return count
@@ -296,8 +303,8 @@ func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 	return planned
 }
 
-// MemberLeaves drops a member that is gone. It reports whether that affects the gang: the member
-// was the leader, planned or reserved.
+// MemberLeaves drops a member that was deleted. It reports whether this affects the gang: the
+// member was the leader, planned or reserved.
 func (gs *Gangs) MemberLeaves(key workload.Key, member UID) (disturbed bool) {
 	gs.changeKnown(key, func(g *gang) {
 		_, planned := g.placing.planned[member]
@@ -308,15 +315,16 @@ func (gs *Gangs) MemberLeaves(key workload.Key, member UID) (disturbed bool) {
 	return disturbed
 }
 
-// drop removes a member that is on its way no more.
+// drop removes a member from the plan and the reservations.
 func (p *placing) drop(member UID) {
 	p.unplan(member)
 	p.unlead(member)
 	delete(p.reserved, member)
 }
 
-// Release drops the rest of a plan, and the reservation of the given member, if any. It returns the
-// members that were still planned. Other members that wait at Permit release themselves in turn.
+// Release drops the rest of a plan, and the reservation of the given member if it has one. It
+// returns the members that were still planned. Members that wait at Permit release their
+// reservations themselves.
 func (gs *Gangs) Release(key workload.Key, member UID) (planned []UID) {
 	gs.changeKnown(key, func(g *gang) {
 		planned = g.placing.order
@@ -344,8 +352,8 @@ func (gs *Gangs) Unplanned(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing.failed = "" })
 }
 
-// SetPodSensitive records whether pods that are created, or change their labels, may let the gang
-// fit.
+// SetPodSensitive records whether the gang may fit after a pod was created, or after labels of a
+// pod changed.
 func (gs *Gangs) SetPodSensitive(key workload.Key, podSensitive bool) {
 	gs.change(key, func(g *gang) { g.placing.podSensitive = podSensitive })
 }

@@ -6,8 +6,8 @@ import "github.com/reprieve-dev/reprieve/internal/workload"
 type podReport struct {
 	// key names the pod.
 	key workload.Key
-	// verdict tells why the pod may not use its queue; zero once it may. told is the verdict that
-	// was reported last.
+	// verdict is the reason why the pod may not use its queue; zero if the pod may use it. told is
+	// the last reported verdict.
 	verdict, told workload.Verdict
 }
 
@@ -18,7 +18,7 @@ func (r *podReport) isDue() bool { return r.verdict != r.told }
 type PodReport struct {
 	// Key names the pod.
 	Key workload.Key
-	// Verdict tells why the pod may not use its queue; zero if it may use it again.
+	// Verdict is the reason why the pod may not use its queue; zero if it may use the queue again.
 	Verdict workload.Verdict
 	// Again is true if the pod has reported the same reason before.
 	Again bool
@@ -38,7 +38,7 @@ func (ps *Pods) Unblocked(uid UID) {
 	})
 }
 
-// Reports returns reports that are due, no more than most of them, and marks them as reported.
+// Reports returns at most most reports that are due, and marks them as reported.
 func (ps *Pods) Reports(most int) []PodReport {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

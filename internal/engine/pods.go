@@ -11,18 +11,18 @@ type UID = string
 
 // Attempt is the state of a pod's attempt to be scheduled.
 type Attempt struct {
-	// As is the workload that the attempt is for: the pod or its gang. The pod may belong to
-	// another group by the end.
+	// As is the workload of the attempt: the pod or its gang. The pod may be in another group when
+	// the attempt ends.
 	As workload.Key
-	// Reserved is true if the pod had a reservation when the attempt began. Turn is true if it had
-	// its turn or led its gang. Both last until an extension point hears the outcome.
+	// Reserved is true if the pod had a reservation when the attempt began. Turn is true if the pod
+	// had its turn, or led its gang. Both are reset when an extension point learns the outcome.
 	Reserved, Turn bool
-	// Recalled is true if its turn was called back before the attempt began.
+	// Recalled is true if admission revoked the turn of the pod before the attempt began.
 	Recalled bool
 	// Shown is true if the framework nominates the pod at the end of the attempt.
 	Shown bool
-	// Failed is true if a step after the decision failed, and Canceled if the scheduler itself
-	// sent the pod back while it was being bound.
+	// Failed is true if a step after the decision failed. Canceled is true if the scheduler itself
+	// returned the pod to its queue while the pod was being bound.
 	Failed, Canceled bool
 	// Hidden are the pods whose nominations to HiddenOn are hidden from this attempt.
 	Hidden   []UID
@@ -34,19 +34,20 @@ type pod struct {
 	// key names the pod, if it is seated or assumed.
 	key     workload.Key
 	attempt Attempt
-	// seated is true if a gang's plan has a node for the pod, and its attempt is yet to come.
+	// seated is true if a gang's plan has a node for the pod, and the pod's attempt is still to
+	// come.
 	seated bool
-	// elsewhere is true if the pod has failed on the node with its reservation, until it has looked
-	// at the other nodes.
+	// elsewhere is true if the pod was rejected on the node with its reservation, until an attempt
+	// has considered the other nodes.
 	elsewhere bool
 	// node is the node that the pod is assumed on; "" for none. seal is the text of the facts that
-	// it counts by there. rejected is true if it has been rejected at Permit and still has that
-	// node.
+	// the pod counts by on this node. rejected is true if the pod was rejected at Permit and still
+	// has the node.
 	node, seal string
 	rejected   bool
 	// returns is the node that the pod has given up; nil for none.
 	returns *givenUp
-	// nominated is the pod's nomination in the API, and report the report to its users.
+	// nominated is the pod's nomination in the API. report is the report to its users.
 	nominated Nomination
 	report    podReport
 }
@@ -62,16 +63,16 @@ func (p *pod) isEmpty() bool {
 type Pods struct {
 	*store
 	records map[UID]*pod
-	// assumed are the pods with a node. A caller of Assumed may have it, so it is replaced and not
-	// changed once shared is true.
+	// assumed has the pods that are assumed on a node. If shared is true, a caller of Assumed may
+	// have the set. The next change then replaces the set.
 	assumed Set
 	shared  bool
-	// nominated are the pods with a nomination, and inflated the pods with an inflated nomination.
-	// unreported are the pods with a report to write.
+	// nominated has the pods with a nomination, inflated the pods with an inflated nomination, and
+	// unreported the pods with a report to write.
 	nominated, inflated, unreported Set
 }
 
-// change runs a transition of the record of a pod, and drops the record if nothing is left of it. A
+// change applies a transition to the record of a pod, and drops the record if it is then empty. A
 // pod that is present gets a record.
 func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
@@ -87,8 +88,8 @@ func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.transit(uid, p, transition)
 }
 
-// changeKnown is change for a transition that changes nothing in an empty record. A pod without a
-// record gets none.
+// changeKnown is like change, for a transition that has no effect on an empty record. A pod without
+// a record does not get one.
 func (ps *Pods) changeKnown(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -97,7 +98,7 @@ func (ps *Pods) changeKnown(uid UID, transition func(*pod)) {
 	}
 }
 
-// transit runs a transition of a record. The caller holds the lock.
+// transit applies a transition to a record. The caller holds the lock.
 func (ps *Pods) transit(uid UID, p *pod, transition func(*pod)) {
 	transition(p)
 	ps.index(uid, p)
@@ -139,9 +140,9 @@ func (ps *Pods) index(uid UID, p *pod) {
 	}
 }
 
-// leaves drops the record of a pod that will not be scheduled any more. If the framework still has
-// to forget the node that the pod gave up, that part stays until it has ([Pods.Ends]). The caller
-// holds the lock.
+// leaves drops the record of a pod that the scheduler will not schedule any more. If the framework
+// still has to forget the node that the pod gave up, this part of the record stays until
+// [Pods.Ends]. The caller holds the lock.
 func (ps *Pods) leaves(uid UID) {
 	p, ok := ps.records[uid]
 	if !ok {

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// ReportDelay is how long a gang must be without room before its members report it. Most gangs
-	// find room at once.
+	// ReportDelay is the time that a gang must be without room before its members report it. Most
+	// gangs find room at once.
 	ReportDelay = time.Second
-	// ReportAgain is how long a member keeps its message, even if the message changes. The message
-	// has counts that change often.
+	// ReportAgain is the shortest time between two messages of a member. The message has counts
+	// that change often.
 	ReportAgain = 10 * time.Second
 )
 
-// report is the report on the pending members of one gang, and when to write it. The framework
-// reports only on pods that had a cycle, and a gang has one such member. The other members wait in
-// PreEnqueue, and the framework reports nothing on them.
+// report is the report on the pending members of one gang, with the times to write it. The
+// framework reports only on pods that had a cycle, and only one member of a gang has one. The other
+// members wait in PreEnqueue, so the framework does not report on them.
 type report struct {
-	// verdict is the verdict of the last decision that found no room; zero if there was none, or
-	// there is room since. lacksRoom is true if the verdict is a lack of room.
+	// verdict is the verdict of the last decision that found no room; zero if there was none, or if
+	// there is room now. lacksRoom is true if the verdict is a lack of room.
 	verdict   workload.Verdict
 	lacksRoom bool
-	// since is when the gang was first without room.
+	// since is the time when the gang was first without room.
 	since time.Time
-	// look is when to check the members next; zero to wait for an event.
+	// look is the time of the next check of the members; zero to wait for an event.
 	look time.Time
-	// told is when each member got its last report.
+	// told is the time of each member's last report.
 	told map[UID]time.Time
 	// checking is true while the members are checked.
 	checking bool
@@ -40,15 +40,15 @@ func (r *report) isEmpty() bool {
 	return r.verdict == workload.Verdict{} && r.look.IsZero() && len(r.told) == 0 && !r.checking
 }
 
-// lookBy schedules a check of the members, unless an earlier one is scheduled.
+// lookBy schedules a check of the members at a time, unless an earlier check is scheduled.
 func (r *report) lookBy(at time.Time) {
 	if r.look.IsZero() || at.Before(r.look) {
 		r.look = at
 	}
 }
 
-// FoundNoRoom records the verdict of a decision that placed no member of a gang. lacksRoom is true
-// if more room would help: then the members report it only after [ReportDelay].
+// FoundNoRoom records the verdict of a decision that placed no member of a gang. If lacksRoom is
+// true, more room would help, so the members report the verdict only after [ReportDelay].
 func (gs *Gangs) FoundNoRoom(key workload.Key, v workload.Verdict, lacksRoom bool, now time.Time) {
 	gs.change(key, func(g *gang) {
 		r := &g.report
@@ -105,8 +105,8 @@ func (gs *Gangs) ReportsDue(now time.Time) []workload.Key {
 }
 
 // BeginReport begins a check of a gang's members. It returns the verdict to report, and clears the
-// time of the next check. The gang is checked again after an event, or when [Gangs.Report], which
-// ends this check, schedules it.
+// time of the next check. [Gangs.Report] ends this check. Report or an event schedules the next
+// one.
 func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
 	gs.change(key, func(g *gang) {
 		g.report.look, g.report.checking = time.Time{}, true
@@ -115,10 +115,9 @@ func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
 	return v
 }
 
-// Report picks the members that get a report now, no more than most of them. pending are all
-// pending members, and outdated are the pending members with an outdated condition. Report
-// schedules a later check for the other outdated members, and forgets members that are not pending
-// any more.
+// Report selects the members that get a report now, at most most of them. pending are all pending
+// members, and outdated are the pending members with an outdated condition. Report schedules a
+// later check for the other outdated members, and forgets members that are no longer pending.
 func (gs *Gangs) Report(key workload.Key, pending, outdated []UID, most int, now time.Time) (told []UID) {
 	gs.change(key, func(g *gang) {
 		g.report.checking = false

@@ -7,24 +7,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// ShortTime is how long a group may run fewer members than it needs before its run ends. The
-// success of a member may become known a moment after the member stops running.
+// ShortTime is the time for which a group may run fewer members than it needs before its run ends.
+// The success of a member may become known a moment after the member stops running.
 const ShortTime = time.Second
 
 // Run describes a group that runs.
 type Run struct {
-	// Start is the time since when the group is whole: minCount members ran together, and have run
-	// or succeeded since. It is in whole seconds, as in the API. It is zero if the group is not
+	// Start is the time since when the group is whole: minCount members ran together, and each has
+	// run or succeeded since. It is in whole seconds, as in the API. It is zero if the group is not
 	// whole.
 	Start time.Time
-	// Clock is the time that guaranteed times count from; see [clock]. It is zero if the group has
-	// never had enough members with a node since it last had none.
+	// Clock is the start of the guaranteed times; see [clock]. It is zero if the group has not had
+	// enough members with a node since it last had no member with a node.
 	Clock time.Time
-	// Sealed are the terms that its members got their nodes by.
+	// Sealed are the terms at the placement of its members.
 	Sealed Sealed
 	// ShortSince is the time since when too few members run; zero if there are enough.
 	ShortSince time.Time
-	// DegradedSince is the time since when the group has lacked members that it had; see
+	// DegradedSince is the time since when the group lacks members that it had; see
 	// [run.followPlaces]. It is zero if the group lacks none.
 	DegradedSince time.Time
 }
@@ -45,13 +45,13 @@ type run struct {
 	// began is the value of Gangs.begun at the last change of Clock; zero if it has not changed
 	// since the first look.
 	began uint64
-	// whole are the members that ran or had succeeded when there were last enough; nil if that has
-	// not been seen.
+	// whole are the members that ran or had succeeded when the group last had enough members; nil
+	// if the scheduler has not seen that.
 	whole Set
 	places
 	clock
-	// touched is true if members were created, deleted or changed since the last look, or too few
-	// run. lost is true if a member has lost its place since.
+	// touched is true if members were created, deleted or changed since the last look, or if too
+	// few run. lost is true if a member lost its place since the last look.
 	touched, lost bool
 	// stale is true if the group was stale at the last call of [Gangs.GoesStale].
 	stale bool
@@ -81,7 +81,7 @@ type Member struct {
 	// a node and does not run yet.
 	Running, Succeeded bool
 	Created, Scheduled time.Time
-	// Terms are the facts that the member got its node by; nil if they are not known.
+	// Terms are the facts at the time of the member's placement; nil if they are not known.
 	Terms *Terms
 }
 
@@ -93,13 +93,13 @@ func (gs *Gangs) Touch(key workload.Key) {
 	gs.change(key, func(g *gang) { g.run.touched, g.changedAt = true, gs.now() })
 }
 
-// Lost records that a member of a group has lost its place, or is about to.
+// Lost records that a member of a group has lost its place, or will lose it soon.
 func (gs *Gangs) Lost(key workload.Key) {
 	gs.change(key, func(g *gang) { g.run.touched, g.run.lost, g.changedAt = true, true, gs.now() })
 }
 
-// ForgetRun drops the run of a group whose PodGroup is gone. Its clock stays as long as members do:
-// another PodGroup of that name continues it.
+// ForgetRun drops the run of a group whose PodGroup was deleted. The clock of the run stays until
+// the last member is removed, and another PodGroup with the same name continues it.
 func (gs *Gangs) ForgetRun(key workload.Key) {
 	gs.change(key, func(g *gang) {
 		g.run, g.leftAt = run{Run: Run{Clock: g.run.Clock}, clock: g.run.clock}, gs.now()
@@ -110,13 +110,13 @@ func (gs *Gangs) ForgetRun(key workload.Key) {
 // look, and the groups that run too few members.
 func (gs *Gangs) Touched() []workload.Key { return gs.list(gs.touched) }
 
-// WithLost returns the groups with a member that has lost its place since the last look.
+// WithLost returns the groups with a member that lost its place since the last look.
 func (gs *Gangs) WithLost() []workload.Key { return gs.list(gs.lost) }
 
 // Degraded returns the groups that lacked members at the last look.
 func (gs *Gangs) Degraded() []workload.Key { return gs.list(gs.degraded) }
 
-// MayLack reports whether some group lacks members, or lost some since the last look. It takes no
+// MayLack reports whether any group lacks members, or lost members since the last look. It takes no
 // lock.
 func (gs *Gangs) MayLack() bool { return gs.mayLack.Load() }
 
@@ -133,8 +133,8 @@ func (gs *Gangs) DegradedSince(key workload.Key) (since time.Time) {
 	return since
 }
 
-// GoesStale records whether a group has lacked members for too long. It reports whether that is
-// new.
+// GoesStale records whether a group has lacked members for too long. It reports whether stale is
+// true and was false before.
 func (gs *Gangs) GoesStale(key workload.Key, stale bool) (begins bool) {
 	gs.change(key, func(g *gang) {
 		begins = stale && !g.run.stale
@@ -150,15 +150,15 @@ func (gs *Gangs) Mark() uint64 {
 	return gs.begun
 }
 
-// HasBegun reports whether the clock of a group had begun, or begun again, between a mark and the
-// last look. If so, a decision from before the mark used another clock.
+// HasBegun reports whether the clock of a group began, or began again, between a mark and the last
+// look. If so, a decision from before the mark used another clock.
 func (gs *Gangs) HasBegun(key workload.Key, mark uint64) (has bool) {
 	gs.read(key, func(g *gang) { has = !g.run.Clock.IsZero() && g.run.began > mark })
 	return has
 }
 
-// Current returns the run of a group with this UID. ok is false if a look is due: the run is not
-// known, or a member has changed since the last look.
+// Current returns the run of a group with this UID. ok is false if the members must be looked at
+// first: the run is not known, or a member has changed since the last look.
 func (gs *Gangs) Current(key workload.Key, uid string) (current Run, ok bool) {
 	gs.read(key, func(g *gang) {
 		current, ok = g.run.Run, g.run.known && g.run.group == uid && !g.run.touched
@@ -166,9 +166,9 @@ func (gs *Gangs) Current(key workload.Key, uid string) (current Run, ok bool) {
 	return current, ok
 }
 
-// BeginLook begins a look at the members of a group. List the members after this, and pass the
-// result to [Gangs.EndLook]. Looks may run at the same time: changes between their begin and end
-// are not missed.
+// BeginLook begins a look at the members of a group. List the members afterwards, and pass the
+// result to [Gangs.EndLook]. Looks may run at the same time, and no look misses a change between
+// its begin and its end.
 func (gs *Gangs) BeginLook(key workload.Key) (look uint64) {
 	gs.change(key, func(g *gang) {
 		g.looks++
@@ -178,8 +178,9 @@ func (gs *Gangs) BeginLook(key workload.Key) (look uint64) {
 }
 
 // EndLook ends a look. It updates the run of the group from its members, and returns the run. moved
-// is true if decisions about the group may change. total counts all members in any
-// state. A look does not count if a later one has ended, or the members have left since its begin.
+// is true if decisions about the group may change. total is the number of all members in any state.
+// A look does not count if a later look has ended, or if the last member was removed during the
+// look.
 func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Member, total int, now time.Time) (out Run, moved bool) {
 	gs.change(key, func(g *gang) {
 		g.looks--
@@ -234,7 +235,7 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	return before
 }
 
-// isShort reports whether a run has lacked members for so long that it is over.
+// isShort reports whether a run has lacked members for ShortTime, so that the run is over.
 func (r *run) isShort(now time.Time) bool {
 	return !r.Start.IsZero() && !r.ShortSince.IsZero() && now.Sub(r.ShortSince) >= ShortTime
 }
@@ -282,13 +283,13 @@ func (r *run) followStart(g *Group, placed []Member, now time.Time) {
 	}
 }
 
-// goesBackTo reports whether any placed member was created at or before a time. If not, facts about
-// the group from that time concern other members.
+// goesBackTo reports whether any placed member was created at or before a time. If not, all facts
+// about the group from that time are about other members.
 func goesBackTo(placed []Member, at time.Time) bool {
 	return slices.ContainsFunc(placed, func(m Member) bool { return !m.Created.After(at) })
 }
 
-// ranOf returns the members that run or have succeeded, and how many run.
+// ranOf returns the members that run or have succeeded, and the number of members that run.
 func ranOf(placed []Member) (ran []Member, running int) {
 	for _, m := range placed {
 		if m.ran() {
@@ -301,10 +302,9 @@ func ranOf(placed []Member) (ran []Member, running int) {
 	return ran, running
 }
 
-// wholeSince corrects a start that may be too early. An earlier process may have stored it, or
-// several changes may have occurred between two looks, and the group may have been short of members
-// meanwhile. It returns the time when the last of minCount members was scheduled, if that is later
-// than before.
+// wholeSince returns the corrected start of a run. The stored start may be too early: an earlier
+// process wrote it, or the group was short of members for a while between two looks. The result is
+// the time when the last of minCount members was scheduled, if that is later than before.
 func wholeSince(before time.Time, ran []Member, minCount int) time.Time {
 	times := make([]time.Time, len(ran))
 	for i := range ran {
@@ -343,28 +343,28 @@ func begin(placed []Member, now time.Time) time.Time {
 	return now.Truncate(time.Second)
 }
 
-// places records how far the members of a gang have had nodes.
+// places records how many members of a gang have had nodes so far.
 type places struct {
-	// complete is true once minCount members had a node at the same time, and for as long as at
-	// least one of them has.
+	// complete is true if minCount members had a node at the same time, and at least one of them
+	// still has one.
 	complete bool
-	// minCount is the minCount that succeeded belongs to, and succeeded are the members that have
-	// succeeded while it held. They count after their pods have been deleted too: their work is not
-	// lost.
+	// minCount is the minCount of the gang when succeeded was collected. succeeded has the members
+	// that have succeeded, even if their pods were deleted, because their work is not lost. A
+	// change of the gang's minCount resets both.
 	minCount  int
 	succeeded Set
 }
 
-// placesOf returns the places of a group at the first look, according to its status: an earlier
-// process may have seen more.
+// placesOf returns the places of a group at the first look. It uses the status of the group,
+// because an earlier process may have seen more.
 func placesOf(g *Group) places {
 	return places{complete: g.Scheduled || !g.DegradedSince.IsZero(), minCount: g.MinCount}
 }
 
-// followPlaces updates since when a gang is degraded. A gang is degraded if some members have a
-// node, fewer than minCount have one or have succeeded, and there were enough before. A gang is not
-// degraded during its first placement, nor without any member on a node. Replacing a member does
-// not restart the clock while others are missing.
+// followPlaces updates the time since when a gang is degraded. A gang is degraded if fewer than
+// minCount members have a node or have succeeded, at least one has a node, and there were enough
+// before. A gang is not degraded during its first placement, nor without any member on a node.
+// Replacing a member does not restart the clock while others are missing.
 func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 	assigned := 0
 	for _, m := range placed {
@@ -377,8 +377,8 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 		return
 	}
 	if r.minCount != g.MinCount {
-		// A gang that lacked no member is not degraded because its minCount rises. The new number
-		// counts the remaining work.
+		// A higher minCount alone does not make a gang degraded. The new number counts the
+		// remaining work.
 		r.complete = r.complete && (g.MinCount < r.minCount || !r.DegradedSince.IsZero())
 		r.minCount, r.succeeded = g.MinCount, nil
 	}

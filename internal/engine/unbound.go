@@ -19,21 +19,22 @@ import (
 // Unbound is a part of an [Engine]. It has no clock: callers pass the time.
 type Unbound struct {
 	*store
-	// heirless are the records of pods that are gone, by their controller.
+	// heirless has the records of deleted pods, by their controller.
 	heirless map[string][]*unbound
 }
 
 // unbound is the record of one workload.
 type unbound struct {
-	// made counts the preemptions for the workload since its last failure.
+	// made is the number of preemptions for the workload since its last failure.
 	made int
-	// preemptions counts the preemptions that ended without a binding. failures counts the failed
-	// steps that followed at least one preemption.
+	// preemptions is the number of preemptions that ended without a binding. failures is the number
+	// of failed steps that followed at least one preemption.
 	preemptions, failures int
-	// lifts counts how often a change to the workload has ended a pause early.
+	// lifts is the number of pauses that a change of the workload ended early.
 	lifts   int
 	backing Backing
-	// failed is the time of the last failure, and until the end of the pause that it began.
+	// failed is the time of the last failure. until is the end of the pause that this failure
+	// began.
 	failed, until time.Time
 	last          Failure
 	// of identifies the state of the workload that failed; see [Unbound.Changed].
@@ -81,9 +82,9 @@ func (u *Unbound) Cancels(key workload.Key) {
 	}
 }
 
-// Fails records that a step after the decision failed, and returns how many preemptions that leaves
-// without a binding. The pause begins again with each failure; it doubles only with failures after
-// a preemption. A workload without preemptions has no record, and does not get one.
+// Fails records that a step after the decision failed. It returns the number of preemptions that
+// are then without a binding. Each failure begins the pause again. The pause doubles only with
+// failures after a preemption. A workload without preemptions has no record, and gets none.
 func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now time.Time) (unbound int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -111,12 +112,12 @@ func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool)
 }
 
 // Changed records that the owner of a workload has changed it, so the cause of the failure may be
-// gone. It reports whether that shortens the pause. The first change ends the pause at once. Each
-// later change, until the workload is bound, ends it after a delay that doubles. Otherwise a
+// gone. It reports whether the pause becomes shorter. The first change ends the pause at once. Each
+// later change, until the workload is bound, ends the pause after a delay that doubles. Otherwise a
 // controller that changes the workload all the time would end every pause.
 //
-// of identifies the state of the workload; a state that has failed already is no change. It is ""
-// if the caller knows that there is a change.
+// of identifies the state of the workload. A state that has failed already does not count as a
+// change. of is "" if the caller knows that there is a change.
 func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -166,9 +167,9 @@ func (u *Unbound) record(key workload.Key) *unbound {
 	return nil
 }
 
-// leaves records that the pods of a workload are gone without having been bound. The record of a
+// leaves records that the pods of a workload were deleted before they were bound. The record of a
 // gang stays, for members that are created later. The record of a pod passes to the next pod of its
-// controller; "" for none. The caller holds the lock.
+// controller; controller is "" for none. The caller holds the lock.
 func (u *Unbound) leaves(key workload.Key, controller string, now time.Time) {
 	r := u.record(key)
 	if r == nil {
@@ -190,9 +191,9 @@ func (u *Unbound) leaves(key workload.Key, controller string, now time.Time) {
 	u.heirless[controller] = append(u.heirless[controller], r)
 }
 
-// Inherits passes the record of a pod that is gone to a pod of the same controller, unless the new
-// pod has a failure itself. Of several records, the pod inherits the record with the latest end of
-// its pause.
+// Inherits passes the record of a deleted pod to a pod of the same controller, unless the new pod
+// has a failure itself. If the controller has several records, the pod inherits the one with the
+// latest end of its pause.
 func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -219,8 +220,7 @@ func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	u.expire(now)
 }
 
-// expire drops the records of pods that are gone, once their longest pause has passed. The caller
-// holds the lock.
+// expire drops the records of deleted pods after the longest pause. The caller holds the lock.
 func (u *Unbound) expire(now time.Time) {
 	for controller, left := range u.heirless {
 		left = slices.DeleteFunc(left, func(r *unbound) bool { return !r.failed.Add(2 * r.backing.Max).After(now) })
@@ -230,7 +230,7 @@ func (u *Unbound) expire(now time.Time) {
 	}
 }
 
-// tidy drops a record that says nothing. The caller holds the lock.
+// tidy drops a record without information. The caller holds the lock.
 func (u *Unbound) tidy(key workload.Key, r *unbound) {
 	if r.made == 0 && r.failures == 0 {
 		u.ends(key)

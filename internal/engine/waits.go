@@ -15,36 +15,36 @@ import (
 type Cause int
 
 const (
-	// Reserved means that room is reserved for others. It ends when a reservation is released.
+	// Reserved: room is reserved for others. The cause ends when a reservation is released.
 	Reserved Cause = iota
-	// Queue means that the queue has no room or is invalid. It ends when the usage of the queue
-	// drops, or queues change.
+	// Queue: the queue has no room or is invalid. The cause ends when the usage of the queue drops,
+	// or when queues change.
 	Queue
-	// Access means that the workload must not use its queue, or has none. It ends when queues,
+	// Access: the workload must not use its queue, or has none. The cause ends when queues,
 	// namespaces or classes change.
 	Access
-	// Protection means that the pods in the way are protected. It ends when a class or a queue
+	// Protection: the pods in the way are protected. The cause ends when a class or a queue
 	// changes.
 	Protection
-	// ProtectionEnds means that the pods in the way are protected until a known time.
+	// ProtectionEnds: the pods in the way are protected until a known time.
 	ProtectionEnds
-	// Pause means that the workload is to be planned again at a time: many changes to it are
-	// gathered, or information is about to arrive.
+	// Pause: the workload is planned again at a time. Until then, changes are gathered, or more
+	// information may arrive.
 	Pause
-	// Retry means that an eviction for the workload has failed or gained nothing. It ends at a
-	// time, or with an earlier retry.
+	// Retry: an eviction for the workload has failed or had no effect. The cause ends at a time, or
+	// with an earlier retry.
 	Retry
-	// Backoff means that evictions for the workload have failed before. The workload must not be
-	// retried before a time.
+	// Backoff: evictions for the workload have failed before. The workload must not be retried
+	// before a time.
 	Backoff
-	// Going means that evicted victims are slow to terminate. It ends at a time, or with the wait
-	// for them.
+	// Going: evicted victims are slow to terminate. The cause ends at a time, or with the wait for
+	// the victims.
 	Going
-	// Departure means that a pod is terminating, and others count on its end until a time. The
-	// cause belongs to the pod, not to the others.
+	// Departure: a pod is terminating, and workloads expect its end by a time. The cause belongs to
+	// the pod, not to these workloads.
 	Departure
-	// Drivers means that the maximum number of drivers runs without workers. It ends when one of
-	// them has its workers, ends, or has exceeded its time.
+	// Drivers: the maximum number of drivers run without workers. The cause ends when one of these
+	// drivers has its workers, ends, or has exceeded its time.
 	Drivers
 
 	causes
@@ -62,14 +62,15 @@ type Mark uint64
 // evictions under way. It is a part of an [Engine].
 type Waits struct {
 	*store
-	// signal tells the main loop of an earlier deadline.
+	// signal informs the main loop of an earlier deadline.
 	signal func()
 	// waiting holds the workloads that wait, by cause.
 	waiting [causes]map[workload.Key]*entry
-	// events counts the ends of causes, and ended has the count at the last end of each cause.
+	// events is the number of ended causes so far. ended has the value of events at the last end of
+	// each cause.
 	events Mark
 	ended  [causes]Mark
-	// deadlines are the times that workloads wait for. The earliest is on top.
+	// deadlines has the times that workloads wait for, the earliest on top.
 	deadlines heap.Heap[*deadline]
 	// byVictim holds the workloads that wait for a pod to terminate, by the pod's UID.
 	byVictim map[string]map[workload.Key]*entry
@@ -78,13 +79,13 @@ type Waits struct {
 // entry has the causes of one workload.
 type entry struct {
 	key workload.Key
-	// until holds the ends of the causes that end at a time; nil for others.
+	// until has the times when causes end; nil without such causes.
 	until [causes]*deadline
-	// victims are the pods that must terminate first; nil for none.
+	// victims are the pods that must terminate before the workload is retried; nil for none.
 	victims *pendingVictims
 	// making is the eviction that is under way for the workload; nil for none.
 	making *Eviction
-	// failures counts the failed evictions in a row.
+	// failures is the number of evictions in a row that failed.
 	failures int
 }
 
@@ -122,8 +123,8 @@ func (w *Waits) Mark() Mark {
 	return w.events
 }
 
-// Wait records that a workload waits for the end of a cause. It returns false if the cause has
-// ended since the mark. Then the workload does not wait, and can be retried.
+// Wait records that a workload waits for the end of a cause. If the cause has ended since the mark,
+// Wait returns false: the workload does not wait, and can be retried.
 func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,8 +135,8 @@ func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {
 	return true
 }
 
-// WaitUntil records that a workload waits for a cause until a time. The time replaces an earlier
-// one for the same cause. Either all times have a monotonic clock reading, or none has.
+// WaitUntil records that a workload waits for a cause until a time. This time replaces an earlier
+// time for the same cause. Either all times have a monotonic clock reading, or none of them does.
 func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +144,7 @@ func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	w.signal()
 }
 
-// Gather records a Pause until a time. An earlier end of a Pause stays.
+// Gather records a Pause until a time, unless the workload has a Pause that ends earlier.
 func (w *Waits) Gather(key workload.Key, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,8 +197,8 @@ func (w *Waits) End(c Cause) []workload.Key {
 	return w.EndFor(c, func(workload.Key) bool { return true })
 }
 
-// EndFor is like End, but only for workloads that the function concerns selects. It calls the
-// function without a lock held. A Wait with an earlier mark returns false, even for other
+// EndFor is like End, but only for the workloads that the function concerns selects. EndFor calls
+// the function without a lock held. Afterwards, a Wait with an earlier mark returns false for all
 // workloads.
 func (w *Waits) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
 	w.mu.Lock()
@@ -287,8 +288,8 @@ func (w *Waits) entry(key workload.Key) *entry {
 	return nil
 }
 
-// entryOf returns the causes of a workload, for new ones. The entry for a workload that is not
-// present has no effect, and ok is false.
+// entryOf returns the causes of a workload, and adds an entry if there is none. If the workload is
+// not present, changes of the entry have no effect, and ok is false.
 func (w *Waits) entryOf(key workload.Key) (e *entry, ok bool) {
 	r := w.records[key]
 	if r == nil || !r.present {

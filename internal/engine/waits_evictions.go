@@ -9,7 +9,7 @@ import (
 // Eviction is an eviction for a workload whose API calls are under way.
 type Eviction struct {
 	key workload.Key
-	// stopped is true if the workload would have been retried meanwhile.
+	// stopped is true if StopForEviction stopped a retry of the workload meanwhile.
 	stopped bool
 }
 
@@ -40,8 +40,8 @@ func (w *Waits) EndEviction(ev *Eviction) (stopped bool) {
 	return ev.stopped
 }
 
-// StopForEviction is like Evicting, for a workload that is to be retried now. It records that the
-// retry was stopped; see EndEviction.
+// StopForEviction is like Evicting, for a caller that is about to retry a workload. If API calls of
+// an eviction are under way, it also records that the retry was stopped; see EndEviction.
 func (w *Waits) StopForEviction(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,8 +55,8 @@ func (w *Waits) StopForEviction(key workload.Key) bool {
 	return w.evicting(e)
 }
 
-// Evicting reports whether an eviction for a workload is under way, or the workload backs off from
-// one.
+// Evicting reports whether an eviction for a workload is under way, or whether the workload backs
+// off after one.
 func (w *Waits) Evicting(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,14 +64,14 @@ func (w *Waits) Evicting(key workload.Key) bool {
 	return e != nil && w.evicting(e)
 }
 
-// evicting is Evicting for an entry. The caller holds the lock.
+// evicting is like Evicting, for an entry. The caller holds the lock.
 func (w *Waits) evicting(e *entry) bool {
 	_, backsOff := w.waiting[Backoff][e.key]
 	return e.making != nil || backsOff
 }
 
-// Backing is how long to back off after failures in a row: Initial, then twice as long each time,
-// up to Max.
+// Backing configures back-off: Initial after the first failure, then twice as long after each
+// further failure in a row, up to Max.
 type Backing struct{ Initial, Max time.Duration }
 
 // Failed records that an eviction for a workload has failed, and returns the delay before the next
@@ -84,8 +84,8 @@ func (w *Waits) Failed(key workload.Key, b Backing) time.Duration {
 	return b.after(e.failures - 1)
 }
 
-// after returns the delay after a number of failures: none after 0, Initial after the first, and
-// then twice as long each time.
+// after returns the delay after a number of failures: zero after none, Initial after the first, and
+// then twice as long after each.
 func (b Backing) after(failures int) time.Duration {
 	if failures == 0 {
 		return 0
@@ -94,7 +94,7 @@ func (b Backing) after(failures int) time.Duration {
 	return min(b.Initial<<min(failures-1, 20), b.Max)
 }
 
-// Succeeded records that an eviction for a workload has not failed.
+// Succeeded records that an eviction for a workload did not fail.
 func (w *Waits) Succeeded(key workload.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

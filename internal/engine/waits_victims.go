@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// pendingVictims are the pods that a workload waits for, by UID. left are the pods that are not
-// gone. Among them, while a needed pod is left, the workload certainly has no room. The end of any
-// pod in each is a reason to retry. gone are the pods that are gone already.
+// pendingVictims are the pods that a workload waits for, by UID. left has the pods that still
+// exist, and gone the others. While a pod of needed is left, the workload certainly has no room.
+// The end of any pod in each is a reason to retry.
 type pendingVictims struct{ left, needed, each, gone map[string]bool }
 
 // WaitForVictims records the terminating pods that a workload waits for, in place of earlier ones.
@@ -40,7 +40,7 @@ func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[strin
 	}
 }
 
-// RetryAtEach adds pods to the set that a workload waits for. The end of any one of them is a
+// RetryAtEach adds pods to the pods that a workload waits for. The end of any one of them is a
 // reason to retry.
 func (w *Waits) RetryAtEach(key workload.Key, pods []string) {
 	if len(pods) == 0 {
@@ -81,13 +81,13 @@ func (w *Waits) WaitsForVictims(key workload.Key) bool {
 	return e != nil && e.victims != nil
 }
 
-// goingTime is how long evicted victims may take to terminate before the scheduler retries the
-// waiting workload, and reports their names.
+// goingTime is the time that evicted victims may take to terminate. Then the scheduler retries the
+// waiting workload, and reports the names of the victims.
 const goingTime = time.Second
 
-// LeaveToVictims records a Going cause for a workload whose victims are all evicted: a retry before
-// they terminate would fail. The cause ends after goingTime at most. It returns false if no needed
-// pod is left.
+// LeaveToVictims records a Going cause for a workload whose victims are all evicted, because a
+// retry before they terminate would fail. The cause ends after goingTime at most. LeaveToVictims
+// returns false if no needed pod is left.
 func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	return true
 }
 
-// NeedsVictims reports whether a needed pod of a workload is left; see [Waits.WaitForVictims].
+// NeedsVictims reports whether a needed pod of a workload still exists; see [Waits.WaitForVictims].
 func (w *Waits) NeedsVictims(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,8 +145,8 @@ func (w *Waits) ResolveVictims(key workload.Key) {
 	}
 }
 
-// Gone records that a pod is gone. It returns the workloads to retry, sorted. For these, the pod
-// was the last of all pods, the last needed pod, or a pod of RetryAtEach.
+// Gone records that a pod no longer exists. It returns the workloads to retry, sorted. For these,
+// the pod was the last of all pods, the last needed pod, or a pod of RetryAtEach.
 func (w *Waits) Gone(uid string) []workload.Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,9 +159,8 @@ func (w *Waits) Gone(uid string) []workload.Key {
 	return free
 }
 
-// GoneFor is like Gone, for one workload. It reports whether the workload has waited for the pod,
-// and whether a retry may succeed. That is so if no needed pod is left, or for a pod of
-// RetryAtEach.
+// GoneFor is like Gone, for one workload. awaited is true if the workload waits or waited for the
+// pod. worthIt is true if a retry may succeed: no needed pod is left, or RetryAtEach added the pod.
 func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,8 +178,8 @@ func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	return true, len(v.needed) == 0 || v.each[uid]
 }
 
-// Stays records that a pod does not terminate after all. It returns the workloads that waited for
-// it, sorted, and ends their waits for all pods.
+// Stays records that a pod will not terminate. It returns the workloads that waited for the pod,
+// sorted, and ends their waits for all pods.
 func (w *Waits) Stays(uid string) []workload.Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,8 +192,8 @@ func (w *Waits) Stays(uid string) []workload.Key {
 	return keys
 }
 
-// depart records that a pod is gone for a workload. It reports whether that is a reason to retry:
-// the pod was the last of all, the last needed one, or one of each.
+// depart records that a pod no longer exists, for a workload. It reports whether the workload must
+// be retried: the pod was the last of all, the last needed one, or one of each.
 func (w *Waits) depart(e *entry, uid string) (last bool) {
 	v := e.victims
 	needed := v.needed[uid]
