@@ -13,7 +13,7 @@ import (
 )
 
 // Amounts are quantities by resource, in the scheduler's units: milli-CPUs, bytes of memory, and
-// whole units of everything else. Pods count as one unit of the resource pods.
+// whole units of all other resources. Pods count as one unit of the resource pods.
 type Amounts map[corev1.ResourceName]int64
 
 // AmountsOf converts a ResourceList.
@@ -37,8 +37,8 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 	return out
 }
 
-// RequestOf returns the room that a pod occupies on its node, as the scheduler counts it. During a
-// resize, for example, the larger value counts.
+// RequestOf returns the amounts that a pod occupies on its node, as the scheduler counts them.
+// During a resize, for example, the larger amount counts.
 func RequestOf(pod *corev1.Pod) Amounts {
 	gates := utilfeature.DefaultFeatureGate
 	out := AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{

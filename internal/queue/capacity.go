@@ -9,26 +9,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// nodeEntry is the part of a node that matters for capacity.
+// nodeEntry has the facts about a node that matter for capacity.
 type nodeEntry struct {
 	allocatable Amounts
-	// node is the object that pods' terms are matched with; nil after its deletion.
+	// node is the object to match the terms of pods with; nil after the node was deleted.
 	node *corev1.Node
 	// closed is true if the node accepts no new pods. Then only its running pods count.
 	closed bool
-	// shunned is true if the taints repel all waiting work of queues. Then too, only running pods
-	// count.
+	// shunned is true if no waiting work of a queue tolerates the taints. Then, too, only running
+	// pods count.
 	shunned bool
-	// used is the usage on the node. staying is the part of it by pods that are not terminating,
-	// and shares divides that part by queue.
+	// used is the usage on the node. staying is the usage by pods that are not terminating, and
+	// shares divides staying by queue.
 	used, staying Amounts
 	shares        map[string]Amounts
-	// kind is the set of nodes like this one, as of the last weighAll.
+	// kind is the set of nodes with the same resources and taints, as of the last weighAll.
 	kind *nodeKind
 	// pool is the node's pool in the layout; nil for none.
 	pool *nodePool
-	// counted is the amount that the node adds to Ledger.capacity. beyond is its part of
-	// Ledger.beyond.
+	// counted is the amount that the node adds to Ledger.capacity. beyond is the amount that it
+	// adds to Ledger.beyond.
 	counted, beyond Amounts
 }
 
@@ -37,8 +37,8 @@ func (b *Ledger) SetNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node})
 }
 
-// SetClosedNode adds or updates a node that accepts no more pods. The node's capacity is the usage
-// of its running pods: no queue can use the rest.
+// SetClosedNode adds or updates a node that accepts no more pods. The capacity of such a node is
+// the usage of its running pods, because no queue can use the rest.
 func (b *Ledger) SetClosedNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: roomOf(node), node: node, closed: true})
 }
@@ -82,7 +82,7 @@ func (b *Ledger) list(allocatable Amounts, sign int64) {
 	}
 }
 
-// carried returns the amounts that quotas carry beyond the resources that they name.
+// carried returns the amounts of other resources that accompany each resource of a quota.
 func (b *Ledger) carried(names []string) fairshare.Bundles {
 	return fairshare.NewBundles(names, func(name string) fairshare.Amounts { return b.nodesWith[corev1.ResourceName(name)].vector(names, 0) })
 }

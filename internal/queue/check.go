@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Check returns the reason why work cannot be in the queue that it names. It returns the zero
-// Verdict if nothing blocks the work, if it names no queue, or if no queue exists.
+// Check returns the reason why work cannot be in the queue that it names. The zero Verdict means
+// that nothing blocks the work, that it names no queue, or that no queue exists.
 func (b *Ledger) Check(queue string) gang.Verdict {
 	if queue == "" || !b.Used() {
 		return gang.Verdict{}
@@ -47,7 +47,7 @@ func (b *Ledger) Orphaned(queue string, before bool) gang.Verdict {
 	return v
 }
 
-// check is Check for a named queue. The caller holds the lock.
+// check is like Check, for a named queue. The caller holds the lock.
 func (b *Ledger) check(queue string) gang.Verdict {
 	if _, ok := b.queues[queue]; !ok {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: fmt.Sprintf("Queue %q does not exist", queue)}
@@ -75,8 +75,8 @@ func (b *Ledger) check(queue string) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// firstTwice returns the first queue that repeats on the way up from a queue. The way must lead
-// into a cycle.
+// firstTwice returns the first queue that occurs twice among a queue and its ancestors. The
+// ancestors must form a cycle.
 func (b *Ledger) firstTwice(queue string) string {
 	seen := map[string]bool{}
 	for at := b.queues[queue]; ; {

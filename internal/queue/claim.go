@@ -1,10 +1,10 @@
 package queue
 
-// At returns the time of the standing, as a count of the Ledger's changes. Compare it with
+// At returns the time of the Snapshot, as a count of the Ledger's changes. Compare it with
 // [Snapshot.Eased].
 func (s *Snapshot) At() uint64 { return s.counted }
 
-// Listed returns the count of [Ledger.Listed] for the tree of the standing.
+// Listed returns the count of [Ledger.Listed] for the tree of the Snapshot.
 func (s *Snapshot) Listed() uint64 { return s.listed }
 
 // Eased returns when reclaim last became easier for a leaf; see [fairshare.Easing.For]. The time is

@@ -21,23 +21,23 @@ type pendingPods struct {
 	pendingKey
 	request Amounts
 	terms   *terms
-	// pods counts the pods. counted is the number of pods that count as demand of the queue.
+	// pods is the number of pods. counted is the number of pods that count as demand of the queue.
 	pods, counted int64
 }
 
 type pendingKey struct {
 	queue string
 	group types.NamespacedName
-	// kind identifies the requirements on a node: request and terms.
+	// kind identifies the request and the terms.
 	kind string
 }
 
-// terms are a pod's requirements on a node besides room.
+// terms are a pod's requirements on a node, apart from its request.
 type terms struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	anywhere    bool
 	tolerations []corev1.Toleration
-	// plain is true if the pod has no other requirements.
+	// plain is true if every pod has room and terms as its only requirements; see isPlain.
 	plain bool
 	// key identifies the terms. tolerates identifies the tolerations, and reach identifies the set
 	// of nodes that match.
@@ -78,7 +78,7 @@ func taintsKey(taints []corev1.Taint) string {
 
 // GroupState is the state of a group with members that wait for a node.
 type GroupState struct {
-	// Held is true if no member can be placed, for example because the group lacks members.
+	// Held is true if no member can be placed, for example because the group has too few members.
 	Held bool
 	// Need is the number of waiting members that must be placed together.
 	Need int
@@ -115,7 +115,7 @@ func (b *Ledger) SetGroupState(group types.NamespacedName, now GroupState) {
 }
 
 // lowerNeed lowers the need of a group by one when a member is placed, before the demand of the
-// others is computed. SetGroupState sets the exact need later.
+// other members is computed. SetGroupState sets the exact need later.
 func (b *Ledger) lowerNeed(before, now *charge) {
 	if m := b.groups[now.Group]; m != nil && !before.placed && now.placed && before.Group == now.Group {
 		m.Need = max(m.Need-1, 0)
@@ -203,8 +203,8 @@ func (b *Ledger) weighAll() {
 	}
 }
 
-// weigh computes how many of a group's pending pods count as demand. For pods without a group,
-// alone has the pods. Requests that no node or limit can ever serve are no demand.
+// weigh computes how many of a group's pending pods count as demand. alone has the pods without a
+// group. Requests that no node or limit can ever serve are no demand.
 func (b *Ledger) weigh(group types.NamespacedName, alone *pendingPods) {
 	if b.unweighed {
 		// weighAll will compute all demand. Until then, no more pods may count than exist.
@@ -233,7 +233,7 @@ func (b *Ledger) weigh(group types.NamespacedName, alone *pendingPods) {
 	}
 }
 
-// demand sets how many of some pending pods count as demand of their queue.
+// demand sets the number of the given pending pods that count as demand of their queue.
 func (b *Ledger) demand(d *pendingPods, pods int64) {
 	a, more := b.account(d.queue), pods-d.counted
 	a.changed = b.counted
@@ -259,9 +259,9 @@ func (b *Ledger) isServed(c *charge) bool {
 // mostKinds bounds the number of entries in Ledger.slots.
 const mostKinds = 4096
 
-// servable returns how many of some pending pods can ever run. For members of a group, this is the
-// number that fit on the nodes at the same time if nothing else ran there. The result is 0 if no
-// pod fits, if a limit is too low for one pod, or if the queue was deleted.
+// servable returns how many of the given pending pods can ever run. For members of a group, this is
+// the number that fit on empty nodes at the same time. The result is 0 if no pod fits, if a limit
+// is too low for one pod, or if the queue was deleted.
 func (b *Ledger) servable(d *pendingPods) int64 {
 	if b.keptAbove(d.queue) != "" {
 		// No work starts in a deleted queue.
@@ -403,8 +403,8 @@ func (t *terms) matches(node *corev1.Node) bool {
 // keepsOff reports whether a taint prevents pods from being placed.
 func keepsOff(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
 
-// holds returns how many such pods fit on an empty node. Resources that no node lists do not count:
-// they may come from elsewhere, such as a device class.
+// holds returns the number of such pods that fit on an empty node. Resources that no node lists do
+// not count, because they may have another source, such as a device class.
 func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	most := mostRequested
 	for name, v := range request {
@@ -415,7 +415,8 @@ func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	return most
 }
 
-// exceeds reports whether the smallest of some pods, need of them, exceed a limit above them.
+// exceeds reports whether the need smallest of the given pods together exceed a limit of the queue
+// or of an ancestor.
 func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	checked := make(map[string]bool)
 	for d := range pods {
@@ -434,7 +435,7 @@ func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	return false
 }
 
-// leastOf returns the sum of a resource over the smallest of some pods, need of them.
+// leastOf returns the sum of a resource over the need smallest of the given pods.
 func leastOf(pods map[*pendingPods]int64, name corev1.ResourceName, need int64) int64 {
 	pending := slices.SortedFunc(maps.Keys(pods), func(x, y *pendingPods) int { return cmp.Compare(x.request[name], y.request[name]) })
 	sum := int64(0)

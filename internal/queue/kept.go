@@ -9,11 +9,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// KeepQueue handles the deletion of a Queue that may be a mistake. If work on nodes counts for the
-// queue or for one below it, the queue stays in the ledger until a time. Its running work keeps its
-// place, its quota and its min-runtimes. Waiting work of the queue is blocked and has no demand.
-// KeepQueue reports whether the queue stays. Otherwise the caller must call [Ledger.DeleteQueue].
-// Call [Ledger.DropExpired] now and then. [Ledger.SetQueue] makes the queue a usual one again.
+// KeepQueue handles the deletion of a Queue, which may be a mistake. If work on nodes counts for
+// the queue or for a queue below it, the queue stays in the ledger until a time. Its running work
+// keeps its place, its quota and its min-runtimes. Its waiting work is blocked and has no demand.
+// KeepQueue reports whether the queue stays. If it does not, the caller must call
+// [Ledger.DeleteQueue]. Call [Ledger.DropExpired] regularly. [Ledger.SetQueue] makes the queue a
+// usual one again.
 func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -25,8 +26,8 @@ func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	return true
 }
 
-// DropExpired removes the deleted queues that have been kept until now, or whose running work has
-// ended. It returns their names, sorted. confining is as for [Ledger.DeleteQueue].
+// DropExpired removes the deleted queues whose time is over, or whose running work has ended. It
+// returns their names, sorted. confining has the meaning of the result of [Ledger.DeleteQueue].
 func (b *Ledger) DropExpired(now time.Time) (dropped []string, confining bool) {
 	if !b.Used() {
 		return nil, false
@@ -88,8 +89,8 @@ func (b *Ledger) keptAbove(queue string) string {
 	return ""
 }
 
-// checkKept is check for a queue that is deleted and kept, or is below one. The caller holds the
-// lock.
+// checkKept is like check, for a deleted queue that is kept, or for a queue below one. The caller
+// holds the lock.
 func (b *Ledger) checkKept(queue string) gang.Verdict {
 	switch deleted := b.keptAbove(queue); deleted {
 	case "":

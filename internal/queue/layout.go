@@ -12,12 +12,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// layout divides nodes into pools by the work of queues that can reach them. Shares are computed
-// per pool; see [fairshare.Tree.Markets]. Without a layout, all nodes are one pool.
+// layout divides the nodes into pools: nodes that the same work of queues can reach. Shares are
+// computed per pool; see [fairshare.Tree.Markets]. Without a layout, all nodes are one pool.
 type layout struct {
-	// kinds has the class of each kind of pods. It only grows. Running pods beyond the maximum of
-	// classes have noClass. known counts its entries. signatures has the class of each combination
-	// of terms and matching sizes.
+	// kinds has the class of each kind of pods. It only grows. known is its number of entries. If
+	// there are too many classes, the kind of a running pod has noClass. signatures has the class
+	// of each combination of terms and matching sizes.
 	kinds      *sync.Map
 	known      int
 	signatures map[string]int
@@ -42,14 +42,14 @@ type podClass struct {
 
 // nodePool is a set of nodes that the same classes can reach.
 type nodePool struct {
-	// capacity is the sum of the nodes' counted amounts less their amounts beyond. staying is the
+	// capacity is the sum of the nodes' counted amounts minus their amounts beyond. staying is the
 	// usage by pods that are not terminating, by queue.
 	capacity Amounts
 	staying  map[string]Amounts
 }
 
-// mostClasses bounds the classes of pods, and mostLaidKinds the kinds, that a layout separates. If
-// waiting pods need more classes, or all pods more kinds, all nodes count as one pool.
+// mostClasses and mostLaidKinds are the largest numbers of classes and kinds of pods in a layout.
+// If waiting pods need more classes, or all pods more kinds, all nodes count as one pool.
 const mostClasses, mostLaidKinds = 64, 4096
 
 // mostLaid bounds the product of classes and nodes in a layout. Beyond it, all nodes count as one
@@ -118,8 +118,8 @@ func (b *Ledger) layWaiting(d *pendingPods, more int64) {
 	}
 }
 
-// knowsClass reports whether the layout has the class of some pods. If a layout exists without
-// their class, it is outdated.
+// knowsClass reports whether the layout has the class of the given pods. A layout without their
+// class becomes outdated.
 func (b *Ledger) knowsClass(queue, kind string, request Amounts, t *terms, waits bool) bool {
 	if b.layout == nil || queue == "" {
 		return false
@@ -309,7 +309,7 @@ type markets struct {
 	layout *layout
 }
 
-// marketsOf divides the capacity into markets; nil if there is one market only.
+// marketsOf divides the capacity into markets; nil if there is only one market.
 func (b *Ledger) marketsOf(s *Snapshot) *markets {
 	b.lay()
 	l := b.layout
@@ -375,8 +375,8 @@ func (p *Place) Has(node string, resource int) bool {
 	return ok && p.Place.Has(pool, resource)
 }
 
-// PlaceOf returns the place where pods of some kinds compete. It returns nil if that is all nodes,
-// or if the class of any kind is unknown.
+// PlaceOf returns the nodes that pods of the given kinds compete for. It returns nil if these are
+// all nodes, or if the class of any kind is unknown.
 func (s *Snapshot) PlaceOf(kinds ...string) *Place {
 	m := s.markets
 	if m == nil || len(kinds) == 0 {

@@ -23,14 +23,14 @@ type Ledger struct {
 
 	mu     sync.Mutex
 	queues map[string]*v1alpha1.Queue
-	// inner has the names of queues with queues below them. deleted has the names of queues that
-	// existed once.
+	// inner has the names of queues with queues below them. deleted has the names of all deleted
+	// queues.
 	inner, deleted map[string]bool
-	// kept has the deleted queues among queues whose running work keeps its place, with the end of
-	// that time.
+	// kept has the deleted queues that stay because running work keeps its place in them, with the
+	// end of that time.
 	kept map[string]time.Time
 	pods map[types.UID]charge
-	// misnamed has the pods that name a queue that cannot hold work, and so count for their
+	// misnamed has the pods that name a queue that cannot hold work. These pods count for their
 	// previous queue.
 	misnamed sets.Set[types.UID]
 	// going has the pods on nodes that are terminating and not overdue.
@@ -38,17 +38,17 @@ type Ledger struct {
 	nodes map[string]*nodeEntry
 	// overfull has the nodes with more staying usage than they add to the capacity.
 	overfull map[string]*nodeEntry
-	// accounts has the usage of each queue, by the name that the work gives. The queue need not
+	// accounts has the usage of each queue, by the name that the work uses. The queue may not
 	// exist.
 	accounts map[string]*account
 	// pending has the pods without a node, by kind. groups has the state of their groups.
 	pending map[pendingKey]*pendingPods
 	groups  map[types.NamespacedName]*pendingGroup
-	// unweighed is true after a change of nodes or limits, until weighAll computes the demand of
-	// pending pods again. weighAll also sets the fields that follow. kinds has the nodes that
-	// accept pods, by allocatable resources and taints. slots has how many pods of a kind these
-	// nodes could hold, and rooms the room for several kinds together. listedByNodes has the
-	// resources that some node lists.
+	// unweighed is true from a change of nodes or limits until weighAll computes the demand of
+	// pending pods again. weighAll also sets the next fields. kinds has the nodes that accept pods,
+	// by allocatable resources and taints. slots has how many pods of a kind these nodes could
+	// hold, and rooms the room for several kinds together. listedByNodes has the resources that any
+	// node lists.
 	unweighed     bool
 	kinds         map[string]*nodeKind
 	slots         map[string]int64
@@ -56,7 +56,7 @@ type Ledger struct {
 	listedByNodes map[corev1.ResourceName]bool
 	// limits has the limits of queues that set any.
 	limits map[string]Amounts
-	// tree is the hierarchy of queues without their resources. It is nil until it is needed.
+	// tree is the hierarchy of queues without their resources; nil until a caller needs it.
 	tree   *fairshare.Tree
 	plenty plenty
 	// wholeGroups has the usage of groups that are evicted as a whole.
@@ -64,8 +64,8 @@ type Ledger struct {
 	// allocated has the usage of each queue and all queues below it. waiting has their demand by
 	// pods without a node.
 	allocated, waiting map[string]Amounts
-	// capacity is the sum of the nodes' counted resources. beyond is the unused part of it behind
-	// taints that no waiting work of a queue tolerates.
+	// capacity is the sum of the nodes' counted resources. beyond is the unused capacity of nodes
+	// whose taints no waiting work of a queue tolerates.
 	capacity, beyond Amounts
 	// nodesWith has, for each resource, the sum of all resources of the nodes that list it.
 	nodesWith map[corev1.ResourceName]Amounts
@@ -131,8 +131,8 @@ type account struct {
 	found uint64
 }
 
-// leafIn returns the index of the account's leaf in a tree, or a negative number if there is none.
-// Trees of the same queues have the same order, regardless of their resources.
+// leafIn returns the index of the account's leaf in a tree, or a negative number if the tree has no
+// such leaf. Trees of the same queues have the same order, regardless of their resources.
 func (a *account) leafIn(tree *fairshare.Tree, queue string, listed uint64) int32 {
 	if a.found != listed {
 		a.leaf, a.found = -1, listed
@@ -163,7 +163,7 @@ func (b *Ledger) Used() bool { return b.used.Load() }
 // SetQueue adds or updates a Queue. The caller must not change the object afterwards. If first is
 // true, this is the only Queue: the caller must charge all existing pods and then call
 // [Ledger.AllCharged]. If confining is true, access to queues may have changed. Then the caller
-// must charge pods again that wait or count for another queue now.
+// must charge all waiting pods again, and all pods that now count for another queue.
 func (b *Ledger) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,15 +193,16 @@ func (b *Ledger) IsOn(uid types.UID, node string) bool {
 	return ok && c.placed && c.node == node
 }
 
-// AllCharged records that all pods are charged that existed when the first Queue appeared.
+// AllCharged records that the caller has charged all pods that existed when the first Queue
+// appeared.
 func (b *Ledger) AllCharged() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.plenty.partial = false
 }
 
-// DeleteQueue removes a Queue. If it was the last one, all charges are deleted. It reports whether
-// access to other queues may have changed, as SetQueue does.
+// DeleteQueue removes a Queue. If it was the last one, DeleteQueue deletes all charges. It reports
+// whether access to other queues may have changed; see SetQueue.
 func (b *Ledger) DeleteQueue(name string) (confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,8 +235,8 @@ func (b *Ledger) deleteQueue(name string) (confining bool) {
 	return b.isConfining(before, nil) || b.misnamed.Len() > 0
 }
 
-// Listed counts the changes of queues and of namespace defaults. While the count stays the same,
-// work that does not change names the same queue, and the result of [Ledger.Check] is the same.
+// Listed returns the number of changes of queues and of namespace defaults. While it stays the
+// same, unchanged work names the same queue, and [Ledger.Check] has the same result.
 func (b *Ledger) Listed() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -277,8 +278,8 @@ func (b *Ledger) addUp(sums map[string]Amounts, queue string, amounts Amounts, s
 	}
 }
 
-// Charge records that a pod without a group counts for a queue; "" for none. A finished pod is
-// forgotten instead; see [Ledger.Forget]. So is a pod without a node that is terminating or has
+// Charge records that a pod without a group counts for a queue; "" for none. It forgets a finished
+// pod; see [Ledger.Forget]. It also forgets a pod without a node that is terminating or has
 // scheduling gates.
 func (b *Ledger) Charge(pod *corev1.Pod, queue string) Change {
 	return b.ChargeMember(pod, queue, Membership{})
@@ -314,8 +315,8 @@ func (b *Ledger) changeOf(before, now *charge) Change {
 	return change
 }
 
-// easedWithout returns the queues with a limit whose usage drops without a charge. The caller holds
-// the lock.
+// easedWithout returns the queues with a limit whose usage drops if a charge is removed. The caller
+// holds the lock.
 func (b *Ledger) easedWithout(c *charge) []string {
 	if !c.placed {
 		return nil
@@ -333,7 +334,7 @@ func covers(a, b Amounts) bool {
 	return true
 }
 
-// ChargeMember is Charge for a member of a group; see [Ledger.SetGroupState].
+// ChargeMember is like Charge, for a member of a group; see [Ledger.SetGroupState].
 func (b *Ledger) ChargeMember(pod *corev1.Pod, queue string, of Membership) Change {
 	if !b.Used() {
 		return Change{}
@@ -424,8 +425,8 @@ func (b *Ledger) Going() []types.UID {
 	return slices.Collect(maps.Keys(b.going))
 }
 
-// Request returns [RequestOf] the pod, from its charge if it has one. The caller must not change
-// the result.
+// Request returns [RequestOf] the pod, from the pod's charge if it has one. The caller must not
+// change the result.
 func (b *Ledger) Request(pod *corev1.Pod) Amounts {
 	b.mu.Lock()
 	c, ok := b.pods[pod.UID]

@@ -14,9 +14,9 @@ type MinRuntimes struct {
 	FromLeaf bool
 }
 
-// Protection returns the longest time that min-runtimes protect work of a queue, counted from the
-// start of the work. It covers preemption inside the queue and reclaim by any other queue. Work in
-// no queue can only be preempted.
+// Protection returns the longest time for which min-runtimes protect work of a queue from
+// preemption and from reclaim by any other queue. The time is counted from the start of the work.
+// Work in no queue can only be preempted.
 func (b *Ledger) Protection(queue string, otherwise MinRuntimes) time.Duration {
 	if queue == "" || !b.Used() {
 		return otherwise.Preempt

@@ -9,8 +9,8 @@ import (
 )
 
 // plenty records whether there is room for all waiting pods, in any order and on any node that
-// accepts them. Then the order of admission makes no difference, and workloads get a free pass.
-// [Ledger.Judge] determines it. After that, each change of a pod updates it, until a change that
+// accepts them. If so, the order of admission makes no difference, and workloads get a free pass.
+// [Ledger.Judge] determines plenty. Afterwards, each change of a pod updates it, until a change
 // needs a new judgment.
 type plenty struct {
 	judged bool
@@ -18,7 +18,7 @@ type plenty struct {
 	// has ended.
 	partial bool
 	ended   chan struct{}
-	// spare is the number of additional pods of the judged kinds that find room.
+	// spare is the number of further pods of the judged kinds that find room.
 	spare int64
 	kinds map[waitingKind]*waitingPods
 	// waitingIn counts the waiting pods of queues by their namespace. repelling counts the pods
@@ -63,9 +63,9 @@ func (p *plenty) end() {
 	}
 }
 
-// Plenty reports whether there is room for all waiting work of a queue, and in the cluster, in any
-// order. In doubt it returns false. It ignores pods that no node or limit could ever serve; see
-// [Ledger.Servable].
+// Plenty reports whether the queue and the cluster have room for all waiting work of a queue, in
+// any order. If this is not certain, it returns false. It ignores pods that no node or limit could
+// ever serve; see [Ledger.Servable].
 func (b *Ledger) Plenty(queue string) bool {
 	if !b.Used() {
 		return false
@@ -94,7 +94,7 @@ func (b *Ledger) Servable(uid types.UID) bool {
 	return ok && !b.unweighed && b.isServed(&c)
 }
 
-// Judged reports whether there is known to be room for all waiting work, limits aside.
+// Judged reports whether the last judgment found room for all waiting work, apart from limits.
 func (b *Ledger) Judged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,14 +209,14 @@ func (b *Ledger) isCountable(key waitingKind, request Amounts, t *terms, mapped 
 	return true
 }
 
-// mayTake reports whether such a pod may run on some node of a kind.
+// mayTake reports whether a pod with the request and the terms may run on any node of a kind.
 func (b *Ledger) mayTake(k *nodeKind, request Amounts, t *terms) bool {
 	return b.holds(k.allocatable, request) > 0 && k.tolerated(t)
 }
 
 // takers are the nodes of one kind. who has a bit for each kind of waiting pods that may run there,
-// by position in a list. slots is the number of additional pods that each node has room for, and
-// all is the sum.
+// by the position in a list. slots is the number of further pods that each node has room for. all
+// is the sum.
 type takers struct {
 	*nodeKind
 	who   uint64
@@ -224,8 +224,8 @@ type takers struct {
 	all   int64
 }
 
-// takersOf lists the nodes that accept any of some kinds of pods. A slot is as large as the largest
-// of these pods, in each resource.
+// takersOf lists the nodes that accept pods of at least one of the given kinds. In each resource, a
+// slot is as large as the largest of these pods.
 func (b *Ledger) takersOf(kinds []*waitingPods) []takers {
 	var out []takers
 	for _, k := range b.kinds {
@@ -330,7 +330,7 @@ func (p *plenty) isRepelled() bool {
 	return false
 }
 
-// demand records that more pods of a kind wait. Fewer pods do not raise spare until the next
+// demand records that more pods of a kind wait. Fewer pods do not raise spare before the next
 // judgment, because other pods may not be able to use their room.
 func (p *plenty) demand(d *pendingPods, more int64) {
 	if p.judged && more > 0 {
@@ -340,9 +340,9 @@ func (p *plenty) demand(d *pendingPods, more int64) {
 	}
 }
 
-// isExpected reports whether plenty can follow a change of a pod without a new judgment. That is so
-// if the pod still waits, or stays on its node and does not grow. It is also so if a waiting pod is
-// placed on a node that its kind was counted for, and needs at most one slot there.
+// isExpected reports whether plenty can follow a change of a pod without a new judgment. There are
+// two such changes. The pod still waits, or it stays on its node and does not grow. Or a waiting
+// pod was placed on a node that its kind was counted for, and needs at most one slot there.
 func (b *Ledger) isExpected(before, now *charge) bool {
 	switch {
 	case !now.placed:

@@ -18,9 +18,10 @@ type Snapshot struct {
 	Names []string
 	// Faults lists the configuration errors of queues.
 	Faults []fairshare.Fault
-	// Requested is the requests of each queue and all queues below it, by index in the tree.
+	// Requested has the requests of each queue and of all queues below it, by index in the tree.
 	Requested []fairshare.Amounts
-	// Waiting counts the pods without a node of each queue and all queues below it, by index.
+	// Waiting has the number of pods without a node in each queue and in all queues below it, by
+	// index.
 	Waiting []int32
 	// Orphaned is the usage of running work whose queue is not a leaf of the tree, by the name of
 	// that queue.
@@ -35,7 +36,7 @@ type Snapshot struct {
 	// markets divides the nodes into parts with shares of their own; nil if there is only one part.
 	markets *markets
 
-	// leaves has the account of each leaf as vectors; nil for a leaf without work. Later standings
+	// leaves has the account of each leaf as vectors; nil for a leaf without work. Later Snapshots
 	// share them.
 	leaves []*leafBooks
 
@@ -47,8 +48,8 @@ type Snapshot struct {
 // leafBooks is an account as vectors.
 type leafBooks struct{ demand, allocated, requested fairshare.Amounts }
 
-// Snapshot returns the current standing for some resources; nil if there are no queues. It returns
-// the same Standing until something changes.
+// Snapshot returns the current Snapshot for the given resources; nil if there are no queues. It
+// returns the same Snapshot until something changes.
 func (b *Ledger) Snapshot(names []string) *Snapshot {
 	if !b.Used() {
 		return nil
@@ -77,8 +78,8 @@ func (b *Ledger) Snapshot(names []string) *Snapshot {
 	return s
 }
 
-// mostStandings bounds the sets of resources with a cached standing. Each snapshot uses one, and so
-// does the status of queues.
+// mostStandings is the largest number of sets of resources with a cached Snapshot. Each snapshot of
+// the cluster uses one set, and so does the status of queues.
 const mostStandings = 4
 
 func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
@@ -158,7 +159,7 @@ func (s *Snapshot) easingAfter(old *Snapshot) *fairshare.Easing {
 	return before.Next(&s.Balance, s.markets.Divided, s.counted)
 }
 
-// booksOf returns the account of a leaf as vectors. It reuses the vectors of the old standing if
+// booksOf returns the account of a leaf as vectors. It reuses the vectors of the old Snapshot if
 // the account has not changed.
 func (s *Snapshot) booksOf(leaf int32, a *account, old *Snapshot) *leafBooks {
 	if old != nil && old.Tree == s.Tree && old.leaves[leaf] != nil && a.changed <= old.counted {

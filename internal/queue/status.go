@@ -48,7 +48,7 @@ func (b *Ledger) Resources() []string {
 	return b.resources.names
 }
 
-// anyBut reports whether amounts have a resource that is not in a set.
+// anyBut reports whether any resource of the amounts is not in a set.
 func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 	for name := range a {
 		if !set[name] {
@@ -58,7 +58,7 @@ func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 	return false
 }
 
-// SetStatus updates the status of a queue from a standing. wholeGroups is the result of
+// SetStatus updates the status of a queue from the Snapshot. wholeGroups is the result of
 // [Ledger.WholeGroups].
 func (s *Snapshot) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 	st := &q.Status
@@ -139,8 +139,8 @@ func (s *Snapshot) conditions(queue string) (ready, quota metav1.Condition) {
 	return ready, quota
 }
 
-// quotaFaults returns a message with the resources of a queue's quota that exceed the parent's
-// quota.
+// quotaFaults returns a message with the resources of a queue's quota that exceed the quota of the
+// parent.
 func (s *Snapshot) quotaFaults(queue string) string {
 	var resources []string
 	parent := ""
@@ -179,8 +179,8 @@ func (s *Snapshot) words(amounts fairshare.Amounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// MissingQuotas returns the part of each queue's quota that its pods request but do not have, by
-// the queue's name. A resource with a quota has the value 0 if nothing is missing.
+// MissingQuotas returns the part of each queue's quota that its pods request and do not have, by
+// the name of the queue. A resource with a quota has the value 0 if nothing is missing.
 func (s *Snapshot) MissingQuotas() map[string]corev1.ResourceList {
 	out := make(map[string]corev1.ResourceList, s.Tree.Len())
 	for i := range s.Tree.Len() {

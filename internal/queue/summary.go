@@ -36,7 +36,7 @@ func summaryOf(q *v1alpha1.Queue, ready, quota metav1.Condition) *v1alpha1.Queue
 	return out
 }
 
-// words lists the amounts of some resources. It omits resources that the list does not have.
+// words lists the amounts of the given resources. It omits resources that the list does not have.
 func words(list corev1.ResourceList, of []corev1.ResourceName) string {
 	var parts []string
 	for _, name := range of {

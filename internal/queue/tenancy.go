@@ -16,13 +16,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Work is a candidate for a queue: a single pod, a member of a group, or a group.
+// Work is a pod or a group that may count for a queue: a single pod, a member of a group, or a
+// group.
 type Work struct {
 	Namespace string
 	// Named is the queue that the work or its group names; "" for none.
 	Named string
-	// Ours is true for work of a profile of this scheduler. Only such work gets the default queue
-	// of its namespace.
+	// Ours is true if a profile of this scheduler schedules the work. Only such work gets the
+	// default queue of its namespace.
 	Ours bool
 	// Required is true if the profile accepts only work in a queue.
 	Required bool
@@ -56,26 +57,27 @@ const Unknown int32 = math.MinInt32
 type Claim struct {
 	// Queue is "" for none.
 	Queue string
-	// Bar is the zero Verdict if the work may use its queue. Otherwise the work is not planned,
-	// because no node would help it.
+	// Bar is the reason why the work may not use its queue; the zero Verdict if it may. Blocked
+	// work is not planned, because no node would help it.
 	Bar gang.Verdict
 	// Confined is true if Bar is about the work. Then the work has no demand. If Bar is about the
-	// queue, the work counts under the queue's name, and for the queue once it is usable.
+	// queue instead, the work counts under the name of the queue, and for the queue once the queue
+	// is usable.
 	Confined bool
 }
 
-// tenant is the part of a namespace that matters for queues.
+// tenant has the facts about a namespace that matter for queues.
 type tenant struct {
 	labels labels.Set
 	// queue is the namespace's default queue; "" for none.
 	queue string
 }
 
-// access is the rules for the work that may use a queue. Each rule comes from the queue, or else
-// from the closest queue above it that sets the rule.
+// access has the rules that decide which work may use a queue. Each rule comes from the queue
+// itself, or from the closest ancestor that sets the rule.
 type access struct {
-	// selector selects namespaces; nil for all namespaces. flaw says why the selector cannot be
-	// parsed; "" if it can.
+	// selector selects namespaces; nil for all namespaces. flaw is the reason why the selector
+	// cannot be parsed; "" if it can.
 	selector labels.Selector
 	shown    *metav1.LabelSelector
 	flaw     string
@@ -93,12 +95,13 @@ type access struct {
 // Waiting work counts for no queue if the access rules of its queue exclude it. If the queue does
 // not exist or cannot hold work, waiting work counts under its name.
 //
-// Running work keeps its previous queue if it names none any more. It also keeps it if it names a
-// queue that cannot hold work or excludes the namespace. So a change of a queue's settings does not
-// make running work evictable, and a user gains nothing from naming another team's queue. A bound
-// of priorities does not affect running work. A pod that already runs when it is first seen, for
-// example after a restart, counts for the queue that it names. If the queue excludes its namespace,
-// this holds only for profiles of this scheduler, because some check let the pod start.
+// Running work keeps its previous queue in three cases: it no longer names a queue, it names a
+// queue that cannot hold work, or it names a queue that excludes its namespace. So a change of a
+// queue's settings does not make running work evictable, and a user gains nothing from naming
+// another team's queue. A bound of priorities does not affect running work. A pod that already runs
+// when the scheduler first sees it, for example after a restart, counts for the queue that it
+// names. If the queue excludes its namespace, this holds only for profiles of this scheduler,
+// because some check let the pod start.
 func (b *Ledger) Claim(w Work) Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +129,7 @@ func (b *Ledger) Claim(w Work) Claim {
 			c.Queue = before.queue
 			b.misnamed.Insert(w.Pod)
 		}
-		// The work counts under the name, even if there is no such queue.
+		// The work counts under the name of the queue, even if the queue does not exist.
 		return c
 	}
 	c.Bar = b.confines(c.Queue, &w)
@@ -145,10 +148,10 @@ func (b *Ledger) Claim(w Work) Claim {
 	return c
 }
 
-// sealed returns the queue of running work that names none any more; "" for other work. Its label
-// was removed, its PodGroup was deleted, or it lost its owner. A user could do all of that, and the
-// work would run on outside of the quota and limit of its queue. A change of the namespace's
-// default queue does not move such work either. The caller holds the lock.
+// sealed returns the queue of running work that no longer names a queue; "" for other work. The
+// label was removed, the PodGroup was deleted, or the owner reference was removed. A user could do
+// all of this, and the work would then run outside of the quota and limit of its queue. A change of
+// the namespace's default queue does not move such work either. The caller holds the lock.
 func (b *Ledger) sealed(w *Work) string {
 	if !w.Placed || w.Named != "" {
 		return ""

@@ -2,17 +2,17 @@ package queue
 
 import "github.com/reprieve-dev/reprieve/internal/core/fairshare"
 
-// Asker is a queue with waiting work, and the request of the workload that is next in the queue.
+// Asker is a queue with waiting work, and the request of the next workload in the queue.
 type Asker struct {
 	Queue   string
 	Request Amounts
-	// Kind is the [KindOf] the workload's pods; "" if unknown.
+	// Kind is the [KindOf] the pods of the workload; "" if unknown.
 	Kind string
 }
 
-// Next returns the leaf that is next among the waiting ones; see [fairshare.Balance.Next].
-// underway is the request of admitted work without a node, by leaf. Next returns false if no leaf
-// is in the tree.
+// Next returns the leaf whose workload is admitted next; see [fairshare.Balance.Next]. underway is
+// the request of admitted work without a node, by leaf. Next returns false if the tree has none of
+// the leaves.
 func (s *Snapshot) Next(waiting []Asker, underway map[string]Amounts) (string, bool) {
 	askers := make([]fairshare.Asker, 0, len(waiting))
 	for i := range waiting {
@@ -45,8 +45,8 @@ func (s *Snapshot) Within(leaf string, requests []Amounts, underway map[string]A
 	return s.in(kinds...).Within(at, vectors, s.byLeaf(underway))
 }
 
-// entitled returns the shares for pods of some kinds: each queue's share of the nodes that such
-// pods can reach, and its usage elsewhere.
+// entitled returns the shares that count for pods of the given kinds. For each queue, this is its
+// share of the nodes that such pods can reach, plus its usage on other nodes.
 func (s *Snapshot) entitled(kinds ...string) []fairshare.Amounts {
 	if p := s.PlaceOf(kinds...); p != nil {
 		return p.Entitled
@@ -54,7 +54,7 @@ func (s *Snapshot) entitled(kinds ...string) []fairshare.Amounts {
 	return s.Shares
 }
 
-// in returns the standing with the shares for pods of some kinds.
+// in returns a Balance with the shares that count for pods of the given kinds.
 func (s *Snapshot) in(kinds ...string) *fairshare.Balance {
 	out := s.Balance
 	out.Shares = s.entitled(kinds...)

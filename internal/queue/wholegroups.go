@@ -10,14 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Membership is a pod's group, and how the pod counts.
+// Membership is the group of a pod, and the way in which the pod counts.
 type Membership struct {
 	// Group is zero for none.
 	Group types.NamespacedName
 	// Whole is true if the group is evicted as a whole or not at all.
 	Whole bool
-	// Overdue is true for a terminating pod that is not expected to terminate any more. It counts
-	// as running.
+	// Overdue is true for a terminating pod that should have terminated long ago. It counts as
+	// running.
 	Overdue bool
 }
 
@@ -103,8 +103,8 @@ func (s *Snapshot) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) whole
 // region is a set of nodes with shares of its own, for one resource.
 type region struct {
 	*Snapshot
-	// capacity is the region's amount of the resource. has returns a queue's usage in the region.
-	// entitled returns its share of the region and its usage elsewhere.
+	// capacity is the amount of the resource in the region. has returns a queue's usage in the
+	// region. entitled returns a queue's share of the region plus its usage elsewhere.
 	capacity      int64
 	has, entitled func(q int32) int64
 	// of returns a group's usage in the region.
@@ -146,8 +146,8 @@ func (g *region) guaranteed(q int32, r int) int64 {
 }
 
 // unreturnable returns the reason why a queue cannot reclaim its quota; "" if it can. The reason is
-// a whole group that is larger than its queue's usage beyond the queue's quota. It does not find
-// obstacles that only a search finds, such as fragmented room.
+// a whole group that is larger than its queue's usage beyond the quota. unreturnable does not find
+// obstacles that need a search, such as fragmented room.
 func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
 		why := ""
@@ -168,7 +168,8 @@ func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	return ""
 }
 
-// unreturnable does the same for one region. lacks is the missing amount of the quota there.
+// unreturnable is like Snapshot's unreturnable, for one region. lacks is the missing amount of the
+// quota in the region.
 func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGroups) string {
 	back := g.capacity
 	for _, top := range g.Tree.Top() {
@@ -221,8 +222,8 @@ func (s *Snapshot) kinds() []fairshare.Kind {
 	return out
 }
 
-// gives returns how much of a resource a queue can give back at most. It also returns the largest
-// whole group that prevents the queue from giving more; nil for none.
+// gives returns the largest amount of a resource that a queue can give back. It also returns the
+// largest whole group that prevents the queue from giving more; nil for none.
 func (g *region) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
 	spare := g.Allocated[q][r] - g.guaranteed(q, r)
 	if spare <= 0 {
