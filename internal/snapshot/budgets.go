@@ -35,7 +35,7 @@ type knownBudget struct {
 type budgetChanges struct {
 	// matchers are the old and new selectors of changed budgets, by namespace.
 	matchers map[string][]labels.Selector
-	// counted are pods that a budget began or stopped to count as evicted.
+	// counted are the pods that a budget now counts as evicted and did not before, or the reverse.
 	counted sets.Set[types.NamespacedName]
 }
 
@@ -135,8 +135,8 @@ func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *
 	}
 }
 
-// of returns the positions of the budgets that an eviction of the pod draws on. A budget that
-// already counts the pod as evicted is left out.
+// of returns the positions of the budgets that an eviction of the pod draws on. It leaves out a
+// budget that already counts the pod as evicted.
 func (b *budgetIndex) of(pod *corev1.Pod) []int {
 	var out []int
 	for _, known := range b.byNamespace[pod.Namespace] {

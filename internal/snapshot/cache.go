@@ -27,24 +27,26 @@ type Cache struct {
 	budgets *budgetIndex
 	draws   *draws
 	cluster *core.Cluster
-	// standing is the standing of the queues at the last Level; nil without queues.
+	// standing is the state of the queues at the last Level; nil without queues.
 	standing   *queue.Snapshot
 	dimensions dimensions
-	// memberships has every queue membership of units, so that units share equal ones.
+	// memberships has every distinct queue membership, so that units with equal memberships share
+	// one.
 	memberships map[core.QueueMembership]*core.QueueMembership
-	// roles has every role of units, for the same reason.
+	// roles has every distinct role of units, for the same purpose.
 	roles map[core.Role]*core.Role
 	// listed is the snapshot's list at the last Level. nodes has its entries by name.
 	listed []listedNode
 	nodes  map[string]listedNode
 	// overdue are the terminating pods that are no longer expected to terminate soon, by node.
 	overdue map[string][]*corev1.Pod
-	// unleft is the queues' usage by overdue pods, by node. It counts as long as these pods exist.
+	// unleft is the usage of queues by overdue pods, by node. It counts as long as these pods
+	// exist.
 	unleft      map[string][]core.Hold
 	whereabouts whereabouts
 	// occupants has the pods that stay on each node, to detect changes.
 	occupants *occupants
-	// stood is the standing of each PodGroup when it was last read.
+	// stood is the state of each PodGroup at the last reading.
 	stood map[types.NamespacedName]groupFacts
 
 	mu sync.Mutex
@@ -56,8 +58,8 @@ type Cache struct {
 	unsettled sets.Set[string]
 }
 
-// listedNode is a node as last read. The framework updates a node's NodeInfo in place and
-// increments its generation.
+// listedNode is a node at the last reading. The framework updates the NodeInfo of a node in place
+// and increments its generation.
 type listedNode struct {
 	info       fwk.NodeInfo
 	generation int64
@@ -96,7 +98,7 @@ func (c *Cache) Invalidate() {
 	c.invalid = true
 }
 
-// settle returns the nodes marked by NodeChanged that exist, and clears the marks.
+// settle returns the existing nodes that NodeChanged marked, and clears the marks.
 func (c *Cache) settle() []fwk.NodeInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +112,7 @@ func (c *Cache) settle() []fwk.NodeInfo {
 	return out
 }
 
-// news returns the changes recorded since the last decision, and clears them.
+// news returns the changes that were recorded since the last decision, and clears them.
 func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,8 +161,8 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 	return nil
 }
 
-// redelegated reports whether the delegated resources have changed since the nodes were read. That
-// changes the room of all nodes without them, although no node has changed.
+// redelegated reports whether the delegated resources have changed since the nodes were read. Such
+// a change affects the room of all nodes without the resource, although no node has changed.
 func (c *Cache) redelegated() bool {
 	return !slices.Equal(c.dimensions.delegated, c.dimensions.delegatedBy(c.sources.Delegation))
 }
@@ -186,8 +188,8 @@ type groupFacts struct {
 	stale        bool
 }
 
-// moved returns the groups whose standing has changed since they were last read. It leaves out
-// groups that have been read on all their nodes.
+// moved returns the groups whose state has changed since the last reading. It leaves out groups
+// that were read on all their nodes.
 func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped sets.Set[types.NamespacedName]) sets.Set[types.NamespacedName] {
 	out := sets.New[types.NamespacedName]()
 	for key := range regrouped {
@@ -272,7 +274,8 @@ func (c *Cache) take(infos []fwk.NodeInfo) {
 	}
 }
 
-// concerned returns the nodes with pods whose budgets have changed, even if the nodes have not.
+// concerned returns the nodes with pods whose budgets have changed, even if the nodes themselves
+// have not.
 func (c *Cache) concerned(infos []fwk.NodeInfo, changes *budgetChanges) []fwk.NodeInfo {
 	var out []fwk.NodeInfo
 	for _, info := range infos {
@@ -386,8 +389,8 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirrors
 }
 
-// running returns a pod with the facts for its unit. key is its group, empty for none. A static pod
-// is a unit of its own, because evicting its group does not remove it.
+// running returns a pod with the facts for its unit. key is the group of the pod, empty for none. A
+// static pod is a unit of its own, because the eviction of its group does not remove it.
 func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	cp.Progress = c.progress(pod, key)
 	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
@@ -417,7 +420,7 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 	return rp
 }
 
-// progress returns the progress by the annotations of a pod and of its group.
+// progress returns the progress in the annotations of a pod and of its group.
 func (c *Cache) progress(pod *corev1.Pod, key types.NamespacedName) core.Progress {
 	own, _ := gang.ProgressOf(pod.Annotations)
 	var group gang.Progress

@@ -33,9 +33,10 @@ type ResourceFilter interface {
 	Ignores(name corev1.ResourceName) bool
 }
 
-// ClassesOf groups pods into classes, given the volume claims. A pod's rank is its position, and
-// classes are in the order of their first pods. The pods of a class have one role; with a nil role
-// function, all pods can replace each other. It returns an error for an invalid pod.
+// ClassesOf groups pods into classes. claims finds their volume claims. The rank of a pod is its
+// position, and classes have the order of their first pods. All pods of a class have the same role;
+// with a nil role function, all pods can replace each other. ClassesOf returns an error for an
+// invalid pod.
 func ClassesOf(pods []*corev1.Pod, claims Claims, role func(*corev1.Pod) string) ([]Class, error) {
 	var classes []Class
 	byKey := make(map[string]int)
@@ -91,8 +92,8 @@ func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 func (v *View) LacksResource() bool { return v.Cluster.Resources[len(v.Cluster.Resources)-1] != "" }
 
 // classKey returns a key that is equal for two pods exactly if no filter can distinguish them. It
-// leaves out labels that controllers number their pods with, unless they are named, because these
-// would make every pod a class.
+// leaves out the labels that controllers number their pods with, because these would make every pod
+// a class. Named labels are not left out.
 func classKey(pod *corev1.Pod, volumes []volume, named sets.Set[string]) (string, error) {
 	type container struct {
 		Resources     corev1.ResourceRequirements
@@ -190,8 +191,8 @@ func numbersPods(label string) bool {
 		"statefulset.kubernetes.io/pod-name", "leaderworkerset.sigs.k8s.io/worker-index",
 		"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-key",
 		"training.kubeflow.org/replica-index",
-		// These identify one of several equal Jobs, such as the Jobs of a JobSet, or one executor
-		// of an application.
+		// These labels identify one of several equal Jobs, such as the Jobs of a JobSet, or one
+		// executor of an application.
 		"job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid", "spark-exec-id":
 		return true
 	default:
@@ -199,7 +200,7 @@ func numbersPods(label string) bool {
 	}
 }
 
-// NeedsOf returns a key of the pod's requirements for a node. Pods with equal requirements have
+// NeedsOf returns a key for the requirements of a pod on a node. Pods with equal requirements have
 // equal keys. It returns false for a pod that also depends on other pods, volumes or claims.
 func NeedsOf(pod *corev1.Pod) (string, bool) {
 	spec := &pod.Spec

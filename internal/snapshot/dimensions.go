@@ -20,11 +20,12 @@ type dimensions struct {
 	delegated []int
 }
 
-// delegatedRoom is the room for a resource on a node without it if DynamicResources decides. It is
-// more than pods request, and small enough that the sum over all nodes stays in the core's range.
+// delegatedRoom is the room that a node without a delegated resource has for it, because
+// DynamicResources decides. It is more than pods request, and small enough that the sum over all
+// nodes stays in the core's range.
 const delegatedRoom = int64(1) << 45
 
-// The dimensions of the resources that are fields of a fwk.Resource.
+// The first dimensions are the resources that have fields in a fwk.Resource.
 const (
 	dimPods = iota
 	dimCPU

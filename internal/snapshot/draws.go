@@ -13,16 +13,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// draws counts the terminating pods that disruption budgets guard. A budget's status is only as
-// recent as the disruption controller's last update. Until that has seen the victims of one
-// preemption, a second one could use the same allowance again. Budgets are identified by their Key
-// in the core.
+// draws counts the terminating pods that disruption budgets guard. The status of a budget shows the
+// victims of a preemption only after the disruption controller has seen them. Until then, a second
+// preemption could use the same allowance again. Budgets are identified by their Key in the core.
 type draws struct {
 	byNode map[string]*guardedPods
-	// healthy and leaving count pods by budget: ready pods that stay, and terminating pods.
+	// healthy and leaving have numbers of pods by budget: ready pods that stay, and terminating
+	// pods.
 	healthy, leaving map[string]int
-	// gone are guarded pods that are no longer on their node, by budget, until the budget's status
-	// has caught up.
+	// gone has the guarded pods that are no longer on their node, by budget, until the status of
+	// the budget includes them.
 	gone map[string]sets.Set[types.UID]
 }
 
@@ -131,10 +131,10 @@ func (d *draws) left(uid types.UID, budgets []string) {
 	}
 }
 
-// ahead returns how many disruptions are under way that the status of a budget does not include.
-// That is at most the number of terminating and gone pods, and at most the surplus of healthy pods
-// in the status. If the status counts no healthy pods, only the number of terminating pods is used.
-// Once the status has caught up, ahead clears the gone pods.
+// ahead returns the number of disruptions that the status of a budget does not include yet. The
+// result is at most the number of terminating and gone pods, and at most the surplus of healthy
+// pods in the status. If the status counts no healthy pods, only the number of terminating pods is
+// used. If the status includes all disruptions, ahead clears the gone pods.
 func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	drawn := d.leaving[budget]
 	if currentHealthy <= 0 {
@@ -149,7 +149,7 @@ func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	return int32(min(drawn+d.gone[budget].Len(), tooMany))
 }
 
-// allowances returns the budgets for the core, less the disruptions under way.
+// allowances returns the budgets for the core, minus the disruptions under way.
 func (b *budgetIndex) allowances(d *draws) []core.Budget {
 	out := slices.Clone(b.list)
 	present := sets.New[string]()

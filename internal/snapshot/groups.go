@@ -32,7 +32,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		priority = min(priority, run.Sealed.Priority)
 	}
 	if since.IsZero() {
-		// The group is not whole, and its protection must end nonetheless.
+		// The group is not whole, but its protection must have an end.
 		since = lastScheduled(placed)
 	}
 	since = run.Guaranteed(since)
@@ -56,8 +56,9 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	return out
 }
 
-// standingPriority returns the priority for preempting a group: its own or, if unknown, the highest
-// of its placed members. A group without known members is never preempted.
+// standingPriority returns the priority that protects a group from preemption: its own or, if that
+// is unknown, the highest priority of its placed members. A group without known members is never
+// preempted.
 func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 	switch {
 	case g.Priority != nil:
@@ -73,8 +74,8 @@ func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 }
 
 // standingToleration returns the toleration of a group's class. If the group has no priority yet,
-// it combines the protections of all its placed members. A missing class may never have existed, so
-// it does not protect a group without a priority from it.
+// the result combines the protections of all its placed members. The class of such a group may be
+// missing because it never existed, so a missing class does not protect the group.
 func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since time.Time) *core.Toleration {
 	if g.Priority != nil {
 		return s.Tolerations.OfGroup(g, *g.Priority, since)
@@ -95,8 +96,9 @@ func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since 
 	return all
 }
 
-// lastScheduled returns when the last of the pods was scheduled. It is zero if that is unknown, or
-// if one of them is being bound: that pod starts a clock that protects all of them.
+// lastScheduled returns the time when the last of the pods was scheduled. It is zero if that time
+// is unknown, or if one of the pods is being bound: this pod starts a clock that protects all of
+// them.
 func lastScheduled(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {
@@ -125,8 +127,8 @@ func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 	return now
 }
 
-// sealedToleration returns the toleration of a group whose members may have got their nodes by
-// another class: the weaker of both.
+// sealedToleration returns the toleration of a group whose members may have been placed with
+// another class: the weaker of both tolerations.
 func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *core.Toleration, since time.Time) *core.Toleration {
 	if now == nil || !sealed.Known || g.Priority == nil || sealed.Class == g.PriorityClassName {
 		return now
@@ -134,8 +136,8 @@ func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *co
 	return weaker(now, s.Tolerations.OfClass(sealed.Class, since))
 }
 
-// sealSingle corrects the facts about a member of a group that does not exist any more. It counts
-// for itself, and no fact protects it more than its seal.
+// sealSingle corrects the facts about a pod whose group no longer exists. The pod counts as a
+// single pod, and no fact protects it more than its seal.
 func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
 	sealed, ok := gang.SealOf(pod)
 	if !ok {

@@ -17,8 +17,8 @@ import (
 // Changes counts changes of the pods that stay on nodes. A search that found no room need not run
 // again until a change may matter.
 type Changes struct {
-	// Freeing counts the changes that may free room for a pod that does not depend on others. A pod
-	// has left or belongs to another unit, or a node was added or changed.
+	// Freeing counts the changes that may free room for a pod that does not depend on others: a pod
+	// was removed or belongs to another unit, or a node was added or changed.
 	Freeing uint64
 	// All counts the changes in Freeing, arrivals of pods and removals of nodes.
 	All uint64
@@ -31,8 +31,8 @@ type occupants struct {
 	changes Changes
 }
 
-// nodeFacts has the facts of a node and of the pods that stay there, as far as they count in a
-// search for room.
+// nodeFacts has the facts about a node and about the pods that stay there, if they matter for a
+// search.
 type nodeFacts struct {
 	node        *corev1.Node
 	allocatable core.Amounts
@@ -41,8 +41,8 @@ type nodeFacts struct {
 	pods []occupant
 }
 
-// occupant is one pod that stays. Its name is the hash of its UID. Its print is 0 for an overdue
-// pod.
+// occupant is one pod that stays. name is the hash of its UID. print is the hash of its facts; 0
+// for an overdue pod.
 type occupant struct{ name, print uint64 }
 
 // nameOf returns the hash of a UID, which is fixed as long as the process runs.
@@ -100,7 +100,7 @@ func (o *occupants) remove(node string) {
 	}
 }
 
-// staysIn reports whether all pods are still there, unchanged.
+// staysIn reports whether now has all pods of y, unchanged.
 func (y *nodeFacts) staysIn(now *nodeFacts) bool {
 	rest := now.pods
 	for _, was := range y.pods {
@@ -113,7 +113,7 @@ func (y *nodeFacts) staysIn(now *nodeFacts) bool {
 	return true
 }
 
-// sameNode reports whether a node is unchanged for all filters.
+// sameNode reports whether no filter can distinguish two states of a node.
 func sameNode(before, now *nodeFacts) bool {
 	if !slices.Equal(before.allocatable, now.allocatable) {
 		return false

@@ -34,14 +34,15 @@ type Membership interface {
 type Groups interface {
 	// Group returns a group, which the Cache must not change; false if it does not exist.
 	Group(key types.NamespacedName) (*gang.Group, bool)
-	// Placed returns the members of a group that have a node, or are assumed to have one.
+	// Placed returns the members of a group that have a node or are assumed on one.
 	Placed(key types.NamespacedName) []*corev1.Pod
-	// RunOf returns the run of a group, which its status may not include yet.
+	// RunOf returns the run of a group. The status of the group may not include it yet.
 	RunOf(g *gang.Group) engine.Run
-	// RoleOf returns the role of a gang member, with the number that the gang needs; nil for a gang
-	// without roles.
+	// RoleOf returns the role of a gang member, with the number of members of this role that the
+	// gang needs; nil for a gang without roles.
 	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
-	// Degraded returns how a group lacks members that it had; the zero Degraded if it lacks none.
+	// Degraded returns the number of members that a group had and lacks, with the time; zero if it
+	// lacks none.
 	Degraded(g *gang.Group) Degraded
 }
 
@@ -59,7 +60,7 @@ type Degraded struct {
 // cannot be deleted.
 type Disruptions interface {
 	DepartureOf(pod *corev1.Pod) Departure
-	// RefusedUntil returns the last moment when a pod is no victim because its deletion was
+	// RefusedUntil returns the end of the time in which a pod is no victim because its deletion was
 	// refused; zero for other pods.
 	RefusedUntil(pod *corev1.Pod) time.Time
 }
@@ -82,23 +83,23 @@ const (
 type Tolerations interface {
 	// OfPod returns a pod's own toleration. It is used if the pod has no group.
 	OfPod(pod *corev1.Pod) *core.Toleration
-	// OfGroup returns the toleration of a group. priority is the group's priority, and the group
-	// has been whole since start.
+	// OfGroup returns the toleration of a group. priority is the priority of the group, and start
+	// the time since when the group is whole.
 	OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration
 	// OfClass returns the toleration of work of a class from a start on.
 	OfClass(name string, start time.Time) *core.Toleration
 }
 
-// Queues maps work to leaf queues, "" for none, and returns the standing of the queues.
+// Queues maps work to leaf queues, "" for none. It also returns the state of the queues.
 type Queues interface {
 	QueueOf(pod *corev1.Pod) string
 	QueueOfGroup(g *gang.Group) string
-	// Standing returns the tree of queues with their fair shares, in these resources; nil without
-	// queues.
+	// Standing returns the tree of queues with their fair shares, in the given resources; nil
+	// without queues.
 	Standing(resources []string) *queue.Snapshot
 }
 
-// Profiles returns the min-runtimes that protect work whose queues have no setting. They come from
+// Profiles returns the min-runtimes that protect work if its queues have no setting. They come from
 // the profile that schedules the work, and may be shared; nil for work of no profile.
 type Profiles interface {
 	// MinRuntimeOf returns the min-runtimes of a pod. They are used if the pod has no group.
@@ -107,7 +108,8 @@ type Profiles interface {
 	MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime
 }
 
-// Delegation reports which resources are left to DynamicResources on nodes that have none of them.
+// Delegation reports which resources DynamicResources decides about on nodes that have none of
+// them.
 type Delegation interface {
 	// Delegates reports whether a DeviceClass maps a resource. Unlike other sources, it is asked at
 	// every Level.

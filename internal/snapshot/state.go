@@ -58,8 +58,8 @@ type StateNode struct {
 	// Unschedulable is true for a cordoned node.
 	Unschedulable bool         `json:"unschedulable,omitempty"`
 	Allocatable   StateAmounts `json:"allocatable"`
-	// Free is the room that all pods on the node leave, including terminating pods. It may be
-	// negative.
+	// Free is the capacity minus the requests of all pods on the node, including terminating pods.
+	// It may be negative.
 	Free StateAmounts `json:"free"`
 }
 
@@ -78,7 +78,7 @@ type StateUnit struct {
 	// Role is the pod's role in its gang. RoleNeeds is how many members of the role the gang needs.
 	Role      string `json:"role,omitempty"`
 	RoleNeeds int32  `json:"roleNeeds,omitempty"`
-	// Priority is the PodGroup's priority where there is a group, otherwise the pod's own.
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup.
 	Priority int32 `json:"priority"`
 	// Start is when the unit started; 0 if it has not.
 	Start int64 `json:"start,omitempty"`
@@ -90,16 +90,16 @@ type StateUnit struct {
 	MinCount int32 `json:"minCount,omitempty"`
 	// Surplus marks a member past the minCount of its gang, and past the needs of its role.
 	Surplus bool `json:"surplus,omitempty"`
-	// Lacks is how many members its gang had and has no more. Stale is true if it has lacked them
-	// for too long.
+	// Lacks is the number of members that its gang had and lacks now. Stale is true if the gang has
+	// lacked them for too long.
 	Lacks int32 `json:"lacks,omitempty"`
 	Stale bool  `json:"stale,omitempty"`
 	// Running is true for a pod with running containers.
 	Running bool `json:"running,omitempty"`
 	// Static marks a pod that the kubelet of its node runs without the API server.
 	Static bool `json:"static,omitempty"`
-	// RefusedUntil is the last moment when the unit is protected because a deletion was refused; 0
-	// if none was.
+	// RefusedUntil is the end of the unit's protection because a deletion was refused; 0 if no
+	// deletion was refused.
 	RefusedUntil int64 `json:"refusedUntil,omitempty"`
 	// Toleration protects the unit from low priorities.
 	Toleration *StateToleration `json:"toleration,omitempty"`
@@ -116,13 +116,14 @@ type StateToleration struct {
 	Below int32 `json:"below"`
 	// Until is the last moment of the exemption; omitted if it has no end.
 	Until int64 `json:"until,omitempty"`
-	// Lasts is the length of the exemption if its clock has not begun.
+	// Lasts is the length of the exemption if its clock has not started.
 	Lasts int64 `json:"lasts,omitempty"`
 	// ClassNotFound is true if the PriorityClass does not exist, so its toleration is unknown.
 	ClassNotFound bool `json:"classNotFound,omitempty"`
 }
 
-// StateMinRuntime is how long work runs before it may be evicted, where no queue has a setting.
+// StateMinRuntime is the time that work runs before it may be evicted, for work whose queues have
+// no setting.
 type StateMinRuntime struct {
 	Preempt int64 `json:"preempt"`
 	Reclaim int64 `json:"reclaim"`
@@ -139,9 +140,10 @@ type StatePod struct {
 	Request   StateAmounts `json:"request"`
 	// Start is when the pod started; 0 if it has not.
 	Start int64 `json:"start,omitempty"`
-	// SavedAt is when its work was last saved by its own annotation, and GroupSavedAt by its
-	// PodGroup's. CheckpointInterval is how often the work saves itself. RestartCost is the run
-	// time that a restart loses in addition to the work; -1 for none. They are 0 if not known.
+	// SavedAt is the time when the work was last saved, from the pod's own annotation. GroupSavedAt
+	// is the same from the annotation of its PodGroup. CheckpointInterval is the time between two
+	// saves. RestartCost is the run time that a restart loses in addition to the work; -1 for none.
+	// All are 0 if not known.
 	SavedAt            int64 `json:"savedAt,omitempty"`
 	GroupSavedAt       int64 `json:"groupSavedAt,omitempty"`
 	CheckpointInterval int64 `json:"checkpointInterval,omitempty"`
@@ -178,7 +180,7 @@ type StateBudget struct {
 type StateQueue struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent,omitempty"`
-	// Quota is the amount that the queue can always get back, limited to its parent's quota.
+	// Quota is the amount that the queue can always reclaim, limited to the quota of its parent.
 	Quota StateAmounts `json:"quota"`
 	// Limit is the maximum usage of its work. Resources without a limit are omitted.
 	Limit map[string]int64 `json:"limit,omitempty"`
@@ -189,12 +191,12 @@ type StateQueue struct {
 	// OverQuotaWeight and Priority determine its part of the capacity that no quota claims.
 	OverQuotaWeight int64 `json:"overQuotaWeight"`
 	Priority        int32 `json:"priority"`
-	// PreemptMinRuntime and ReclaimMinRuntime are how long its work runs before it may be evicted;
-	// omitted if the queues above it decide.
+	// PreemptMinRuntime and ReclaimMinRuntime are the times that its work runs before it may be
+	// evicted; omitted if the queues above it decide.
 	PreemptMinRuntime *int64 `json:"preemptMinRuntime,omitempty"`
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
-	// SilentWorkCap is the longest run time that an eviction loses for its work that has saved
-	// nothing; omitted if the queues above it decide.
+	// SilentWorkCap is the longest run time that counts as lost for work that has saved nothing;
+	// omitted if the queues above it decide.
 	SilentWorkCap *int64 `json:"silentWorkCap,omitempty"`
 }
 

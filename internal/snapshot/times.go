@@ -22,7 +22,7 @@ func Nanos(t time.Time) int64 {
 	}
 }
 
-// startOf returns when a pod's node accepted it; zero if it has not.
+// startOf returns the time when a node accepted a pod; zero if no node has.
 func startOf(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime == nil {
 		return time.Time{}

@@ -20,7 +20,7 @@ type ClassTolerations struct {
 	classes schedulinglisters.PriorityClassLister
 
 	mu sync.Mutex
-	// policies are the policies of the classes as last read. Nil policies are cached too.
+	// policies has the policies of the classes at the last reading. Nil policies are cached too.
 	policies map[string]knownPolicy
 }
 
@@ -37,8 +37,8 @@ type knownPolicy struct {
 	policy *preemptiontoleration.Policy
 }
 
-// of returns the toleration of a class from a start on; nil if it has no valid policy. The
-// controller reports invalid policies and missing classes.
+// of returns the toleration of a class, counted from start; nil if the class has no valid policy.
+// The controller reports invalid policies and missing classes.
 func (t *ClassTolerations) of(className string, start time.Time) *core.Toleration {
 	class, err := t.classes.Get(className)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *ClassTolerations) of(className string, start time.Time) *core.Toleratio
 	return toleration(t.policy(class), start)
 }
 
-// policy returns the policy of a class; nil if it has no valid one.
+// policy returns the policy of a class; nil if the class has no valid policy.
 func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemptiontoleration.Policy {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemption
 	return policy
 }
 
-// OfClass returns the toleration of work of a class from a start on. It is nil for "".
+// OfClass returns the toleration of work of a class, counted from start; nil for the name "".
 func (t *ClassTolerations) OfClass(name string, start time.Time) *core.Toleration {
 	if name == "" {
 		return nil
@@ -95,8 +95,8 @@ func (t *ClassTolerations) OfGroup(g *gang.Group, priority int32, start time.Tim
 	return t.of(name, start)
 }
 
-// defaultClass returns the global default class; nil for none. Of several, the lowest applies, as
-// for pods.
+// defaultClass returns the global default class; nil for none. If there are several, it returns the
+// one with the lowest value, like the admission of pods.
 func (t *ClassTolerations) defaultClass() *schedulingv1.PriorityClass {
 	all, err := t.classes.List(labels.Everything())
 	if err != nil {
@@ -123,7 +123,7 @@ func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Tole
 	return t
 }
 
-// SameToleration reports whether a change of a class leaves all tolerations as they are.
+// SameToleration reports whether a change of a class changes no toleration.
 func SameToleration(before, after *schedulingv1.PriorityClass) bool {
 	if after.GlobalDefault != before.GlobalDefault {
 		return false

@@ -16,9 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// View is the cluster as one decision sees it. It shares data with the Cache, so it is valid until
-// the next Level or View, and belongs to the scheduling cycle that took it. Pods of a decision may
-// be looked up in it for longer.
+// View is the cluster for one decision. It shares data with the Cache, so it is valid until the
+// next Level or View, and belongs to the scheduling cycle that requested it. Only PodInfo stays
+// valid for longer.
 type View struct {
 	// Cluster is the core's snapshot.
 	Cluster *core.Snapshot
@@ -28,9 +28,9 @@ type View struct {
 	promised   map[string][]fwk.PodInfo
 	overdue    map[string][]*corev1.Pod
 	occupants  *occupants
-	// held is the room that counts for queues, by node.
+	// held is the reserved room that counts for queues, by node.
 	held map[string][]core.Hold
-	// standing is the standing of the queues; nil without queues.
+	// standing is the state of the queues; nil without queues.
 	standing *queue.Snapshot
 }
 
@@ -40,8 +40,8 @@ type ReservedRoom struct {
 	Node string
 	// Queue is the leaf queue whose usage includes the room; "" for none.
 	Queue string
-	// Respected is true if the preemptor must not use the room. If not, it counts for the queue
-	// only.
+	// Respected is true if the preemptor must not use the room. Otherwise the room counts for the
+	// queue only.
 	Respected bool
 }
 

@@ -21,11 +21,11 @@ type Claims interface {
 // volume is a pod's volume with the facts that limit where the pod may run.
 type volume struct {
 	Volume corev1.Volume
-	// Claim is the name of its claim, unless Volume has it. The claim may be for a volume on
-	// another node.
+	// Claim is the name of the claim; empty if Volume has the claim. The claim may be for a volume
+	// on another node.
 	Claim string `json:",omitempty"`
-	// Open is the claim's request in place of its name, as long as only an existing volume may
-	// limit the node. Until then, pods of one StatefulSet or with ephemeral volumes are equal.
+	// Open is the request of the claim. It replaces the name as long as only an existing volume may
+	// limit the node. Until then, pods of one StatefulSet, or with ephemeral volumes, are equal.
 	Open *openClaim `json:",omitempty"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// whereabouts has the nodes of each PodGroup's members when they were last read. So the cost of a
+// whereabouts has the nodes of the members of each PodGroup at the last reading. So the cost of a
 // change of a group depends on its members and not on all pods.
 type whereabouts struct {
 	// nodes are by group, in no order. groups are by node, sorted.
