@@ -30,9 +30,9 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 }
 
 // attemptEnds handles the end of an attempt that did not place the pod. It returns the status for
-// the framework, and a function to call after the framework's own handler. The attempt is closed
-// before that handler, which returns the pod to its queue halfway through. The next attempt may
-// begin at once.
+// the framework, and a function to call after the framework's own handler. It closes the attempt
+// before this handler runs, because the handler returns the pod to its queue, and the next attempt
+// may begin at once.
 func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
 	attempt, returned := h.records.Ends(string(pod.UID))
 	status = h.failedAfterDecision(profile, pod, &attempt, status)
@@ -41,7 +41,7 @@ func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, st
 }
 
 // finishAttempt completes the handling of an attempt that has ended. returned is the gang that
-// waited for the pod to give up its node, if this pod was the last.
+// waited for this pod, and for no other, to give up its node; the zero Key for none.
 func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
 	if returned != (workload.Key{}) {
 		h.retryReturned(returned)
@@ -72,8 +72,8 @@ func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
 }
 
 // outcomeUnknown handles a workload that had its turn and was rejected before an extension point
-// learned the outcome. It applies with or without a reservation. If the pod led its gang, another
-// member leads that was not rejected yet. If the pod was planned, see unanswered.
+// learned the outcome, with or without a reservation. If the pod led its gang, a member that was
+// not rejected yet leads next. If the pod was planned, see unanswered.
 func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 	if !key.Gang {
 		h.turns.TurnFailed(key)
@@ -84,7 +84,7 @@ func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 		return
 	}
 	if h.gangs.Leader(key) == string(pod.UID) && h.nextLeader(nameOf(key), pod.UID) {
-		// The turn is the same, and others need not wait for it.
+		// The turn stays the same, and other workloads need not wait for it.
 		h.turns.Decided(key)
 	} else {
 		h.turns.TurnFailed(key)

@@ -10,10 +10,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// retryGated retries gangs that are still gated although their cause has ended. Their members get
-// no events (see [Gate]), and most changes of a gang retry it at once. Some changes arrive in
-// several pieces, and the last piece seen may not be the decisive piece. For example, a leader may
-// be gated itself when others come, or may get its node from another scheduler.
+// retryGated retries gangs that are still gated although the cause has ended. Their members get no
+// events (see [Gate]), and most changes of a gang retry it at once. But some changes arrive in
+// several parts, and another part than the last may end the cause. For example, a leader may be
+// gated itself when other members arrive, or may get its node from another scheduler.
 func (h *Scheduler) retryGated() {
 	moved := h.moved.Swap(false)
 	for key, reason := range h.gangs.Judged() {
@@ -64,9 +64,9 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 	}
 }
 
-// blockedBy returns why a workload is blocked, so that its reservations are of no use; "" if it is
-// not blocked. Most causes come without an event, so the main loop and the evictions poll. A gang
-// with planned members is not blocked.
+// blockedBy returns the reason why a workload is blocked, so that it cannot use its reservations;
+// "" if it is not blocked. Most causes come without an event, so the main loop and the evictions
+// poll. A gang with planned members is not blocked.
 func (h *Scheduler) blockedBy(key workload.Key) string {
 	if !key.Gang {
 		pod, ok := h.podOf(key)
@@ -83,7 +83,7 @@ func (h *Scheduler) blockedBy(key workload.Key) string {
 	return h.gangBlockedBy(key, &members, verdict)
 }
 
-// gangBlockedBy is blockedBy for a gang with known members, and with the known result of lacks.
+// gangBlockedBy is like blockedBy, for a gang whose members and whose result of lacks are known.
 func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
 	switch {
 	case h.gangs.Planned(key) > 0:
@@ -102,8 +102,8 @@ func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks
 	return why
 }
 
-// GangGatedBy returns why other plugins gate all waiting members of a gang; "" if one member can
-// come, or none waits. Any goroutine may call it.
+// GangGatedBy returns the reason why other plugins gate all waiting members of a gang. It returns
+// "" if any member can enter the queue, or if none waits. Any goroutine may call it.
 func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 	var first keptOutMember
 	for _, pod := range members.Pending {
@@ -116,8 +116,7 @@ func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 	return first.String()
 }
 
-// keptOutMember is the blocked member whose name sorts first, so that messages always name the same
-// member.
+// keptOutMember is the first blocked member by name, so that messages always name the same member.
 type keptOutMember struct{ name, why string }
 
 func (m *keptOutMember) see(name, why string) {

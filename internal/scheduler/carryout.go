@@ -85,7 +85,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
 }
 
-// reportGang reports the decision to the members of a gang, unless they find room soon. It returns
+// reportGang reports the decision on the members of a gang, unless they find room soon. It returns
 // the reported verdict, and the zero Verdict for a single pod.
 func (p *Plugin) reportGang(made *cycleDecision) gang.Verdict {
 	if !made.pre.key.Gang {
@@ -111,11 +111,11 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 	}
 }
 
-// retryDelay is the minimum delay before a preemptor is retried because time has passed.
+// retryDelay is the shortest delay before a preemptor is retried because time has passed.
 const retryDelay = 200 * time.Millisecond
 
-// scheduleRetry records why a preemptor without room waits, for causes whose end no event of the
-// framework reports.
+// scheduleRetry records why a preemptor without room waits, for causes that end without an event of
+// the framework.
 func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.sched.waits
 	missed := false
@@ -146,8 +146,8 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	}
 }
 
-// retryAfterPause retries a preemptor at the end of its pause, during which it may preempt nothing.
-// Until then it has no reservation, even if there is room after terminating pods are gone.
+// retryAfterPause retries a preemptor at the end of its pause. Until then the preemptor preempts
+// nothing and has no reservation, even if there will be room after terminating pods are gone.
 func (p *Plugin) retryAfterPause(pre *preemptor) {
 	if pre.pause == nil {
 		return
@@ -230,10 +230,10 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// A decision may be made after the last victim is gone and before the scheduler's cache shows that.
-// The preemptor is then retried after as much time as has passed since the departure. This package
-// and the cache learn of the departure in any order. On a busy machine the cache may be seconds
-// later, and each retry in vain costs others a cycle.
+// A decision may be made after the last victim is gone, and before the scheduler's cache shows
+// that. The preemptor is then retried after as much time as has passed since the departure. This
+// package and the cache learn of the departure in any order. On a busy machine the cache may be
+// seconds late, and each unsuccessful retry costs a cycle.
 const (
 	leastCacheDelay = 10 * time.Millisecond
 	mostCacheDelay  = time.Second
@@ -243,10 +243,10 @@ func cacheDelay(since time.Duration) time.Duration {
 	return min(max(since, leastCacheDelay), mostCacheDelay)
 }
 
-// await retries a preemptor when the last pod is gone that its placement counts as gone. It also
-// retries the preemptor when the last pod is gone that the placement needs gone. Filters may depend
-// on pods on other nodes, for example pods in an affinity term. The departure of each of these pods
-// causes a retry, because only the filters know which of them matter.
+// await retries a preemptor at two events: the last pod is gone that its placement counts as gone,
+// or the last pod that the placement needs gone. Filters may depend on pods on other nodes, for
+// example pods in an affinity term. Only the filters know which of these pods matter, so the
+// departure of each causes a retry.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))
@@ -289,7 +289,7 @@ func (p *Plugin) take(made *cycleDecision) takenVictims {
 	return taken
 }
 
-// evict hands a decision to the evictor. The preemptor is gated until the calls are done. If the
+// evict passes a decision to the evictor. The preemptor is gated until the calls are done. If the
 // profile's evictions are not asynchronous, the cycle waits for the calls instead.
 func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVictims, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
 	pre := made.pre
@@ -346,9 +346,9 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 
 // evicted handles the outcome of an order for a gated preemptor, and retries the preemptor, at once
 // or after its backoff. If all victims are terminating, the preemptor waits for their departure
-// instead: an earlier cycle would fail, with an API call and an event. If the departure takes long,
-// or the reservation is in doubt, the preemptor is retried. ctx is the context of the cycle, which
-// may not be over.
+// instead, because an earlier cycle would fail and cost an API call and an event. If the departure
+// takes long, or the reservation may be invalid, the preemptor is retried. ctx is the context of
+// the cycle, which may still run.
 func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *engine.Eviction) {
 	if outcome.Err != nil {
 		// At the end of the cycle, the framework nominates the pod in it.
@@ -373,7 +373,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 }
 
 // evictionFailed releases the reservations of a preemptor. It also retries the preemptors that
-// count on victims whose eviction has not begun, because these victims keep running.
+// count on victims of this eviction that were not touched, because these victims keep running.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
 	if p.sched.remains(pre) {
 		p.sched.waits.ResolveVictims(pre.key)
@@ -410,8 +410,8 @@ func byUID(pods []*corev1.Pod) map[types.UID]*corev1.Pod {
 	return out
 }
 
-// leaving returns the pods that must be gone before a placement is free: its victims, and the
-// terminating pods on its nodes.
+// leaving returns the pods that must be gone before the nodes of a placement are free: its victims,
+// and the terminating pods on its nodes.
 func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// decisionView is the cluster as one decision sees it.
+// decisionView is the cluster for one decision.
 type decisionView struct {
 	*snapshot.View
-	// mark is the time of the view, for causes that the decision waits for.
+	// mark is the time of the view. Causes that the decision waits for are compared with it.
 	mark engine.Mark
 	// seen identifies the state of running groups at that time.
 	seen uint64
-	// promised are the reservations and nominations of others at that time. own are the preemptor's
+	// promised has the reservations and nominations of others at that time. own has the preemptor's
 	// reservations, in the order of its plan.
 	promised []snapshot.RankedRoom
 	own      []*reservation.Reservation
@@ -28,8 +28,8 @@ type decisionView struct {
 	kept []*reservation.Reservation
 }
 
-// newView takes a view of the cycle's snapshot for a preemptor. Reservations are read once and kept
-// for the record of the decision, because a second read could differ.
+// newView returns a view of the cycle's snapshot for a preemptor. It reads the reservations once
+// and keeps them for the record of the decision, because a second read could differ.
 func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -63,9 +63,8 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	return v, nil
 }
 
-// promisesTo returns the reservations and nominations of others that concern a preemptor. These are
-// the ones to respect, and the reservations that count for a queue although they need not be
-// respected.
+// promisesTo returns the reservations and nominations of others that concern a preemptor. The
+// preemptor must respect some of them. The rest only count as usage of a queue.
 func promisesTo(pre *preemptor, promised []snapshot.RankedRoom) []snapshot.ReservedRoom {
 	var out []snapshot.ReservedRoom
 	for i := range promised {

@@ -9,13 +9,12 @@ import (
 )
 
 // QueueDeleted handles the deletion of a Queue. If work of the Queue runs and the deletion is not
-// confirmed, the work keeps its place for some time. Otherwise the Queue is gone at once. Any
-// goroutine may call it.
+// confirmed, the work keeps its place for some time. Otherwise QueueDeleted drops the Queue at
+// once. Any goroutine may call it.
 //
-// The memory of the process holds the Queue for that time. With a finalizer, the Queue would
-// survive a restart. But an operator could not create it again before the time is over, which is
-// how to repair a mistake. The removal of the CRDs would also wait for a scheduler that may be gone
-// already.
+// The Queue is kept in the memory of the process. With a finalizer, it would survive a restart. But
+// an operator repairs a mistake by creating the Queue again, and could not do so before the time is
+// over. The removal of the CRDs would also wait for a scheduler that may not run any more.
 func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
 	until := h.clock.Now().Add(h.profiles.deletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.quotas.KeepQueue(q.Name, until) {

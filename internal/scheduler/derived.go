@@ -19,8 +19,8 @@ import (
 type Derived interface {
 	gang.Derived
 	gang.Bounds
-	// Hold returns the reason why a pod is blocked until more about its object is known; the zero
-	// Verdict if it is not.
+	// Hold returns the reason why a pod is blocked until more is known about its owner; the zero
+	// Verdict if it is not blocked.
 	Hold(pod *corev1.Pod) gang.Verdict
 	// MinCount returns the number of members that a derived group must need; false for other
 	// groups.
@@ -28,10 +28,11 @@ type Derived interface {
 	// RoleOf returns the role of a member in its derived group, and the number of members of that
 	// role that the group needs. The number is 0 for pods of other groups.
 	RoleOf(pod *corev1.Pod) (role string, needed int)
-	// Leads returns the need of a driver by its object; false if the object does not define it.
+	// Leads returns the workers that a driver needs according to the object that owns it; false if
+	// the object does not define them.
 	Leads(pod *corev1.Pod) (gang.Lead, bool)
-	// QueueOf returns the queue that a pod names in the terms of another scheduler, if its profile
-	// supports them; "" for none.
+	// QueueOf returns the queue that a pod names in the labels or annotations of another scheduler,
+	// if its profile reads these; "" for none.
 	QueueOf(pod *corev1.Pod) string
 }
 
@@ -68,9 +69,10 @@ func (underived) QueueOf(*corev1.Pod) string { return "" }
 // Anchored returns the pods with an anchor, including finished pods.
 func (r *clusterIndex) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
 
-// MembershipChanged handles a pod whose group has changed because more about its object is known.
-// It retries a pod that was blocked until then. listed is the pod as it was listed: it may have
-// changed or been deleted since, and the informer's handler may have run before.
+// MembershipChanged handles a pod whose group has changed because more is known about the object
+// that owns the pod. It retries a pod that was blocked until then. listed is a listed version of
+// the pod. The pod may have changed or been deleted since, and the informer's handler may have run
+// before.
 func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	pod, exists := h.podOf(podKey(listed))
 	if !exists {
@@ -119,9 +121,9 @@ func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was 
 	}
 }
 
-// behind returns why a derived or bounded gang is blocked before any member has a node. Its
-// PodGroup may not ask for all members yet, or may have a higher priority than one of its pods.
-// Once some members have nodes, only a pod with too low a priority waits, by itself.
+// behind returns the reason why a derived or bounded gang is blocked before any member has a node.
+// Its PodGroup may not request all members yet, or may have a higher priority than one of its pods.
+// After some members have nodes, only pods with too low a priority are blocked, each by itself.
 func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	want, derived := o.derived.MinCount(g.Key)
 	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
@@ -143,8 +145,7 @@ func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 
 // seatsOfRoles groups the waiting members of a gang by role.
 type seatsOfRoles struct {
-	// surplus are the waiting members whose role has as many members as the gang needs without
-	// them.
+	// surplus has the waiting members whose role has enough other members for the gang.
 	surplus map[types.UID]bool
 	// needed is the number of waiting members that the gang needs. counting is the number of
 	// members with a place that count for the need of their role.
@@ -211,10 +212,10 @@ func unplaced(members *gang.Members) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
 }
 
-// lacking returns how many waiting members must be placed to make a gang whole. That is minCount
-// minus the members that have passed their cycles. It is more if the gang lost its head and has
-// more workers than their minimum: the head is lacking, too. lacking sorts waiting: members count
-// in this order.
+// lacking returns the number of waiting members that must be placed to make a gang whole. That is
+// minCount minus the members that have passed their cycles. If the gang lost its head and has more
+// workers than it needs, the number is higher, because the head is missing too. lacking sorts
+// waiting, because members count in this order.
 func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.derived.MinCount(g.Key)

@@ -18,9 +18,9 @@ import (
 )
 
 // dipTime is the time between a drop in a node's allocatable resources and the review of its
-// reservations. A device plugin that restarts removes its devices from the node for some seconds. A
-// reservation that is released meanwhile would cost a second set of victims. If a node has shrunk
-// permanently, its reservations are reviewed that much later.
+// reservations. A device plugin that restarts removes its devices from the node for some seconds.
+// If the reservation were released in this time, a second set of victims would be evicted. If a
+// node has shrunk permanently, the review comes dipTime late.
 const dipTime = 10 * time.Second
 
 // dips holds the nodes whose allocatable resources dropped within the last dipTime. A dip ends when
@@ -123,7 +123,7 @@ func (d *dips) without(node *corev1.Node) *corev1.Node {
 	return out
 }
 
-// endOf returns when the last dip of a node ends; false for a node without any.
+// endOf returns the end of the last dip of a node; false for a node without dips.
 func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,8 +136,8 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 }
 
 // dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
-// the dip. It returns "" if the decision may be carried out. The node could fulfill the reservation
-// before the dip. The decision would release it, or evict other pods.
+// the dip. It returns "" if the decision may be carried out. The node had enough room for the
+// reservation before the dip, and the decision would release the reservation or evict other pods.
 func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}
@@ -151,8 +151,8 @@ func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) 
 	return "", time.Time{}
 }
 
-// waitForDip keeps the reservations of a preemptor until a dip ends. It does not carry out the
-// decision, which was made during the dip.
+// waitForDip keeps the reservations of a preemptor until a dip ends, and does not carry out the
+// decision, because it was made during the dip.
 func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
 	key, said := made.pre.key, fmt.Sprintf("waits for node %s, which has begun to offer less", node)
 	if key.Gang {

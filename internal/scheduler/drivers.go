@@ -17,16 +17,16 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// A driver is a pod that creates its workers once it runs. Drivers that are submitted together can
-// use the room that the workers of each of them need. So the gate blocks a driver while as many
-// others as drivers.withoutWorkers allows have a place and lack workers. There is no state: each
-// check derives the counted drivers from the informers. The main loop checks the blocked drivers
-// again at each tick, and after each change of a driver or worker.
+// A driver is a pod that creates its workers after it has started. Drivers that are submitted
+// together can use up the room that the workers of each of them need. So the gate blocks a driver
+// if as many others as drivers.withoutWorkers allows have a place and lack workers. There is no
+// state: each check derives the counted drivers from the informers. The main loop checks the
+// blocked drivers again at each tick, and after each change of a driver or worker.
 
-// driversInTheWay is the message if the cycle of a blocked driver preempts nothing.
+// driversInTheWay is the reason why the cycle of a blocked driver preempts nothing.
 const driversInTheWay = "other drivers run without their workers"
 
-// scope is the set of drivers that count against each other: those in a queue, or those in a
+// scope is the set of drivers that count together: the drivers in a queue, or the drivers in a
 // namespace that are in no queue.
 type scope struct{ queue, namespace string }
 
@@ -67,7 +67,8 @@ func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	return lead, lead.Workers > 0
 }
 
-// workersOf counts the workers of a driver with a node, and all of its workers.
+// workersOf returns the number of workers of a driver with a node, and the number of all of its
+// workers.
 func (r *clusterIndex) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
 	found := r.lister.Workers(driver)
 	if lead.Group.Name != "" {
@@ -88,18 +89,18 @@ func (r *clusterIndex) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, al
 	return placed, all
 }
 
-// countingDriver is a driver that counts against others of its scope.
+// countingDriver is a driver that counts in its scope.
 type countingDriver struct {
 	pod      *corev1.Pod
 	priority int32
 	// placed is true for a driver with a node or a reservation; others are about to be tried.
 	placed bool
-	// until is the latest time until which the driver counts; zero if that is not known.
+	// until is the time until which the driver counts at most; zero if that is not known.
 	until time.Time
 }
 
-// countingDrivers lists the drivers of a scope that lack workers. They have a place, or wait
-// for one with no other cause known.
+// countingDrivers lists the drivers of a scope that lack workers. Each has a place, or waits for
+// one and is not known to be blocked by another cause.
 func (h *Scheduler) countingDrivers(of scope) []countingDriver {
 	now := h.clock.Now()
 	var out []countingDriver
@@ -136,8 +137,8 @@ func (h *Scheduler) hasPlace(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || h.records.IsAssumed(string(pod.UID)) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
 }
 
-// mayBeTried reports whether a driver without a place is about to be tried, as far as that is
-// known. For a driver that found no room, or failed, the next try is not known.
+// mayBeTried reports whether a driver without a place may be tried soon. For a driver that found no
+// room, or failed, the time of the next try is not known.
 func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return false
@@ -149,7 +150,7 @@ func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 	return !h.isBlockedByGroup(pod) && h.gatedBy(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
 }
 
-// countsUntil returns the time until which a driver with a node counts although it lacks workers.
+// countsUntil returns the last moment when a driver with a node counts, although it lacks workers.
 func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	args := h.profiles.of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
@@ -158,8 +159,8 @@ func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	return startOf(pod).Add(args.CreateTimeout.Duration)
 }
 
-// startOf returns when a pod was bound, or when its first container started if that was later. A
-// restarted container does not count.
+// startOf returns the time when a pod was bound, or when its first container started if that was
+// later. The start of a restarted container does not count.
 func startOf(pod *corev1.Pod) time.Time {
 	at := preemptiontoleration.ScheduledAt(pod)
 	if at.IsZero() {
@@ -186,7 +187,7 @@ func (c *countingDriver) goesBefore(pod *corev1.Pod, priority int32) bool {
 	return c.compare(pod, priority) < 0
 }
 
-// compare orders a driver and another one by priority, then age.
+// compare orders two drivers by priority, then age.
 func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 	return cmp.Or(
 		cmp.Compare(priority, c.priority), c.pod.CreationTimestamp.Compare(pod.CreationTimestamp.Time),
@@ -194,8 +195,8 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 	)
 }
 
-// driversAhead returns why a driver is blocked, and until when at the latest. The Verdict is
-// zero for a driver that is not blocked, and the Time is zero if it is not known. The function
+// driversAhead returns the reason why a driver is blocked, and the latest end of that. The Verdict
+// is zero for a driver that is not blocked. The Time is zero if it is not known. The function
 // counting lists the drivers of a scope that lack workers.
 func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
 	lead, ok := h.driverOf(pod)
@@ -228,8 +229,8 @@ func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countin
 	return gang.Verdict{Reason: v1alpha1.ReasonDriversWithoutWorkers, Message: messageOf(of, bound, ahead, until)}, until
 }
 
-// endOf returns when the given number of drivers count no more, if nothing happens before; zero if
-// that is not known.
+// endOf returns the time when the given number of drivers have stopped counting, if nothing happens
+// before; zero if that is not known.
 func endOf(drivers []countingDriver, count int) time.Time {
 	var ends []time.Time
 	for i := range drivers {
@@ -244,7 +245,7 @@ func endOf(drivers []countingDriver, count int) time.Time {
 	return ends[count-1]
 }
 
-// mostDriversNamed is how many drivers a message names.
+// mostDriversNamed is the largest number of drivers that a message names.
 const mostDriversNamed = 3
 
 func messageOf(of scope, bound int, ahead []countingDriver, until time.Time) string {
@@ -279,8 +280,8 @@ func only(is bool, text string) string {
 	return ""
 }
 
-// blockDriver returns why a driver is blocked, and enters that cause in the waiting list. For other
-// pods it only reads their labels.
+// blockDriver returns the reason why a driver is blocked, and adds the cause to the waiting list.
+// For other pods it only reads their labels.
 func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
 	if _, ok := h.driverOf(pod); !ok {
 		return gang.Verdict{}
@@ -290,7 +291,7 @@ func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// awaitDrivers enters a workload in the waiting list, or removes it if the Verdict is zero.
+// awaitDrivers adds a workload to the waiting list, or removes it if the Verdict is zero.
 func (h *Scheduler) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
@@ -303,8 +304,8 @@ func (h *Scheduler) awaitDrivers(key workload.Key, v gang.Verdict, until time.Ti
 	}
 }
 
-// blockSingleDriver is blockDriver for a pod that is scheduled by itself. A driver that is blocked
-// waits for no turn, and its condition says why it is blocked.
+// blockSingleDriver is like blockDriver, for a pod that is scheduled by itself. A blocked driver
+// waits for no turn, and its condition has the reason.
 func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
 	if _, ok := h.driverOf(pod); !ok {
 		return gang.Verdict{}
@@ -317,7 +318,7 @@ func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// blockGangDrivers is blockDriver for the waiting members of a gang.
+// blockGangDrivers is like blockDriver, for the waiting members of a gang.
 func (h *Scheduler) blockGangDrivers(members *gang.Members) gang.Verdict {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
@@ -336,8 +337,8 @@ func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status 
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// BlockedDriver returns why a driver may not have a place yet; the zero Verdict for other pods.
-// Any goroutine may call it.
+// BlockedDriver returns the reason why a driver may not have a place yet; the zero Verdict for
+// other pods. Any goroutine may call it.
 func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 	v, _ := h.driversAhead(pod, h.countingDrivers)
 	return v

@@ -39,7 +39,7 @@ var (
 )
 
 // Wants reports whether the preemptor of an order still needs the room of its decision, still has
-// the reservations, and may use them.
+// the reservations for it, and may use them.
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
@@ -47,7 +47,7 @@ func (p *Plugin) Wants(order *eviction.Order) bool {
 	})
 }
 
-// needs reports whether a preemptor can be tried, and is still the workload that was decided on.
+// needs reports whether a preemptor can be tried, and is still the workload of the decision.
 func (h *Scheduler) needs(key workload.Key, d *core.Decision) bool {
 	if !key.Gang {
 		return h.blockedBy(key) == ""
@@ -67,18 +67,18 @@ func (o *placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *ga
 	return o.lacking(g, members, unplaced(members)) >= d.Preemptor.MinCount
 }
 
-// wants caches for a short time that orders are wanted. The evictor asks twice for each victim, and
-// for a gang of hundreds of members the answer takes milliseconds. The zero value is ready to use,
-// and safe for concurrent use.
+// wants caches for a short time that an order is wanted. The evictor asks twice for each victim,
+// and for a gang of hundreds of members the answer takes milliseconds. The zero value is ready to
+// use, and safe for concurrent use.
 type wants struct {
 	mu    sync.Mutex
 	known map[*eviction.Order]want
-	// changes counts the events that end all answers at once: lost nodes, changed groups, and
+	// changes is the number of events that invalidate all answers: lost nodes, changed groups, and
 	// changes of queues or of the access to queues.
 	changes atomic.Uint64
 }
 
-// want is the answer that an order is wanted.
+// want is a cached answer that an order is wanted.
 type want struct {
 	// promised holds the preemptor's reservations at that time. Any change of them makes a new
 	// slice.
@@ -87,13 +87,13 @@ type want struct {
 	ends     time.Time
 }
 
-// wantedFor is how long an answer counts. The usage of a queue with a limit changes with any pod,
-// so no event ends the answer.
+// wantedFor is the lifetime of a cached answer. Any pod may change the usage of a queue with a
+// limit, so no event invalidates the answer in that case.
 const wantedFor = 20 * time.Millisecond
 
 // asks reports whether an order is wanted, by a cached answer or by isWanted. A change of the
-// preemptor's reservations ends the cached answer. The lock is held meanwhile, so that concurrent
-// callers share one answer. isWanted must not call back.
+// preemptor's reservations invalidates the cached answer. asks holds the lock meanwhile, so that
+// concurrent callers share one answer. isWanted must not call asks.
 func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,8 +122,8 @@ func areSame(a, b []*reservation.Reservation) bool {
 // askAnew ends all answers.
 func (w *wants) askAnew() { w.changes.Add(1) }
 
-// RunsAnew reports whether a group with victims has begun to run again since the decision. It also
-// returns true for a group that was evicted as stale and is complete now.
+// RunsAnew reports whether a victim group has begun to run again since the decision. It also
+// returns true for a group that is evicted as stale and is complete now.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.sched.groups.Group(group)
 	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.isStaleNoMore(order, g))
@@ -145,9 +145,9 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	return now.Before(start.Add(p.sched.protection(g, &members, minRuntimeIn(p.args))))
 }
 
-// surplusIn returns the guarded groups that lose only surplus to a decision, by the snapshot of the
-// decision. If such a group loses members meanwhile, the eviction checks before each pod that there
-// is still surplus.
+// surplusIn returns the guarded groups that lose only surplus in a decision, according to the
+// snapshot of the decision. If such a group loses members meanwhile, the eviction checks before
+// each pod that there is still surplus.
 func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) []types.NamespacedName {
 	guarded := slices.DeleteFunc(slices.Clone(groups), func(group types.NamespacedName) bool { return !p.isGuarded(group) })
 	if len(guarded) == 0 {
@@ -157,7 +157,7 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 	for i := range made.decision.Victims {
 		goes[made.decision.Victims[i].UID] = true
 	}
-	// left counts the members that keep running, by the UID of their group.
+	// left has the number of members that keep running, by the UID of their group.
 	left, minCount := make(map[string]*core.Headcount), make(map[string]int)
 	units := made.view.Cluster.Units
 	for i := range units {
@@ -207,8 +207,8 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	return left.IsWhole(g.MinCount)
 }
 
-// HasMoved reports whether a victim was sent back to the queue and has another place since. With
-// the new place, the pod is no victim any more.
+// HasMoved reports whether a victim was returned to the queue and has another place since. With the
+// new place, the pod is no victim any more.
 func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
 	return !p.sched.leaving.takes(victim.UID) && p.sched.exists(victim)
 }
@@ -236,7 +236,7 @@ func keyIn(d *core.Decision) workload.Key {
 	return key
 }
 
-// executions counts the goroutines that wait for the outcomes of orders and act on them. The zero
+// executions counts the goroutines that wait for the outcomes of orders or act on them. The zero
 // value is ready to use, and safe for concurrent use.
 type executions struct {
 	running sync.WaitGroup
@@ -253,5 +253,5 @@ func (e *executions) follow(outcomes <-chan eviction.Outcome, act func(eviction.
 }
 
 // Wait returns when no goroutine waits for the outcome of an order or acts on one. Stop the evictor
-// first: its orders must have ended, or be about to end.
+// first, so that its orders end.
 func (h *Scheduler) Wait() { h.executions.running.Wait() }

@@ -18,8 +18,8 @@ import (
 
 // unschedulable holds the requests of single pods that recently found no room. For the next pod
 // with the same requests, arithmetic decides whether any node has room now. The filters would take
-// longer, and the more nominated pods there are, the longer: they copy each node with one. Only
-// scheduling cycles use it. The zero value is ready to use.
+// longer, especially with many nominated pods, because they copy each node with a nominated pod.
+// Only scheduling cycles use unschedulable. The zero value is ready to use.
 type unschedulable struct {
 	asks sets.Set[ask]
 }
@@ -54,8 +54,8 @@ func (m *unschedulable) add(a ask) {
 	m.asks.Insert(a)
 }
 
-// fastReject decides for a pod before the filters run, if no node has room for the pod now. It
-// returns nil if there may be room.
+// fastReject rejects a pod before the filters run, if no node has room for the pod now. It returns
+// nil if there may be room.
 func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
 	// A pod with a reservation gets its place once its victims are gone.
 	promised := p.sched.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
@@ -116,8 +116,8 @@ func (p *Plugin) filtersResources() bool {
 	return false
 }
 
-// besideReserved returns the message of insufficient. Nodes that have enough room according to the
-// decision, but whose room is reserved for other pods, are listed apart.
+// besideReserved returns the message of insufficient. It lists nodes separately if they have enough
+// room according to the decision, but the room is reserved for other pods.
 func besideReserved(nodes map[string]int, d *core.Decision) string {
 	reserved := 0
 	for _, out := range d.NodesOut {

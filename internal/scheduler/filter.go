@@ -23,8 +23,8 @@ const seekerKey fwk.StateKey = Name + "/seeker"
 type seeker struct {
 	// confined is the planned node of the pod, or "".
 	confined string
-	// apart is true for a pod that must avoid nodes with reservations for pods that claim devices
-	// or local volumes.
+	// apart is true if the pod must avoid nodes with reservations for pods that claim devices or
+	// local volumes.
 	apart bool
 	// kept is the room for lost members of gangs that the pod must not use.
 	kept []*reservation.Reservation
@@ -62,7 +62,8 @@ func apart(s *seeker) { s.apart = true }
 // beside makes a pod avoid the room that is kept for lost members of gangs.
 func beside(kept []*reservation.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
-// wasKeptOut reports whether some room was kept from the pod of a cycle for lost members of gangs.
+// wasKeptOut reports whether room for lost members of gangs excluded the pod of a cycle from any
+// node.
 func wasKeptOut(state fwk.CycleState) bool {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -102,8 +103,8 @@ func confinedTo(state fwk.CycleState) string {
 	return ""
 }
 
-// Filter keeps reserved room from pods that must respect the reservation. It also confines members
-// to their planned nodes, even if the framework prefers a node from an earlier nomination.
+// Filter rejects a node whose reserved room the pod must respect. It also confines members to their
+// planned nodes, even if the framework prefers a node from an earlier nomination.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(seekerKey)
 	if err != nil {

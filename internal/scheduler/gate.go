@@ -19,10 +19,10 @@ import (
 const GateName = "ReprieveGate"
 
 // Gate is the PreEnqueue plugin of a profile that has [Plugin]. At each event, the queue asks the
-// plugin that gates a pod whether it cares for the event. Gate cares only for changes of the pod
-// itself: handlers of the informers and the main loop retry gated pods after other changes. Plugin
-// cares for every deleted pod. As part of Plugin, the gate would check thousands of gated pods for
-// each of thousands of victims.
+// plugin that gates a pod whether the event matters to it. To Gate, only changes of the pod itself
+// matter: handlers of the informers and the main loop retry gated pods after other changes. To
+// Plugin, every deleted pod matters. If the gate were part of Plugin, it would check thousands of
+// gated pods for each of thousands of victims.
 type Gate struct{ sched *Scheduler }
 
 var (
@@ -71,9 +71,9 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}}, nil
 }
 
-// PreEnqueue gates pods that cannot be scheduled now. These are members whose PodGroup or gang is
-// incomplete, members that another member plans for, and preemptors whose evictions are under way.
-// The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue.
+// PreEnqueue gates pods that cannot be scheduled now. These are members of an incomplete PodGroup
+// or gang, members that wait for the plan of another member, and preemptors with evictions under
+// way. The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue.
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return g.sched.gatePod(pod)
 }
@@ -131,8 +131,8 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 	return gated(string(a))
 }
 
-// blockGroup records why the group of a pod is blocked. The group and the pod are queued no more,
-// so that other workloads need not wait for them.
+// blockGroup records why the group of a pod is blocked. It removes the group and the pod from the
+// queued work, so that other workloads need not wait for them.
 func (h *Scheduler) blockGroup(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
 	h.gangs.SetVerdict(gangKey(key), verdict)
 	h.turns.Forget(gangKey(key))
@@ -155,12 +155,12 @@ func (h *Scheduler) gateSingle(pod *corev1.Pod) *fwk.Status {
 const (
 	// holdForTurn is the message for queued work.
 	holdForTurn = "other work of the queues comes first"
-	// holdForEviction is the message for a preemptor whose evictions are under way.
+	// holdForEviction is the message for a preemptor with evictions under way.
 	holdForEviction = "room is being made for it"
 )
 
-// gate returns a group, its current members, and why they are blocked. If the group's queue blocks
-// it, the group waits for the end of that.
+// gate returns a group, its current members, and the reason why they are blocked. If the group's
+// queue blocks the group, the group waits for the end of that cause.
 func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
 	members := h.members(key)
 	g, verdict := h.lacks(key, &members)
@@ -176,7 +176,8 @@ func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, g
 	return g, members, verdict
 }
 
-// lacks returns a group, and why its members are blocked now. It does not check the queue.
+// lacks returns a group, and the reason why its members are blocked now. It does not check the
+// queue.
 func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
 	g, ok := h.groups.Group(key)
 	if !ok {
@@ -211,7 +212,7 @@ func gated(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 }
 
-// represents reports whether this pod is the one to retry for itself or its gang.
+// represents reports whether this pod is the pod to retry for its workload.
 func (h *Scheduler) represents(pod *corev1.Pod) bool {
 	if h.quotas.Used() && h.turns.Holds(h.keyOf(pod)) {
 		return false
@@ -224,8 +225,8 @@ func (h *Scheduler) represents(pod *corev1.Pod) bool {
 	return leader == "" || leader == string(pod.UID)
 }
 
-// updated handles an update of a gated pod. It reports whether to retry this pod. If the updated
-// pod does not speak for its gang, updated schedules a retry of the gang.
+// updated handles an update of a gated pod. It reports whether to retry this pod. If the pod does
+// not represent its gang, updated schedules a retry of the gang instead.
 func (h *Scheduler) updated(pod *corev1.Pod, newObj any) bool {
 	if h.represents(pod) {
 		return true

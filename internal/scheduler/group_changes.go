@@ -11,53 +11,53 @@ import (
 
 const (
 	// changeBurst is the number of changes of a PodGroup that the scheduler follows at once. A gang
-	// that starts has a few. changeInterval is the time between two later ones: the changes within
-	// it are followed together.
+	// that starts has a few. changeInterval is the time between two later changes that are
+	// followed; changes within it are followed together.
 	changeBurst, changeInterval = 10, 100 * time.Millisecond
-	// changeRest is the rest after a delayed change was followed, as a multiple of its duration. It
-	// applies to all PodGroups together.
+	// changeRest is the pause after a delayed change was followed, as a multiple of the time that
+	// it took. It applies to all PodGroups together.
 	changeRest = 4
 )
 
-// groupChanges delays changes of PodGroups that change all the time. To follow a change takes time
+// groupChanges delays changes of PodGroups that change all the time. Following a change takes time
 // for each member of the group, and a cycle of the gang. Delayed changes take turns by namespace,
-// so a tenant that keeps changing PodGroups mostly delays itself. The zero value delays nothing for
-// changeBurst changes of each PodGroup. It is safe for concurrent use.
+// so a tenant that keeps changing PodGroups mostly delays itself. With the zero value, the first
+// changeBurst changes of each PodGroup are not delayed. It is safe for concurrent use.
 type groupChanges struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*changingGroup
 	// delayed lists the PodGroups with a change that is not followed yet, the earliest first.
 	delayed []types.NamespacedName
-	// last is when a delayed change of each namespace was last followed.
+	// last is the time when a delayed change of each namespace was last followed.
 	last map[string]time.Time
-	// rests is until when no delayed change is followed.
+	// rests is the end of the pause. Until then no delayed change is followed.
 	rests time.Time
 }
 
-// urgency tells whether a change of a PodGroup may be delayed.
+// urgency is whether a change of a PodGroup may be delayed.
 type urgency int
 
 const (
 	// patient changes may be delayed.
 	patient urgency = iota
-	// urgent changes are followed at once: a PodGroup that is deleted holds room, and changes no
-	// more.
+	// urgent changes are followed at once, because a deleted PodGroup holds room and does not
+	// change again.
 	urgent
 )
 
 // changingGroup is a PodGroup that has changed lately.
 type changingGroup struct {
 	limit *rate.Limiter
-	// due is when to follow its changes; zero if all are followed.
+	// due is the time to follow its changes; zero if all are followed.
 	due time.Time
 	// following is true while the main loop follows a delayed change.
 	following bool
 }
 
 // isDelayed records a change of a PodGroup. If it returns false, the caller must follow the change
-// now. Otherwise the PodGroup is a result of a later call of next. While the main loop follows a
-// delayed change, all changes of the PodGroup are delayed. So no goroutine follows an older state
-// after a newer one. An urgent change has a delay in this case only.
+// now. Otherwise a later call of next returns the PodGroup. While the main loop follows a delayed
+// change of a PodGroup, isDelayed delays all other changes of it, even urgent ones. So no goroutine
+// follows an older state after a newer one.
 func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +94,8 @@ func (c *groupChanges) nextLook() (time.Time, bool) {
 	return at, true
 }
 
-// next returns the PodGroup whose changes are to be followed now; false for none. The namespace
-// whose turn is the longest ago comes first. The caller must call followed afterwards.
+// next returns the PodGroup whose changes are due; false for none. The namespace that has waited
+// longest since its last turn comes first. The caller must call followed afterwards.
 func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,23 +19,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// keptDelay is the delay before the retry of a pod that kept room blocked at the start of its cycle
-// and not at the end.
+// keptDelay is the delay before the retry of a pod if kept room blocked the pod at the start of its
+// cycle, and not any more at the end.
 const keptDelay = 200 * time.Millisecond
 
 // healing is a gang that lacks members and has room kept for them.
 type healing struct {
 	group    *gang.Group
 	standing workload.Standing
-	// lost are pods that represent the missing members: first pending members, then copies of a
+	// lost has pods that represent the missing members: first pending members, then copies of a
 	// member with a node.
 	lost []*corev1.Pod
 	// in is the topology domain that the missing members must join.
 	in domain
 }
 
-// isKeptFrom reports whether a workload must respect the gang's room. A workload of a higher
-// priority or of another queue need not. Turns decide between queues.
+// isKeptFrom reports whether a workload must respect the gang's room. A workload with a higher
+// priority, or in another queue, need not respect it. Between queues, turns decide.
 func (one *healing) isKeptFrom(from workload.Standing) bool {
 	otherQueue := one.standing.Queue != "" && from.Queue != "" && one.standing.Queue != from.Queue
 	return one.standing.Priority >= from.Priority && !otherQueue
@@ -95,7 +95,7 @@ func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing
 			return needed == 0 || have[role] < needed
 		})
 		if at < 0 {
-			// No member is left that is like the missing ones.
+			// No remaining member is like the missing ones.
 			break
 		}
 		role, _ := h.derived.RoleOf(members.Assigned[at])
@@ -116,7 +116,7 @@ func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 	return out
 }
 
-// isHealing reports whether a pod waits to make a gang whole that lacks members.
+// isHealing reports whether a pending pod is needed to make a degraded gang whole.
 func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 	if !h.gangs.MayLack() {
 		return false
@@ -125,9 +125,9 @@ func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 	return ok && !h.gangs.DegradedSince(gangKey(key)).IsZero()
 }
 
-// keptForLost returns the room that is kept from a pod or gang for the missing members of gangs.
-// The room is on the nodes where it hinders the pod least. A gang that lacks members itself
-// respects only more important gangs, so one of several becomes whole first.
+// keptForLost returns the room that a pod or gang must leave to the missing members of gangs. The
+// room is on the nodes where it hinders the pod least. A gang that lacks members itself respects
+// only more important gangs, so of several such gangs, one becomes whole first.
 func (p *Plugin) keptForLost(
 	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
 ) ([]*reservation.Reservation, error) {
@@ -162,7 +162,7 @@ func (p *Plugin) keptForLost(
 	return k.kept, nil
 }
 
-// keptFromSingle is keptForLost for a pod that is scheduled by itself.
+// keptFromSingle is like keptForLost, for a pod that is scheduled by itself.
 func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*reservation.Reservation, error) {
 	if !p.sched.gangs.MayLack() {
 		return nil, nil
@@ -170,7 +170,7 @@ func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*reservation.Reservation, er
 	return p.keptForLost(p.sched.groupKeyOf(pod), pod, p.sched.standingOf(pod))
 }
 
-// keeping finds room for lost members beside a pod that asks for room.
+// keeping finds room for lost members beside a pod that requests room.
 type keeping struct {
 	p     *Plugin
 	asks  *seeker
@@ -199,8 +199,8 @@ func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 	return nil
 }
 
-// nodeFor returns the first node of a domain with room for a lost member, without harm to the pod
-// that asks. That pod then fits beside the member, or does not fit at all. If there is no such
+// nodeFor returns the first node of a domain with room for a lost member that does not harm the
+// requesting pod. The pod then fits beside the member, or does not fit at all. If there is no such
 // node, nodeFor returns the first node with room.
 func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
 	for _, info := range infos {
@@ -255,7 +255,8 @@ func keptOn(kept []*reservation.Reservation, node string) (out []*reservation.Re
 	return out
 }
 
-// promisedToLost converts room that is kept for lost members for a view. It counts for no queue.
+// promisedToLost converts room that is kept for lost members to the form of a view. The room counts
+// for no queue.
 func promisedToLost(kept []*reservation.Reservation) []snapshot.RankedRoom {
 	out := make([]snapshot.RankedRoom, len(kept))
 	for i, r := range kept {

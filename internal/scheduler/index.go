@@ -17,7 +17,7 @@ import (
 // of a pod. It reads the informers and has no state of its own. It is safe for concurrent use.
 type clusterIndex struct {
 	groups gang.Source
-	// derived knows the groups of all pods, including pods that name a group.
+	// derived finds the groups of all pods, including pods that name a group.
 	derived  Derived
 	profiles profiles
 	lister   *gang.Lister
@@ -116,13 +116,13 @@ func (r *clusterIndex) hasNode(name string) bool {
 }
 
 // remains reports whether any pod of a preemptor still waits for a place. Another workload may have
-// its name by now.
+// the same name by now.
 func (r *clusterIndex) remains(pre *preemptor) bool {
 	return slices.ContainsFunc(pre.pods, r.awaitsPlace)
 }
 
-// awaitsPlace reports whether a pod exists and has no node, as far as the informer knows. All other
-// pods have been forgotten, or are being forgotten.
+// awaitsPlace reports whether a pod exists and has no node, according to the informer. If not, the
+// scheduler has forgotten the pod, or is about to.
 func (r *clusterIndex) awaitsPlace(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil

@@ -22,15 +22,15 @@ import (
 // use, and safe for concurrent use.
 type leavingPods struct {
 	mu sync.RWMutex
-	// victims are the victims of this process, and deleted pods that a snapshot still had. swept is
-	// the time of the last sweep.
+	// victims has the victims of evictions by this process, and deleted pods that a snapshot still
+	// had. swept is the time of the last sweep.
 	victims map[types.UID]*leavingVictim
 	swept   time.Time
-	// listed are the members that PodGroups list, and byGroup are the lists. A list counts only in
+	// listed has the members that PodGroups list, and byGroup has the lists. A list counts only in
 	// its own namespace, because its writer may have no rights in others.
 	listed sets.Set[listedPod]
-	// spared are victims that keep running and may still be listed. The update of the list may be
-	// slow, or may be seen late.
+	// spared has victims that keep running and may still be listed. The list may be updated late,
+	// or the scheduler may see the update late.
 	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
 	// overdue are pods that have been terminating for so long that planning counts them as running.
@@ -48,17 +48,16 @@ func listedOf(pod *corev1.Pod) listedPod { return listedPod{pod.Namespace, pod.U
 // leavingVictim is a victim of evictions.
 type leavingVictim struct {
 	pod *corev1.Pod
-	// evictions is the number of evictions under way. over is when the last one ended that had
-	// begun with the pod; zero before.
+	// evictions is the number of evictions under way. over is the end of the last eviction that
+	// touched the pod; zero before.
 	evictions int
 	over      time.Time
-	// gone is when the pod was deleted; zero before.
+	// gone is the time when the pod was deleted; zero before.
 	gone time.Time
 }
 
-// lag is the maximum delay of caches. For so long, the scheduler's snapshot may still have a pod
-// that its informer has seen deleted. The informer may also miss the effect of an eviction for so
-// long.
+// lag is the longest delay of caches. In this time, the scheduler's snapshot may still have a pod
+// that its informer has seen deleted. The informer may miss the effect of an eviction for as long.
 const lag = time.Minute
 
 // has reports whether a pod will terminate, although its object may not show it.
@@ -68,7 +67,7 @@ func (l *leavingPods) has(pod *corev1.Pod) bool {
 	return l.knows(pod)
 }
 
-// knows is has for callers that hold the lock.
+// knows is like has, for callers that hold the lock.
 func (l *leavingPods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
@@ -127,12 +126,12 @@ func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) takenVictims {
 	return taken
 }
 
-// takenVictims are the victims of one eviction. If a victim was sent back and has a new place, its
-// entry in leavingPods is another one or none.
+// takenVictims are the victims of one eviction. If a victim was returned to the queue and has a new
+// place, leavingPods has another entry for it, or none.
 type takenVictims map[types.UID]*leavingVictim
 
-// over records the end of an eviction for the victims that it had begun with. By now or soon, the
-// pods or the list of their group show that they terminate.
+// over records the end of an eviction for the victims that it touched. The pods, or the list of
+// their group, show now or soon that they terminate.
 func (l *leavingPods) over(taken takenVictims, begun sets.Set[types.UID], now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +173,7 @@ func (l *leavingPods) victim(uid types.UID) *leavingVictim {
 	return l.victims[uid]
 }
 
-// spare records that an eviction does not continue with the victims that it has not begun with.
+// spare records that an eviction will not continue with the victims that it has not touched.
 func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,7 +204,7 @@ func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// goneSince records that a pod has been deleted, and returns when that was seen first.
+// goneSince records that a pod was deleted, and returns the time when the scheduler first saw that.
 func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +231,7 @@ func (l *leavingPods) isOverdue(uid types.UID) bool {
 	return l.overdue.Has(uid)
 }
 
-// placed drops a victim that was sent back and has a place again.
+// placed drops a victim that was returned to the queue and has a place again.
 func (l *leavingPods) placed(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,8 +289,9 @@ func (o *placements) members(key types.NamespacedName) gang.Members {
 	return m
 }
 
-// departureOf returns whether planning counts a pod as running, terminating or overdue. A node may
-// not respond, a finalizer may keep the pod, or its grace period may be too long to wait for.
+// departureOf returns whether planning counts a pod as running, terminating or overdue. A deleted
+// pod may be overdue because its node does not respond, because of a finalizer, or because its
+// grace period is too long.
 func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
 	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):
@@ -334,7 +334,8 @@ func (h *Scheduler) disrupted(key types.NamespacedName, pods []v1alpha1.Disrupte
 
 // sweepLeaving checks the victims of evictions that ended some time ago. A victim may keep running
 // although neither the pod nor a group's list shows that it terminates. For example, the deletion
-// of a member failed and its group was deleted, or a pod was sent back and bound all the same.
+// of a member failed and its group was deleted, or a pod was returned to the queue and bound
+// nonetheless.
 func (h *Scheduler) sweepLeaving() {
 	for _, pod := range h.leaving.sweep(h.clock.Now()) {
 		h.stays(pod)
@@ -357,8 +358,8 @@ func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	// Work at a limit counts on pods that terminate on any node.
 	h.retryAtLimit(h.quotas.LimitsOn(h.queueOf(now)))
 	if g := h.gangOf(now); g != nil {
-		// Members can now be placed or bound beside the pod. They could not beside a terminating
-		// one.
+		// Members can now be placed or bound beside the pod, which is not possible beside a
+		// terminating pod.
 		h.updateGroupState(g.Key)
 		h.retrySoon(g.Key)
 	}

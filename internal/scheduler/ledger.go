@@ -13,15 +13,15 @@ import (
 // use.
 type ledger struct {
 	*placements
-	// board is the quota ledger. charging is held while a pod is charged to it, and groupStates
-	// while the state of a group is reported to it.
+	// board is the quota ledger. The lock charging is held while a pod is charged to it, and
+	// groupStates while the state of a group is passed to it.
 	quotas                *queue.Ledger
 	charging, groupStates sync.Mutex
 	// reserved holds the reservations of planned or nominated pods.
 	reserved *reservation.Book
-	// backsOff reports whether a workload may preempt nothing yet, because it could not be bound
-	// after earlier preemptions.
+	// backsOff reports whether a workload may not preempt yet, because it could not be bound after
+	// earlier preemptions.
 	backsOff func(workload.Key) bool
-	// dips are the nodes that may offer less for a short time only.
+	// dips has the nodes that may offer less for a short time only.
 	dips *dips
 }

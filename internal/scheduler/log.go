@@ -29,7 +29,7 @@ func happened(logger klog.Logger, what, why string, values ...any) {
 	logger.V(2).Info(what, values...)
 }
 
-// logOfPreemptor returns a logger for the actions on behalf of a preemptor.
+// logOfPreemptor returns a logger for actions that help a preemptor.
 func (p *Plugin) logOfPreemptor(ctx context.Context, key workload.Key) klog.Logger {
 	return klog.FromContext(ctx).WithValues("preemptor", klog.KRef(key.Namespace, key.Name), "profile", p.handle.ProfileName())
 }

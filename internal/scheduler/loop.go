@@ -24,7 +24,7 @@ import (
 func (h *Scheduler) Lead() {
 	h.inheritNominations()
 	h.leads.Store(true)
-	// Pods that came before have waited for this moment.
+	// Pods that arrived earlier have waited for this moment.
 	h.beginTurns(h.clock.Now())
 	for _, key := range h.reserved.Keys() {
 		// A workload with reservations waits for no turn.
@@ -55,8 +55,7 @@ func (h *Scheduler) run(ctx context.Context) {
 		h.followDelayed()
 		// 2. Nodes with new pods or fewer resources may not fulfill their reservations.
 		h.reviewRooms(now)
-		// 3. If there is not room for all queued work any more, workloads wait for turns from now
-		// on.
+		// 3. If there is no longer room for all queued work, workloads wait for turns from now on.
 		lull := h.turns.IsGathering(now)
 		if h.turns.AnyFree() || !lull && h.turns.CanBegin(now) {
 			h.followPlenty(now)
@@ -138,11 +137,11 @@ func (h *Scheduler) retry(key workload.Key) {
 	h.retryNow(key)
 }
 
-// shares is the quota ledger as the waiting list reads it.
+// shares is the view of the quota ledger for the waiting list.
 type shares struct {
 	*queue.Snapshot
-	// reserved returns the reserved amounts by queue, which are not part of the standing. The sum
-	// is computed once, on the first call.
+	// reserved returns the reserved amounts by queue, which the Snapshot does not include. The
+	// first call computes the sum.
 	reserved func() map[string]queue.Amounts
 	books    *ledger
 }
@@ -230,9 +229,9 @@ func (b *ledger) shares() admission.Shares {
 
 // beginTurns begins the next turns.
 func (h *Scheduler) beginTurns(now time.Time) {
-	// A standby schedules nothing. Its turns would pass unused, and all queued work would be
-	// admitted when it leads. The ledger is slow to read, and every end of a turn calls this
-	// function.
+	// A standby schedules nothing. It would not use its turns, and would have admitted all queued
+	// work by the time it leads. Besides, the ledger is slow to read, and every end of a turn calls
+	// this function.
 	if !h.leads.Load() || !h.turns.CanBegin(now) {
 		return
 	}
@@ -267,8 +266,8 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
 		// The workload has some room, which is of no use before the workload is whole, so it needs
 		// no turn. It may have been queued for its surplus, after a recall, or before this
-		// scheduler led. It got no events while it was queued, and the member that was queued still
-		// leads it, so the gang is retried.
+		// scheduler led. It got no events while it was queued, and the queued member still leads
+		// it, so the gang is retried.
 		if h.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
@@ -292,7 +291,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	return !passes
 }
 
-// isPartlyThrough reports whether a gang has members on nodes, but fewer than it needs.
+// isPartlyThrough reports whether a gang has some members on nodes, but fewer than it needs.
 func (o *placements) isPartlyThrough(key workload.Key) bool {
 	g, ok := o.groups.Group(nameOf(key))
 	if !ok {
@@ -307,8 +306,9 @@ func (o *placements) isPartlyThrough(key workload.Key) bool {
 func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
 	if g := o.gangOf(pod); key.Gang && g != nil {
-		// Members of a gang are similar enough for the order of turns. Members that do not exist
-		// request nothing: minCount may have become any number since the gang passed the gate.
+		// The members of a gang are similar enough for the order of turns. Missing members count as
+		// requests of nothing, because minCount may have been set to any number since the gang
+		// passed the gate.
 		members := o.members(g.Key)
 		request = request.Times(max(min(g.MinCount-o.through(&members), len(members.Pending)), 1))
 	}
@@ -318,8 +318,8 @@ func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admi
 	}
 }
 
-// tellOfTurns reports to users of work that has waited long for its first turn. After the first
-// turn, other reports say why the work waits. It also updates the metrics.
+// tellOfTurns reports to the users of work that has waited long for its first turn. After the first
+// turn, other reports have the reason. tellOfTurns also updates the metrics.
 func (t *reporter) tellOfTurns() {
 	picked, waiting := t.turns.Unreported(t.clock.Now())
 	sum := 0

@@ -3,8 +3,8 @@ package scheduler
 import corev1 "k8s.io/api/core/v1"
 
 // isOnMissingNode reports whether a pod names a node that does not exist. Anyone who may create
-// pods can name any node, and such a pod uses nothing. A pod whose node was deleted counts until it
-// is gone: it may still run.
+// pods can name any node, and such a pod uses nothing. A pod whose node was deleted still counts
+// until the pod is gone, because it may run.
 func (b *ledger) isOnMissingNode(pod *corev1.Pod) bool {
 	node := pod.Spec.NodeName
 	// Without informers, every node may exist.

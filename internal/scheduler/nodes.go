@@ -53,8 +53,8 @@ func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceE
 	})
 }
 
-// turnsMoreAway reports whether a node may accept fewer pods than before. Heartbeats, which are
-// most updates, do not change that.
+// turnsMoreAway reports whether a node may accept fewer pods than before. Most updates are
+// heartbeats, which change nothing here.
 func turnsMoreAway(before, after any) bool {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
@@ -62,7 +62,7 @@ func turnsMoreAway(before, after any) bool {
 		!maps.Equal(now.Labels, old.Labels))
 }
 
-// noteCapacity records whether a node offers less than before. If the node still does some time
+// noteCapacity records whether a node offers less than before. If it still offers less some time
 // later, the main loop reviews its reservations.
 func (h *Scheduler) noteCapacity(before, after any) {
 	old, ok1 := before.(*corev1.Node)
@@ -92,8 +92,8 @@ func isClosed(node *corev1.Node) bool {
 	})
 }
 
-// releaseBlocked releases the reservations of workloads that are blocked now. No scheduling cycle
-// of theirs comes that would release them.
+// releaseBlocked releases the reservations of workloads that are blocked now, because no scheduling
+// cycle will release them.
 func (h *Scheduler) releaseBlocked() {
 	if h.reserved.Empty() {
 		return
@@ -108,10 +108,10 @@ func (h *Scheduler) releaseBlocked() {
 	}
 }
 
-// releaseLost releases reservations on nodes that cannot accept the pods any more, and retries the
-// workloads. The main loop calls it, too: a cycle that began before the node was lost may reserve
-// room there afterwards. No cycle could do this, because the framework runs none when no node is
-// left.
+// releaseLost releases reservations on nodes that no longer accept the pods, and retries the
+// workloads. The main loop calls it too, because a cycle that began before the node was lost may
+// reserve room there afterwards. Cycles cannot do this, because the framework runs none without
+// nodes.
 func (h *Scheduler) releaseLost() {
 	h.wanted.askAnew()
 	if !h.reserved.Empty() {
@@ -141,7 +141,7 @@ func (h *Scheduler) loseNode(key workload.Key, why string) {
 }
 
 // reportLost sets the verdict of a gang that lost its room to Unschedulable, if the verdict was
-// Preempting or Pending. Without any node, no cycle comes that would update the verdict.
+// Preempting or Pending. Without any node, no cycle would update the verdict.
 func (h *Scheduler) reportLost(key types.NamespacedName, why string) {
 	v := h.gangs.Verdict(gangKey(key))
 	if v == released() || v.Reason == v1alpha1.ReasonPreempting || v.Reason == v1alpha1.ReasonPending {
@@ -172,8 +172,8 @@ func (b *ledger) invalidBecause(key workload.Key) string {
 	return b.lostNode(key)
 }
 
-// waitingOnLost returns the gangs with a member at Permit whose node cannot accept it any more,
-// with the reason. Members that are bound there would need to be replaced at once.
+// waitingOnLost returns the gangs with a member at Permit whose node no longer accepts it, with the
+// reason. Such a member would need a replacement at once if it were bound.
 func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {

@@ -91,8 +91,8 @@ func (h *Scheduler) dropInflated() (found bool) {
 }
 
 // dropInTheWay deletes nominations of other pods to a node from the framework's memory, if they
-// must not block the pod. It reports whether there were any. The framework counts nominated pods as
-// pods on the node. Three kinds are deleted:
+// must not block the pod. It reports whether it deleted any. The framework counts nominated pods as
+// pods on the node. dropInTheWay deletes three kinds:
 //
 //   - Nominations that the plan of the pod's gang or the reservations contradict. The framework
 //     copies a nomination from the API whenever the pod changes, so it may be of an earlier plan.
@@ -107,7 +107,7 @@ func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		if other.UID == pod.UID {
 			continue
 		}
-		// Members that come later are not on the node yet. Their reservations keep the room.
+		// Later members are not on the node yet. Their reservations keep the room.
 		key, grouped := h.groupOf(other)
 		promised := h.reserved.NodeOf(other.UID)
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
@@ -139,11 +139,11 @@ func (h *Scheduler) reservedOn(node string, uid types.UID) *reservation.Reservat
 	return reserved[at]
 }
 
-// hideNominations deletes nominations of other pods with reservations on the node from the
-// framework's memory. It does so for the cycle of a pod with spread constraints that is confined to
-// the node. The decision covered both cases, with those pods present and without them, and Filter
-// keeps their room. The framework would count the nominations to this node alone, and neither case
-// is like that.
+// hideNominations deletes nominations from the framework's memory: those to the node, of other pods
+// with reservations there. It does so for the cycle of a pod with spread constraints that is
+// confined to the node. The decision checked two cases: with all reserved pods, and without them.
+// The framework would count only the nominations to this node, which is neither case. Filter keeps
+// the room of the pods.
 func (h *Scheduler) hideNominations(pod *corev1.Pod, node string) {
 	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
 		return
@@ -174,8 +174,8 @@ func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
 }
 
 // inheritNominations takes over the nominations that the previous scheduler wrote. The framework
-// reads them from the API too, but never ends them. The inherited reservations count until the pod
-// or its gang is decided on. Nominations of blocked pods are deleted instead.
+// reads them from the API too, but never ends them. An inherited reservation counts until the next
+// decision about the pod or its gang. Nominations of blocked pods are deleted instead.
 func (h *Scheduler) inheritNominations() {
 	all, err := h.pods.List(labels.Everything())
 	if err != nil {
@@ -209,10 +209,9 @@ func (h *Scheduler) inheritNominations() {
 	h.releaseDisallowed()
 }
 
-// displace releases reservations and nominations on the preemptor's nodes if the preemptor need not
-// respect them. The scheduler retries those workloads at once, so that they look for other nodes.
-// Workloads with evictions under way are skipped; releaseCrowded handles them when the evictions
-// end.
+// displace releases reservations and nominations on the preemptor's nodes that the preemptor need
+// not respect. It retries their workloads at once, so that they look for other nodes. It skips
+// workloads with evictions under way; releaseCrowded handles them when the evictions end.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {
@@ -251,13 +250,15 @@ func (h *Scheduler) releaseAll(key workload.Key, why string) {
 	h.waits.ResolveVictims(key)
 }
 
-// released returns the verdict on a gang that has lost its reservations, until the next decision.
+// released returns the verdict on a gang that has lost its reservations. It counts until the next
+// decision.
 func released() gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the room that was reserved for it has been released; it is planned again"}
 }
 
 // reservationsEnded changes the verdict of gangs that lost their last reservation while the verdict
-// was Preempting. The next decision sets a better one. Without any node, no decision comes.
+// was Preempting. The next decision sets a better verdict, but without any node there is no
+// decision.
 func (b *ledger) reservationsEnded(pods []*corev1.Pod) {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -299,8 +300,8 @@ func (b *reservationEvents) Withdraw(pods []*corev1.Pod) {
 }
 
 // Freed retries workloads that found no room because of reservations. Reservations are released
-// often, so workloads whose last turn failed continue to back off. Otherwise they would block
-// others each time.
+// often, so workloads whose last turn failed continue to back off. Otherwise they would delay other
+// work each time.
 func (b *reservationEvents) Freed(queues []string) {
 	b.sched.requeue(b.sched.waits.End(engine.Reserved)...)
 	// Reserved room counted as usage of a queue.

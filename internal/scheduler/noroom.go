@@ -13,10 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// noRoomCache caches decisions that found no room for single pods. Many equal pods, such as the
-// replacements of victims, are retried by the same events. The cache gives them the same decision
-// without a search, as long as no relevant change has happened. Only scheduling cycles use it. The
-// zero value is ready to use.
+// noRoomCache caches decisions that found no room for single pods. The same events retry many equal
+// pods, such as the replacements of victims. The cache gives them the same decision without a
+// search, until a relevant change. Only scheduling cycles use it. The zero value is ready to use.
 type noRoomCache struct {
 	byNeeds map[equals]*noRoomDecision
 }
@@ -33,8 +32,8 @@ type equals struct {
 type noRoomDecision struct {
 	decision core.Decision
 	changes  snapshot.Changes
-	// respected are the pods with reservations that the preemptor had to respect, with their nodes.
-	// The other set has all pods with reservations.
+	// respected has the pods with reservations that the preemptor had to respect, with their nodes.
+	// reserved has all pods with reservations.
 	respected map[types.UID]string
 	promised  sets.Set[types.UID]
 	// tree and shares are the state of the queues.
@@ -46,7 +45,8 @@ type noRoomDecision struct {
 const (
 	// mostRefusals is the capacity of the cache. When it is full, the cache starts over.
 	mostRefusals = 256
-	// refusalLasts is the maximum age of a cached decision, in case an unknown change matters.
+	// refusalLasts is the longest age of a cached decision, because the cache may miss a change
+	// that matters.
 	refusalLasts = 30 * time.Second
 )
 
@@ -94,9 +94,10 @@ func (p *Plugin) equalsOf(pre *preemptor, v *decisionView) (equals, bool) {
 }
 
 // holds reports whether a cached decision is still valid, because no change since could have freed
-// room. No pod that the decision counted on has left, no reservation was released, no node changed,
-// and no protection ended. Changes that only use more room do not matter. If the permitted victims
-// depend on queues or on the surplus of gangs, nothing may have changed at all.
+// room. Changes that may free room are the end of a pod that the decision counted on, and the
+// release of a reservation. A changed node and the end of a protection are others. Changes that
+// only use more room do not matter. If the permitted victims depend on queues or on the surplus of
+// gangs, any change invalidates the decision.
 func (r *noRoomDecision) holds(p *Plugin, pre *preemptor, v *decisionView) bool {
 	now := p.sched.clock.Now()
 	if now.Sub(r.made) > refusalLasts || r.decision.RetryAt != 0 && now.UnixNano() >= r.decision.RetryAt {

@@ -46,9 +46,9 @@ func (l departureLimits) cut(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > int64(l.grace/time.Second)
 }
 
-// overdueAt returns when a terminating pod becomes overdue. The deletion timestamp of the pod is
-// the end of its grace period. The begin of the deletion does not change if somebody shortens the
-// grace period.
+// overdueAt returns the time when a terminating pod becomes overdue. The deletion timestamp of a
+// pod is the end of its grace period. Subtracting the grace period gives the start of the deletion,
+// which stays the same if the grace period is shortened.
 func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 	if !l.cut(pod) {
 		return pod.DeletionTimestamp.Add(l.timeout)
@@ -75,14 +75,14 @@ func (h *Scheduler) followDeparture(pod *corev1.Pod) {
 	}
 }
 
-// onClock converts a time from the API or the core to the clock of the process. All other deadlines
-// use that clock. Without the conversion, the order of deadlines would break when the system time
-// is set.
+// onClock converts a time from the API or the core to the clock of the process, which all other
+// deadlines use. Without the conversion, a change of the system time would break the order of
+// deadlines.
 func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 
-// overdue marks a terminating pod as overdue and retries the workloads that wait for it. From here
-// on the snapshot counts the pod as running. The mark does not depend on the time of a decision, so
-// no waiting workload is missed.
+// overdue marks a terminating pod as overdue and retries the workloads that wait for it. From then
+// on, the snapshot counts the pod as running. The mark does not depend on the time of a decision,
+// so no waiting workload misses it.
 func (h *Scheduler) overdue(key workload.Key) {
 	pod, ok := h.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {

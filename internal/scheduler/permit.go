@@ -31,7 +31,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 		return nil
 	}
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
-		// Members without a place in the plan now wait for another turn and another leader.
+		// Members without a place in the plan wait for another turn and another leader from now on.
 		p.sched.turns.TurnEnds(gangKey(g.Key))
 		p.sched.retryGang(g.Key)
 	} else {
@@ -93,8 +93,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	return nil, 0
 }
 
-// atMost counts the members that have passed their cycles or will. It includes planned members, and
-// members that may still be sent back for other preemptors.
+// atMost returns the largest number of members that have passed or will pass their cycles. It
+// includes planned members, and members that may still be returned to the queue for other
+// preemptors.
 func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed() + o.gangs.Planned(gangKey(key))
 	o.rejecting.Lock()

@@ -13,7 +13,7 @@ type placements struct {
 	*clusterIndex
 	// gangs has the records of groups.
 	gangs *engine.Gangs
-	// leaving are pods that will terminate, although their objects do not show it yet.
+	// leaving has the pods that will terminate, although their objects do not show it yet.
 	leaving leavingPods
 	// records holds the pods in their scheduling attempts, and the assumed pods.
 	records *engine.Pods

@@ -23,7 +23,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// preemptor is the pod or gang that a decision is for.
+// preemptor is the pod or gang of a decision.
 type preemptor struct {
 	// key identifies the workload; uid is the UID of the PodGroup for a gang, and of the pod
 	// otherwise.
@@ -39,12 +39,12 @@ type preemptor struct {
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
-	// beside are the nodes of the other members, for a gang that shares a topology domain.
+	// beside has the nodes of the other members, for a gang that must share a topology domain.
 	beside []string
 	// blockedStatus says why one pending member cannot be scheduled; "" if all can.
 	keptOut string
 	// atLimit is true if the limit of the queue has no room for the pods now. Then all victims must
-	// terminate first, on whatever nodes they are.
+	// terminate first, regardless of their nodes.
 	atLimit bool
 	// pause says why the preemptor may not preempt, and until when; nil if it may.
 	pause *engine.PreemptionPause
@@ -104,8 +104,8 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 }
 
 // neverPreempts reports whether a group, or pods without a group, may not preempt. If the group has
-// no policy of its own, its PriorityClass decides. If that class is gone, the pods decide: one pod
-// that never preempts is enough.
+// no policy of its own, its PriorityClass decides. If that class does not exist, the pods decide:
+// one pod that never preempts is enough.
 func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	if g != nil && g.PreemptionPolicy != "" {
 		return g.PreemptionPolicy == corev1.PreemptNever
@@ -261,7 +261,8 @@ func devicesAmong(resources []string, args *configv1alpha1.LostWorkArgs) core.Am
 }
 
 // reserve reserves room for every pod in a plan, and releases all other reservations of the
-// preemptor. Less important work of its queue loses reservations that exceed the limits then.
+// preemptor. If reservations then exceed the limits of its queue, less important work of the queue
+// loses some.
 func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assignment) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	places := make(map[engine.UID]int, len(plan))

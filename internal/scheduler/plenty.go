@@ -14,13 +14,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// judgeAgain and judgeAgainInVain are the pauses between judgements whether there is plenty of
-// room. Each judgement looks at every node. The second pause applies if the last judgement found
-// too little room.
+// judgeAgain and judgeAgainInVain are the pauses between two judgments whether there is room for
+// all queued work. Each judgment looks at every node. judgeAgainInVain applies after a judgment
+// that found too little room.
 const judgeAgain, judgeAgainInVain = 20 * time.Millisecond, 250 * time.Millisecond
 
-// judgeRest is the rest after a judgement, as a multiple of its duration. The quota ledger is
-// locked during a judgement.
+// judgeRest is the pause after a judgment, as a multiple of its duration, because the quota ledger
+// is locked during a judgment.
 const judgeRest = 10
 
 // isAdmittedFreely reports whether a new workload is admitted at once, because there is room for
@@ -37,8 +37,8 @@ func (h *Scheduler) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool 
 	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
 }
 
-// followPlenty recalls workloads that were admitted without a turn, if there is not enough room for
-// them any more. The main loop calls it.
+// followPlenty recalls workloads that were admitted without a turn, if there is no longer enough
+// room for all of them. The main loop calls it.
 func (h *Scheduler) followPlenty(now time.Time) {
 	if h.judgePlenty(now) {
 		h.turns.Recall(h.hasPlenty)
@@ -118,9 +118,9 @@ const (
 	no
 )
 
-// Confine reports whether arguments of plugins in some profile restrict the nodes of pods that do
-// not ask for it. It also reports true if arguments or an extender allow nodes that the room
-// calculation does not count for the pods.
+// Confine reports whether arguments of plugins in any profile restrict the nodes of pods that do
+// not request this. It also reports true if arguments or an extender allow nodes that the
+// calculation of room does not count for the pods.
 func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender) bool {
 	ignores := func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler }
 	if slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) {

@@ -62,8 +62,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 			// No event reports that the room is not kept any more.
 			p.sched.waits.Gather(made.pre.key, p.sched.clock.Now().Add(keptDelay))
 		}
-		// Only extenders, which the core does not see, can still reject the pod. Preemption is no
-		// help against that.
+		// Only extenders can still reject the pod, because the core does not see them. Preemption
+		// does not help then.
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
 	if !atLimit {
@@ -75,10 +75,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return p.carryOut(ctx, pod, made)
 }
 
-// widenSearch lets a single pod that failed on its confined node look at all nodes next, and
-// reports whether the pod was confined. The pod keeps its reservation meanwhile: the plugin that
-// rejected it may not know yet that the victims are gone. If that cycle finds no node either, the
-// reservation is released.
+// widenSearch makes the next cycle of a single pod look at all nodes, if the pod was confined to a
+// node and failed there. It reports whether the pod was confined. The pod keeps its reservation
+// meanwhile, because the plugin that rejected it may not know yet that the victims are gone. If the
+// next cycle finds no node either, the reservation is released.
 func (p *Plugin) widenSearch(ctx context.Context, state fwk.CycleState, made *cycleDecision, pod *corev1.Pod) bool {
 	if confinedTo(state) != "" {
 		p.sched.records.LooksElsewhere(string(pod.UID))
@@ -149,10 +149,10 @@ func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	})
 }
 
-// devicesReleased ends the gating of a gang after its devices were released. The gang is retried at
-// once if devices were released, and later if that failed. Otherwise it is retried only if a retry
-// was suppressed meanwhile. That retry comes after a delay, because each try releases devices
-// again.
+// devicesReleased ends the gating of a gang after its devices were released. It retries the gang at
+// once if devices were released, and later if the release failed. Otherwise it retries the gang
+// only if a retry was stopped meanwhile. That retry comes after a delay, because each try releases
+// devices again.
 func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *engine.Eviction, released int, err error) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
@@ -201,9 +201,9 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 }
 
 // planFailed releases a plan after a member was rejected on its planned node. failed is the member
-// in its cycle, or nil after the cycle. Usually the cluster has changed since the plan was made, so
-// the gang is planned again at once. If the same plan fails a second time, the gang is planned
-// again only after a change.
+// in its cycle; nil after the cycle. Usually the cluster has changed since the plan was made, so
+// planFailed plans the gang again at once. If the same plan fails a second time, the gang is
+// planned again only after a change.
 func (h *Scheduler) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
 	if again := h.gangs.Failed(gangKey(g.Key)); !again {
 		h.metrics.Unconfirmed(metrics.FirstTime)

@@ -50,8 +50,9 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if node, planned := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned && p.sched.gangs.Next(gangKey(key)) == string(pod.UID) && !p.sched.waits.Evicting(gangKey(key)) {
-		// Anything that ends the plan also releases it, so the members are not checked again here.
-		// Checking all members in the cycle of each would take longer than everything else.
+		// Every event that ends the plan also releases it, so the members are not checked again
+		// here. A check of all members in each member's cycle would take longer than all other
+		// steps.
 		return p.confine(state, pod, node)
 	}
 	g, members, verdict := p.sched.gate(key)
@@ -153,8 +154,8 @@ func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	return false
 }
 
-// goByDecision chooses the node of a single pod by a decision, which accounts for the claims of
-// other pods.
+// goByDecision uses a decision to choose the node of a single pod. The decision accounts for the
+// claims of other pods.
 func (p *Plugin) goByDecision(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	pre := p.podPreemptor(pod)
 	made, err := p.decide(ctx, pre)
@@ -244,8 +245,8 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	return nil, fwk.NewStatus(fwk.Unschedulable, string(engine.HoldForOrder))
 }
 
-// blockedWhilePlanned returns the cause that has come to block a gang while it was planned, and
-// then releases the plan. The event itself found no plan to release.
+// blockedWhilePlanned returns the cause that has blocked a gang since its planning began, and
+// releases the plan. The event of the cause found no plan to release.
 func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
 	if h.gangs.Planned(gangKey(key)) == 0 {
 		return gang.Verdict{}
@@ -258,7 +259,8 @@ func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1
 	return v
 }
 
-// tooFew returns the verdict for a gang with enough members, if too few of them can be scheduled.
+// tooFew returns the verdict for a gang that has enough members if too few of them can be
+// scheduled.
 func tooFew(pre *preemptor) gang.Verdict {
 	have := len(pre.pods)
 	if have >= pre.minCount {
@@ -270,9 +272,9 @@ func tooFew(pre *preemptor) gang.Verdict {
 	}
 }
 
-// decideGang decides for as many members of a gang as the limits of its queue leave room for. If
-// those are too few, it returns a verdict. The decision then evicts work below the limit, or is nil
-// if there is none.
+// decideGang decides for as many members of a gang as the limits of its queue allow. If these are
+// too few, it returns a verdict, and the decision evicts work below the limit; nil if there is no
+// such decision.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
 	if v := p.sched.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
@@ -287,9 +289,9 @@ func blockedStatus(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *f
 	if made != nil {
 		state.Write(decisionKey, made)
 	}
-	// Not UnschedulableAndUnresolvable, because with that code the framework skips the PreFilter of
-	// other plugins. If DynamicResources has not run its PreFilter, its PostFilter fails with "not
-	// found", and the framework does not call this plugin's PostFilter.
+	// The code is not UnschedulableAndUnresolvable, because the framework would then skip the
+	// PreFilter of other plugins. Without its PreFilter, the PostFilter of DynamicResources fails
+	// with "not found", and the framework does not call this plugin's PostFilter.
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 

@@ -20,15 +20,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Preview is the result that the next scheduling cycle of a workload would have.
+// Preview is the expected result of a workload's next scheduling cycle.
 type Preview struct {
-	// Held says why the workload cannot be placed regardless of room. For example, members are
-	// missing, or its queue is unusable or has reached its limit and nothing can be evicted. It is
-	// the zero Verdict if the Decision tells the result.
+	// Held is the reason why the workload cannot be placed regardless of room. For example, members
+	// are missing, its queue is unusable, or the queue has reached its limit and no work can be
+	// evicted. It is the zero Verdict if the Decision has the result.
 	Held gang.Verdict
-	// RetryAt and Protected apply to a workload that is blocked at the limit of its queue. RetryAt
-	// is when protections end that block preemption there, as in [core.Decision]. Protected lists
-	// the protected units.
+	// RetryAt and Protected are for a workload that is blocked at the limit of its queue. RetryAt
+	// is the time when protections that block preemption there end, as in [core.Decision].
+	// Protected lists the protected units.
 	RetryAt   int64
 	Protected []core.ProtectedUnit
 	// Limited is true if the queue has reached its limit and the Decision evicts work below the
@@ -158,7 +158,8 @@ func (p *Plugin) previewAtLimit(ctx context.Context, pre preemptor, v gang.Verdi
 }
 
 // leavingFor returns the terminating pods that a decision counts as gone. These are the pods on its
-// nodes. At a limit, they are also the pods on any node that count for a limit above the queue.
+// nodes. At a limit, they are also the pods on any node that count for a limit of the queue or an
+// ancestor.
 func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 	outcome, atLimit := made.decision.Outcome, made.pre.atLimit
 	if outcome == core.Infeasible || outcome == core.Fits && !atLimit {

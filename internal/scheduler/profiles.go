@@ -156,8 +156,8 @@ func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
 }
 
 // minRuntimeOfMembers returns the min-runtimes of the profile that the members of a group name; nil
-// if the profile lacks the plugin. If members name several profiles, because some ran before, the
-// first name in alphabetical order counts.
+// for a profile without the plugin. Members may name several profiles, because some ran before a
+// change. Then the first name in alphabetical order counts.
 func (r *clusterIndex) minRuntimeOfMembers(members *gang.Members) *core.MinRuntime {
 	name, found := "", (*core.MinRuntime)(nil)
 	for _, pods := range [][]*corev1.Pod{members.Assigned, members.Pending} {
@@ -193,7 +193,7 @@ func (r *clusterIndex) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return key, true
 }
 
-// settleTime returns how long changes to a gang are collected before it is planned again.
+// settleTime returns how long changes of a gang are collected before the gang is planned again.
 func (r *clusterIndex) settleTime(key types.NamespacedName) time.Duration {
 	if same, ok := r.profiles.settleTime(); ok {
 		return same

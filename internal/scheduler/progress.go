@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// stallTime is how long a step of the scheduler may take. The slowest steps of large clusters take
-// seconds.
+// stallTime is the longest time that a step of the scheduler may take. The slowest steps of large
+// clusters take seconds.
 const stallTime = 2 * time.Minute
 
 // progress holds the steps that are under way, to find a step that does not end. The zero value has
@@ -56,7 +56,7 @@ func (p *progress) longest(now time.Time) (longest *step, age time.Duration) {
 	return longest, age
 }
 
-// logs reports whether the goroutines must be logged for a step, which is once.
+// logs reports whether to log the goroutines for a step. It returns true once for each step.
 func (p *progress) logs(s *step) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,9 +75,9 @@ func allStacks() []byte {
 }
 
 // Stalled returns an error if the main loop or a decision makes no progress. The main loop makes
-// none while another goroutine holds the lock of the scheduler's queue. Then no pod is scheduled.
-// Stalled also updates the metric of the longest step.
-// Stalled does not block. Any goroutine may call it.
+// none while another goroutine holds the lock of the scheduler's queue, because no pod is scheduled
+// then. Stalled also updates the metric of the longest step. It does not block. Any goroutine may
+// call it.
 func (h *Scheduler) Stalled() error {
 	now := h.clock.Now()
 	s, age := h.progress.longest(now)

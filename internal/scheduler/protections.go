@@ -12,10 +12,10 @@ type Guard struct {
 	core.UnitRef
 	// Rule is the rule. RulePreemptMinRuntime means the longest of the unit's min-runtimes.
 	Rule core.Rule
-	// Until is when the protection ends; zero if it has no end.
+	// Until is the end of the protection; zero if it has no end.
 	Until time.Time
-	// Below is the lowest priority that the unit is not protected from; nil if it is protected from
-	// all.
+	// Below is the lowest priority that the rule does not protect the unit from; nil if it protects
+	// from all.
 	Below *int32
 	// Queue is the leaf queue of the unit, or "".
 	Queue string

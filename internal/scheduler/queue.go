@@ -40,8 +40,8 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// hintAny retries workloads that can use the change. These are single pods without evictions under
-// way, and of each gang the member that plans for it.
+// hintAny retries workloads that can use the change: single pods without evictions under way and,
+// for each gang, the member that plans for it.
 func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint(p.sched.represents(pod)), nil
 }
@@ -62,7 +62,8 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 	return p.hint(sensitive && p.sched.represents(pod)), nil
 }
 
-// hintClaim does the same when a claim releases its devices, and for pods whose own claim changes.
+// hintClaim is like hintSensitive, for a claim that releases its devices. It also retries pods
+// whose own claim changes.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
@@ -110,7 +111,8 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
 		if own, isMember := p.sched.groupOf(gone); isMember && p.sched.isStuckWith(pod, own) {
-			// A rejected member has returned, which makes no difference to the plan.
+			// The pod is a rejected member that has returned, which makes no difference to the
+			// plan.
 			return fwk.QueueSkip, nil
 		}
 		key := p.sched.keyOf(pod)

@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Quotas returns the quota ledger. Watchers of Queues do not write to it directly: they call
+// Quotas returns the quota ledger. Watchers of Queues do not write to the ledger: they call
 // QueueSet and QueueDeleted.
 func (b *ledger) Quotas() *queue.Ledger { return b.quotas }
 
@@ -80,8 +80,7 @@ func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 	h.queuesChanged()
 }
 
-// retryNamed retries pending pods that name a queue. They were ordered by priority as long as there
-// was no queue.
+// retryNamed retries pending pods that name a queue. Without queues, they were ordered by priority.
 func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
@@ -102,8 +101,8 @@ func (h *Scheduler) queuesChanged() {
 	h.ended(engine.Protection)
 }
 
-// releaseDisallowed releases reservations of work that may not use them any more because of its
-// queue. Otherwise others would wait for that room as long as the work does.
+// releaseDisallowed releases reservations of work that may no longer use them because of its queue.
+// Otherwise the reservations would keep the room from others for as long as the work waits.
 func (h *Scheduler) releaseDisallowed() {
 	h.releaseDisallowedAmong(h.reserved.Keys(), "its queue has changed")
 }
@@ -119,10 +118,10 @@ func (h *Scheduler) releaseDisallowedAmong(keys []workload.Key, why string) {
 	}
 }
 
-// isDisallowed reports whether a workload has reservations that its queue does not allow any more.
-// The work may be in another queue now, the queue may be unusable, or a limit may have become too
-// low. Terminating pods do not count towards the limit if the workload waits for them. A gang with
-// a plan does not wait.
+// isDisallowed reports whether a workload has reservations that its queue no longer allows. The
+// work may be in another queue, the queue may be unusable, or a limit may be too low now. If the
+// workload waits for terminating pods, they do not count towards the limit. A gang with a plan does
+// not wait for any.
 func (b *ledger) isDisallowed(key workload.Key) bool {
 	if !b.asksForQueues() {
 		return false
@@ -169,8 +168,8 @@ func (b *ledger) exceedsLimits(key workload.Key, reserved []*reservation.Reserva
 
 // askQueue asks a question about the queue of a workload, and returns the verdict. If the verdict
 // blocks the workload, the workload waits for the end of the cause. If the cause has ended
-// meanwhile, ask repeats the question. If causes end all the time, the workload is retried a moment
-// later.
+// meanwhile, askQueue repeats the question. If causes end all the time, the workload is retried a
+// moment later.
 func (h *Scheduler) askQueue(key workload.Key, c engine.Cause, question func() gang.Verdict) gang.Verdict {
 	const most = 3
 	for n := 1; ; n++ {
@@ -223,7 +222,7 @@ func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	return b.quotas.ChargeMember(pod, b.queueOf(pod), of)
 }
 
-// membership returns how members of a group count.
+// membership returns the facts that decide how the members of a group count.
 func (r *clusterIndex) membership(key types.NamespacedName) queue.Membership {
 	g, ok := r.groups.Group(key)
 	return queue.Membership{Group: key, Whole: ok && g.Whole}
@@ -251,7 +250,7 @@ func (b *ledger) updateGroupState(key types.NamespacedName) {
 	b.quotas.SetGroupState(key, now)
 }
 
-// chargeDelay is the delay before the retry of a preemptor that was decided on before the quota
+// chargeDelay is the delay before the retry of a preemptor whose decision came before the quota
 // ledger had its requests.
 const chargeDelay = 200 * time.Millisecond
 
@@ -279,9 +278,9 @@ func (b *ledger) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	return all
 }
 
-// recharge charges a pod to its queue in its current version. It is for goroutines other than
-// the pod informer's: the pod may have changed or gone since it was listed. It repeats the charge
-// if the informer's handler was faster.
+// recharge charges the current version of a pod to its queue, from other goroutines than the pod
+// informer's. The pod may have changed or been deleted since it was listed. If the informer's
+// handler was faster, recharge repeats the charge.
 func (b *ledger) recharge(pod *corev1.Pod) (all queue.Change) {
 	for b.quotas.Used() {
 		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -296,10 +295,10 @@ func (b *ledger) recharge(pod *corev1.Pod) (all queue.Change) {
 	return all
 }
 
-// withinLimits reduces the pods of a preemptor to the pods within the limits of its queue. Pods in
-// gone do not count as usage. If too few remain, it returns a verdict that names the limit. Some
-// reservations need not be respected, for example by more important work. They count only if there
-// is room for both.
+// withinLimits reduces the pods of a preemptor to the pods within the limits of its queue. If too
+// few remain, it returns a verdict that names the limit. Pods in gone do not count as usage.
+// Reservations that the preemptor need not respect, for example of less important work, count only
+// if there is room for both.
 func (b *ledger) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	if !b.quotas.Used() || pre.queue == "" {
 		return gang.Verdict{}
@@ -319,7 +318,7 @@ func (b *ledger) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	n, over := b.roomBeside(pre, b.reservedByOthers(pre), gone)
 	if n < need && pre.minCount > 0 {
 		if n, over = b.roomBeside(pre, b.reservedAbove(pre), gone); n > need {
-			// No surplus member justifies the loss of another reservation.
+			// No other reservation may be released for a surplus member.
 			n = need
 		}
 	}
@@ -352,8 +351,8 @@ func (b *ledger) reservedAbove(pre *preemptor) []types.UID {
 	})
 }
 
-// overtakesAtLimit reports whether the limits of its queue leave a preemptor too little room beside
-// all reservations of others. Then only the reservations that it must respect count.
+// overtakesAtLimit reports whether a preemptor has too little room in the limits of its queue,
+// beside all reservations of others. If so, only the reservations that it must respect count.
 func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	if pre.queue == "" || pre.minCount == 0 || b.reserved.Empty() || !b.quotas.IsLimited(pre.queue) {
 		return false
@@ -362,8 +361,8 @@ func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	return n < pre.minCount
 }
 
-// releaseOverLimit releases reservations of work below a standing that exceed the limits of its
-// queue. A workload of that standing has taken the room.
+// releaseOverLimit releases reservations that exceed the limits of their queue, of work below the
+// given standing, because a workload of that standing has taken the room.
 func (h *Scheduler) releaseOverLimit(standing workload.Standing) {
 	if standing.Queue == "" || !h.quotas.IsLimited(standing.Queue) {
 		return
@@ -373,9 +372,9 @@ func (h *Scheduler) releaseOverLimit(standing workload.Standing) {
 	}
 }
 
-// atLimit decides for a preemptor that the limit of its queue blocks: it may preempt less important
-// work of that queue. If that is no help, it returns no decision but the verdict. The preemptor
-// then also waits for the end of protections of that work.
+// atLimit decides for a preemptor that the limit of its queue blocks: the preemptor may preempt
+// less important work of that queue. If preemption does not help, atLimit returns the verdict and
+// no decision. The preemptor then also waits for the end of protections of that work.
 func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, gang.Verdict, error) {
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
 		return nil, v, nil
@@ -462,8 +461,8 @@ func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 	})
 }
 
-// placedOrReserved returns the pods that have a place unknown to the API server: an assumed node,
-// or a reservation that counts.
+// placedOrReserved returns the pods whose place the API server does not know: pods that are assumed
+// on a node, and pods with a reservation that counts.
 func (b *ledger) placedOrReserved(counts func(*reservation.Reservation) bool) []types.UID {
 	// A pod that is being placed is in both sets for a moment.
 	assumed := b.records.Assumed()

@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// SortName is the name of the queue's order in a scheduler's configuration. It replaces
-// PrioritySort in all profiles, because they share one queue.
+// SortName is the name of the queue's order in a scheduler's configuration. The order replaces
+// PrioritySort in all profiles, because the profiles share one queue.
 const SortName = "ReprievePrioritySort"
 
 // PrioritySort orders the queue by priority and then by time, like the in-tree plugin of that name,

@@ -15,11 +15,11 @@ import (
 // Recorder records the inputs of decisions. Its methods must not block.
 type Recorder interface {
 	// Heard records that a pod counts in its current version from now on, or does not count any
-	// more. The scheduler's event handlers call it, because the scheduler sees a pod only when its
-	// informer delivers it.
+	// more. The scheduler's event handlers call it, because an event is an input of decisions only
+	// after the informer has delivered it.
 	Heard(pod *corev1.Pod, exists bool)
-	// Looks is called by a scheduling cycle right before it reads the state. Events after that are
-	// not inputs of its decision.
+	// Looks records that a scheduling cycle is about to read the state. Later events are not inputs
+	// of its decision.
 	Looks()
 	// Seen records the inputs of a decision. The same cycle calls it. It returns the number of the
 	// record; 0 if nothing was written.
@@ -39,7 +39,7 @@ func (noRecorder) Looks() {}
 func (noRecorder) Seen(*inputs.Seen) uint64 { return 0 }
 
 // recordInputs records the inputs of a decision, if recording is on. It skips decisions that fit at
-// once, and preemptors that back off, because the inputs do not show that.
+// once. It also skips preemptors that back off, because the inputs do not include the back-off.
 func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
 	if p.sched.recorder == (noRecorder{}) || made.pre.pause != nil || made.decision.Outcome == core.Fits && !made.pre.atLimit {
 		return made

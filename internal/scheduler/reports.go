@@ -20,8 +20,8 @@ import (
 // tellBatch is the maximum number of members that get a report in each tick of the main loop.
 const tellBatch = 100
 
-// lacksRoom reports whether a verdict says that the members lack room. For other reasons added room
-// would not help, so a cluster autoscaler must not add any.
+// lacksRoom reports whether a verdict is a lack of room. For all other reasons, added room would
+// not help, and a cluster autoscaler must not add any.
 func lacksRoom(v gang.Verdict) bool {
 	return v.Reason == v1alpha1.ReasonUnschedulable || v.Reason == v1alpha1.ReasonPreempting
 }
@@ -36,7 +36,7 @@ type Statuses interface {
 	// Say writes a condition of a pod to the API, unless the pod has it already or is bound. It
 	// returns at once.
 	Say(pod *corev1.Pod, condition corev1.PodCondition)
-	// Bound reports that a pod has its node, so that no more conditions are written for it.
+	// Bound records that a pod has its node, so that no more conditions are written for the pod.
 	Bound(uid types.UID)
 }
 
@@ -49,7 +49,7 @@ func (noStatuses) Say(*corev1.Pod, corev1.PodCondition) {}
 // Bound is part of Statuses.
 func (noStatuses) Bound(types.UID) {}
 
-// tellMembers reports why members of gangs are not placed, for the gangs that are due.
+// tellMembers reports why members of gangs are not placed, for all gangs whose report is due.
 func (t *reporter) tellMembers(now time.Time) {
 	left := tellBatch
 	for _, key := range t.gangs.ReportsDue(now) {
@@ -92,7 +92,7 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 	return len(told)
 }
 
-// isHeldItself reports whether a member is blocked regardless of its gang. Another part reports the
+// isHeldItself reports whether a member is blocked regardless of its gang. Other code reports the
 // cause, and added room would not help.
 func (r *clusterIndex) isHeldItself(pod *corev1.Pod) bool {
 	return r.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(r.derived, r.groups, pod) != gang.Verdict{}
@@ -128,8 +128,8 @@ func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gan
 	return gangReport{Verdict: verdict, leader: leader}
 }
 
-// lacksNodes reports whether a leader failed because there is no node at all. Its cycle ends before
-// any plugin runs.
+// lacksNodes reports whether a leader failed because the cluster has no node. Its cycle then ends
+// before any plugin runs.
 func (r *clusterIndex) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	i := slices.IndexFunc(pending, func(pod *corev1.Pod) bool { return string(pod.UID) == leader })
 	if i < 0 || !isUnschedulable(pending[i]) {
@@ -179,8 +179,8 @@ func isUnschedulable(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
-// whyHeld returns the message for a member whose cycle comes while another member plans for the
-// gang, or while the gang is placed without it.
+// whyHeld returns the message for a member in its cycle that another member plans for, or that the
+// plan of its gang leaves out.
 func (o *placements) whyHeld(key types.NamespacedName, admission engine.Admission) string {
 	if v := o.gangs.Verdict(gangKey(key)); lacksRoom(v) {
 		return v.Message

@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// mostReservedNodes bounds how many nodes with reservations are looked at for a message.
+	// mostReservedNodes is the largest number of nodes with reservations that are examined for a
+	// message.
 	mostReservedNodes = 64
-	// mostHolders bounds how many nodes a message names, and how many workloads for each.
+	// mostHolders is the largest number of nodes in a message, and of workloads for each node.
 	mostHolders = 3
 )
 
-// reservedSentence names the nodes that only reservations keep from a preemptor, and the workloads
-// with the reservations. It returns "" if there are none. Terminating pods count as gone, as they
-// do for a decision.
+// reservedSentence returns a sentence with the nodes that would fit a preemptor without the
+// reservations there, and with the workloads of these reservations; "" for none. Terminating pods
+// count as gone, as in a decision.
 func (p *Plugin) reservedSentence(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class) string {
 	var said []string
 	for _, node := range p.someReserved(kept) {
@@ -68,8 +69,8 @@ func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusRe
 	}
 }
 
-// holders names the workloads whose reservations or lost members keep a node from members of some
-// class that would otherwise fit there.
+// holders returns the names of the workloads whose reservations or lost members block a node.
+// Without these, some members of the preemptor would fit on the node.
 func (p *Plugin) holders(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class, node string) []string {
 	info := p.sched.staying(node)
 	if info == nil {

@@ -9,9 +9,9 @@ import (
 )
 
 // awaitsReturn reports whether members of a gang are about to return to the queue. They were
-// rejected while they waited for the others, or this cycle's snapshot still has them on their
-// nodes. The gang is retried when they are back. A decision before that would evict other pods
-// although the members are about to free room.
+// rejected at Permit, or the snapshot of this cycle still has them on their nodes. The gang is
+// retried when all of them are back. An earlier decision would evict other pods although the
+// members are about to free room.
 func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) bool {
 	found, told := false, false
 	for _, pod := range members.Pending {
@@ -37,17 +37,17 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 	return found
 }
 
-// awaitsRejected records that a gang waits for a member that was rejected at Permit, and reports
+// awaitsRejected records that a gang waits for a member that was rejected at Permit. It reports
 // whether the member was rejected. Call it only for a member that still has its place. A member
-// that failed before it waited at Permit gave its place up, and may have been rejected later.
+// that failed before Permit has given its place up, and may have been rejected later.
 func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	return o.records.IsRejected(string(uid)) && o.records.Awaits(string(uid), gangKey(key))
 }
 
-// retryReturned schedules a retry of a gang whose members are back. If it were activated during its
-// cycle, it would back off.
+// retryReturned schedules a retry of a gang whose members are back. Activating the gang during its
+// cycle would make it back off.
 func (h *Scheduler) retryReturned(gang workload.Key) {
 	h.waits.Gather(gang, h.clock.Now().Add(leastCacheDelay))
 }

@@ -90,13 +90,15 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 	return info
 }
 
-// releaseCrowded releases the reservations of workloads that nodes cannot fulfill any more.
-// Otherwise their last victims would be evicted for nothing, and free room would be kept from
-// others. Evictions that have not begun are canceled, and the workloads are planned again. As few
-// workloads as possible lose reservations. The excepted workload is not considered.
+// releaseCrowded releases the reservations that nodes can no longer fulfill. Otherwise the last
+// victims of their workloads would be evicted in vain, and the reservations would keep free room
+// from others. Evictions that have not begun are canceled, and the workloads are planned again. As
+// few workloads as possible lose reservations. releaseCrowded does not consider the excepted
+// workload.
 //
 // An eviction continues if a workload of higher standing waits for the same victims. That workload
-// might not be allowed to evict them by itself, and the two workloads would alternate.
+// may not be allowed to evict them by itself. Without this rule, the two workloads would stop each
+// other in turns.
 func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 	for _, node := range sets.List(nodes) {
 		done := sets.New(except)
@@ -139,9 +141,10 @@ func (h *Scheduler) evictsForOthers(key workload.Key, crowded *reservation.Reser
 	})
 }
 
-// releaseCrowdedOut releases the reservations of a workload and retries it, unless it has been
-// planned again since: crowded is the reservation that cannot be fulfilled. If evictions are under
-// way for the workload, they stop first, and the retry follows.
+// releaseCrowdedOut releases the reservations of a workload and retries the workload. If the
+// workload was planned again since crowded was found, it does nothing. crowded is the reservation
+// that cannot be fulfilled. If evictions are under way for the workload, they stop first, and the
+// retry follows.
 func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *reservation.Reservation, why string) {
 	if !h.reserved.ReleaseFor(crowded) {
 		return
@@ -156,15 +159,14 @@ func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *reservation.Res
 	}
 }
 
-// doubts holds the nodes where a pod has arrived, grown or stays after all, or that offer less than
-// before. Deleted nodes are removed, so the number of nodes is the bound. The zero value is not
-// ready to use.
+// doubts holds the nodes where a pod has arrived, has grown or will stay after all, and the nodes
+// that offer less than before. The number of existing nodes bounds its size, because deleted nodes
+// are removed. The zero value is not ready to use.
 type doubts struct {
 	mu sync.Mutex
 	// exists reports whether a node exists.
 	exists func(string) bool
-	// reserved are the nodes with reservations at the time of the change. The main loop reviews
-	// them.
+	// reserved has the nodes that had reservations when they changed. The main loop reviews them.
 	reserved sets.Set[string]
 	// recent holds the nodes that changed since the last decision looked at its snapshot. before
 	// holds the nodes that changed between the last two looks. The snapshot of the last decision
@@ -181,7 +183,7 @@ func newDoubts(exists func(string) bool) *doubts {
 func (d *doubts) add(node string, reserved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// The check is under the lock: if the node is deleted, forget comes after this.
+	// The check holds the lock, so that forget runs after it if the node is deleted.
 	if !d.exists(node) {
 		return
 	}
@@ -246,8 +248,8 @@ func (h *Scheduler) reviewRooms(now time.Time) {
 	h.releaseCrowded(h.doubted.take(), workload.Key{})
 }
 
-// replanCrowded plans a workload again soon if it has just reserved room that does not exist. The
-// snapshot of its cycle was older than the informers.
+// replanCrowded plans a workload again soon if the workload has just reserved room that does not
+// exist. The snapshot of its cycle was older than the informers.
 func (h *Scheduler) replanCrowded(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *reservation.Reservation) bool { return out.UID == r.UID }) {
@@ -300,7 +302,7 @@ func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
 	}
 }
 
-// mayMind reports whether a waiting pod may be affected by another pod on its node by more than its
+// mayMind reports whether a pod that came to a node may affect a waiting pod there by more than its
 // room.
 func mayMind(waiting, came *corev1.Pod) bool {
 	if _, plain := snapshot.NeedsOf(waiting); !plain || len(util.GetHostPorts(waiting)) > 0 {

@@ -207,9 +207,9 @@ func (h *Scheduler) Runs() *runs.Reader { return h.runs }
 // isEvictingFor reports whether an eviction is under way for a single pod.
 func (h *Scheduler) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
 
-// backOff returns how long a preemptor backs off after an eviction. After the first failure it does
-// not back off. Further failures, for example because of missing permissions, double the delay. An
-// order that is not wanted any more has not failed.
+// backOff returns the time that a preemptor backs off after an eviction. After the first failure it
+// is zero. Further failures, for example because of missing permissions, double it. An order that
+// is no longer wanted has not failed.
 func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
 	switch {
 	case outcome.Err == nil:
@@ -225,9 +225,9 @@ func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry conf
 	return h.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 }
 
-// retryNow retries a workload at once because something has changed for it, and ends its back off.
-// It calls requeue, which keeps the back off. requeue calls retryGroup and retryGang, which choose
-// the pods, and activate, which moves them.
+// retryNow retries a workload at once because of a change that concerns the workload, and ends its
+// back-off. It calls requeue, which keeps the back-off. requeue calls retryGroup and retryGang,
+// which choose the pods, and activate, which moves them.
 func (h *Scheduler) retryNow(key workload.Key) {
 	h.turns.EndBackoff(key)
 	h.requeue(key)
@@ -278,8 +278,8 @@ func (h *Scheduler) retryGroup(key types.NamespacedName) {
 }
 
 // retryGang retries one member that plans for the gang: its leader, or the oldest member that can
-// lead. If enough members have passed their cycles meanwhile, it also ends the wait of the members
-// at Permit. This happens if fewer are needed, or if some keep running.
+// lead. If enough members have passed their cycles by now, it also ends the wait of the members at
+// Permit. This happens if minCount was lowered, or if terminating members keep running.
 func (h *Scheduler) retryGang(key types.NamespacedName) {
 	members := h.members(key)
 	h.allowGang(key, &members)
@@ -312,7 +312,8 @@ func (h *Scheduler) retryNext(key types.NamespacedName) {
 	case h.entersQueue(pod):
 		h.activate(pod)
 	default:
-		// Later members would wait for this one, and other workloads for their room.
+		// Later members would wait for this member, and other workloads for the room of all of
+		// them.
 		h.release(key, nil, "another plugin holds member "+pod.Name+" back")
 	}
 }
@@ -337,12 +338,14 @@ func (h *Scheduler) representative(key types.NamespacedName, members *gang.Membe
 	return oldest
 }
 
-// entersQueue reports whether nothing except Reprieve's own gate blocks a pod: no other PreEnqueue
-// plugin, and no group that outranks the pod. Other pods cannot plan for their gang.
+// entersQueue reports whether only Reprieve's own gate can block a pod. No other PreEnqueue plugin
+// blocks the pod, and the priority of its group is not above the pod's. Other pods cannot plan for
+// their gang.
 func (h *Scheduler) entersQueue(pod *corev1.Pod) bool { return h.gatedBy(pod) == "" }
 
-// gatedBy returns which other PreEnqueue plugin gates a pod, and why, or that the pod's group
-// outranks it; "" if nothing blocks the pod.
+// gatedBy returns the name of another PreEnqueue plugin that gates a pod, with the reason. If the
+// priority of the pod's group is above the pod's, it returns a message about that; "" if nothing
+// blocks the pod.
 func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
 	for _, pl := range h.profiles.preEnqueue(pod.Spec.SchedulerName) {
 		if pl.Name() == GateName {
@@ -355,8 +358,8 @@ func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
 	return gang.Outranked(h.derived, h.groups, pod).Message
 }
 
-// retrySoon is retryGroup for frequent changes, such as the creation of a gang's members: it
-// gathers them for a moment. It may be called under the queue's lock.
+// retrySoon is like retryGroup, for frequent changes such as the creation of a gang's members: it
+// collects them for a moment. It may be called under the queue's lock.
 func (h *Scheduler) retrySoon(key types.NamespacedName) {
 	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.settleTime(key)))
 }

@@ -49,7 +49,8 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {
-		// Its members count by their own clocks, or by the start in its status.
+		// The members of the group count by their own clocks, or by the start in the group's
+		// status.
 		return s
 	}
 	if at := h.runs.Current(g, h.clock.Now()).Clock; !at.IsZero() {

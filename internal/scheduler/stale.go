@@ -17,9 +17,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// degradedBy returns how many members a gang has lost and since when. A member that is assumed on a
-// node counts as placed. A gang with reservations for its members is about to be complete, so it is
-// not stale.
+// degradedBy returns the number of members that a gang has lost, and the time of the first loss. A
+// member that is assumed on a node counts as placed. A gang with reservations for its members is
+// about to be complete, so it is not stale.
 func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 	now := h.clock.Now()
 	since := h.runs.Current(g, now).DegradedSince
@@ -36,8 +36,8 @@ func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 	return out
 }
 
-// staleTimeout returns how long the gang of a pod may lack members before it is stale, by the pod's
-// profile; 0 for no end.
+// staleTimeout returns how long the gang of a pod may lack members before it is stale, from the
+// pod's profile; 0 for no limit.
 func (h *Scheduler) staleTimeout(pod *corev1.Pod) time.Duration {
 	args := h.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
@@ -46,8 +46,7 @@ func (h *Scheduler) staleTimeout(pod *corev1.Pod) time.Duration {
 	return args.Gang.StaleTimeout.Duration
 }
 
-// isStaleNoMore reports whether an order evicts a gang because it lacked members, and the gang is
-// complete now.
+// isStaleNoMore reports whether an order evicts a gang as stale, and the gang is complete now.
 func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	if !h.runs.Look(g, h.clock.Now()).DegradedSince.IsZero() {
 		return false
@@ -57,8 +56,8 @@ func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	})
 }
 
-// lookAtStale makes the next view read the gangs that lack members again. They become stale with
-// time, and their reservations may change, without any event.
+// lookAtStale makes the next view read the gangs that lack members again, because such a gang
+// becomes stale without an event. Its reservations may also change without an event.
 func (h *Scheduler) lookAtStale() {
 	for _, key := range h.gangs.Degraded() {
 		h.cluster.GroupChanged(nameOf(key))
@@ -104,8 +103,8 @@ func (h *Scheduler) retryFrom(least int32) {
 	}
 }
 
-// StaleFrom returns the time when a gang that lacks members becomes stale if its state does not
-// change. The time is zero for a gang that lacks none, or never becomes stale.
+// StaleFrom returns the time when a gang that lacks members becomes stale, if its state does not
+// change. The time is zero for other gangs, and for gangs that never become stale.
 func (h *Scheduler) StaleFrom(key types.NamespacedName) time.Time {
 	g, ok := h.groups.Group(key)
 	if !ok {

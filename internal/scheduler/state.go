@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// State returns the inputs of decisions as they are now. nodes is a snapshot of the scheduler's
-// cache that the caller has taken for it. State builds its own snapshot like a decision does, so
-// scheduling cycles continue meanwhile. They only share short locks. Any goroutine may call it. It
-// costs about as much as the first decision of a scheduler.
+// State returns the current inputs of decisions. nodes is a snapshot of the scheduler's cache that
+// the caller made for this call. State builds its own core snapshot, like a decision, so scheduling
+// cycles continue meanwhile and only share short locks. Any goroutine may call State. It costs
+// about as much as the first decision of a scheduler.
 func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	budgets, err := h.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {

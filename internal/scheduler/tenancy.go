@@ -147,7 +147,7 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 				w.Placed, w.Pod = true, pod.UID
 			}
 			if g.Priority == nil && pod.Spec.NodeName == "" {
-				// No member may have a higher priority than the queue allows.
+				// Every member must be within the highest priority that the queue allows.
 				w.Priority = max(w.Priority, corev1helpers.PodPriority(pod))
 			}
 		}
@@ -155,7 +155,7 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 	return w
 }
 
-// asksForQueues reports whether queues can block work. Work may need a queue, or may be excluded
+// asksForQueues reports whether queues can block work: work may need a queue, or may be excluded
 // from the queue that it names.
 func (b *ledger) asksForQueues() bool { return b.quotas.Used() || b.profiles.requireQueues.Load() }
 
@@ -194,7 +194,7 @@ func (h *Scheduler) setBlocked(pod *corev1.Pod, v gang.Verdict) {
 	h.records.Blocked(string(pod.UID), podKey(pod), v)
 }
 
-// notHeldAnyMore clears the verdict of a group that may use its queue now.
+// notHeldAnyMore clears the verdict that blocked a group, because the group may use its queue now.
 func (o *placements) notHeldAnyMore(key types.NamespacedName) {
 	if v := o.gangs.Verdict(gangKey(key)); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		o.gangs.SetVerdict(gangKey(key), gang.Verdict{})

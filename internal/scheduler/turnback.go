@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TurnBack sends a victim that waits at Permit or in PreBind back to the queue. The victim has not
+// TurnBack returns a victim that waits at Permit or in PreBind to the queue. The victim has not
 // started anywhere, so nothing needs to be deleted. It reports false for a victim that is bound or
 // being bound.
 func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
@@ -19,7 +19,8 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	if p.sched.cancelBinding(victim.UID, why) {
 		return true
 	}
-	// A victim that is not assumed any more has been sent back already, or was bound a moment ago.
+	// A victim that is no longer assumed was returned to the queue already, or was bound a moment
+	// ago.
 	return !p.sched.records.IsAssumed(string(victim.UID)) && p.IsUnbound(victim)
 }
 
@@ -45,8 +46,8 @@ func (h *Scheduler) rejectAtPermit(uid types.UID, why string) bool {
 	return true
 }
 
-// cancelBindings sends back the members in PreBind of a gang with too few members: a gang is
-// placed together or not at all.
+// cancelBindings returns the members in PreBind to the queue if their gang has too few members,
+// because a gang is placed together or not at all.
 func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
 	g, ok := h.groups.Group(key)
 	if !ok || !g.IsGang() {
@@ -61,8 +62,8 @@ func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
 	}
 }
 
-// cancelBinding sends back a pod in PreBind. It reports false for a pod that is not there, or is
-// being bound already.
+// cancelBinding returns a pod in PreBind to the queue. It reports false for a pod that is not in
+// PreBind, or is being bound already.
 func (h *Scheduler) cancelBinding(uid types.UID, why string) bool {
 	b := h.handle.GetPodInPreBind(uid)
 	if b == nil {

@@ -26,11 +26,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// lowest is the priority in comparisons of reservations for a workload that may not preempt for
-// now. Such a workload keeps no room from others, and respects all of their reservations.
+// lowest is the priority of a workload that must not preempt for now, in comparisons of
+// reservations. Such a workload keeps no room from others, and respects all of their reservations.
 const lowest = math.MinInt32
 
-// pauseOf returns the pause of a workload that may preempt nothing yet; nil for others. A pod of a
+// pauseOf returns the pause of a workload that must not preempt yet; nil for others. A pod of a
 // controller inherits the pause of a deleted pod.
 func (h *Scheduler) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
 	now := h.clock.Now()
@@ -82,10 +82,10 @@ func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome)
 	}
 }
 
-// failedAfterDecision handles a step after the decision for a pod that failed. status is the
-// framework's status, and failedAfterDecision returns it with the consequences added. If others
-// were preempted for the workload, it backs off from preempting, and its reservations are released.
-// A pod that the scheduler itself sent back has not failed.
+// failedAfterDecision handles the failure of a step after the decision for a pod. It returns
+// status, the framework's status, with the consequences added to its message. If others were
+// preempted for the workload, the workload backs off from preempting, and its reservations are
+// released. A pod that the scheduler itself returned to the queue has not failed.
 func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
 	args := h.profiles.of(pod.Spec.SchedulerName)
@@ -145,7 +145,7 @@ func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
 	h.endBackoffEarly(key, "")
 }
 
-// groupChangedByOwner is changedByOwner for a PodGroup; g is nil for a deleted PodGroup.
+// groupChangedByOwner is like changedByOwner, for a PodGroup; g is nil for a deleted PodGroup.
 func (h *Scheduler) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
 	if g == nil {
 		h.unbound.Ends(gangKey(key))
@@ -168,8 +168,8 @@ func (h *Scheduler) endBackoffEarly(key workload.Key, of string) {
 	h.retryNow(key)
 }
 
-// stateOf identifies the state of a gang's PodGroup. It returns "" for a pod, because each change
-// of a pod is seen.
+// stateOf returns a text that identifies the state of a gang's PodGroup. It returns "" for a pod,
+// because the scheduler sees each change of a pod.
 func (r *clusterIndex) stateOf(key workload.Key) string {
 	if !key.Gang {
 		return ""
@@ -181,8 +181,8 @@ func (r *clusterIndex) stateOf(key workload.Key) string {
 	return stateOfGroup(g)
 }
 
-// stateOfGroup identifies the fields of a PodGroup that its owner writes. The status changes with
-// each write of the scheduler.
+// stateOfGroup returns a text that identifies the fields of a PodGroup that its owner writes.
+// Unlike these, the status changes with each write of the scheduler.
 func stateOfGroup(g *gang.Group) string {
 	return fmt.Sprint(g.UID, g.MinCount, g.Whole, g.PriorityClassName, g.PreemptionPolicy, g.Queue, g.Labels)
 }
@@ -235,7 +235,7 @@ func failureOf(profile framework.Framework, status *fwk.Status) (engine.Failure,
 	return engine.Failure{Stage: stage, Message: shortened(message)}, true
 }
 
-// stagesOf returns the given steps that a plugin takes part in.
+// stagesOf returns the steps among the given ones that have the named plugin.
 func stagesOf(plugins *config.Plugins, name string, steps []string) []string {
 	var out []string
 	for _, point := range [...]struct {

@@ -24,8 +24,8 @@ import (
 func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
 
 // GroupChanged handles a new, changed or deleted PodGroup, and checks the members of the group
-// again. Decisions use the change at once. All else may follow later if the PodGroup changes all
-// the time. Any goroutine may call it once the scheduler runs.
+// again. Decisions use the change at once. The other effects may follow later if the PodGroup
+// changes all the time. Any goroutine may call it once the scheduler runs.
 func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if ok {
@@ -123,7 +123,7 @@ func (h *Scheduler) joinedGang(key types.NamespacedName) {
 	}
 }
 
-// replanShort releases a plan that has too few members since minCount was raised.
+// replanShort releases a plan that has too few members after minCount was raised.
 func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := h.gangs.Planned(gangKey(key))
 	if members := h.members(key); planned+members.Reserved.Len() > 0 && h.through(&members)+planned < g.MinCount {
@@ -175,7 +175,7 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 	}
 }
 
-// rehomed reports whether the group of a pod may have changed for other reasons than labels.
+// rehomed reports whether the group of a pod may have changed for a reason that is not a label.
 func rehomed(before, after *corev1.Pod) bool {
 	return !apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 		slices.ContainsFunc(grouping.PodAnnotations(), func(name string) bool { return before.Annotations[name] != after.Annotations[name] })
@@ -207,8 +207,9 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 }
 
 // regroup makes the cache read the running members of a group again on all their nodes, if facts
-// about the group depend on its members. A group without a priority has the highest priority of its
-// members. The clock of an incomplete group begins when its last member is scheduled.
+// about the group depend on its members. There are two such facts. A group without a priority has
+// the highest priority of its members. The clock of an incomplete group begins when its last member
+// is scheduled.
 func (h *Scheduler) regroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if !ok {
@@ -236,15 +237,15 @@ func (h *Scheduler) changedQueue(key workload.Key) {
 	h.retryNow(key)
 }
 
-// podChanged handles a new or changed pod. cameForward is true for a pod that has just become ready
-// for scheduling: its gang may have lacked it.
+// podChanged handles a new or changed pod. cameForward is true if the pod has just become ready for
+// scheduling, so that its gang may have one member more.
 func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.arrives(pod)
 	h.records.Nominates(string(pod.UID), h.nominationOf(pod))
-	// The charge comes first: when the pod is not assumed any more, the quota ledger must have it
-	// as placed.
+	// The charge comes first, because the quota ledger must count the pod as placed before the pod
+	// is no longer assumed.
 	change := h.charge(pod)
-	// The queue of the pod may have room again, although the pod is not gone.
+	// The queue of the pod may have room again, although the pod still exists.
 	h.retryAtLimit(change.Eased)
 	h.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
@@ -281,8 +282,8 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	}
 }
 
-// foundNoRoom reports whether a gang found no room, or only its surplus is waiting. A member that
-// comes now may be smaller than the leader, and fit.
+// foundNoRoom reports whether a gang found no room, or only its surplus waits. A member that
+// arrives now may be smaller than the leader, and fit.
 func (h *Scheduler) foundNoRoom(key types.NamespacedName) bool {
 	if h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
 		return true
@@ -317,7 +318,7 @@ func (h *Scheduler) podDeleted(obj any) {
 	h.podLeft(pod)
 }
 
-// podDeparted retries the workloads that waited for this pod last, and returns them.
+// podDeparted retries the workloads that waited for this pod and for no other, and returns them.
 func (h *Scheduler) podDeparted(uid types.UID) []workload.Key {
 	free := h.waits.Gone(string(uid))
 	for _, key := range free {
@@ -341,9 +342,9 @@ func (h *Scheduler) arrives(pod *corev1.Pod) {
 	}
 }
 
-// ensurePresent makes a pod present that the scheduler's queue or a list of the informer has. They
-// and the handlers of the informers learn of a pod in any order, so it may have been deleted
-// already.
+// ensurePresent records a pod as present that the scheduler's queue or a list of the informer has.
+// The queue, the list and the informers' handlers learn of a pod in any order, so the pod may have
+// been deleted already.
 func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
 	// The queue may have an older version of the pod, with another group.
 	pod, ok := h.podOf(podKey(queued))
@@ -412,7 +413,7 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 		if g, ok := h.groups.Group(key); ok && h.through(&members)+planned < g.MinCount {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
-			// The others may have waited for this member last.
+			// This member may have been the last that the others waited for.
 			h.allowGang(key, &members)
 		}
 	}
@@ -430,7 +431,7 @@ func (h *Scheduler) endTurns(key types.NamespacedName) {
 		return
 	}
 	h.turns.Forget(gangKey(key))
-	// A member that has come meanwhile may have begun to wait.
+	// A member that arrived meanwhile may have begun to wait.
 	h.activate(h.lister.Members(key).Pending...)
 }
 
@@ -455,13 +456,13 @@ func (h *Scheduler) dropGang(key types.NamespacedName) {
 	h.engine.GroupLeaves(gangKey(key), h.clock.Now())
 	h.endWait(gangKey(key), decisionlog.Gone)
 	h.reserved.Release(gangKey(key))
-	// A member that has come meanwhile may have lost its turn.
+	// A member that arrived meanwhile may have lost its turn.
 	h.activate(h.lister.Members(key).Pending...)
 }
 
-// through counts the members that have or had a node, and the assumed members that keep their
-// place. A member that is deleted in its cycle stays assumed until the framework forgets it. It
-// does not count for members that come after it.
+// through returns the number of members that have or had a node, including assumed members that
+// keep their place. A member that is deleted in its cycle stays assumed until the framework forgets
+// it. It does not count for later members.
 func (o *placements) through(members *gang.Members) int {
 	count := members.Placed()
 	if members.Reserved.Len() == 0 {
@@ -530,8 +531,7 @@ func (r *clusterIndex) exists(pod *corev1.Pod) bool {
 }
 
 // nextLeader makes another member lead after the leader was rejected before it could plan. It
-// reports false when all members have had their turn. The next event that concerns any of them then
-// starts over.
+// returns false when all members have tried. The next event that concerns any of them starts over.
 func (h *Scheduler) nextLeader(key types.NamespacedName, leader types.UID) bool {
 	next := h.gangs.PassOn(gangKey(key), string(leader))
 	members := h.lister.Members(key)
