@@ -28,8 +28,8 @@
 //  6. choose, cheapestPlacement: members are placed where freeing a node costs least.
 //  7. reprieve: units are put back. Units that would break a disruption budget come before all
 //     others, then the most important ones.
-//  8. better: the order of outcomes, which compares search domains, and competing searches of one of
-//     them.
+//  8. better: the order of outcomes, which compares search domains, and competing searches of one
+//     of them.
 //  9. plain: the algorithm of the document to the letter. It is one of the competitors, so no
 //     outcome is worse than its own.
 //

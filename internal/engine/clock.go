@@ -32,7 +32,7 @@ type Sealed struct {
 	MinCount int
 }
 
-// clock is the state from which the clock of a run is computed.
+// clock is the input for the clock of a run.
 //
 // A group spends its guaranteed time once in each run. The clock begins when minCount members have
 // a node. It continues until no member has one, even if members are replaced or the PodGroup is

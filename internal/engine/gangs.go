@@ -35,9 +35,9 @@ type gang struct {
 	kept    *Kept
 	// looks is the number of looks at the members in progress. The record is kept until they end.
 	looks int
-	// These times are values of Gangs.clock: changedAt of the last change of the members, lookedAt
-	// of the begin of the last look that counts, leftAt of the time when the last member was
-	// removed or the run was dropped.
+	// These times are values of Gangs.clock. changedAt is the last change of the members, and
+	// lookedAt is the begin of the last look that counts. leftAt is the time when the last member
+	// was removed, or when the run was dropped.
 	changedAt, lookedAt, leftAt uint64
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// ShortTime is the time for which a group may run fewer members than it needs before its run ends.
-// The success of a member may become known a moment after the member stops running.
+// ShortTime is how long a group may run fewer members than it needs before its run ends. The
+// success of a member may become known a moment after the member stops running.
 const ShortTime = time.Second
 
 // Run describes a group that runs.

@@ -14,9 +14,9 @@ type MinRuntimes struct {
 	FromLeaf bool
 }
 
-// Protection returns the longest time for which min-runtimes protect work of a queue from
-// preemption and from reclaim by any other queue. The time is counted from the start of the work.
-// Work in no queue can only be preempted.
+// Protection returns the longest protection of a queue's work by min-runtimes, against preemption
+// and against reclaim by any other queue. It is counted from the start of the work. Work in no
+// queue can only be preempted.
 func (b *Ledger) Protection(queue string, otherwise MinRuntimes) time.Duration {
 	if queue == "" || !b.Used() {
 		return otherwise.Preempt

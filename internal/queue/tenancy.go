@@ -95,13 +95,13 @@ type access struct {
 // Waiting work counts for no queue if the access rules of its queue exclude it. If the queue does
 // not exist or cannot hold work, waiting work counts under its name.
 //
-// Running work keeps its previous queue in three cases: it no longer names a queue, it names a
-// queue that cannot hold work, or it names a queue that excludes its namespace. So a change of a
-// queue's settings does not make running work evictable, and a user gains nothing from naming
-// another team's queue. A bound of priorities does not affect running work. A pod that already runs
-// when the scheduler first sees it, for example after a restart, counts for the queue that it
-// names. If the queue excludes its namespace, this holds only for profiles of this scheduler,
-// because some check let the pod start.
+// Running work keeps its previous queue if it no longer names a queue. It also keeps the queue if
+// it names one that cannot hold work or that excludes its namespace. So a change of a queue's
+// settings does not make running work evictable, and a user gains nothing from naming another
+// team's queue. A bound of priorities does not affect running work. A pod that already runs when
+// the scheduler first sees it, for example after a restart, counts for the queue that it names. If
+// the queue excludes its namespace, this holds only for profiles of this scheduler, because some
+// check let the pod start.
 func (b *Ledger) Claim(w Work) Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Membership is the group of a pod, and the way in which the pod counts.
+// Membership is the group of a pod, with the facts that decide how the pod counts.
 type Membership struct {
 	// Group is zero for none.
 	Group types.NamespacedName

@@ -6,9 +6,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// RequiredDomain returns the topology domains for a gang: the value of the label key on each node
-// of the View, and the values on the nodes in members. If the View has none of the nodes in
-// members, the domain of the members is unknown. It then counts as a node without the label.
+// RequiredDomain returns the topology domains for a gang. They are the values of the label key on
+// the nodes of the View, and on the nodes in members. If the View has none of the nodes in members,
+// the domain of the members is unknown. It then counts as a node without the label.
 func (v *View) RequiredDomain(key string, members []string) *core.RequiredDomain {
 	r := &core.RequiredDomain{Key: key, Of: make([]string, len(v.Cluster.Nodes))}
 	for slot := range r.Of {

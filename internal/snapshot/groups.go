@@ -96,9 +96,9 @@ func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since 
 	return all
 }
 
-// lastScheduled returns the time when the last of the pods was scheduled. It is zero if that time
-// is unknown, or if one of the pods is being bound: this pod starts a clock that protects all of
-// them.
+// lastScheduled returns the time when the last of the pods was scheduled; zero if that time is
+// unknown. It is also zero if one of the pods is being bound, because this pod starts a clock that
+// protects all of them.
 func lastScheduled(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {

@@ -17,8 +17,8 @@ import (
 // Changes counts changes of the pods that stay on nodes. A search that found no room need not run
 // again until a change may matter.
 type Changes struct {
-	// Freeing counts the changes that may free room for a pod that does not depend on others: a pod
-	// was removed or belongs to another unit, or a node was added or changed.
+	// Freeing counts the changes that may free room for a pod that does not depend on others. In
+	// such a change, a pod was removed or belongs to another unit, or a node was added or changed.
 	Freeing uint64
 	// All counts the changes in Freeing, arrivals of pods and removals of nodes.
 	All uint64

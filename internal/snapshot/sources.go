@@ -60,8 +60,8 @@ type Degraded struct {
 // cannot be deleted.
 type Disruptions interface {
 	DepartureOf(pod *corev1.Pod) Departure
-	// RefusedUntil returns the end of the time in which a pod is no victim because its deletion was
-	// refused; zero for other pods.
+	// RefusedUntil returns the end of a pod's protection because its deletion was refused; zero for
+	// other pods. Until then, the pod is no victim.
 	RefusedUntil(pod *corev1.Pod) time.Time
 }
 

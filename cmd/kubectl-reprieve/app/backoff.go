@@ -20,7 +20,7 @@ const (
 type backOff struct {
 	Job      string `json:"job"`
 	Failures int32  `json:"failures"`
-	// Until is the latest time at which the Job creates pods.
+	// Until is the latest time for the Job to create pods.
 	Until time.Time `json:"until"`
 }
 
@@ -55,8 +55,8 @@ func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, err
 	return nil, false, nil
 }
 
-// madeBy reports whether a Job belongs to the subject: it is the Job itself, the owner of one of
-// its PodGroups, or a Job of its family.
+// madeBy reports whether a Job belongs to the subject. Such a Job is the subject itself, the owner
+// of one of its PodGroups, or a Job of its family.
 func (s *subject) madeBy(job *batchv1.Job) bool {
 	if s.kind == kindJob && job.Name == s.key.Name {
 		return true

@@ -71,8 +71,8 @@ func verb(n int, one, many string) string {
 	return fmt.Sprintf("%d pods %s", n, many)
 }
 
-// setBelow fills in Below for every queue: the pending work in the queue and in the queues below
-// it, if the queue uses less than its quota.
+// setBelow fills in Below for every queue that uses less than its quota: the pending work in the
+// queue and in the queues below it.
 func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
 	at := make(map[string]int, len(answer.Queues))
 	for i := range answer.Queues {

@@ -148,5 +148,5 @@ func exactly(what ...string) cobra.PositionalArgs {
 	}
 }
 
-// patience is the time after which a command shows progress.
+// patience is the time that a command runs before it shows progress.
 const patience = time.Second
