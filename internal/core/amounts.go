@@ -20,8 +20,8 @@ func wantedAmount(v int64) int64 {
 	return v
 }
 
-// fits reports whether room holds the wanted amounts. Like the in-tree resource filter it checks
-// requested resources only: a node may be short of any other.
+// fits reports whether room is enough for the wanted amounts. Like the in-tree resource filter, it
+// checks requested resources only: a node may lack any other resource.
 func fits(wanted, room []int64) bool {
 	for r, v := range wanted {
 		if v > 0 && v > room[r] {
@@ -31,11 +31,11 @@ func fits(wanted, room []int64) bool {
 	return true
 }
 
-// fitsTogether is fits for room in two parts.
+// fitsTogether is like fits, for room in two parts.
 func fitsTogether(wanted, room, more []int64) bool { return shortIn(wanted, room, more) < 0 }
 
-// shortIn returns the first resource that two parts of room together hold too little of; -1 where
-// they hold all.
+// shortIn returns the first wanted resource that two parts of room together have too little of; -1
+// if they have enough of all.
 func shortIn(wanted, room, more []int64) int {
 	for r, v := range wanted {
 		if v > 0 && v > room[r]+more[r] {
@@ -55,7 +55,8 @@ func howMany(wanted, room []int64, most int) int {
 		if room[r] < v {
 			return 0
 		}
-		// A product is cheaper than a division and mostly shows that this resource is no limit.
+		// A product is cheaper than a division, and mostly shows that another resource is the
+		// limit.
 		if v <= maxAmount/(count+1) && v*count <= room[r] {
 			continue
 		}

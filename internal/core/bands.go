@@ -16,8 +16,8 @@ type Band struct {
 // bands are the bands of a decision, in ascending order.
 type bands []Band
 
-// of returns the priority that a priority counts as: the lowest of its band. A priority in no band
-// counts as itself. The order of priorities in different bands stays.
+// of returns the lowest priority of the band that a priority is in. A priority in no band is
+// returned unchanged. Priorities in different bands keep their order.
 func (b bands) of(priority int32) int32 {
 	for i := range b {
 		if b[i].Min <= priority && priority <= b[i].Max {
@@ -27,7 +27,7 @@ func (b bands) of(priority int32) int32 {
 	return priority
 }
 
-// distinct returns the priorities that ascending priorities count as.
+// distinct returns the results of of for ascending priorities, each once.
 func (b bands) distinct(priorities []int32) []int32 {
 	if len(b) == 0 {
 		return priorities
@@ -54,9 +54,9 @@ func (b bands) validate() error {
 	return nil
 }
 
-// inBands returns the same search with bands in place of priorities. It has the same potential
-// victims. Priorities that are not below the preemptor's stay, so that a band with them and lower
-// ones permits no further victim.
+// inBands returns the same search with bands in place of priorities, and with the same potential
+// victims. A band may contain the preemptor's priority and lower ones. So priorities that are not
+// below the preemptor's are not replaced, and no further victim is permitted.
 func (sr *search) inBands(mem *scratch) *search {
 	s, v := *sr.s, *sr.v
 	s.bands = sr.p.Bands

@@ -6,7 +6,7 @@ import "slices"
 type budgetDraw struct {
 	s    *Snapshot
 	left []int64
-	// settled are units that are evicted in any case. They draw only once.
+	// settled has the units that are evicted in any case. They draw on budgets only once.
 	settled map[int32]bool
 }
 
@@ -38,8 +38,8 @@ func (d *budgetDraw) unsettle(unit int32) {
 	d.spare(unit)
 }
 
-// evict draws on the budgets of all pods of a unit together and returns how many of those pods
-// break one.
+// evict draws on the budgets of all pods of a unit together. It returns the number of these pods
+// that break a budget.
 func (d *budgetDraw) evict(unit int32) int {
 	if d.settled[unit] {
 		return 0

@@ -10,25 +10,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Cluster keeps the columns that a search reads from one decision to the next. A decision then
-// costs as much as has changed, not as much as the cluster holds. The caller reports changed nodes
-// one at a time and takes a [Snapshot], which copies nothing, for each decision.
+// Cluster keeps the columns that a search reads from one decision to the next. So a decision costs
+// as much as has changed, not as much as the cluster holds. The caller reports changed nodes one at
+// a time, and requests a [Snapshot] for each decision, which copies nothing.
 //
 // A Snapshot is valid until the next change of the Cluster. Its Units have empty slots, without
 // pods, in place of removed units. Only one goroutine may use a Cluster at a time.
 type Cluster struct {
 	s Snapshot
 	c columns
-	// slots are the nodes' positions by name. idleNodes and idleUnits are positions free for reuse.
+	// slots has the position of each node, by name. idleNodes and idleUnits are positions that can
+	// be used again.
 	slots                map[string]int32
 	idleNodes, idleUnits []int32
 	// onNode lists the units with a pod on each node.
 	onNode [][]int32
 	// whole has the unit of each PodGroup that is preempted as a whole, by UID.
 	whole map[string]int32
-	// undated are the groups that use the start of their earliest member.
+	// undated has the groups without a known start, which use the start of their earliest member.
 	undated map[int32]bool
-	// side holds the pods of the node being set that are units of their own.
+	// side has the pods of the node in SetNode that are units of their own.
 	side []Pod
 	// going are the terminating pods by node.
 	going map[int32][]Pod
@@ -45,7 +46,7 @@ type Cluster struct {
 	gangs gangIndex
 	// held has the original room of the nodes that the last Snapshot holds room on, to restore it.
 	held []room
-	// known are the request vectors in use; most pods share a few.
+	// known has the request vectors in use, because most pods share a few.
 	known map[string]Amounts
 }
 
@@ -90,7 +91,7 @@ type Group struct {
 	Priority int32
 	// Whole is true in disruption mode PodGroup.
 	Whole bool
-	// Lacks is how many members the gang had and has no more; 0 for none.
+	// Lacks is the number of members that the gang had and lacks now; 0 for none.
 	Lacks int32
 	// Stale is true once the gang has lacked members for too long. It is then preempted as a whole,
 	// with a priority lower by one.
@@ -107,8 +108,8 @@ type Group struct {
 	MinRuntime *MinRuntime
 }
 
-// Hold is room on a node that is not free for one preemptor, because it is reserved for pods that
-// the preemptor has to respect.
+// Hold is room on a node that one preemptor cannot use, because it is reserved for pods that the
+// preemptor must respect.
 type Hold struct {
 	// Node is the node's name; empty for a hold that counts for the queue only.
 	Node    string
@@ -135,8 +136,8 @@ func NewCluster(resources []string) *Cluster {
 // Resources returns the dimensions of all Amounts.
 func (c *Cluster) Resources() []string { return c.s.Resources }
 
-// SetBudgets replaces the disruption budgets. Pods refer to them by position. A budget has to keep
-// its position until every pod that refers to it has been set again.
+// SetBudgets replaces the disruption budgets. Pods refer to budgets by position. A budget must keep
+// its position until every pod that refers to it was set again.
 func (c *Cluster) SetBudgets(budgets []Budget) {
 	n := len(c.s.Budgets)
 	c.s.Budgets = append(c.s.Budgets[:0:0], budgets...)
@@ -221,9 +222,9 @@ func (c *Cluster) RemoveNode(name string) {
 	c.namesChanged = true
 }
 
-// Snapshot returns the cluster's current state, less some held room. It is valid until the next
-// change and until the next Snapshot. The held room is subtracted from the columns themselves and
-// restored by the next call.
+// Snapshot returns the cluster's current state, minus the held room. It is valid until the next
+// change and until the next Snapshot. The held room is subtracted from the columns themselves. The
+// next call restores it.
 func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 	c.letGo()
 	c.refresh()

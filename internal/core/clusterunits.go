@@ -163,8 +163,9 @@ func (c *Cluster) countAll(at int32, sign int64) {
 	}
 }
 
-// tellSurplus marks the surplus members of gangs that have changed: members that do not run first,
-// then the least important. Of each role it marks no more than the gang can spare.
+// tellSurplus marks the surplus members of gangs that have changed. Members that do not run come
+// first, then the least important ones. In each role, it marks no more members than the gang can
+// spare.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
 		members := slices.Clone(c.c.groups[uid])
@@ -203,7 +204,7 @@ func (c *Cluster) tellSurplus() {
 	clear(c.uneven)
 }
 
-// refused sets until when a refused deletion protects a whole group.
+// refused sets the time until which a refused deletion protects a whole group.
 func (c *Cluster) refused(at int32) {
 	u, latest := &c.s.Units[at], int64(0)
 	for i := range u.Pods {

@@ -10,9 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// columns hold the data that a search reads of a Snapshot. They have flat vectors of room by node,
-// and each node's units by importance with running sums of their requests. A [Cluster] keeps them
-// between decisions; for a bare Snapshot they are built for each decision.
+// columns hold the data of a Snapshot that a search reads. They have flat vectors of room by node,
+// and each node's units by importance, with running sums of their requests. A [Cluster] keeps them
+// between decisions. For a Snapshot without a Cluster, they are built for each decision.
 type columns struct {
 	dims int
 	// free is each node's room now; later is its room once the terminating pods are gone. Each node
@@ -22,8 +22,8 @@ type columns struct {
 	// from the column, but most questions about a node need only these two.
 	all []int64
 	top []int64
-	// widest is the most that a single unit of each node would free, by resource, which bounds the
-	// cost of the node. lowest is the lowest priority among its units.
+	// widest is the most room that a single unit of each node would free, by resource. It bounds
+	// the cost of the node. lowest is the lowest priority among its units.
 	widest []int64
 	lowest []int32
 	// sound marks the nodes whose quantities are all within range. Other nodes are left out of the
@@ -42,9 +42,9 @@ type columns struct {
 	having traitIndex
 	// minRuntimes counts the units by their profile's min-runtimes.
 	minRuntimes minRuntimeIndex
-	// index has the units' leaf queues; nil where it is not kept.
+	// index has the units' leaf queues; nil without an index.
 	index *leafIndex
-	// groups lists the units of each PodGroup by its UID; nil where there is no such index.
+	// groups lists the units of each PodGroup by its UID; nil without an index.
 	groups map[string][]int32
 	// losses has the parts of lost work that do not depend on the decision. A restricted view has
 	// none.
@@ -103,8 +103,8 @@ func (c *columns) locate(n int32) {
 }
 
 // lone returns the column that has all facts about a unit, and the unit's position. It returns
-// false for units with several pods, and where the column has other such units. The caller then has
-// to read the unit itself.
+// false for a unit with several pods, and if the column has any such unit. The caller must then
+// read the unit itself.
 func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	at = c.sites[unit]
 	if int(at.node) >= len(c.nodes) {

@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// Decide looks for room for the preemptor: as things are, once terminating pods are gone, or by
-// evicting units. With a nil oracle only room matters. The error wraps ErrBadInput if the input is
-// malformed. A preemptor that cannot be placed is no error but a Decision with the outcome
+// Decide looks for room for the preemptor: now, once terminating pods are gone, or by evicting
+// units. With a nil oracle only room matters. An error wraps ErrBadInput: the input is malformed.
+// If the preemptor cannot be placed, Decide returns no error but a Decision with the outcome
 // Infeasible.
 func Decide(s *Snapshot, p *Preemptor, oracle Oracle) (Decision, error) {
 	d, _, err := decide(s, p, oracle, protections())
@@ -35,7 +35,7 @@ type search struct {
 	// whole is the search over all units: this search, or the search that this restricted one
 	// belongs to.
 	whole *search
-	// nodes are the nodes with potential victims, or all nodes where that is not known.
+	// nodes are the nodes with potential victims, or all nodes if these are not known.
 	nodes []int32
 	// roomy is true if some node has room for some member without any eviction.
 	roomy bool
@@ -255,7 +255,7 @@ func (sr *search) anyRoom(free []int64) bool {
 }
 
 // insist returns the members that must be placed, with all potential victims removed. t starts with
-// all units in place. Where the oracle is stateful, the potential victims stay removed afterwards.
+// all units in place. If the oracle is stateful, the potential victims stay removed afterwards.
 func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
 		t.outUpTo(t.victims.below)
@@ -266,8 +266,8 @@ func (sr *search) insist(t *simulation) ([]want, bool) {
 	return apart.insist()
 }
 
-// insist returns the members that must be placed. These are the first ones by rank, or, if they do
-// not all fit, any members that do and are enough.
+// insist returns the members that must be placed. These are the first members by rank. If they do
+// not all fit, these are other members that fit and are enough.
 func (t *simulation) insist() ([]want, bool) {
 	first := firstMembers(t.p.Classes, t.p.MinCount)
 	ws := t.hardestFirst(first)
@@ -309,7 +309,7 @@ func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bo
 type mixing struct {
 	*simulation
 	counts []int
-	// ofRole is how many members of each role remain to be chosen.
+	// ofRole is the number of members of each role that remain to be chosen.
 	ofRole map[string]int
 	tries  int
 }

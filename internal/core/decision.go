@@ -16,12 +16,12 @@ const (
 	Waits Outcome = "Waits"
 	// Preempts: there is room once the victims have terminated.
 	Preempts Outcome = "Preempts"
-	// Infeasible: there is no room, even with all potential victims evicted.
+	// Infeasible: there is no room, even if all potential victims are evicted.
 	Infeasible Outcome = "Infeasible"
 )
 
-// Decision is the one result of a search, as a value that others carry out, show or record. The
-// same input gives the same Decision, byte for byte in JSON.
+// Decision is the result of a search, as a value that others carry out, show or record. The same
+// input gives the same Decision, byte for byte in JSON.
 type Decision struct {
 	// Outcome determines which of the fields below are set.
 	Outcome Outcome `json:"outcome"`
@@ -51,11 +51,11 @@ type Decision struct {
 	Ceiling *int32 `json:"ceiling,omitempty"`
 	// Score is the cost of the victims; nil without victims.
 	Score *Score `json:"score,omitempty"`
-	// LostWork is the work that is lost in all, in milli-device-seconds: the work of the victims,
-	// and of the other members of BrokenGangs. It is set whether or not the order counts it.
+	// LostWork is the total lost work, in milli-device-seconds: of the victims, and of the other
+	// members of BrokenGangs. It is set even if the order does not count lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
 	// RetryAt is the first moment when an infeasible preemptor would have room because protections
-	// have ended, if nothing else changes. It is in nanoseconds since 1970; 0 where time does not
+	// have ended, if nothing else changes. It is in nanoseconds since 1970; 0 if time does not
 	// help.
 	RetryAt int64 `json:"retryAt,omitempty"`
 	// NodesOut counts, by reason, the nodes that could not admit a member even with all potential
@@ -111,7 +111,8 @@ type GangRef struct {
 	UID       string `json:"uid"`
 	// MinCount is how many members the gang needs.
 	MinCount int `json:"minCount"`
-	// LostWork is the work that the members lose that are no victims, in milli-device-seconds.
+	// LostWork is the work of the members that are not victims, in milli-device-seconds. They lose
+	// it because the gang stops.
 	LostWork int64 `json:"lostWork,omitempty"`
 }
 
@@ -121,7 +122,7 @@ type RuleCount struct {
 	Units int  `json:"units"`
 }
 
-// ReasonCount counts nodes by the reason they are out.
+// ReasonCount counts nodes by the reason why they admit no member.
 type ReasonCount struct {
 	Reason string `json:"reason"`
 	Nodes  int    `json:"nodes"`
@@ -195,9 +196,9 @@ func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 	return out
 }
 
-// placementsOf assigns the placements of each class to its members. Where other pods matter, the
-// result keeps the order that the members fit in. Where only room matters, members are sorted by
-// rank, needed ones first.
+// placementsOf assigns the placements of each class to its members. If other pods matter, the
+// result keeps an order such that each member fits. If only room matters, members are sorted by
+// rank, needed members first.
 func placementsOf(v *problem, placements []placement) []Placement {
 	if !v.anyStateful {
 		placements = slices.Clone(placements)

@@ -10,7 +10,7 @@ import (
 // bound holds on its own, so they may be compared one criterion after the other.
 type domainProspect struct {
 	domain *domain
-	// places is how many members would find a place as things are, any number of each class.
+	// places is the number of members that would find a place now, with any number of each class.
 	places int
 	// ceiling bounds the highest priority of a victim, lost the lost work, sum the sum of
 	// priorities and pods the number of pods.
@@ -201,7 +201,7 @@ func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64
 	return int64(math.Ceil(cost - cost*epsilon*float64(len(b.rates)+4)))
 }
 
-// domainTie bounds the criteria that decide between domains of equal cost.
+// domainTie bounds the criteria that decide between topology domains of equal cost.
 type domainTie struct {
 	// broken is the fewest gangs that fall below minCount, and surplus the most surplus pods. start
 	// is the latest start that the earliest victim of the highest priority can have.

@@ -66,7 +66,7 @@ func (sr *search) competition() (*gang, bool) {
 type gang struct {
 	*search
 	ws []want
-	// counts is true if counting is enough: there is one class, and only room matters.
+	// counts is true if it is enough to count members: there is one class, and only room matters.
 	counts bool
 	best   found
 	any    bool
@@ -151,8 +151,8 @@ func (g *gang) localSearchLimit() int {
 	return 24
 }
 
-// place assigns the final nodes with the victims evicted, in an order where each member fits
-// given those before it. It places all wanted members first, then as much surplus as fits. If the
+// place assigns the final nodes with the victims evicted, in an order such that each member fits
+// after the previous ones. It places all wanted members first, then as much surplus as fits. If the
 // oracle rejects the placement, it returns false and changes nothing.
 func (g *gang) place(f *found) bool {
 	t := newSimulation(g.v, g.v.c.later)

@@ -50,8 +50,8 @@ func (sr *search) newGangSearch(f found) *gangSearch {
 // gangSearch goes through sets of gangs that may be broken.
 type gangSearch struct {
 	*search
-	// first is the cheapest outcome by all criteria except the gangs that it breaks. best is the
-	// cheapest one so far.
+	// first is the cheapest outcome by all criteria except the number of broken gangs. best is the
+	// cheapest outcome so far.
 	first, best found
 	// gangs are the gangs with needed members among the potential victims, those with the most such
 	// members first.
@@ -202,7 +202,7 @@ func (s *gangSearch) few() bool {
 // plainly runs the plain algorithm as a competitor.
 func (s *gangSearch) plainly() {
 	if s.best.score.BrokenGangs == 0 || s.p.Gang && (s.v.anyStateful || len(s.first.ws) > 1) {
-		// In the latter case it has already competed.
+		// With a stateful oracle or several classes, the plain algorithm has already competed.
 		return
 	}
 	sub := *s.search

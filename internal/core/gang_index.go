@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// gangIndex has the whole gangs whose members are preempted one by one, by UID. A gang that is
-// already below minCount is not in it: it cannot fall below.
+// gangIndex has the whole gangs whose members are preempted one by one, by UID. It does not have
+// gangs that are already below minCount, because these cannot fall below it.
 type gangIndex map[string]*wholeGang
 
 // wholeGang is a gang with at least minCount members, and as many of each role as it needs.

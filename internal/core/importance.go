@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// moreImportant is the one order of units, most important first. KEP-5710 defines the first two
-// criteria; the others are our choice within the freedom it leaves. The order is total: only the
-// same unit compares equal.
+// moreImportant is the order of units, most important first. KEP-5710 defines the first two
+// criteria. The others are our choice, which the proposal permits. The order is total: only a unit
+// and itself compare equal.
 func moreImportant(a, b *Unit) int {
 	// The first difference nearly always decides, so later criteria are computed only when needed.
 	if a.Priority != b.Priority {
@@ -17,7 +17,7 @@ func moreImportant(a, b *Unit) int {
 	return moreImportantOfEquals(a, b)
 }
 
-// moreImportantOfEquals is moreImportant for units whose priorities count as equal.
+// moreImportantOfEquals is like moreImportant, for units whose priorities count as equal.
 func moreImportantOfEquals(a, b *Unit) int {
 	if c := groupsFirst(a, b); c != 0 {
 		return c
@@ -36,9 +36,9 @@ func moreImportantOfEquals(a, b *Unit) int {
 	)
 }
 
-// compareUnits is moreImportant for units by index. In a restricted view it compares ranks first,
-// then the order among units of one rank. In a view with bands, it compares these in place of
-// priorities.
+// compareUnits is like moreImportant, for units by index. In a restricted view it compares ranks
+// first, then the order among units of one rank. In a view with bands, it compares bands in place
+// of priorities.
 func compareUnits(s *Snapshot, a, b int32) int {
 	if s.ranks != nil {
 		if c := cmp.Or(cmp.Compare(s.ranks[b], s.ranks[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {

@@ -13,8 +13,8 @@ type leafIndex struct {
 // leafList are the units in one leaf.
 type leafList struct {
 	units []int32
-	// most is an upper bound on the request of any unit, and latest one on the time when the clock
-	// of any unit began.
+	// most is an upper bound of the request of any unit. latest is an upper bound of the time when
+	// the clock of any unit began.
 	most   []int64
 	latest int64
 	// unbegun counts the units whose clock has not begun.

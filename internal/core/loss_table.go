@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// lossTable has the parts of lost work that do not depend on the time of a decision. It says how
-// fast the loss of each unit grows, and since when. Bounds by node follow from them.
+// lossTable has the parts of lost work that do not depend on the time of a decision. For each unit,
+// it has the rate and the begin of the loss. Bounds by node follow from them.
 type lossTable struct {
 	lossSettings
 	units []unitLoss

@@ -1,7 +1,7 @@
 package core
 
-// reportedLosses returns the lost work that a Decision reports. An order that does not compare lost
-// work has it, too, because its users ask how much work a preemption has cost.
+// reportedLosses returns the lost work that a Decision reports. The Decision has it even if its
+// order does not compare lost work, because users ask how much work a preemption has cost.
 func (sr *search) reportedLosses() *losses {
 	if counted := sr.whole.s.losses; counted != nil {
 		return counted

@@ -18,40 +18,40 @@ const (
 	// pods, start. It is the zero value.
 	OrderPriority Order = ""
 	// OrderLostWork compares lost work after the highest priority, and then by the other criteria.
-	// Where the search is not exact, the search with OrderPriority competes. So the highest
-	// priority of the victims is no higher than with OrderPriority, without queues. Under queues,
-	// priorities are ranks (see victimOrder), and bounds hold for whole sets, so that this does not
-	// follow.
+	// If the search is not exact, the search with OrderPriority competes. So without queues, the
+	// highest priority of the victims is no higher than with OrderPriority. With queues, this does
+	// not follow: priorities are ranks (see victimOrder), and bounds hold for whole sets.
 	OrderLostWork Order = "LostWork"
 )
 
-// MilliDevices is how many milli-devices one device is; see [Preemptor.Devices].
+// MilliDevices is the number of milli-devices in one device; see [Preemptor.Devices].
 const MilliDevices = 1000
 
 // maxLoss bounds the lost work of one unit or gang, so that sums and multiples of losses stay
 // in range. It is about 550 device-years.
 const maxLoss = int64(1) << 44
 
-// Progress describes the work that the eviction of a pod would lose, as far as the pod tells. The
-// zero Progress tells nothing.
+// Progress describes the work that the eviction of a pod would lose, as far as annotations show it.
+// The zero Progress shows nothing.
 type Progress struct {
-	// Saved is when the work was last saved, in nanoseconds since 1970; 0 if that is not known.
-	// GroupSaved is the same for its PodGroup. The later counts, but a time after the decision is
-	// ignored. Of the pods of a whole gang, the latest counts for all.
+	// Saved is the time when the work was last saved, in nanoseconds since 1970; 0 if not known.
+	// GroupSaved is the same for its PodGroup. The later time counts, but a time after the decision
+	// is ignored. For a whole gang, the latest time of its pods counts for all.
 	Saved, GroupSaved int64
 	// Interval is how often the work saves itself from its start on, in nanoseconds; 0 for never.
 	// It counts if no work was saved since the start.
 	Interval int64
-	// Restart is the run time that a restart loses in addition to the work, in nanoseconds. 0 is
-	// not known, so [Preemptor.Restart] applies; NoRestart is none.
+	// Restart is the run time that a restart loses in addition to the work, in nanoseconds. With 0,
+	// [Preemptor.Restart] applies. NoRestart stands for none.
 	Restart int64
 }
 
 // NoRestart is the Progress.Restart of work whose restart loses no run time.
 const NoRestart = int64(-1)
 
-// ClockSkew is how far the clock of a pod may be ahead of the scheduler's, in nanoseconds. A
-// checkpoint in the near future counts as one of now. A later one is ignored.
+// ClockSkew is the time that the clock of a pod may be ahead of the scheduler's, in nanoseconds. A
+// checkpoint within ClockSkew after the decision counts as one of now. A later checkpoint is
+// ignored.
 const ClockSkew = int64(time.Minute)
 
 // losses has the work that units would lose if they were evicted at the time of a decision, in
@@ -85,16 +85,17 @@ type losses struct {
 
 // lossSettings are the settings that losses depend on.
 type lossSettings struct {
-	// devices is how many milli-devices one unit of each resource is.
+	// devices has the number of milli-devices for one unit of each resource.
 	devices Amounts
-	// restart is the run time that a restart loses, in nanoseconds, for work that does not tell.
+	// restart is the run time that a restart loses, in nanoseconds, for work without a setting of
+	// its own.
 	restart int64
 	// silent caps the run time that work without a checkpoint loses, by leaf queue, in nanoseconds.
 	// Queues without a cap are absent.
 	silent map[string]int64
 }
 
-// equal reports whether losses are the same by both settings.
+// equal reports whether all losses are the same with both settings.
 func (a lossSettings) equal(b lossSettings) bool {
 	return a.restart == b.restart && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
 }
@@ -144,9 +145,9 @@ func (l *losses) of(u int32) int64 {
 	return total
 }
 
-// mostOf returns the longest run time that a unit may lose, in nanoseconds, apart from its restart.
-// The unit has worked from a time on; saved is its last checkpoint, 0 for none. Only work that has
-// not been saved since is capped, also if it saves itself at an interval.
+// mostOf returns the longest run time that a unit may lose, in nanoseconds, without its restart.
+// from is the start of its work; saved is its last checkpoint, 0 for none. Only work that has not
+// been saved since from is capped, even if it saves itself at an interval.
 func (l *losses) mostOf(unit *Unit, from, saved int64) int64 {
 	if saved <= from && len(l.silent) > 0 {
 		if most, isCapped := l.silent[unit.queue()]; isCapped {
@@ -161,7 +162,7 @@ func (l *losses) restartOf(p *Progress) int64 {
 	return max(cmp.Or(p.Restart, l.restart), 0)
 }
 
-// savedAt returns when the work of a unit was last saved; 0 if that is not known.
+// savedAt returns the time when the work of a unit was last saved; 0 if not known.
 func (l *losses) savedAt(unit *Unit) int64 {
 	whole := l.s.gangs[unit.PodGroup]
 	if whole == nil || unit.Group {
@@ -177,8 +178,8 @@ func (l *losses) savedAt(unit *Unit) int64 {
 	return saved
 }
 
-// latestOf returns the latest checkpoint of some pods that is not in the future. If the given one
-// is later, it returns that.
+// latestOf returns the latest checkpoint of the given pods that is not in the future, or latest if
+// that is later.
 func (l *losses) latestOf(pods []Pod, latest int64) int64 {
 	for i := range pods {
 		for _, saved := range [2]int64{pods[i].Progress.Saved, pods[i].Progress.GroupSaved} {

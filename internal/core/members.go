@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// want is how many members of a class must be placed.
+// want is the number of members of a class that must be placed.
 type want struct{ class, count int }
 
 // total returns the number of members wanted.
@@ -91,7 +91,7 @@ func (p *Preemptor) neededOfRoles() map[string]int {
 }
 
 // neededFirst sorts placed members, given by index, into the order that MinCount counts them in:
-// those needed of each role first. Otherwise it keeps their order.
+// first the needed members of each role. Otherwise it keeps their order.
 func (p *Preemptor) neededFirst(order []int, placements []placement) []int {
 	left := p.neededOfRoles()
 	var needed, surplus []int

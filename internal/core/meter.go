@@ -12,7 +12,7 @@ func (m *meter) add(steps int) {
 	}
 }
 
-// DecideCounting is Decide that also returns how many steps the decision took.
+// DecideCounting is like Decide, and also returns the number of steps that the decision took.
 func DecideCounting(s *Snapshot, p *Preemptor, oracle Oracle) (d Decision, steps int, err error) {
 	return decide(s, p, oracle, protections())
 }

@@ -27,8 +27,8 @@ func (x minRuntimeIndex) drop(m *MinRuntime) {
 	}
 }
 
-// defaultsIn returns all min-runtimes that protect some unit from one preemptor where no queue has
-// a setting. They come from the units' profiles and from the preemptor.
+// defaultsIn returns all min-runtimes that protect any unit from one preemptor if no queue has a
+// setting. They come from the units' profiles and from the preemptor.
 func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	out := make(minRuntimeIndex)
 	if s.columns != nil && s.columns.minRuntimes != nil {
@@ -42,8 +42,8 @@ func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	return out
 }
 
-// defaultsOf returns the min-runtimes that protect a unit where no queue has a setting. They come
-// from the unit's profile, or from the preemptor for work of no profile.
+// defaultsOf returns the min-runtimes that protect a unit if no queue has a setting. They come from
+// the unit's profile, or from the preemptor for work of no profile.
 func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
 	if u.MinRuntime != nil {
 		return u.MinRuntime
@@ -51,9 +51,9 @@ func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
 	return &r.p.MinRuntime
 }
 
-// minRuntimeOf returns how long a unit of a leaf with these defaults runs before this preemptor may
-// evict it, and the queue that has the setting. The queue is -1 if the default applies. For an
-// unknown preemptor it returns the longest min-runtime.
+// minRuntimeOf returns the time that a unit of a leaf with these defaults must run before this
+// preemptor may evict it. It also returns the queue that has the setting; -1 if the default
+// applies. For an unknown preemptor it returns the longest min-runtime.
 func (r *ruling) minRuntimeOf(leaf int32, m *MinRuntime) (queue int32, runtime int64) {
 	if r.anyone {
 		return r.t.LongestMinRuntime(leaf, m.Preempt, m.Reclaim, m.Resolve == ResolveQueue)

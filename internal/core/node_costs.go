@@ -23,8 +23,8 @@ type nodeCosts struct {
 	scratch, stamps []int32
 	stamp           int32
 	base            []int64
-	// known caches the gains of sets of units on so many nodes that the gain is not computed for
-	// every option; nil if it is.
+	// known caches the gains of sets of units on many nodes, because the gain of every option would
+	// take too long; nil otherwise.
 	known *knownGains
 	// slab is the memory for the units of options.
 	slab slab[int32]
@@ -262,8 +262,8 @@ func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	return units
 }
 
-// gainHere is gain counted on one node only. For units with pods on other nodes, it is a part of
-// their gain.
+// gainHere is like gain, counted on one node only. For units with pods on other nodes, it is a part
+// of their gain.
 func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	free := m.freeOf(n)
 	move := func(sign int64) {

@@ -38,8 +38,8 @@ type knownGains struct {
 	key           []byte
 }
 
-// knownGain is gain for units whose gain is cached or may be computed. For others, the caller uses
-// the gain on one node; once they are evicted, all of their room counts.
+// knownGain is like gain, for units whose gain is cached or may be computed. For other units, the
+// caller uses the gain on one node. After they are evicted, all of their room counts.
 func (m *nodeCosts) knownGain(units []int32) (gain int, ok bool) {
 	k := m.known
 	if k.bySet == nil || k.changes != m.changes {

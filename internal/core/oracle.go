@@ -37,8 +37,8 @@ type Oracle interface {
 	Unplace(class, node int)
 }
 
-// Reserver is an Oracle that knows the room reserved for other pods on each node. Free room does
-// not include reserved room.
+// Reserver is an Oracle that has the room reserved for other pods on each node. Free room does not
+// include reserved room.
 type Reserver interface {
 	// Reserved returns the room reserved on a node; nil for none.
 	Reserved(node int) Amounts

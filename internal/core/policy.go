@@ -62,12 +62,12 @@ func (r Rule) MayBeLifted() bool {
 
 // Verdict says whether one preemptor may evict one unit.
 type Verdict struct {
-	// Eligible is true where the unit may be evicted.
+	// Eligible is true if the unit may be evicted.
 	Eligible bool
 	// Rule is the rule that allows evicting the unit, or protects it.
 	Rule Rule
-	// Until is the last moment of the protection, in nanoseconds since 1970; 0 where it has no end
-	// of its own.
+	// Until is the last moment of the protection, in nanoseconds since 1970; 0 if it has no end of
+	// its own.
 	Until int64
 	// Queue is the queue that has the setting, if a queue has.
 	Queue string
@@ -76,9 +76,9 @@ type Verdict struct {
 // passes reports whether the protection ends by itself.
 func (v Verdict) passes() bool { return !v.Eligible && v.Until != 0 }
 
-// policy determines the units that one preemptor may evict. There are two: priorityPolicy, where
-// priority alone orders units, and queuePolicy, where queues have shares or min-runtimes bound a
-// gang's losses. Both apply the same protections, in judge.
+// policy determines the units that one preemptor may evict. There are two policies. With
+// priorityPolicy, priority alone orders units. With queuePolicy, queues have shares, or
+// min-runtimes bound a gang's losses. Both apply the same protections, in judge.
 type policy interface {
 	// rules returns the ruling that the protections read.
 	rules() *ruling
@@ -138,7 +138,7 @@ type narrow interface {
 type leafwise interface {
 	protection
 	// ignores is true only if the rule protects no unit of the leaf. -1 stands for the units in no
-	// queue, and for all units where queues do not count.
+	// queue, and for all units if queues do not count.
 	ignores(r *ruling, leaf int32) bool
 }
 

@@ -8,10 +8,10 @@ type Guard struct {
 	Unit int
 	// Rule is the rule. RulePreemptMinRuntime stands for the longest of the unit's min-runtimes.
 	Rule Rule
-	// Until is the last moment of the protection, in nanoseconds since 1970; 0 where it has no end
-	// of its own.
+	// Until is the last moment of the protection, in nanoseconds since 1970; 0 if it has no end of
+	// its own.
 	Until int64
-	// Below is the lowest priority of preemptors that the rule does not protect from; nil where it
+	// Below is the lowest priority of preemptors that the rule does not protect from; nil if it
 	// protects from all.
 	Below *int32
 }

@@ -22,11 +22,11 @@ type queuePolicy struct {
 	kinds []fairshare.Kind
 	// use is memory for useOfAll.
 	use []int64
-	// reach is how far from its own queue the preemptor may evict; asIs is the reach without any
-	// eviction.
+	// reach limits the queues that the preemptor may evict from, by their distance in the tree.
+	// asIs is the reach without any eviction.
 	reach, asIs reach
 	subtrees    []subtree
-	// lacks is true where the preemptor is a gang that lacks members that it had.
+	// lacks is true if the preemptor is a gang that lacks members that it had.
 	lacks bool
 	// line is the snapshot with the preemptor's bands. It orders the units of a queue.
 	line *Snapshot
@@ -183,14 +183,14 @@ func (c *queuePolicy) shareOf(q int32, r int) int64 {
 	return 0
 }
 
-// quotaOf returns the amount that a queue can always get back: its quota, limited to its fair
-// share. The share is lower if quotas exceed the capacity, or if the queue's demand is lower.
+// quotaOf returns the amount that a queue can always reclaim: its quota, limited to its fair share.
+// The share is lower if quotas exceed the capacity, or if the queue's demand is lower.
 func (c *queuePolicy) quotaOf(q int32, r int) int64 {
 	return min(c.t.Queue(q).Quota[r], c.shareOf(q, r))
 }
 
-// ratio returns how far a queue is over its fair share, less the amounts taken, among the resources
-// of the preemptor's request.
+// ratio returns the ratio of a queue's usage to its fair share, among the resources of the
+// preemptor's request. It subtracts the amounts taken from the usage.
 func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 	if taken != nil {
 		taken = taken[int(q)*c.t.Dims():][:c.t.Dims()]

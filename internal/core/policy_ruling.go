@@ -22,12 +22,12 @@ type ruling struct {
 	// anyone is true if the preemptor is unknown. Each rule then assumes the preemptor that it
 	// protects from longest.
 	anyone bool
-	// begin is when clocks that have not begun are assumed to begin.
+	// begin is the assumed begin of clocks that have not begun.
 	begin int64
 	// meter counts the steps of the decision; a nil meter counts none.
 	meter *meter
-	// defaults are the min-runtimes that protect units where no queue has a setting. preempts is
-	// true if one of them applies to preemption by priority.
+	// defaults are the min-runtimes that protect units if no queue has a setting. preempts is true
+	// if one of them applies to preemption by priority.
 	defaults minRuntimeIndex
 	preempts bool
 
@@ -40,12 +40,12 @@ type ruling struct {
 	home   int32
 	path   []int32
 	onPath []int32
-	// index has the units of each queue, and leafOf the queue of each unit; nil where queues do
-	// not count.
+	// index has the units of each queue, and leafOf the queue of each unit; nil if queues do not
+	// count.
 	index  *leafIndex
 	leafOf []int32
-	// ratio returns how far a queue is over its fair share in any resource, whatever the preemptor
-	// asks for; nil where queues do not count.
+	// ratio returns the ratio of a queue's usage to its fair share; nil if queues do not count. It
+	// is the highest ratio of any resource, regardless of the preemptor's request.
 	ratio func(queue int32) float64
 	// running counts the running members of each gang, by UID.
 	running map[string]*Headcount
@@ -106,7 +106,7 @@ func (r *ruling) ownGang(u int32) bool {
 	return r.p.PodGroup != "" && r.s.Units[u].PodGroup == r.p.PodGroup
 }
 
-// byPriority returns the entitlement to a unit of a priority where nothing else counts.
+// byPriority returns the entitlement to a unit of a priority if no other rule counts.
 func (r *ruling) byPriority(priority int32) Verdict {
 	if priority < r.p.Priority {
 		return Verdict{Eligible: true, Rule: RuleLowerPriority}
@@ -114,8 +114,8 @@ func (r *ruling) byPriority(priority int32) Verdict {
 	return Verdict{Rule: RuleNotLowerPriority}
 }
 
-// entitledByPriority is byPriority for one unit. A stale gang counts with a lower priority than its
-// own.
+// entitledByPriority is like byPriority, for one unit. A stale gang counts with a lower priority
+// than its own.
 func (r *ruling) entitledByPriority(u int32) Verdict {
 	unit := &r.s.Units[u]
 	v := r.byPriority(unit.Priority)
@@ -164,9 +164,10 @@ func (r *ruling) reclaims(u int32) bool {
 	return leaf >= 0 && leaf != r.leaf && !r.yieldsStale(u)
 }
 
-// yieldsStale reports whether priority applies to a stale gang of another queue as it would within
-// one queue. It does if the preemptor's queue has no more of its fair share than the gang's.
-// Nothing is reclaimed between such queues, so two gangs would wait for each other forever.
+// yieldsStale reports whether priority decides about a stale gang of another queue, as it would
+// within one queue. It does if the ratio of the preemptor's queue to its fair share is no higher
+// than the ratio of the gang's queue. Nothing is reclaimed between such queues, so two gangs would
+// wait for each other forever.
 func (r *ruling) yieldsStale(u int32) bool {
 	return r.s.Units[u].Stale && r.ratio != nil && r.ratio(r.leaf) <= r.ratio(r.leafOf[u])
 }

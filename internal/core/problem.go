@@ -14,8 +14,8 @@ type problem struct {
 	c      *columns
 	dims   int
 	limits Limits
-	// begin is when clocks that have not begun are assumed to begin: at the decision, even for a
-	// search at another time.
+	// begin is the assumed begin of clocks that have not begun: the time of the decision, even for
+	// a search at another time.
 	begin int64
 	// victims are the units that the search may evict.
 	victims potentialVictims

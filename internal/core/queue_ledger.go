@@ -161,7 +161,7 @@ func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	return l.allowsWithin(units, s, s.reach())
 }
 
-// allowsWithin is allows for a preemptor with a reach after the evictions.
+// allowsWithin is like allows, for a preemptor with a reach after the evictions.
 func (l *ledger) allowsWithin(units []int32, s *pathUse, after reach) (bound, bool) {
 	c := l.c
 	c.meter.add(len(units))
@@ -195,9 +195,9 @@ func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 }
 
 // keeps returns the rule that protects a queue, a number of steps away, given the usage of the
-// preemptor's queues after the evictions. It returns "" if the queue has the taken units to spare.
-// It has if it was above its fair share or its quota until the largest unit was taken, last of all.
-// It must also still have its quota of that resource.
+// preemptor's queues after the evictions. It returns "" if the queue can spare the taken units. It
+// can if it was above its fair share or its quota until the largest unit was taken, as the last
+// one. It must also still have its quota of that resource.
 //
 // The preemptor's side may be entitled only because units of its own are evicted. Then its usage
 // must grow. By share, the other queue keeps its fair share. By quota, the preemptor's queue keeps

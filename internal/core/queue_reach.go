@@ -7,9 +7,9 @@ import (
 )
 
 // reach limits the queues that a preemptor may reclaim from, in steps up its path. share and quota
-// count the queues on its path, from its own upwards, that stay within their fair share or their
-// quota. The preemptor may reclaim from queues that branch off no higher than that: usage beyond
-// their fair share within share, usage beyond their quota within quota.
+// are the numbers of queues on its path, from its own upwards, that stay within their fair share or
+// their quota. Within share steps, the preemptor may reclaim the usage of other branches beyond
+// their fair share. Within quota steps, it may reclaim their usage beyond their quota.
 type reach struct{ share, quota int }
 
 // pathUse is the usage of the queues on the preemptor's path after evictions.
@@ -110,9 +110,9 @@ func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 // outgrown returns a queue on the path that exceeds its limit, or that uses more than its
 // entitlement and its current usage. Only free room may take a queue beyond its share and its
 // quota. If evictions could, two queues might reclaim from each other in turns, each for another
-// resource. Units in no queue add to the room that all queues share, and to no limit.
-// A gang that lacks members may have the room of a stale gang beyond its queue's share. It is whole
-// and not stale afterwards, so nothing is taken in turns; otherwise the two could wait for ever.
+// resource. Units in no queue add to the room that all queues share, and to no limit. A gang that
+// lacks members may use the room of a stale gang beyond its queue's share. Afterwards it is whole
+// and not stale, so this does not repeat. Without this exception, the two gangs could wait forever.
 func (s *pathUse) outgrown() (bound, bool) {
 	if q := s.overLimit(); q >= 0 {
 		return s.c.bound(RuleLimit, q), false

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// reclaimOrder determines how far over its fair share each subtree is when a unit's turn comes. It
-// takes units from the queues as long as their subtrees are above their fair share, always from the
-// queue that is furthest over.
+// reclaimOrder determines the ratio of each subtree to its fair share when the turn of a unit
+// comes. It takes units from the queues as long as their subtrees are above their fair share. The
+// next unit always comes from the queue with the highest ratio.
 type reclaimOrder struct {
 	l *ledger
 	// units are the units not taken yet, by leaf. Lists of leaves in sorted are in order.

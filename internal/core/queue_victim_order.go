@@ -23,13 +23,13 @@ const (
 	rankSafe = math.MaxInt32
 )
 
-// victimOrder has the units that a preemptor may evict where more than priority counts. Each has a
-// rank, which replaces its priority in the search, and an order among units of that rank: lower is
-// evicted first.
+// victimOrder has the units that a preemptor may evict if more than priority counts. Each unit has
+// a rank, which replaces its priority in the search. Each also has an order among the units of that
+// rank; lower orders are evicted first.
 type victimOrder struct {
 	c   *queuePolicy
 	mem *scratch
-	// kinds has how the units of each leaf are judged, from 1 on; 0 is for units in no queue.
+	// kinds has the leafKind of each leaf, from 1 on; 0 is for units in no queue.
 	kinds []leafKind
 	// ranks and orders are by unit. Units in open leaves are assigned theirs once a restricted view
 	// includes them.
@@ -52,7 +52,7 @@ type victimOrder struct {
 	bounded bool
 }
 
-// leafKind says how far the queues decide for all units of a leaf at once.
+// leafKind is how the queues judge the units of a leaf: all at once, or one by one.
 type leafKind uint8
 
 const (
@@ -123,7 +123,7 @@ func (vo *victimOrder) kindOf(leaf int32) leafKind {
 	return *kind
 }
 
-// kindOf returns how the units of a queue are judged.
+// kindOf returns the leafKind of a leaf.
 func (c *queuePolicy) kindOf(leaf int32) leafKind {
 	if c.leaf < 0 || leaf == c.leaf {
 		return leafMixed

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// capDomains is how many other domains a Decision names.
+// capDomains is the largest number of other domains that a Decision names.
 const capDomains = 5
 
 // DomainChoice is the domain of a gang that requires one.
@@ -43,8 +43,8 @@ type OtherDomain struct {
 
 // LeastCost is a lower bound of the cost of a domain.
 type LeastCost struct {
-	// HighestPriority bounds the highest priority of a victim; nil where queues count, and more
-	// than priorities order the victims.
+	// HighestPriority bounds the highest priority of a victim; nil if queues count, because more
+	// than priorities then order the victims.
 	HighestPriority *int32 `json:"highestPriority,omitempty"`
 	// Pods bounds the number of pods.
 	Pods int `json:"pods"`

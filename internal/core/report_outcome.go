@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// capUnits is how many units a Decision names where it counts all of them.
+// capUnits is the largest number of units that a Decision names.
 const capUnits = 20
 
-// capElsewhere is how many reprieved units on other nodes a Decision names.
+// capElsewhere is the largest number of reprieved units on other nodes that a Decision names.
 const capElsewhere = 10
 
 func (sr *search) placed(o Outcome, placements []placement) Decision {
@@ -189,8 +189,8 @@ func (sr *search) infeasible() Decision {
 	return d
 }
 
-// infeasibleAsIs returns the Decision that names the missing room as things are, for a preemptor
-// that may evict nothing.
+// infeasibleAsIs returns the Decision that names the room that is missing now, for a preemptor that
+// may evict nothing.
 func (sr *search) infeasibleAsIs() Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
 	sr.missing(&d, newSimulation(sr.v, sr.v.c.later), asThingsAre)

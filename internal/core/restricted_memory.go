@@ -18,7 +18,7 @@ type scratch struct {
 	amounts slab[int64]
 }
 
-// borrow returns memory that nothing else uses until it is handed back.
+// borrow returns memory for one restricted view. No other view uses it before it is returned.
 func (c *columns) borrow() *scratch {
 	if m, ok := c.lent.Get().(*scratch); ok {
 		return m

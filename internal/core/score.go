@@ -24,8 +24,8 @@ type Score struct {
 	// are better. The criterion is ours. A gang that is evicted whole as one unit, or was below
 	// minCount before, does not count.
 	BrokenGangs int `json:"brokenGangs,omitempty"`
-	// Surplus counts the pods that are past the minCount of their gangs. For equal numbers of pods,
-	// more surplus is better. The criterion is ours; the document has none of the kind.
+	// Surplus counts the pods past the minCount of their gangs. For equal numbers of pods, more
+	// surplus is better. The criterion is ours; the document has no similar criterion.
 	Surplus int `json:"surplus,omitempty"`
 	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds
 	// since 1970. Later is better. MaxInt64 without victims.

@@ -28,10 +28,9 @@ type Snapshot struct {
 	orders []int64
 	// bands replace the units' priorities in the order of units; nil for none.
 	bands bands
-	// gangs are the whole gangs whose members are preempted one by one; nil where they have not
-	// been indexed.
+	// gangs are the whole gangs whose members are preempted one by one; nil without an index.
 	gangs gangIndex
-	// losses has the lost work of units; nil where it does not count.
+	// losses has the lost work of units; nil if lost work does not count.
 	losses *losses
 	// columns belong to the Cluster that made the snapshot; nil for a snapshot made by hand.
 	columns *columns
@@ -58,7 +57,7 @@ type Pod struct {
 	Namespace string
 	Name      string
 	UID       string
-	// Node is an index into Snapshot.Nodes, or -1 where the node is not part of the snapshot.
+	// Node is an index into Snapshot.Nodes, or -1 if the node is not part of the snapshot.
 	Node int
 	// Request is the room that the pod occupies.
 	Request Amounts
@@ -67,7 +66,7 @@ type Pod struct {
 	// RefusedUntil is the last moment when the pod is protected because its deletion was
 	// refused, in nanoseconds since 1970; 0 otherwise.
 	RefusedUntil int64
-	// Progress says how much of its work an eviction would lose.
+	// Progress is the information about the work that an eviction would lose.
 	Progress Progress
 	// Budgets are the indices of the disruption budgets that an eviction of this pod draws on.
 	Budgets []int
@@ -89,7 +88,7 @@ type Unit struct {
 	GroupName string
 	// Role is the unit's role in its gang; nil for a gang without roles and for other units.
 	Role *Role
-	// Priority is the PodGroup's priority where there is a group, otherwise the pod's own.
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup.
 	Priority int32
 	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool
@@ -102,13 +101,13 @@ type Unit struct {
 	// Surplus marks a member past the minCount of its gang and past the needs of its role. It is
 	// evicted before other units of the same priority.
 	Surplus bool
-	// Lacks is how many members the unit's gang had and has no more; 0 for other units.
+	// Lacks is the number of members that the unit's gang had and lacks now; 0 for other units.
 	Lacks int32
 	// Stale marks a gang that has lacked members for too long. It is one unit in either disruption
 	// mode. Its Priority is one lower than the PodGroup's, so work of equal priority may preempt
 	// it.
 	Stale bool
-	// RefusedUntil is the latest RefusedUntil of its pods; 0 where no deletion was refused.
+	// RefusedUntil is the latest RefusedUntil of its pods; 0 if no deletion was refused.
 	RefusedUntil int64
 	// Start is when the unit started, in nanoseconds since 1970; 0 if it has not.
 	Start int64
@@ -116,12 +115,13 @@ type Unit struct {
 	Toleration *Toleration
 	// Membership holds the unit's queue and its gang's minCount; nil for a unit without either.
 	Membership *QueueMembership
-	// Since is when the clock of min-runtimes began for the unit: when its group was first whole,
-	// or the pod was scheduled. It is in nanoseconds since 1970; 0 where the clock has not begun.
+	// Since is the time when the clock of min-runtimes began for the unit: when its group was first
+	// whole, or when the pod was scheduled. It is in nanoseconds since 1970; 0 if the clock has not
+	// begun.
 	Since int64
-	// MinRuntime protects the unit where its queues have no setting: the defaults of the profile
-	// that schedules it. It is nil for work of no profile; the preemptor's defaults apply to such
-	// work. Units may share equal values.
+	// MinRuntime protects the unit if its queues have no setting. It has the defaults of the
+	// profile that schedules the unit. For work of no profile it is nil, and the preemptor's
+	// defaults apply. Units may share equal values.
 	MinRuntime *MinRuntime
 	// Pods are all running pods of the unit, at least one.
 	Pods []Pod
@@ -141,7 +141,7 @@ type Queues struct {
 	Tree *fairshare.Tree
 	// Shares are the queues' fair shares, by index in the tree. See [fairshare.Tree.FairShares].
 	Shares []Amounts
-	// used is the usage of each queue and all queues below it; nil to be worked out.
+	// used is the usage of each queue and all queues below it; nil until it is computed.
 	used []int64
 }
 
@@ -151,10 +151,10 @@ type Toleration struct {
 	Below int32
 	// Until is the last moment of the exemption, in nanoseconds since 1970, or Forever.
 	Until int64
-	// Lasts is the length of the exemption, in nanoseconds, where its clock has not begun and Until
-	// is not known; 0 otherwise.
+	// Lasts is the length of the exemption, in nanoseconds, if its clock has not begun and Until is
+	// not known; 0 otherwise.
 	Lasts int64
-	// ClassNotFound is true where the unit's PriorityClass does not exist, so its toleration is
+	// ClassNotFound is true if the unit's PriorityClass does not exist, so its toleration is
 	// unknown.
 	ClassNotFound bool
 }
@@ -199,32 +199,33 @@ type Preemptor struct {
 	Gang bool `json:"gang"`
 	// Priority is the PodGroup's priority for a gang, otherwise the pod's.
 	Priority int32 `json:"priority"`
-	// Never is true where the priority class forbids preemption (preemptionPolicy Never).
+	// Never is true if the priority class forbids preemption (preemptionPolicy Never).
 	Never bool `json:"never,omitempty"`
-	// BacksOff is true where the preemptor may preempt nothing for now, because it could not be
-	// bound after earlier preemptions.
+	// BacksOff is true if the preemptor must preempt nothing for now, because it could not be bound
+	// after earlier preemptions.
 	BacksOff bool `json:"backsOff,omitempty"`
-	// IgnoresTolerations is true where the victims' tolerations do not protect them.
+	// IgnoresTolerations is true if the victims' tolerations do not protect them.
 	IgnoresTolerations bool `json:"ignoresTolerations,omitempty"`
 	// Now is the time of the decision, in nanoseconds since 1970. Protections are compared with it.
 	Now int64 `json:"now,omitempty"`
 	// Queue is the name of the leaf queue, empty for none.
 	Queue string `json:"queue,omitempty"`
-	// MinRuntime protects victims of no profile whose queues have no setting. See Unit.MinRuntime.
+	// MinRuntime protects victims of no profile if their queues have no setting. See
+	// Unit.MinRuntime.
 	MinRuntime MinRuntime `json:"-"`
 	// PodGroup is the UID of the PodGroup that the preemptor is or belongs to. Its members are
 	// never victims.
 	PodGroup string `json:"podGroup,omitempty"`
-	// MinCount is how many of the members must be placed. Members past it are surplus: they are
-	// placed where there is room, and nothing is preempted for them.
+	// MinCount is the number of members that must be placed. Further members are surplus: they are
+	// placed if there is room, and nothing is preempted for them.
 	MinCount int `json:"minCount"`
 	// Classes are the members, grouped by identical scheduling needs.
 	Classes []Class `json:"-"`
 	// Domain confines the members of a gang to one domain; nil for none.
 	Domain *RequiredDomain `json:"domain,omitempty"`
-	// Nominated are the placements of an earlier decision, in their order. They are used again
-	// where they still fit, so that the eviction of earlier victims is not wasted. Members and
-	// nodes that no longer exist are skipped.
+	// Nominated are the placements of an earlier decision, in their order. They are used again if
+	// they still fit, so that the eviction of earlier victims is not wasted. Members and nodes that
+	// no longer exist are skipped.
 	Nominated []Placement `json:"-"`
 	// Order is the order of the criteria that victims are compared by.
 	Order Order `json:"order,omitempty"`
@@ -232,22 +233,22 @@ type Preemptor struct {
 	// disjoint, in ascending order, and none has priorities below and above the lowest
 	// system-critical one, 2000000000.
 	Bands []Band `json:"-"`
-	// Devices is how many milli-devices one unit of each resource is, for lost work. It has an
-	// amount for each of Snapshot.Resources, or none: then nothing is a device.
+	// Devices has the number of milli-devices for one unit of each of Snapshot.Resources, for lost
+	// work. If it is empty, no resource is a device.
 	Devices Amounts `json:"-"`
 	// Restart is the run time that the restart of a pod loses, in nanoseconds, for lost work. It
-	// applies to pods that do not tell; see [Progress.Restart].
+	// applies to pods without a setting of their own; see [Progress.Restart].
 	Restart int64 `json:"-"`
 	// Limits bound the search; nil for DefaultLimits.
 	Limits *Limits `json:"-"`
 }
 
-// MinRuntime is how long work runs before it may be evicted, where no queue has a setting.
+// MinRuntime is the time that work runs before it may be evicted, if no queue has a setting.
 type MinRuntime struct {
 	// Preempt applies to preemption by priority, Reclaim to reclaim between queues. Both are in
 	// nanoseconds; 0 for none.
 	Preempt, Reclaim int64
-	// Resolve says which queue's setting applies to reclaim. The zero value is ResolveLCA.
+	// Resolve selects the queue whose setting applies to reclaim. The zero value is ResolveLCA.
 	Resolve ResolveMethod
 }
 
@@ -263,7 +264,7 @@ const (
 )
 
 // Limits bound the parts of the search that are bin packing. Beyond them, a case counts as one
-// without room if the simpler ways of packing fail.
+// without room if simpler ways of packing fail.
 type Limits struct {
 	// PackingMembers and PackingNodes are the largest gang and the largest cluster whose placements
 	// are all tried.
@@ -280,8 +281,9 @@ func (p *Preemptor) Key() string { return p.Namespace + "/" + p.Name }
 
 // Class is a set of members with identical scheduling needs.
 type Class struct {
-	// Role is the role of the members. A member cannot replace one of another role. Of each role,
-	// as many are placed as there are among the first MinCount members by rank.
+	// Role is the role of the members. A member cannot replace a member of another role. For each
+	// role, the search places as many members as there are among the first MinCount members by
+	// rank.
 	Role string
 	// Request is the room that one member occupies.
 	Request Amounts
@@ -293,7 +295,7 @@ type Class struct {
 type Member struct {
 	Name string
 	UID  string
-	// Rank orders the members of all classes: where only some can be placed, lower ranks come
+	// Rank orders the members of all classes. If only some members can be placed, lower ranks come
 	// first.
 	Rank int
 }

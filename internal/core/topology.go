@@ -158,7 +158,8 @@ func (t *simulation) confinements(ws []want) []confinement {
 			c = append(c, held{class, nodes[0][d]})
 		}
 		for i := range gs[1:] {
-			// Domains are nested, as racks are in zones. These are the ones around the smallest.
+			// Domains are nested, like racks in zones. These are the domains around the smallest
+			// one.
 			g := &gs[i+1]
 			around := g.domains[nodes[0][d][0]]
 			for _, class := range g.classes {

@@ -243,10 +243,10 @@ func cacheDelay(since time.Duration) time.Duration {
 	return min(max(since, leastCacheDelay), mostCacheDelay)
 }
 
-// await retries a preemptor at two events: the last pod is gone that its placement counts as gone,
-// or the last pod that the placement needs gone. Filters may depend on pods on other nodes, for
-// example pods in an affinity term. Only the filters know which of these pods matter, so the
-// departure of each causes a retry.
+// await retries a preemptor when the last pod is gone that its placement counts as gone. It also
+// retries the preemptor when the last pod is gone that the placement needs gone. Filters may depend
+// on pods on other nodes, for example pods in an affinity term. Only the filters know which of
+// these pods matter, so the departure of each causes a retry.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// keptDelay is the delay before the retry of a pod if kept room blocked the pod at the start of its
-// cycle, and not any more at the end.
+// keptDelay is the delay before the retry of a pod that was blocked by kept room at the start of
+// its cycle only.
 const keptDelay = 200 * time.Millisecond
 
 // healing is a gang that lacks members and has room kept for them.

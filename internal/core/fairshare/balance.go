@@ -15,9 +15,9 @@ type Balance struct {
 	Capacity Amounts
 }
 
-// DominantShare returns the ratio of a queue's usage, less amounts taken, to its share. It is the
-// highest ratio among some resources. A nil taken is zero, and so are resources that share does not
-// list.
+// DominantShare returns the ratio of a queue's usage, minus the amounts taken, to its share: the
+// highest ratio among the given resources. A nil taken is zero, and so are resources that share
+// does not list.
 func DominantShare(has, taken, share []int64, among []int) float64 {
 	ratio := 0.0
 	for _, r := range among {
@@ -39,7 +39,7 @@ func DominantShare(has, taken, share []int64, among []int) float64 {
 type Asker struct {
 	Leaf    int32
 	Request Amounts
-	// Shares are the shares that count for the workload; nil for the standing's.
+	// Shares are the shares that count for the workload; nil for the Shares of the Balance.
 	Shares []Amounts
 }
 
@@ -69,7 +69,8 @@ func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool)
 	return p.among(s.Tree.Top()).Leaf, true
 }
 
-// picking is one call of Next. first has an asker for each queue with one at or below it.
+// picking is the state of one call of Next. first has an asker for each queue that has one at or
+// below it.
 type picking struct {
 	s     *Balance
 	used  []Amounts
@@ -97,8 +98,8 @@ func (p *picking) among(siblings []int32) *Asker {
 
 // position is the position of a queue among its siblings. The lowest comes first.
 type position struct {
-	// beyondQuota is false if the request stays within the quota, so that it could be reclaimed
-	// from siblings.
+	// beyondQuota is true if the request exceeds the quota. A request within the quota could be
+	// reclaimed from siblings.
 	beyondQuota bool
 	// ofShare is the queue's dominant share, infinite if it has no share of the requested
 	// resources. Then ofAll counts: its highest part of the capacity of any resource, divided by
@@ -232,8 +233,8 @@ func (s *Balance) HasShare(leaf int32, request Amounts) bool {
 	return true
 }
 
-// hasNone reports whether a resource is known to have no capacity, as one that only a device class
-// maps.
+// hasNone reports whether a resource is known to have no capacity, for example because only a
+// device class maps it.
 func (s *Balance) hasNone(r int) bool { return r < len(s.Capacity) && s.Capacity[r] <= 0 }
 
 // with returns Allocated plus the usage under way.

@@ -4,17 +4,17 @@ package fairshare
 // example, a GPU is of no use without CPUs, memory and a place for its pod. Nil carries nothing.
 type Bundles []bundle
 
-// bundle has the amount of one resource on the nodes that list it, and of the resources that go
-// along with it.
+// bundle has the amount of one resource on the nodes that list it, and the amounts of the resources
+// that accompany it.
 type bundle struct {
 	of    int
 	total int64
 	along Amounts
 }
 
-// NewBundles returns the bundles of some resources. with returns the amounts of all resources on
-// the nodes that list one of them, by name. Devices carry the resources that go along with them,
-// and so do CPUs and memory. A quota of pods only bounds their number, so it carries nothing.
+// NewBundles returns the bundles of the given resources. with returns the amounts of all resources
+// on the nodes that list one of them, by name. Devices carry the resources that accompany them, and
+// so do CPUs and memory. A quota of pods only bounds their number, so it carries nothing.
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {
@@ -41,8 +41,8 @@ func NewBundles(names []string, with func(name string) Amounts) Bundles {
 func goesAlong(name string) bool { return KindOf(name) != Device && !isHugePages(name) }
 
 // carried returns the amount of a resource that a quota carries. The quota names a part of another
-// resource and carries the same part of this resource on the nodes with the other. If it names
-// several, the largest amount counts.
+// resource, on some nodes. It carries the same part of this resource on those nodes. If it names
+// several resources, the largest amount counts.
 func (b Bundles) carried(quota Amounts, r int) int64 {
 	most := int64(0)
 	for i := range b {

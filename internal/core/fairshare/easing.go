@@ -2,7 +2,7 @@ package fairshare
 
 import "slices"
 
-// Easing records when reclaim last became easier, up to a standing. Times are values of the
+// Easing records when reclaim last became easier, up to one Balance. Times are values of the
 // caller's counter.
 type Easing struct {
 	of *Balance

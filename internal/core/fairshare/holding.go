@@ -7,7 +7,7 @@ import "strings"
 type Kind uint8
 
 const (
-	// Device is the resource that work exists for; other resources go along with it.
+	// Device is a resource that work exists for; other resources accompany it.
 	Device Kind = iota
 	// Basic are CPUs, memory and huge pages.
 	Basic
@@ -31,9 +31,9 @@ func KindOf(name string) Kind {
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, "hugepages-") }
 
-// Hold is the set of resources that decide whether work is within a quota. Of the first kind, they
-// are the resources with the largest ratio of usage to quota. The quota holds the work by these
-// resources.
+// Hold is the set of resources that decide whether work is within a quota. Of the first kind in the
+// quota, they are the resources with the largest ratio of usage to quota. We say that the quota
+// holds the work by these resources.
 type Hold struct {
 	kinds      []Kind
 	quota, use []int64
@@ -42,8 +42,8 @@ type Hold struct {
 }
 
 // Holding returns the resources that a quota holds work by, given the work's usage. Only the first
-// kind that the quota and the work have in common counts. Of that kind, it is the resource with the
-// largest ratio of usage to quota, or several with an equal ratio.
+// kind that the quota and the work have in common counts. Within it, these are the resources with
+// the largest ratio of usage to quota.
 //
 // A queue that has borrowed GPUs for work with few CPUs gives them back, although it is within its
 // quota of CPUs. Its GPUs are not reclaimed for CPUs that it has borrowed. kinds are the kinds of

@@ -3,15 +3,15 @@ package fairshare
 // Level is a queue's limit, and the usage that counts against it.
 type Level struct{ Limit, Used Amounts }
 
-// Over is the place where a request exceeds a limit: the level, the resource, and the usage before
-// it.
+// Over describes how a request exceeds a limit: the level, the resource, and the usage before the
+// request.
 type Over struct {
 	Level, Resource int
 	Used            int64
 }
 
 // Room returns how many requests, counted from the first, fit in the limits of all levels. It also
-// returns where the next one does not; nil if all fit.
+// returns the limit that blocks the next request; nil if all fit.
 func Room(levels []Level, requests []Amounts) (int, *Over) {
 	var sum Amounts
 	for n, request := range requests {

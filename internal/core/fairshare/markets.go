@@ -8,7 +8,7 @@ import (
 
 // Pool is a set of nodes that the same classes of work can reach.
 type Pool struct {
-	// Capacity is the nodes' capacity less the usage outside all queues.
+	// Capacity is the nodes' capacity minus the usage outside all queues.
 	Capacity Amounts
 	// Used is the usage in the pool, by leaf. Leaves without usage may be omitted.
 	Used map[int32]Amounts
@@ -25,7 +25,7 @@ type Class struct {
 // MostPools is the maximum number of pools.
 const MostPools = 64
 
-// Field is the capacity to share and the work that can reach it.
+// Field has the capacity to share and the work that can reach it.
 type Field struct {
 	Pools   []Pool
 	Classes []Class

@@ -16,7 +16,7 @@ const Unset = int64(-1)
 type Queue struct {
 	// Name identifies the queue. Parent is the queue's parent, empty at the top of the tree.
 	Name, Parent string
-	// Quota is the amount that the queue can always get back. Nil is an empty quota. An amount of 0
+	// Quota is the amount that the queue can always reclaim. Nil is an empty quota. An amount of 0
 	// does not name the resource, so the queue may get an amount of it that the named resources
 	// carry ([Bundles]).
 	Quota Amounts
@@ -28,12 +28,12 @@ type Queue struct {
 	Priority int32
 	// Weight is the queue's part of that capacity, relative to its siblings of equal priority.
 	Weight int64
-	// PreemptMinRuntime and ReclaimMinRuntime are how long work runs before it may be preempted
-	// from within the queue, or reclaimed by another queue. Both are in nanoseconds; Unset to
+	// PreemptMinRuntime is the time that work runs before work of the queue may preempt it.
+	// ReclaimMinRuntime is the same for reclaim by another queue. Both are in nanoseconds; Unset to
 	// inherit.
 	PreemptMinRuntime, ReclaimMinRuntime int64
-	// SilentWorkCap is the longest run time that an eviction loses, in nanoseconds, for work that
-	// has saved nothing. Nil inherits the cap of the parent; at the top it is no cap.
+	// SilentWorkCap is the longest run time, in nanoseconds, that counts as lost for work that has
+	// saved nothing. Nil inherits the cap of the parent; at the top it is no cap.
 	SilentWorkCap *int64
 }
 
