@@ -288,16 +288,16 @@ type DriverArgs struct {
 	// Example: 4
 	WithoutWorkers *int32 `json:"withoutWorkers,omitempty"`
 
-	// createTimeout is how long a running driver counts that has created no workers. The time
-	// starts with the binding, and again with the first container. Between 1s and 24h.
+	// createTimeout is the time that a running driver without any workers counts. The time starts
+	// with the binding, and again with the first container. Between 1s and 24h.
 	//
 	// Default: 1m
 	//
 	// Example: 3m
 	CreateTimeout *metav1.Duration `json:"createTimeout,omitempty"`
 
-	// workersTimeout is how long a running driver counts while too few of its workers have a node.
-	// The time starts like createTimeout. Between 1s and 24h.
+	// workersTimeout is the time that a running driver counts while too few of its workers have a
+	// node. The time starts like createTimeout. Between 1s and 24h.
 	//
 	// Default: 10m
 	//
