@@ -297,9 +297,9 @@ func (l *List) RetryForShares(shares Shares) []workload.Key {
 }
 
 const (
-	// untoldTime is how long work waits for its first turn before users are told. mostTold is the
-	// maximum that Untold returns at a time. After the first turn, the scheduler reports reasons
-	// itself.
+	// untoldTime is the time that work waits for its first turn before users are told. mostTold is
+	// the maximum that Untold returns at a time. After the first turn, the scheduler reports
+	// reasons itself.
 	untoldTime = 10 * time.Second
 	mostTold   = 20
 )

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// patience is how long a turn may take before the next one begins. The turn may have failed
-	// without a report, or other work is ahead in the scheduler's queue. The request counts in the
-	// order of queues until the turn has taken longestTurn.
+	// patience is the time that a turn may take before the next one begins. The turn may have
+	// failed without a report, or other work is ahead in the scheduler's queue. The request counts
+	// in the order of queues until the turn has taken longestTurn.
 	patience, longestTurn = time.Second, 10 * time.Second
 	// turnLull is the wait for another arrival before turns begin, so that workloads retried by one
 	// event are ordered together. The wait is longestLull at most, and only after an idle period of

@@ -29,8 +29,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// heldTime is how long a pod is blocked before that is reported. Usually, the cause ends within a
-// moment.
+// heldTime is the time that a pod is blocked before that is reported. Usually, the cause ends
+// within a moment.
 const heldTime = 5 * time.Second
 
 // Holds reports why single pods are blocked, regardless of the state of their group.

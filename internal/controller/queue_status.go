@@ -25,8 +25,8 @@ import (
 // pod that is created or deleted. So a write for each change would overload the API server.
 const queueInterval = 500 * time.Millisecond
 
-// queueLag is how long a write may take to reach the cache. A comparison before that may use old
-// data.
+// queueLag is the time that a write may take to reach the cache. A comparison before that may use
+// old data.
 const queueLag = 5 * time.Second
 
 // queueWrites limits the number of concurrent API calls. Hundreds of queues may change at once, and

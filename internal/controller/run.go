@@ -202,7 +202,7 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	return c, nil
 }
 
-// gatherDelay is how long changes of pods are collected before their group is reconciled.
+// gatherDelay is the time that changes of pods are collected before their group is reconciled.
 const gatherDelay = 50 * time.Millisecond
 
 // gathered returns a handler that delays the requests for a changed object by gatherDelay. Members

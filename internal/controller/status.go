@@ -27,7 +27,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
-// conflictDelay is how long to wait for the cache after a conflict.
+// conflictDelay is the time to wait for the cache after a conflict.
 const conflictDelay = 100 * time.Millisecond
 
 // longestDelay is the maximum delay between attempts that the API server keeps rejecting.
@@ -35,9 +35,9 @@ const longestDelay = 30 * time.Second
 
 // While a controller creates members, or the cluster changes, a verdict changes all the time.
 const (
-	// settleDelay is how long a verdict must stay the same before it is reported to members.
+	// settleDelay is the time that a verdict must stay the same before it is reported to members.
 	settleDelay = time.Second
-	// longestSettling is how long its reason must stay the same if its message keeps changing.
+	// longestSettling is the time that its reason must stay the same if its message keeps changing.
 	longestSettling = 5 * time.Second
 	// makingDelay replaces both while victims terminate. That state ends by itself, the members'
 	// conditions show it within seconds, and events would delay the evictions. Within this time,

@@ -104,8 +104,8 @@ func (s *Status) unserved(m *gang.Members) gang.Verdict {
 	}
 }
 
-// emptyTime is how long a group has no pods before that is reported. Usually, the pods are created
-// after the group.
+// emptyTime is the time that a group has no pods before that is reported. Usually, the pods are
+// created after the group.
 const emptyTime = time.Minute
 
 // tellEmpty reports once that a group has had no pods for emptyTime. It returns the delay before

@@ -116,7 +116,7 @@ func (c *queuePolicy) bar(refused *overBound, ranks []int32, without map[int32]b
 func (b bound) sentence() string {
 	switch {
 	case b.queue < 0:
-		return fmt.Sprintf("it takes more members of a gang than %s lets go", b.rule)
+		return fmt.Sprintf("it takes more members of a gang than %s permits", b.rule)
 	case b.rule == RuleOverShare:
 		return fmt.Sprintf("it takes queue %s beyond its fair share", b.name)
 	case b.rule == RuleLimit:

@@ -7,7 +7,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// ShortTime is how long a group may run fewer members than it needs before its run ends. The
+// ShortTime is the time that a group may run fewer members than it needs before its run ends. The
 // success of a member may become known a moment after the member stops running.
 const ShortTime = time.Second
 

@@ -3,7 +3,7 @@
 // window.
 //
 // [Text] and [Line] return one text, the latter in one line. A [Writer] covers all output of a
-// program, whatever its source. All three write each character as its Go escape, such as \u001b.
+// program, from any source. All three write each character as its Go escape, such as \u001b.
 // This is the form of JSON as well, so JSON keeps its meaning. [JSON] is for pages that show the
 // strings of their data.
 package escape

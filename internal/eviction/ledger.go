@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// memory is how long this process trusts its own actions over its caches, which lag behind.
+// memory is the time that this process trusts its own actions over its caches, which lag behind.
 const memory = time.Minute
 
 // ledger holds the facts about disrupted groups that the API does not show. These are the groups

@@ -22,11 +22,11 @@ const (
 	// Each further refusal doubles its length.
 	firstRefusal   = 10 * time.Second
 	longestRefusal = 10 * time.Minute
-	// patience is how long deletions in a namespace must be refused before pods are protected and
-	// other victims are chosen. A webhook that cannot be reached may soon answer again.
+	// patience is the time that deletions in a namespace must be refused before pods are protected
+	// and other victims are chosen. A webhook that cannot be reached may soon answer again.
 	patience = time.Minute
-	// doubtful is how long a namespace counts as doubtful after a refusal, and how long a refusal
-	// counts towards the next one.
+	// doubtful is the time that a namespace counts as doubtful after a refusal. For as long, the
+	// refusal counts towards the next one.
 	doubtful = time.Hour
 	// unbroken is the longest gap between two refusals that count as one continuous series.
 	unbroken = 2 * time.Minute

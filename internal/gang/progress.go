@@ -22,8 +22,8 @@ type Progress struct {
 	Restart time.Duration
 }
 
-// NoRestart is the Progress.Restart of work with a restart cost of 0. It is none, whatever cost the
-// profile of the preemptor has for work without the annotation.
+// NoRestart is the Progress.Restart of work with a restart cost of 0. The cost that the preemptor's
+// profile has for work without the annotation does not apply to it.
 const NoRestart = time.Duration(core.NoRestart)
 
 // longestProgress is the longest duration that an annotation about work may have. A pod with a high

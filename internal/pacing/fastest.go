@@ -2,7 +2,7 @@ package pacing
 
 import "time"
 
-// memory is how long, at least, a fast call counts as evidence of how fast calls can be. It is
+// memory is the shortest time that a fast call counts as evidence of how fast calls can be. It is
 // longer than other clients usually keep an API server busy. It is short enough to adapt to an API
 // server that has become slower for good.
 const memory = 10 * time.Minute

@@ -20,7 +20,7 @@ const (
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 15 * time.Second
 	pollInterval = 50 * time.Millisecond
-	// stopAgain is how long the API server may take to end after the first signal.
+	// stopAgain is the time that the API server may take to end after the first signal.
 	stopAgain = 2 * time.Second
 	// portAttempts is how many ports a component tries if its port turns out to be taken.
 	portAttempts = 5

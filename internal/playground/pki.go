@@ -21,7 +21,7 @@ import (
 const (
 	authorityLifetime = 10 * 365 * 24 * time.Hour
 	leafLifetime      = 365 * 24 * time.Hour
-	// clockSlack is how long before its creation a certificate is already valid.
+	// clockSlack is the time from the start of a certificate's validity to its creation.
 	clockSlack = 5 * time.Minute
 )
 

@@ -23,8 +23,8 @@ import (
 const (
 	// workers is the number of parallel calls for each of the two queues.
 	workers = 8
-	// memory is how long the Writer trusts its own writes over the scheduler's cache, which lags
-	// behind.
+	// memory is the time that the Writer trusts its own writes over the scheduler's cache, which
+	// lags behind.
 	memory = time.Minute
 	// sweepInterval is the shortest interval between two searches for old slots.
 	sweepInterval = 10 * time.Second
@@ -36,8 +36,8 @@ const (
 	mostFailures = 4
 )
 
-// holdDelay is how long the Writer waits before it writes the nomination of a pod that waits for
-// other pods in Permit or PreBind. Most pods are bound earlier, which saves one of the three or
+// holdDelay is the time that the Writer waits before it writes the nomination of a pod that waits
+// for other pods in Permit or PreBind. Most pods are bound earlier, which saves one of the three or
 // four calls for each pod.
 const holdDelay = time.Second
 

@@ -26,7 +26,7 @@ import (
 type Assumptions struct {
 	// Lasts is the length of the simulation. Services run for longer.
 	Lasts time.Duration
-	// Runs is how long pending work runs if it declares no deadline.
+	// Runs is the time that pending work runs if it declares no deadline.
 	Runs time.Duration
 }
 

@@ -26,7 +26,7 @@ type slot struct {
 	// first is the pod in its first recorded state.
 	first *corev1.Pod
 	// came is when the first pod arrived. placed is when the present pod was first seen on a node,
-	// and ended when it disappeared; zero if that has not happened. ran is how long its
+	// and ended when it disappeared; zero if that has not happened. ran is the time that its
 	// predecessors ran.
 	came, placed, ended time.Time
 	ran                 time.Duration

@@ -128,7 +128,7 @@ func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 	if !h.reserved.Has(pod.UID) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
 	}
-	const why = "another plugin turns it away, whatever room there is"
+	const why = "another plugin rejects the pod regardless of free capacity"
 	happened(logOf(context.Background(), key), "Took a promise back", why)
 	if g := h.gangOf(pod); g != nil {
 		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {

@@ -40,7 +40,7 @@ type Work struct {
 	Never bool
 	// Submitted is the time of its arrival, counted from the start.
 	Submitted time.Duration
-	// Runs is how long it must run until it is done.
+	// Runs is the time that it must run until it is done.
 	Runs time.Duration
 	// Gang is true for a gang and false for a pod. Requests has one entry for each member. At least
 	// MinCount of them must be placed together. Whole is true for a gang that is preempted as a
@@ -48,11 +48,11 @@ type Work struct {
 	Gang, Whole bool
 	Requests    []core.Amounts
 	MinCount    int
-	// Tolerates is how long priorities below Tolerated cannot preempt the work; 0 for no time.
+	// Tolerates is the length of the work's protection from priorities below Tolerated; 0 for none.
 	Tolerates time.Duration
 	Tolerated int32
 	// On names the node of each member that runs at the start; nil for work that is submitted. Ran
-	// is how long these members have run by then.
+	// is the time that these members have run by then.
 	On  []string
 	Ran time.Duration
 	// Saved is the part of Ran that members on nodes had saved by then. It counts in their first
@@ -62,7 +62,7 @@ type Work struct {
 	// run time that a restart costs. It counts when victims are compared, and not in run times.
 	Interval, Restart time.Duration
 
-	// patience is how long the user waits before deleting the pending work; 0 for ever.
+	// patience is the time that the user waits before deleting the pending work; 0 for ever.
 	patience time.Duration
 	// hopeless is true for work that can never run. The cluster, or its queue's limit, is too
 	// small.

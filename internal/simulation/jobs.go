@@ -51,10 +51,10 @@ type job struct {
 	minCount    int
 	// left is the running time until the job is done.
 	left time.Duration
-	// tolerates is how long priorities below tolerated cannot preempt the job; 0 for no time.
+	// tolerates is the length of the job's protection from priorities below tolerated; 0 for none.
 	tolerates time.Duration
 	tolerated int32
-	// patience is how long the user waits before deleting the pending job; 0 for ever.
+	// patience is the time that the user waits before deleting the pending job; 0 for ever.
 	patience time.Duration
 	// hopeless is true for a job that can never run. The cluster, or its queue's limit, is too
 	// small.

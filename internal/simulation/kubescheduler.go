@@ -225,5 +225,5 @@ func decidedOn(p *core.Preemptor, j *job, n *node, victims []*pod, outcome core.
 }
 
 func infeasible(p *core.Preemptor, j *job) core.Decision {
-	return core.Decision{Outcome: core.Infeasible, Preemptor: *p, Message: fmt.Sprintf("no node has room for %s, whatever goes", j.name)}
+	return core.Decision{Outcome: core.Infeasible, Preemptor: *p, Message: fmt.Sprintf("no node has room for %s, even if all potential victims are evicted", j.name)}
 }

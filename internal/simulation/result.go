@@ -20,8 +20,8 @@ type Result struct {
 	EvictedPods int `json:"evictedPods"`
 	// GPUHours is the use of the nodes' GPU time.
 	GPUHours Hours `json:"gpuHours"`
-	// Wait is how long work waited. Priorities has the same by priority, and Groups by queue and
-	// priority.
+	// Wait is the time that work waited. Priorities has the same by priority, and Groups by queue
+	// and priority.
 	Wait       Waits   `json:"wait"`
 	Priorities []Group `json:"priorities"`
 	Groups     []Group `json:"groups"`

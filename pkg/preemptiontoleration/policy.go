@@ -30,8 +30,9 @@ func Forever() time.Time { return time.Unix(1<<62, 0) }
 type Policy struct {
 	// MinimumPreemptablePriority is the lowest priority against which there is no toleration.
 	MinimumPreemptablePriority int32
-	// TolerationSeconds is how long the toleration lasts, in seconds since the pod was scheduled: 0
-	// for not at all, negative for without end. It is never more than a time.Duration holds.
+	// TolerationSeconds is the length of the toleration, in seconds since the pod was scheduled. 0
+	// is no toleration, and a negative value is one without an end. A time.Duration can hold the
+	// length.
 	TolerationSeconds int64
 }
 

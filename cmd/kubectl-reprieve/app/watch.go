@@ -32,7 +32,7 @@ const (
 	// change together.
 	restFor   = 5 * time.Second
 	settleFor = 500 * time.Millisecond
-	// refusedFor is how long the watch tolerates a refusal that would otherwise end it. An API
+	// refusedFor is the time that the watch tolerates a refusal that would otherwise end it. An API
 	// server that has just started may not know all permissions and resources yet.
 	refusedFor = time.Minute
 )

@@ -20,8 +20,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// findNative returns the kind of the PodGroups of scheduling.k8s.io; nil where the cluster serves
-// none, or does not let Reprieve read them.
+// findNative returns the kind of the PodGroups of scheduling.k8s.io. It returns nil if the cluster
+// serves none, or does not let Reprieve read them.
 func findNative(ctx context.Context, rest *restclient.Config, direct client.Client) (*schema.GroupVersionKind, error) {
 	logger := klog.FromContext(ctx)
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)

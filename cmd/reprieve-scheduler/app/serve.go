@@ -34,7 +34,7 @@ import (
 // endpointsName is the library's name for its server in responses.
 const endpointsName = "kube-scheduler"
 
-// shutdownTimeout is how long requests have that are being answered when the scheduler ends.
+// shutdownTimeout is the time that requests in progress have when the scheduler ends.
 const shutdownTimeout = 5 * time.Second
 
 // errNotSynced is the response of /readyz until all event handlers have received the existing

@@ -15,8 +15,8 @@ import (
 const (
 	// Patience bounds every wait.
 	Patience = time.Minute
-	// watchFor is how long Never watches for a violation. It is longer than the scheduler's first
-	// back-off, so that a violation would have had enough time.
+	// watchFor is the time that Never watches for a violation. It is longer than the scheduler's
+	// first back-off, so that a violation would have had enough time.
 	watchFor = 1500 * time.Millisecond
 	// interval is the time between two polls.
 	interval = 100 * time.Millisecond

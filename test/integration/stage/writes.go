@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// quiet is how long a settled scheduler must write nothing. settling is how long it may take
-	// until then.
+	// quiet is the time that a settled scheduler must write nothing. settling is the time that it
+	// may take until then.
 	quiet    = 10 * time.Second
 	settling = 90 * time.Second
 	// mostAlike is how often a test may write the same content to an object. Some work is retried

@@ -37,10 +37,10 @@ type Bounds struct {
 	// Group is the time from the deletion of a group's first member to the deletion of the last
 	// one.
 	Group time.Duration
-	// Reason is how long after the end or the placement of a preemptor another of its victims may
-	// be marked.
+	// Reason is the longest time after the end or the placement of a preemptor until another of its
+	// victims is marked.
 	Reason time.Duration
-	// Forgotten is how long work that could run may wait in calm.
+	// Forgotten is the longest time that work waits in calm although it could run.
 	Forgotten time.Duration
 	// Rounding is the error of times in the API, which are in whole seconds.
 	Rounding time.Duration
