@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// quick is how long a build takes that has nothing to compile. Only for longer ones is it worth
+	// quick is the time of a build that has nothing to compile. Only for longer ones is it worth
 	// finding out how much.
 	quick = 3 * time.Second
 	// redraw is the time between two looks of a terminal, and report that between two lines
 	// elsewhere.
 	redraw, report = time.Second, time.Minute
-	// killDelay is how long the go command may take to end when it is interrupted.
+	// killDelay is the time that the go command may take to end when it is interrupted.
 	killDelay = 10 * time.Second
 )
 
@@ -100,7 +100,7 @@ func command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // count says how many packages there are in a build, and how many of them are not in the cache.
-// Both are 0 where that cannot be found out: the build says why.
+// Both are 0 if they cannot be determined: the build reports the reason.
 func count(ctx context.Context, dir, args []string) (total, left int) {
 	list := slices.Concat([]string{"list"}, dir, []string{"-deps", "-f", "{{.Stale}}"}, without(args, "-o"))
 	stale, err := command(ctx, list...).Output()

@@ -138,7 +138,7 @@ func dashes(l *line) string {
 	return ""
 }
 
-// stack has each line stand on those before it, as 0 where it has no value and another has.
+// stack adds the values of the earlier lines to each line. A line without a value counts as 0.
 func stack(lines []line) []line {
 	sums := map[float64]float64{}
 	for _, l := range lines {

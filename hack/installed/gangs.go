@@ -32,15 +32,15 @@ const (
 	perNode = 4
 	// creators is how many objects are created at once.
 	creators = 32
-	// patience is how long anything may take.
+	// patience is the time that anything may take.
 	patience = 5 * time.Minute
 )
 
 // gangSizes are the gangs that are measured; each takes perNode times as many pods.
 func gangSizes() []int { return []int{50, 200} }
 
-// gangResult is how long a gang took, from the creation of its first pod until its last one has its
-// node.
+// gangResult is the time that a gang took, from the creation of its first pod until its last one
+// has its node.
 type gangResult struct {
 	size    int
 	setting string

@@ -31,7 +31,7 @@ const (
 	fitting, preempting = "1m", "385m"
 	// perMinute is the number of preempting pods per minute, and minutes the number of minutes.
 	perMinute, minutes = 100, 3
-	// largePatience is how long anything may take that all pods of the cluster take part in.
+	// largePatience is the longest time for a step with all pods of the cluster.
 	largePatience = 20 * time.Minute
 	// measuredLabel is the label of the measured pods.
 	measuredLabel = "measured"

@@ -26,7 +26,7 @@ import (
 const (
 	// callers is how many calls the neighbour has under way at all times.
 	callers = 32
-	// span is how long it is looked at, alone and beside the scheduler.
+	// span is the time that it is looked at, alone and beside the scheduler.
 	span = 10 * time.Second
 	// backlog is how many pods the scheduler has to bind meanwhile, more than it can in that time.
 	backlog = 6000

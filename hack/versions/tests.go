@@ -18,7 +18,7 @@ import (
 const (
 	// timeout is for one package.
 	timeout = "15m"
-	// killDelay is how long the tests may take to end when they are interrupted.
+	// killDelay is the time that the tests may take to end when they are interrupted.
 	killDelay = 30 * time.Second
 )
 

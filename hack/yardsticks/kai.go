@@ -18,7 +18,7 @@ const (
 	kaiSamples = 10
 	// kaiNodes is the number of nodes that the published times are for.
 	kaiNodes = 500
-	// kaiPatience is how long one test may take.
+	// kaiPatience is the time that one test may take.
 	kaiPatience = 20 * time.Minute
 )
 

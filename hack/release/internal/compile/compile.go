@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// killDelay is how long the go command may take to end when it is interrupted.
+// killDelay is the time that the go command may take to end when it is interrupted.
 const killDelay = 15 * time.Second
 
 // Options select the programs to build, and the flags.

@@ -38,7 +38,7 @@ func NewBook() *Book {
 	return &Book{texts: make(map[string][]string), names: make(map[string][]string)}
 }
 
-// Key is how a module is called in a Book.
+// Key returns the name of a module in a Book.
 func Key(m binary.Module) string { return m.Source + "@" + m.Version }
 
 // Names are the SPDX names of the licences, by module.

@@ -18,7 +18,7 @@ func sources() map[string]string {
 		"main.go":     "package main\n\nimport \"example.com/lib\"\n\nvar version = \"none\"\n\nfunc main() { println(lib.Name, version) }\n",
 		"lib/go.mod":  "module example.com/lib\n\ngo 1.26.0\n",
 		"lib/lib.go":  "package lib\n\nconst Name = \"lib\"\n",
-		"lib/LICENSE": "Anybody may do with this whatever they like.\n",
+		"lib/LICENSE": "Anybody may do with this as they like.\n",
 	}
 }
 
