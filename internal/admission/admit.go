@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Admit begins the next turns once the turns before them are over. It returns the admitted
-// workloads in order. If there is room for all, it gives free passes.
+// Admit begins the next turns once the previous turns are over. It returns the admitted workloads
+// in order. If there is room for all queued work, Admit gives free passes.
 //
 // It also admits work of queues that do not exist, so that the reason can be reported. Nil shares
 // mean that there are no queues, and admit all work.
@@ -82,10 +82,10 @@ func (t *turns) unchecked(shares Shares) []string {
 	return slices.Collect(maps.Keys(t.lines))
 }
 
-// round is a summary of the waiting work while a batch is picked.
+// round has the facts about the waiting work that are read while a batch is selected.
 type round struct {
-	// waiting lists the queues that have work of each level, and led counts the queues whose first
-	// workload is ready. underway is the requests of admitted workloads, by leaf.
+	// waiting lists the queues that have work of each level. led is the number of queues whose
+	// first workload is ready. underway has the requests of admitted workloads, by leaf.
 	waiting  [levels][]string
 	led      int
 	underway map[string]Request
@@ -173,14 +173,14 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	return w
 }
 
-// inARow is how many turns of a queue may fail in a row before another queue has a turn. After as
-// many again, a workload of the queue without a failed turn has one. A queue may have so much
-// unplaceable work that the first has rested before the last is tried. Without these turns, no
-// other work would have one.
+// inARow is the number of turns of a queue that may fail in a row before another queue has a turn.
+// After as many further failures, a workload of the queue that has had no failed turn has a turn. A
+// queue may have so much unplaceable work that the first workload is tried again before the last
+// one. Without these turns, no other work would have a turn.
 const inARow = longestBatch
 
-// failedTurns counts failed turns of a queue in a row. given is true once another queue has had a
-// turn because of them.
+// failedTurns counts the failed turns of a queue in a row. given is true if another queue has had a
+// turn because of these failures.
 type failedTurns struct {
 	count int
 	given bool
@@ -212,8 +212,9 @@ func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (strin
 }
 
 // withShare returns the queues with a share of every resource that their first workload of a level
-// requests. If there are no such queues, it returns all. The other queues have the least usage of
-// these resources and would go first, and the queues behind them would then reclaim that room.
+// requests. If there are no such queues, it returns all. Queues without a share have the least
+// usage of these resources, so they would come first. The queues after them would then reclaim the
+// room.
 func (t *turns) withShare(queues []string, at level, shares Shares) []string {
 	if len(queues) < 2 {
 		return queues
@@ -239,8 +240,8 @@ func (t *turns) firsts(queues []string, at level) []Waiter {
 	return out
 }
 
-// pass admits a waiter. TurnAway must not report it for an earlier call back: it no longer waits
-// for a turn, so nothing would retry it.
+// pass admits a waiter. It drops an earlier recall of the workload, because TurnAway would report
+// it. The workload no longer waits for a turn, so nothing would retry it.
 func (t *turns) pass(w *waiter) {
 	t.leave(w)
 	t.admitted[w.Key] = w

@@ -8,18 +8,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// level tells how far a waiter lets others go first, because of failed turns.
+// level is the precedence of a waiter after failed turns.
 type level int
 
 const (
-	// ready means that the waiter keeps its position in the order.
+	// ready: the waiter keeps its position in the order.
 	ready level = iota
-	// yielding means that ready work of other queues goes first. So does ready work behind the
-	// waiter in its own queue, unless that requests at least as much.
+	// yielding: ready work of other queues comes first. Ready work after the waiter in its own
+	// queue also comes first, unless it requests at least as much.
 	yielding
-	// failed means that the last turn has just failed, and all others go first. The waiter may come
-	// again within milliseconds, at each change in the cluster. Work behind it would have no turn
-	// in between.
+	// failed: the last turn has just failed, and all other work comes first. The waiter may be
+	// retried within milliseconds, at each change in the cluster, and work after it would have no
+	// turn in between.
 	failed
 
 	levels
@@ -64,9 +64,9 @@ func (l *backlog) untried() *waiter {
 	return first
 }
 
-// before returns the waiter that goes in the place of a ready one. A yielding waiter takes that
-// place if it is first in order and requests no more. It found no room lately, but room for the
-// ready waiter is enough for it.
+// before returns the waiter that takes the turn of a ready waiter. A yielding waiter does if it is
+// first in order and requests no more. It found no room lately, but room for the ready waiter is
+// enough for it.
 func (l *backlog) before(w *waiter) *waiter {
 	if yields := l[yielding].Items; len(yields) > 0 && order(yields[0], w) < 0 && yields[0].Request.within(w.Request) {
 		return yields[0]

@@ -29,9 +29,9 @@ type batch struct {
 // startOver makes turns one at a time, until some in a row have found places.
 func (b *batch) startOver() { b.most, b.left = 1, 0 }
 
-// size returns the size of the next batch. It is 1 while workloads that were called back may still
-// be in the scheduler's queue: there, a workload cannot change its position. This lasts for
-// longestTurn at most, since the workloads may be blocked elsewhere.
+// size returns the size of the next batch. It is 1 while recalled workloads may still be in the
+// scheduler's queue, because a workload cannot change its position there. This lasts for
+// longestTurn at most, since the workloads may be blocked by other causes.
 func (b *batch) size(now time.Time) int {
 	switch {
 	case len(b.called) == 0:
@@ -76,8 +76,8 @@ func (l *List) Position(key workload.Key) (Position, bool) {
 	return Position{}, false
 }
 
-// TurnAway reports, once, whether a workload was called back after its turn had begun. Call it at
-// the beginning of a scheduling cycle. The workload waits for another turn.
+// TurnAway reports, once, whether the turn of a workload was recalled after it had begun. Call it
+// at the beginning of a scheduling cycle. The workload then waits for another turn.
 func (l *List) TurnAway(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +112,8 @@ func (t *turns) foundPlace() {
 	}
 }
 
-// callBack makes workloads wait for another turn because one before them found no place. The quota
-// ledger must be read again.
+// callBack recalls the turns of workloads because a workload before them found no place. The quota
+// ledger must be read again for their next turns.
 func (t *turns) callBack() {
 	t.batch.startOver()
 	for key, w := range t.underway {

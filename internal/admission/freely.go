@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// freely holds the workloads with a free pass: there is room for all queued work, in any order.
-// When the room is no longer plenty, the ones without a place are called back. The List's lock
-// guards it.
+// freely holds the workloads with a free pass, which are admitted while there is room for all
+// queued work in any order. If there no longer is, the workloads without a place are recalled. The
+// List's lock guards it.
 type freely struct {
 	// underway holds the workloads that have no place yet.
 	underway map[workload.Key]*waiter
@@ -55,8 +55,8 @@ func (t *turns) goFreely(w *waiter, now time.Time) {
 	delete(t.batch.called, w.Key)
 }
 
-// mostPassedOver bounds how many workloads of a queue releaseFreely skips at a time because they
-// are not servable.
+// mostPassedOver is the largest number of workloads of a queue that releaseFreely skips at a time
+// because they are not servable.
 const mostPassedOver = 64
 
 // releaseFreely gives a free pass to all servable workloads of queues with plenty of room.
@@ -91,9 +91,9 @@ func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key)
 	return out
 }
 
-// Recall calls back workloads with a free pass and no place, if their queue does not have plenty of
-// room any more. Call it once the quota ledger is up to date. The ledger then explains why
-// workloads of these queues found no room, so it also ends the doubts about them.
+// Recall recalls workloads with a free pass and no place, if their queue no longer has plenty of
+// room. Call it once the quota ledger is up to date. The ledger then explains why workloads of
+// these queues found no room, so Recall also ends the doubts about them.
 func (l *List) Recall(plenty func(queue string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *List) AnyFree() bool {
 	return len(l.turns.freely.underway)+len(l.turns.freely.doubts) > 0
 }
 
-// doubt records that a workload with a free pass found no room. It calls back all others.
+// doubt records that a workload with a free pass found no room, and recalls all others.
 func (l *List) doubt(key workload.Key) {
 	t := &l.turns
 	w := t.freely.underway[key]
@@ -130,8 +130,8 @@ func (l *List) doubt(key workload.Key) {
 	}
 }
 
-// recall calls back the workloads with a free pass and no place that which selects. It reports
-// whether there were any.
+// recall recalls the workloads with a free pass and no place that the function which selects. It
+// reports whether there were any.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {

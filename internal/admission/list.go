@@ -9,7 +9,8 @@ import (
 
 // List holds queued work, and decides whose turn it is. Make one with [NewList].
 type List struct {
-	// signal is called when a turn may begin, and present reports whether a workload has not left.
+	// signal is called when a turn may begin. present reports whether a workload is present in the
+	// engine.
 	signal  func()
 	present func(workload.Key) bool
 
@@ -24,8 +25,8 @@ func NewList(signal func(), present func(workload.Key) bool) *List {
 	return &List{signal: signal, present: present, turns: newTurns()}
 }
 
-// Placed records that a workload has its place, so the next turn can begin. If the workload cannot
-// take its place and comes again, it needs no other turn.
+// Placed records that a workload has its place, so the next turn can begin. If the place is lost
+// and the workload comes again, it needs no other turn.
 func (l *List) Placed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,8 +38,8 @@ func (l *List) Placed(key workload.Key) {
 	l.turns.keep(key)
 }
 
-// Forget drops a workload that runs, is gone, or is blocked otherwise, so that others need not wait
-// for it.
+// Forget drops a workload that runs, does not exist, or is blocked by another cause, so that others
+// need not wait for it.
 func (l *List) Forget(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,8 +55,8 @@ func (l *List) Len() int {
 	return l.turns.len()
 }
 
-// GatheringEnds returns the time until which workloads that one event has retried are still
-// arriving, so that it is too early to order them. The time is zero if none are.
+// GatheringEnds returns the time until which retried workloads may still arrive after one event, so
+// that it is too early to order them. The time is zero if no such workloads are expected.
 func (l *List) GatheringEnds(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// patience is the time that a turn may take before the next one begins. The turn may have
-	// failed without a report, or other work is ahead in the scheduler's queue. The request counts
-	// in the order of queues until the turn has taken longestTurn.
+	// patience is the time that a turn may take before the next one begins. After it, the turn may
+	// have failed without a report, or other work may be ahead in the scheduler's queue. The
+	// request of the workload counts in the order of queues until the turn has taken longestTurn.
 	patience, longestTurn = time.Second, 10 * time.Second
-	// turnLull is the wait for another arrival before turns begin, so that workloads retried by one
-	// event are ordered together. The wait is longestLull at most, and only after an idle period of
-	// that length.
+	// turnLull is the time to wait for another arrival before turns begin, so that workloads that
+	// one event retries are ordered together. The wait takes longestLull at most, and only follows
+	// an idle period of that length.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
-	// firstRest and longestRest bound how long a workload backs off after a failed turn while
-	// others wait. The time doubles with each failure. All others go first during firstRest, and
-	// other queues' work for the whole time.
+	// firstRest and longestRest are the shortest and the longest time that a workload backs off
+	// after failed turns while others wait. The time doubles with each failure. All other work
+	// comes first during firstRest, and work of other queues for the whole time.
 	firstRest, longestRest = time.Second, 10 * time.Second
 )
 
-// Interval is how often to call Admit and Eased without an event, since turns time out.
+// Interval is the time between two calls of Admit and Eased without an event, because turns time
+// out.
 const Interval = patience
 
 // Request is the request of a workload, by resource. The units are the shares' units.
@@ -46,7 +47,7 @@ func (r Request) within(other Request) bool {
 	return true
 }
 
-// Waiter is a workload that is to have its turn.
+// Waiter is a workload that waits for a turn.
 type Waiter struct {
 	Key   workload.Key
 	Queue string
@@ -65,14 +66,15 @@ type Shares interface {
 	// Next returns the leaf queue whose turn it is, from the first waiting workload of each leaf.
 	// underway is the requests of admitted workloads without a node, by leaf.
 	Next(waiting []Waiter, underway map[string]Request) (string, bool)
-	// At returns the version of the quota ledger. Later versions are higher.
+	// At returns the version of the quota ledger. Versions increase with time.
 	At() uint64
-	// Listed returns the version of the tree of queues. Later versions are higher.
+	// Listed returns the version of the tree of queues. Versions increase with time.
 	Listed() uint64
 	// Eased returns the version of the quota ledger at the last change that made reclaim easier for
 	// a leaf.
 	Eased(queue string) uint64
-	// Entitled reports whether the leaf of a workload would stay within its fair share with it.
+	// Entitled reports whether the leaf of a workload would stay within its fair share if the
+	// workload ran.
 	Entitled(Waiter) bool
 	// HasShare reports whether the leaf of a workload has a share of every requested resource.
 	HasShare(Waiter) bool
@@ -84,17 +86,17 @@ type Shares interface {
 
 // turns holds the queued work and its turns. The List's lock guards it.
 type turns struct {
-	// held are waiters without a turn, and lines holds the same waiters by queue. rests holds the
-	// waiters that let others go first. admitted have had a turn, and underway are admitted without
-	// a decision.
+	// held has the waiters without a turn, and lines has the same waiters by queue. rests has the
+	// waiters that are not ready. admitted has the workloads that have had a turn, and underway the
+	// admitted workloads without a decision.
 	held     map[workload.Key]*waiter
 	lines    map[string]*backlog
 	rests    heap.Heap[*waiter]
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
 	freely   freely
-	// inVain is the time, by queue, until which no workload goes before its rest is over. A
-	// workload went early and found no room.
+	// inVain has a time for each queue whose workload had a turn before the end of its rest and
+	// found no room. Until then, no workload of the queue has a turn before the end of its rest.
 	inVain map[string]time.Time
 	// vain counts the failed turns of a queue since its last successful one.
 	vain map[string]failedTurns
@@ -121,8 +123,8 @@ type waiter struct {
 	began time.Time
 	seen  uint64
 	seat  Position
-	// failures counts the failed turns in a row. All others go first until lastUntil, and other
-	// queues until rested.
+	// failures is the number of failed turns in a row. All other work comes first until lastUntil,
+	// and work of other queues until rested.
 	failures          int
 	lastUntil, rested time.Time
 	// early is true if the turn began before the rest was over. tried is true if any turn has
@@ -146,11 +148,11 @@ func newTurns() turns {
 type Turn int
 
 const (
-	// NotEntered means that the workload neither has a turn nor waits for one.
+	// NotEntered: the workload neither has a turn nor waits for one.
 	NotEntered Turn = iota
-	// Held means that the workload waits for its turn.
+	// Held: the workload waits for its turn.
 	Held
-	// Admitted means that the turn has begun or is over.
+	// Admitted: the turn has begun or is over.
 	Admitted
 )
 
@@ -244,8 +246,8 @@ func (l *List) CanBegin(now time.Time) bool {
 	return len(l.turns.held) > 0 && l.turns.prompt(now) == 0
 }
 
-// Decided records the decision on a workload that has found no place: its victims are being
-// evicted, or the reason why not is known. The next turn can begin.
+// Decided records a decision that found no place for a workload: its victims are being evicted, or
+// the reason for the lack of room is known. The next turn can begin.
 func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,8 +286,8 @@ func (t *turns) cameToSomething(key workload.Key) {
 	}
 }
 
-// foundNoRoom ends the turn of a workload that found no place. The workloads admitted after it
-// were picked as if it had, so they are called back.
+// foundNoRoom ends the turn of a workload that found no place. It recalls the workloads admitted
+// after it, because they were selected as if this workload had a place.
 func (l *List) foundNoRoom(key workload.Key) {
 	if l.endTurn(key) {
 		l.turns.callBack()
@@ -331,9 +333,9 @@ func (l *List) EndBackoff(key workload.Key) {
 
 func (w *waiter) rouse() { w.failures, w.lastUntil, w.rested = 0, time.Time{}, time.Time{} }
 
-// AdmitDirectly admits a workload without a turn, even if it was called back. A turn that it has
-// continues. It reports whether the workload waited for its turn: if so, it has not been retried
-// since.
+// AdmitDirectly admits a workload without a turn, even if its turn was recalled. A turn that it has
+// continues. It reports whether the workload waited for its turn. Such a workload has not been
+// retried since it began to wait.
 func (l *List) AdmitDirectly(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -389,6 +391,6 @@ func (t *turns) lullEnds(now time.Time) time.Time {
 	return ends
 }
 
-// IsGathering reports whether workloads retried by one event are still arriving, so that it is too
+// IsGathering reports whether retried workloads may still arrive after one event, so that it is too
 // early to order them.
 func (l *List) IsGathering(now time.Time) bool { return !l.GatheringEnds(now).IsZero() }
