@@ -12,17 +12,18 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// driverLabels are the labels of one framework whose driver creates its workers once it runs.
+// driverLabels are the labels of one framework whose driver creates its workers after it has
+// started.
 type driverLabels struct {
-	// role is the label that has driver on drivers and worker on workers.
+	// role is the label key whose value is driver on drivers and worker on workers.
 	role, driver, worker string
 	// application lists the labels that a driver and its workers share, the most precise first.
 	application []string
-	// declared is true where the labels alone do not make a pod a driver: [Derived] decides.
+	// declared is true if the labels alone do not make a pod a driver, and [Derived] decides.
 	declared bool
 }
 
-// knownDrivers returns the labels of the frameworks that are known without a configuration.
+// knownDrivers returns the labels of the built-in frameworks.
 func knownDrivers() []driverLabels {
 	return []driverLabels{
 		// Spark sets the first label, with the operator and without; the operator sets the second.
@@ -40,8 +41,8 @@ type Lead struct {
 	Group types.NamespacedName
 }
 
-// Leads returns how many workers a pod says that it leads; false for a pod that does not say
-// so. A value that is no number counts as 1.
+// Leads returns the number of workers in the annotation of a driver; false for a pod without the
+// annotation. A value that is no number counts as 1.
 func Leads(pod *corev1.Pod) (workers int, says bool) {
 	value, says := pod.Annotations[v1alpha1.AnnotationLeads]
 	if !says {
@@ -54,15 +55,15 @@ func Leads(pod *corev1.Pod) (workers int, says bool) {
 	return int(n), true
 }
 
-// IsDriver reports whether a pod has the labels of a driver that creates its workers once it
-// runs.
+// IsDriver reports whether a pod has the labels of a driver that creates its workers after it has
+// started.
 func IsDriver(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(knownDrivers(), func(of driverLabels) bool {
 		return !of.declared && pod.Labels[of.role] == of.driver
 	})
 }
 
-// MayDrive reports whether a pod may be a driver, as far as the pod alone tells.
+// MayDrive reports whether a pod may be a driver, according to the fields of the pod only.
 func MayDrive(pod *corev1.Pod, derived Derived) bool {
 	if _, says := Leads(pod); says {
 		return true
@@ -124,7 +125,8 @@ func IsSameApplication(a, b *corev1.Pod) bool {
 	return slices.ContainsFunc(references(a), func(reference string) bool { return slices.Contains(of, reference) })
 }
 
-// ConcernsDrivers reports whether a pod may be a driver, or a worker of one, by the pod alone.
+// ConcernsDrivers reports whether a pod may be a driver or a worker of one, according to the fields
+// of the pod only.
 func ConcernsDrivers(pod *corev1.Pod, derived Derived) bool {
 	return MayDrive(pod, derived) || len(referencesOf(pod)) > 0
 }
@@ -166,8 +168,8 @@ func AddDriverIndexes(informer cache.SharedIndexInformer, derived Derived) error
 	return nil
 }
 
-// Drivers lists the pods of a namespace, "" for all, that may be drivers. Finished ones are not
-// among them.
+// Drivers lists the pods that may be drivers, in a namespace or, for "", in all. It omits finished
+// pods.
 func (l *Lister) Drivers(namespace string) []*corev1.Pod {
 	if namespace == "" {
 		namespace = allDrivers
@@ -175,8 +177,8 @@ func (l *Lister) Drivers(namespace string) []*corev1.Pod {
 	return l.unfinished(DriverIndexName, namespace)
 }
 
-// Workers lists the pods that refer to a driver by the most precise name that any uses.
-// Finished ones are not among them.
+// Workers lists the pods that refer to a driver by a name, and uses the most precise name that any
+// pod refers to. It omits finished pods.
 func (l *Lister) Workers(driver *corev1.Pod) []*corev1.Pod {
 	for _, reference := range references(driver) {
 		if found := l.unfinished(WorkerIndexName, reference); len(found) > 0 {

@@ -26,8 +26,8 @@ const (
 	ReasonTwoPodGroups = "TwoPodGroups"
 )
 
-// Gate returns the reason why the members of a group are gated. With the zero Verdict they are not.
-// A nil group does not exist.
+// Gate returns the reason why the members of a group are gated; the zero Verdict if they are not. g
+// is nil for a group that does not exist.
 func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	switch {
 	case g == nil:
@@ -69,8 +69,8 @@ func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	return Verdict{}
 }
 
-// Bounds tells which groups must not outrank any of their pods; see [Outranks]. These are the
-// groups that Reprieve derives for pods that name none. [Group.Bounded] marks further ones.
+// Bounds reports which groups must not outrank any of their pods; see [Outranks]. These are the
+// groups that Reprieve derives for pods without a PodGroup. [Group.Bounded] marks further groups.
 type Bounds interface {
 	Membership
 	IsBounded(key types.NamespacedName) bool

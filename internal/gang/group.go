@@ -21,7 +21,8 @@ type Group struct {
 	UID types.UID
 	// APIVersion is the version of the PodGroup's API; "" for reprieve.dev.
 	APIVersion string
-	// Ambiguous is true if both APIs have a PodGroup with that name. Its pods cannot be told apart.
+	// Ambiguous is true if both APIs have a PodGroup with this name. The scheduler cannot tell
+	// which of them a pod belongs to.
 	Ambiguous bool
 	// Unsupported names the fields that ask for features that Reprieve lacks, or is "".
 	Unsupported string
@@ -65,7 +66,7 @@ type Group struct {
 	TopologyKey string
 	// Progress has the PodGroup's annotations about lost work, without invalid values.
 	Progress Progress
-	// Disrupted are the members in the intent of a preemption of the whole group that has begun.
+	// Disrupted has the members in the intent of a preemption of the whole group.
 	Disrupted []v1alpha1.DisruptedPod
 }
 

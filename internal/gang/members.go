@@ -67,7 +67,7 @@ type Members struct {
 	Reserved sets.Set[types.UID]
 	// Gated have no node and a scheduling gate.
 	Gated []*corev1.Pod
-	// Refused could be scheduled, except that they name two different PodGroups.
+	// Refused name two different PodGroups, and could be scheduled otherwise.
 	Refused []*corev1.Pod
 	// Assigned have a node and are neither terminating nor finished.
 	Assigned []*corev1.Pod
@@ -79,8 +79,8 @@ type Members struct {
 	Finished []*corev1.Pod
 }
 
-// Available counts the members for comparison with minCount: members that run, could run, or have
-// succeeded. Members that have succeeded count so that the gang can still replace its last members.
+// Available returns the number of members to compare with minCount: members that run, could run, or
+// have succeeded. Succeeded members count so that the gang can still replace its last members.
 func (m *Members) Available() int { return len(m.Pending) + m.Placed() }
 
 // Placed counts the members that have a node or have succeeded.

@@ -10,15 +10,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Progress describes the work that the eviction of a pod or PodGroup would lose, as far as its
-// annotations tell.
+// Progress describes the work that the eviction of a pod or PodGroup would lose, according to its
+// annotations.
 type Progress struct {
-	// Saved is when the work was last saved; zero if that is not known.
+	// Saved is the time when the work was last saved; zero if that is not known.
 	Saved time.Time
-	// Interval is how often the work saves itself; 0 for never.
+	// Interval is the time between two saves of the work; 0 for no saves.
 	Interval time.Duration
-	// Restart is the run time that a restart loses in addition to the work. 0 is not known, and
-	// NoRestart is none.
+	// Restart is the run time that a restart loses in addition to the work. 0 means that no
+	// annotation sets it, and NoRestart is none.
 	Restart time.Duration
 }
 
@@ -47,8 +47,8 @@ func (e *BadValue) Error() string {
 	return fmt.Sprintf("annotation %s: got %q, want %s", e.Key, e.Value, e.want)
 }
 
-// BadValues lists the values of annotations about lost work that have no effect at a time. They are
-// invalid, or a checkpoint is in the future.
+// BadValues lists the values of annotations about lost work that have no effect at a time: invalid
+// values, and checkpoints in the future.
 func BadValues(annotations map[string]string, now time.Time) (bad []*BadValue) {
 	p, err := ProgressOf(annotations)
 	if p.Saved.After(now.Add(time.Duration(core.ClockSkew))) {
