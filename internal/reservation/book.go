@@ -194,8 +194,8 @@ func (b *Book) Keys() []workload.Key {
 	return slices.SortedFunc(maps.Keys(b.byKey), workload.Key.Compare)
 }
 
-// Yielding returns the workloads that have a reservation on one of the nodes and do not keep that
-// room from the given standing. They are sorted.
+// Yielding returns the workloads with a reservation on one of the nodes that a preemptor of the
+// given standing need not respect, sorted.
 func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload.Key {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,8 +210,8 @@ func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload
 	return slices.SortedFunc(maps.Keys(found), workload.Key.Compare)
 }
 
-// Below returns the workloads in queues that have a reservation on any node and do not keep that
-// room from the given standing. They are sorted.
+// Below returns the workloads in queues with a reservation that a preemptor of the given standing
+// need not respect, sorted.
 func (b *Book) Below(of workload.Standing) []workload.Key {
 	if b.Empty() {
 		return nil
@@ -259,8 +259,8 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	if moved {
 		b.scheduler.Freed(nil)
 	}
-	// The decision's pods may have stopped waiting before their reservations existed. Nothing else
-	// would release those.
+	// The pods of the decision may have stopped waiting before their reservations existed. No other
+	// event would release these reservations.
 	for _, r := range reservations {
 		if !b.scheduler.Awaits(r.Pod.GetPod()) {
 			b.ReleasePod(r.UID)
@@ -286,9 +286,9 @@ func (b *Book) Use(uid types.UID, node string) {
 // Release releases all reservations of a workload.
 func (b *Book) Release(key workload.Key) { b.Keep(key, nil) }
 
-// ReleaseFor releases all reservations of the workload that a reservation belongs to. It does
-// nothing and returns false if that reservation has ended or moved meanwhile: the workload has been
-// planned again since the caller judged it.
+// ReleaseFor releases all reservations of the workload that a reservation belongs to. If this
+// reservation has ended or moved, the workload was planned again since the caller's check.
+// ReleaseFor then does nothing and returns false.
 func (b *Book) ReleaseFor(r *Reservation) bool {
 	b.mu.Lock()
 	if b.of(r.UID) != r {
