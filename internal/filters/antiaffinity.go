@@ -6,8 +6,8 @@ import (
 )
 
 // crossTerm is a required anti-affinity term of one class that matches another class of the same
-// gang. The filter is skipped for the other class if that has no terms and no running pod has a
-// term that matches it. So the members of the class with the term are counted here.
+// gang. For the other class, the filter is skipped if the class has no terms and no running pod has
+// a term that matches it. So this package counts the members of the class with the term.
 type crossTerm struct {
 	// holder is the class with the term, or byPromised for pods with a reservation.
 	holder, matched int

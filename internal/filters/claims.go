@@ -42,8 +42,8 @@ type claimed struct {
 	shared []string
 }
 
-// claim reserves a member's claims on its node. Claims shared with other members are reserved with
-// the first of them, because unreserving one member's would unreserve all.
+// claim reserves a member's claims on its node. Claims that members share are reserved with the
+// first of these members, because unreserving them for one member would unreserve them for all.
 func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *claimed {
 	if len(oc.claims) == 0 {
 		return nil
@@ -73,9 +73,9 @@ func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
 	return pod
 }
 
-// claimPromised reserves the claims of pods with reservations on a node. They have reserved nothing
-// yet, but their devices are as unavailable to others as their room. It runs when a class with
-// claims is asked about the node.
+// claimPromised reserves the claims of pods with reservations on a node. These pods have reserved
+// no claims yet, but others must not use their devices. It runs when the core asks about the node
+// for a class with claims.
 func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 	if _, done := o.promised[n]; done || len(oc.claims) == 0 {
 		return
@@ -222,7 +222,7 @@ func (o *Oracle) hasDeviceOf(pod *corev1.Pod) bool {
 }
 
 // claimant returns the member of a class that would be placed next. If members have volumes or
-// claims of their own, the filters are asked about this one.
+// claims of their own, the filters are asked about this member.
 func (oc *oracleClass) claimant() *corev1.Pod {
 	switch {
 	case len(oc.claims) == 0 && !oc.minds.volumes || oc.placed == len(oc.pods):

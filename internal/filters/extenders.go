@@ -84,8 +84,9 @@ func (oc *oracleClass) bar(node, why string) {
 }
 
 // askPreemption sends a decision's victims to the extenders that take part in preemption. It
-// reports whether one of them rejected some, and bars the rejected nodes. Choosing other victims
-// counts as a rejection: units are evicted whole, and only after the policy has judged them.
+// reports whether an extender rejected victims, and bars the rejected nodes. If an extender chooses
+// other victims, this counts as a rejection, because units are evicted whole, and only after the
+// policy has judged them.
 func (o *Oracle) askPreemption(d *core.Decision, pods []*corev1.Pod) (refused bool, err error) {
 	if len(pods) == 0 || len(o.profile.Extenders()) == 0 {
 		return false, nil

@@ -30,7 +30,7 @@ type Oracle struct {
 	// preemptor is the preemptor in the core's form.
 	preemptor *core.Preemptor
 	classes   []oracleClass
-	// podSensitive is true if some class needs the simulated state. If not, no state is kept.
+	// podSensitive is true if any class needs the simulated state. Otherwise no state is kept.
 	podSensitive bool
 	// simulated are the nodes that have been changed, by slot.
 	simulated map[int]fwk.NodeInfo
@@ -160,8 +160,8 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 	return o, o.err
 }
 
-// PodSensitive reports whether some class depends on other pods, volumes or devices by more than
-// their room. A class that was rejected before any node is assumed to.
+// PodSensitive reports whether any class depends on other pods, volumes or devices by more than
+// their room. A class that was rejected before any node is assumed to depend on them.
 func (o *Oracle) PodSensitive() bool {
 	return o.podSensitive || slices.ContainsFunc(o.classes, func(oc oracleClass) bool { return oc.rejected != "" })
 }
@@ -177,9 +177,9 @@ func preFilterOf(profile framework.Framework, name string) fwk.PreFilterPlugin {
 	return nil
 }
 
-// sortFilters classifies the filters that are not skipped for the class. Static ones look only at
-// the pod and the node object. All others except the one for resources also depend on the pods of a
-// node. Unknown filters are assumed to.
+// sortFilters classifies the filters that are not skipped for the class. Static filters look only
+// at the pod and the node object. All others, except the filter for resources, also depend on the
+// pods of a node. Unknown filters are assumed to depend on these pods.
 func (oc *oracleClass) sortFilters(profile framework.Framework) {
 	skipped := oc.state.GetSkipFilterPlugins()
 	static := make(map[string]fwk.FilterPlugin)
@@ -237,8 +237,8 @@ func (o *Oracle) takeOver(oc *oracleClass) error {
 	return nil
 }
 
-// Admits asks the filters that look only at the pod and the node. So a rejection that eviction can
-// resolve never hides one that it cannot.
+// Admits asks the filters that look only at the pod and the node. So a rejection that evictions can
+// resolve never hides a rejection that they cannot resolve.
 func (o *Oracle) Admits(c, n int) string {
 	oc := &o.classes[c]
 	if oc.rejected != "" {

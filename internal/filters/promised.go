@@ -72,7 +72,7 @@ func (e eitherWay) Unplace(c, n int) {
 	e.before.Unplace(c, n)
 }
 
-// mindsPromised reports whether any pod with a reservation matters to some class by more than its
+// mindsPromised reports whether any pod with a reservation matters to any class by more than its
 // room.
 func (o *Oracle) mindsPromised() bool {
 	minds := false

@@ -22,10 +22,10 @@ type devicePlugin interface {
 	fwk.PostFilterPlugin
 }
 
-// HeldDevices are pods with claims that were allocated in an earlier cycle without binding the
-// pods. The claims block the pods now and are of no use to others. DynamicResources releases such a
+// HeldDevices has pods with claims that were allocated in an earlier cycle that did not bind the
+// pods. The claims now block the pods, and others cannot use them. DynamicResources releases such a
 // claim by itself if its Filter rejected the pod in the pod's cycle. It does not see members of a
-// gang that is rejected earlier, so this type asks it about them.
+// gang that is rejected earlier, so HeldDevices passes these members to it.
 type HeldDevices struct {
 	plugin devicePlugin
 	pods   []*corev1.Pod
