@@ -94,7 +94,7 @@ func (b *Ledger) Servable(uid types.UID) bool {
 	return ok && !b.unweighed && b.isServed(&c)
 }
 
-// Judged reports whether the last judgment found room for all waiting work, apart from limits.
+// Judged reports whether there is known to be room for all waiting work, apart from limits.
 func (b *Ledger) Judged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
