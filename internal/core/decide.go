@@ -47,6 +47,13 @@ type search struct {
 	// compared are the topology domains that the search compared; nil for a preemptor that does not
 	// require one.
 	compared []domainOutcome
+	// full is a queue with a limit that leaves no room for the preemptor, or -1. room is true if
+	// the preemptor fits without victims, so that only such a limit blocks it.
+	full int32
+	room bool
+	// cost is the cost of the victims of the last outcome, as levels are compared by. It is set for
+	// gangs with preferred levels.
+	cost Score
 }
 
 func newSearch(v *problem, protections []protection) *search {
@@ -59,28 +66,57 @@ func (sr *search) run() Decision {
 	if d, ok := sr.withoutDomain(); ok {
 		return d
 	}
-	full, room := sr.v.fullFor(), false
-	sr.roomy = sr.anyRoom(sr.v.c.free)
-	if placements, ok := sr.withoutVictims(sr.v.c.free); ok {
-		if full < 0 {
-			return sr.placed(Fits, placements)
-		}
-		room = true
+	if len(sr.p.Preferred) > 0 {
+		return sr.inLevels()
+	}
+	return sr.anywhere()
+}
+
+// anywhere decides on the nodes of the view, regardless of preferred levels.
+func (sr *search) anywhere() Decision {
+	if d, ok := sr.fitsNow(); ok {
+		return d
 	}
 	defer sr.removeLeaving()()
-	if len(sr.s.Leaving) > 0 {
-		sr.roomy = sr.anyRoom(sr.v.c.later)
-		if placements, ok := sr.withoutVictims(sr.v.c.later); ok {
-			if full < 0 {
-				return sr.placed(Waits, placements)
-			}
-			room = true
-		}
+	if d, ok := sr.fitsLater(); ok {
+		return d
 	}
+	return sr.preempts()
+}
+
+// fitsNow places the preemptor as things are.
+func (sr *search) fitsNow() (Decision, bool) {
+	sr.full = sr.v.fullFor()
+	sr.roomy = sr.anyRoom(sr.v.c.free)
+	placements, ok := sr.withoutVictims(sr.v.c.free)
+	sr.room = ok
+	if !ok || sr.full >= 0 {
+		return Decision{}, false
+	}
+	return sr.placed(Fits, placements), true
+}
+
+// fitsLater places the preemptor with all terminating pods gone, which the caller has removed from
+// the oracle's state. It runs after fitsNow.
+func (sr *search) fitsLater() (Decision, bool) {
+	if len(sr.s.Leaving) == 0 {
+		return Decision{}, false
+	}
+	sr.roomy = sr.anyRoom(sr.v.c.later)
+	placements, ok := sr.withoutVictims(sr.v.c.later)
+	sr.room = sr.room || ok
+	if !ok || sr.full >= 0 {
+		return Decision{}, false
+	}
+	return sr.placed(Waits, placements), true
+}
+
+// preempts searches the potential victims. It runs after fitsLater.
+func (sr *search) preempts() Decision {
 	sr.policy = newPolicy(sr.v, sr.protections)
 	if _, forbidden := sr.policy.rules().forbidden(); forbidden || sr.p.MinCount == 0 {
-		if room {
-			sr.refused = &overBound{bound: bound{rule: RuleLimit, queue: full, name: sr.s.Queues.Tree.Queue(full).Name}}
+		if sr.room {
+			sr.refused = &overBound{bound: bound{rule: RuleLimit, queue: sr.full, name: sr.s.Queues.Tree.Queue(sr.full).Name}}
 		}
 		return sr.infeasibleAsIs()
 	}

@@ -64,6 +64,8 @@ type Decision struct {
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
 	// Domain is the choice among the domains of a gang that requires one; nil for others.
 	Domain *DomainChoice `json:"domain,omitempty"`
+	// Levels are the choices at the preferred levels of a gang, the nearest first; nil for others.
+	Levels []LevelChoice `json:"levels,omitempty"`
 	// Message summarizes the decision in one short sentence.
 	Message string `json:"message"`
 	// Elapsed is the duration of the search, oracle included. The core has no clock: its caller

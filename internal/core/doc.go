@@ -33,6 +33,9 @@
 //  9. plain: the algorithm of the document to the letter. It is one of the competitors, so no
 //     outcome is worse than its own.
 //
+// A gang may require a domain of nodes, such as a rack: then each domain is searched. If it prefers
+// levels of domains, each level is searched in the same way, and inLevels compares the outcomes.
+//
 // # Who may be evicted
 //
 // judge returns the verdict on one unit, with the rule and the end of a protection. Every search

@@ -31,6 +31,11 @@ type OtherDomain struct {
 	// Members is how many members have room there with all potential victims evicted. It is at most
 	// the number that is needed.
 	Members int `json:"members"`
+	// Now is how many members have room there as things are, at most the number needed.
+	Now int `json:"now"`
+	// InTheWay counts, by rule, the units there that may not be evicted. It is set if there is too
+	// little room.
+	InTheWay []RuleCount `json:"inTheWay,omitempty"`
 	// Units counts the units that would be evicted there, and Score is their cost. They are absent
 	// if there is too little room, if no set of units may be evicted, or if the domain was not
 	// searched.
@@ -96,7 +101,10 @@ func (sr *search) domainOf(placements []placement) *DomainChoice {
 // otherDomain returns an outcome for a Decision. A restricted view has ranks in place of
 // priorities, which mean nothing to users.
 func (sr *search) otherDomain(o *domainOutcome) OtherDomain {
-	other := OtherDomain{Name: o.domain.name, Members: o.members}
+	other := OtherDomain{Name: o.domain.name, Members: o.members, Now: sr.whole.membersNow(o.domain)}
+	if o.members < max(sr.p.MinCount, 1) {
+		other.InTheWay = sr.inTheWay(o.domain)
+	}
 	if o.score != nil {
 		score := scoreOf(sr.whole.s, o.victims)
 		other.Units, other.Score = len(o.victims), &score
@@ -109,6 +117,26 @@ func (sr *search) otherDomain(o *domainOutcome) OtherDomain {
 		}
 	}
 	return other
+}
+
+// inTheWay counts the units of a domain that may not be evicted, by rule.
+func (sr *search) inTheWay(d *domain) []RuleCount {
+	if sr.policy == nil {
+		return nil
+	}
+	seen, counts := make(map[int32]bool), make(map[Rule]int)
+	for _, n := range d.nodes {
+		for _, u := range sr.whole.v.c.nodes[n].units {
+			if seen[u] {
+				continue
+			}
+			seen[u] = true
+			if v := judge(sr.policy, u); !v.Eligible {
+				counts[v.Rule]++
+			}
+		}
+	}
+	return ruleCounts(counts)
 }
 
 // compareOutcomes puts domains with an outcome first, the cheapest of them first. Then come domains

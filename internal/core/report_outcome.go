@@ -44,7 +44,19 @@ func (sr *search) preempting(f found) Decision {
 		Domain:         sr.domainOf(f.placements),
 	}
 	d.Message = sentence(&d)
+	if len(sr.p.Preferred) > 0 {
+		sr.whole.cost = sr.costOf(f.victims, score)
+	}
 	return d
+}
+
+// costOf returns the cost of victims as levels are compared by: their score, with bands in place of
+// priorities. Under a queue policy, ranks have another meaning in each search.
+func (sr *search) costOf(victims []int32, score Score) Score {
+	if _, inQueues := sr.policy.(*queuePolicy); inQueues || len(sr.p.Bands) == 0 {
+		return score
+	}
+	return scoreOf(sr.s, victims)
 }
 
 // reprievedUnits lists potential victims that stay on the preemptor's nodes, most important first.
@@ -158,8 +170,13 @@ func (t *topUnits) add(u int32) bool {
 
 // protectedCounts counts the protected units by rule.
 func (sr *search) protectedCounts() []RuleCount {
+	return ruleCounts(sr.policy.protected())
+}
+
+// ruleCounts returns counts by rule, sorted by rule.
+func ruleCounts(units map[Rule]int) []RuleCount {
 	var rows []RuleCount
-	for rule, n := range sr.policy.protected() {
+	for rule, n := range units {
 		rows = append(rows, RuleCount{Rule: rule, Units: n})
 	}
 	slices.SortFunc(rows, func(a, b RuleCount) int { return cmp.Compare(a.Rule, b.Rule) })

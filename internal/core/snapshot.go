@@ -223,6 +223,10 @@ type Preemptor struct {
 	Classes []Class `json:"-"`
 	// Domain confines the members of a gang to one domain; nil for none.
 	Domain *RequiredDomain `json:"domain,omitempty"`
+	// Preferred are the levels whose domains the members of a gang should share, the nearest first.
+	// LevelRule weighs them against cost.
+	Preferred []PreferredLevel `json:"preferred,omitempty"`
+	LevelRule LevelRule        `json:"levelRule,omitempty"`
 	// Nominated are the placements of an earlier decision, in their order. They are used again if
 	// they still fit, so that the eviction of earlier victims is not wasted. Members and nodes that
 	// no longer exist are skipped.

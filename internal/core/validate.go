@@ -17,7 +17,7 @@ func validate(s *Snapshot, p *Preemptor) error {
 			return err
 		}
 	}
-	return cmp.Or(validatePreemptor(p, len(s.Resources)), validateDomain(p, len(s.Nodes)))
+	return cmp.Or(validatePreemptor(p, len(s.Resources)), validateDomain(p, len(s.Nodes)), validateLevels(p, len(s.Nodes)))
 }
 
 func validateSnapshot(s *Snapshot) error {
@@ -85,6 +85,30 @@ func validateDomain(p *Preemptor, nodes int) error {
 	default:
 		return nil
 	}
+}
+
+func validateLevels(p *Preemptor, nodes int) error {
+	if len(p.Preferred) > 0 && !p.Gang {
+		return fmt.Errorf("%w: the pod %s prefers domains, which only gangs can", ErrBadInput, p.Key())
+	}
+	if p.LevelRule != LowerCost && p.LevelRule != NearerLevel {
+		return fmt.Errorf("%w: %s has the level rule %q; supported are %q and %q", ErrBadInput, p.Key(), p.LevelRule, LowerCost, NearerLevel)
+	}
+	seen := make(map[string]bool)
+	if p.Domain != nil {
+		seen[p.Domain.Key] = true
+	}
+	for i := range p.Preferred {
+		switch l := &p.Preferred[i]; {
+		case l.Key == "" || len(l.Of) != nodes:
+			return fmt.Errorf("%w: %s prefers a domain of the label %q and names the domains of %d of %d nodes", ErrBadInput, p.Key(), l.Key, len(l.Of), nodes)
+		case seen[l.Key]:
+			return fmt.Errorf("%w: %s names the label %q twice", ErrBadInput, p.Key(), l.Key)
+		default:
+			seen[l.Key] = true
+		}
+	}
+	return nil
 }
 
 func validatePreemptor(p *Preemptor, dims int) error {

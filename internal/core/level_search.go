@@ -1,0 +1,140 @@
+package core
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// levelSearch decides for a gang with preferred levels. The search of each level confines the
+// members to one of its domains. Among the outcomes, the gang's LevelRule decides.
+type levelSearch struct {
+	// levels are the preferred levels, the nearest first, and then the level without a preference:
+	// the required domain, or the whole cluster.
+	levels []*level
+}
+
+// level is the search of one level.
+type level struct {
+	*search
+	// domains are the domains of the level; nil for the level without a preference.
+	domains *RequiredDomain
+	// decision is the outcome of the search; nil if the level was not searched.
+	decision *Decision
+}
+
+// inLevels decides for a gang with preferred levels.
+func (sr *search) inLevels() Decision {
+	if d, ok := sr.withoutLevel(); ok {
+		return d
+	}
+	ls := &levelSearch{}
+	for i := range sr.p.Preferred {
+		to := sr.p.Preferred[i].confinement(sr.p.Domain)
+		ls.levels = append(ls.levels, &level{search: newSearch(sr.v.confined(to), sr.protections), domains: to})
+	}
+	ls.levels = append(ls.levels, &level{search: sr})
+	if sr.p.LevelRule == NearerLevel {
+		return ls.report(ls.nearest())
+	}
+	return ls.report(ls.cheapest())
+}
+
+// last returns the level without a preference.
+func (ls *levelSearch) last() *level { return ls.levels[len(ls.levels)-1] }
+
+// nearest returns the nearest level with an outcome, or the last level.
+func (ls *levelSearch) nearest() *level {
+	for _, l := range ls.levels {
+		if l.isEmpty() {
+			continue
+		}
+		d := l.anywhere()
+		l.decision = &d
+		if d.Outcome != Infeasible {
+			return l
+		}
+	}
+	return ls.last()
+}
+
+// cheapest returns the level with the outcome of the lowest cost, and of equals the nearest one.
+func (ls *levelSearch) cheapest() *level {
+	for _, l := range ls.levels {
+		if d, ok := l.fitsNow(); ok {
+			l.decision = &d
+			return l
+		}
+	}
+	defer ls.last().removeLeaving()()
+	for _, l := range ls.levels {
+		if d, ok := l.fitsLater(); ok {
+			l.decision = &d
+			return l
+		}
+	}
+	var best *level
+	for _, l := range slices.Backward(ls.levels) {
+		if l.isEmpty() {
+			continue
+		}
+		d := l.preempts()
+		l.decision = &d
+		if best == nil || l.costsNoMoreThan(best) {
+			best = l
+		}
+	}
+	return best
+}
+
+// isEmpty reports whether a preferred level has no domain that members may use.
+func (l *level) isEmpty() bool { return l.domains != nil && len(l.v.domains) == 0 }
+
+// costsNoMoreThan reports whether the outcome of a level costs at most as much as the outcome of a
+// farther level. Where queues count, victims of other rules have no common measure, and cost more.
+func (l *level) costsNoMoreThan(o *level) bool {
+	a, b := l.decision, o.decision
+	if a.Outcome != Preempts || b.Outcome != Preempts {
+		return a.Outcome.order() <= b.Outcome.order() && a.Outcome != Infeasible
+	}
+	if _, inQueues := l.policy.(*queuePolicy); inQueues && !maps.Equal(rulesOf(a), rulesOf(b)) {
+		return false
+	}
+	return costsMore(l.cost, o.cost) <= 0
+}
+
+// order returns the place of an outcome among the outcomes of levels, the cheapest first.
+func (o Outcome) order() int { return slices.Index([]Outcome{Fits, Waits, Preempts, Infeasible}, o) }
+
+func rulesOf(d *Decision) map[Rule]bool {
+	rules := make(map[Rule]bool)
+	for i := range d.Victims {
+		rules[d.Victims[i].Rule] = true
+	}
+	return rules
+}
+
+// costsMore compares two scores by all criteria except the start.
+func costsMore(a, b Score) int {
+	return cmp.Or(costMore(a, b), cmp.Compare(a.BrokenGangs, b.BrokenGangs), cmp.Compare(b.Surplus, a.Surplus))
+}
+
+// withoutLevel returns the Decision for a gang with a mistake in its levels. A gang with members on
+// nodes ignores mistakes, so that the lost ones can be replaced.
+func (sr *search) withoutLevel() (Decision, bool) {
+	hasHome := sr.p.Domain != nil && len(sr.p.Domain.Homes) > 0 ||
+		slices.ContainsFunc(sr.p.Preferred, func(l PreferredLevel) bool { return len(l.Homes) > 0 })
+	if hasHome || len(sr.v.c.byName) == 0 {
+		return Decision{}, false
+	}
+	for i := range sr.p.Preferred {
+		l := &sr.p.Preferred[i]
+		if o := l.obstacle(sr.v.c.byName, sr.p.Domain); o != "" {
+			return Decision{
+				Outcome: Infeasible, Preemptor: *sr.p, Message: l.sentence(o, sr.p.Domain),
+				Levels: []LevelChoice{{Key: l.Key, Obstacle: o}},
+			}, true
+		}
+	}
+	return Decision{}, false
+}

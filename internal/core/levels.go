@@ -1,0 +1,126 @@
+package core
+
+import "slices"
+
+// PreferredLevel is a label whose value the members of a gang should share. Each value is a domain,
+// as in a RequiredDomain, but the members may be in several domains.
+type PreferredLevel struct {
+	// Key is the label.
+	Key string `json:"key"`
+	// Homes are the domains of the members that already have a node, each once. It contains "" if
+	// one of these nodes is in no domain. Further members should join one of the others.
+	Homes []string `json:"homes,omitempty"`
+	// Of has the domain of each of Snapshot.Nodes, by index; "" for a node in no domain.
+	Of []string `json:"-"`
+}
+
+// LevelRule weighs preferred levels against the cost of victims.
+type LevelRule string
+
+const (
+	// LowerCost uses the outcome with the lowest cost, and of equals the one at the nearest level.
+	// Room as things are costs least, then room once terminating pods are gone. The start of
+	// victims is no cost. It decides between the domains of one level only.
+	LowerCost LevelRule = ""
+	// NearerLevel uses the nearest level that has an outcome, at any cost.
+	NearerLevel LevelRule = "NearerLevel"
+)
+
+// The obstacles of preferred levels. They apply to gangs without a member that has a node.
+const (
+	// ObstacleNoPreferredDomain: no node has a value of the label.
+	ObstacleNoPreferredDomain DomainObstacle = "NoPreferredDomain"
+	// ObstacleAboveRequired: domains of the required label are parts of the domains of the level,
+	// so the level never makes a difference.
+	ObstacleAboveRequired DomainObstacle = "AboveRequired"
+)
+
+// isHome reports whether further members should use a domain.
+func (l *PreferredLevel) isHome(name string) bool {
+	return name != "" && (len(l.Homes) == 0 || slices.Contains(l.Homes, name))
+}
+
+// confinement returns the domains of the level, inside of the required ones, as the only domains
+// for the members. A value inside of several required domains is one domain in each of them.
+func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
+	r := &RequiredDomain{Key: l.Key, Of: make([]string, len(l.Of))}
+	around, isShared := make(map[string]string), make(map[string]bool)
+	for n, name := range l.Of {
+		if !l.isHome(name) || required != nil && !required.mayUse(required.Of[n]) {
+			continue
+		}
+		r.Of[n] = name
+		if required == nil {
+			continue
+		}
+		if first, seen := around[name]; seen && first != required.Of[n] {
+			isShared[name] = true
+		}
+		around[name] = required.Of[n]
+	}
+	for n, name := range r.Of {
+		if isShared[name] {
+			// No label has a value with a slash.
+			r.Of[n] = required.Of[n] + "/" + name
+		}
+	}
+	return r
+}
+
+// obstacle returns the mistake in a level; "" for none. The nodes are indices of Snapshot.Nodes.
+func (l *PreferredLevel) obstacle(nodes []int32, required *RequiredDomain) DomainObstacle {
+	if !slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" }) {
+		return ObstacleNoPreferredDomain
+	}
+	if required != nil && l.isAbove(nodes, required) {
+		return ObstacleAboveRequired
+	}
+	return ""
+}
+
+// isAbove reports whether each required domain is in one domain of the level, and several are in
+// the same one.
+func (l *PreferredLevel) isAbove(nodes []int32, required *RequiredDomain) bool {
+	around, inside, isWider := make(map[string]string), make(map[string]string), false
+	for _, n := range nodes {
+		name, part := l.Of[n], required.Of[n]
+		if part == "" {
+			continue
+		}
+		if other, seen := around[part]; seen && other != name {
+			return false
+		}
+		around[part] = name
+		if name == "" {
+			continue
+		}
+		if other, seen := inside[name]; seen && other != part {
+			isWider = true
+		}
+		inside[name] = part
+	}
+	return isWider
+}
+
+// sentence describes an obstacle for a message.
+func (l *PreferredLevel) sentence(o DomainObstacle, required *RequiredDomain) string {
+	if o == ObstacleAboveRequired {
+		return "the preferred level " + l.Key + " is above the required level " + required.Key +
+			": each domain of " + required.Key + " is in one domain of " + l.Key + " anyway"
+	}
+	return "the members prefer one value of the node label " + l.Key + ", and no node has one"
+}
+
+// confined returns the problem for members that must share a domain. It shares the answers of the
+// oracle so far.
+func (v *problem) confined(to *RequiredDomain) *problem {
+	w, p := *v, *v.p
+	p.Domain = to
+	w.p, w.domains, w.within = &p, nil, nil
+	w.admits = make([][]admission, len(v.admits))
+	for c := range v.admits {
+		w.admits[c] = slices.Clone(v.admits[c])
+	}
+	w.split()
+	return &w
+}

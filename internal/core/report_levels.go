@@ -1,0 +1,185 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// LevelChoice is the choice at one preferred level of a gang.
+type LevelChoice struct {
+	// Key is the label.
+	Key string `json:"key"`
+	// Together is true if all members share the domain Name.
+	Together bool `json:"together,omitempty"`
+	// Name is the domain that the members share, or else the cheapest domain of the level; "" if
+	// there is no such domain.
+	Name string `json:"name,omitempty"`
+	// Domains is how many domains the members may use.
+	Domains int `json:"domains"`
+	// Obstacle is the mistake in the level; "" for none.
+	Obstacle DomainObstacle `json:"obstacle,omitempty"`
+	// Outcome is the outcome in the cheapest domain; "" if the level was not searched, because
+	// another level costs less anyway.
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Groups and Pods count the victims in the cheapest domain: whole PodGroups, and all pods.
+	// Score is their cost; nil without victims.
+	Groups int    `json:"groups,omitempty"`
+	Pods   int    `json:"pods,omitempty"`
+	Score  *Score `json:"score,omitempty"`
+	// Others are other domains of the level, up to a cap. They are in the order of
+	// DomainChoice.Others, or those with room for the most members first if the level was not
+	// searched.
+	Others []OtherDomain `json:"others,omitempty"`
+}
+
+// report returns the Decision of the chosen level, with the choices at all preferred levels.
+func (ls *levelSearch) report(chosen *level) Decision {
+	d, last := *chosen.decision, ls.last()
+	d.Preemptor = *last.p
+	nodes := last.nodesOf(d.Placements)
+	if chosen != last {
+		d.Domain = last.domainOfNodes(nodes)
+	}
+	need := max(last.p.MinCount, 1)
+	for i, l := range ls.levels[:len(ls.levels)-1] {
+		d.Levels = append(d.Levels, l.choice(&last.p.Preferred[i], nodes))
+	}
+	if d.Outcome == Infeasible {
+		return d
+	}
+	if i := slices.IndexFunc(d.Levels, func(c LevelChoice) bool { return !c.Together }); i >= 0 {
+		d.Message += d.Levels[i].sentence(&d, need)
+	}
+	return d
+}
+
+// nodesOf returns the nodes of placements, each once.
+func (sr *search) nodesOf(placements []Placement) []int32 {
+	used := make(map[string]bool, len(placements))
+	for _, p := range placements {
+		used[p.Node] = true
+	}
+	var nodes []int32
+	for _, n := range sr.v.c.byName {
+		if used[sr.s.Nodes[n].Name] {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// domainOfNodes returns the required domain of a gang that was placed on nodes by the search of a
+// preferred level. It returns nil without a required domain.
+func (sr *search) domainOfNodes(nodes []int32) *DomainChoice {
+	r := sr.p.Domain
+	if r == nil {
+		return nil
+	}
+	c := &DomainChoice{Key: r.Key, Domains: len(sr.v.domains)}
+	if len(nodes) > 0 {
+		c.Name = r.Of[nodes[0]]
+	}
+	return c
+}
+
+// choice returns the choice at a preferred level, for members on some nodes.
+func (l *level) choice(of *PreferredLevel, nodes []int32) LevelChoice {
+	c := LevelChoice{Key: of.Key, Domains: len(l.v.domains)}
+	if d := l.decision; d != nil {
+		c.Outcome, c.Score, c.Groups, c.Pods = d.Outcome, d.Score, victimGroups(d), victimPods(d)
+		if d.Domain != nil {
+			c.Name, c.Others = d.Domain.Name, d.Domain.Others
+		}
+	} else {
+		c.Others = l.roomNow()
+	}
+	if name, ok := sharedBy(nodes, l.domains.Of); ok && len(of.Homes) <= 1 {
+		c.Together, c.Name = true, name
+	}
+	return c
+}
+
+// sharedBy returns the domain that nodes share, if they share one.
+func sharedBy(nodes []int32, of []string) (string, bool) {
+	if len(nodes) == 0 || of[nodes[0]] == "" {
+		return "", false
+	}
+	name := of[nodes[0]]
+	return name, !slices.ContainsFunc(nodes, func(n int32) bool { return of[n] != name })
+}
+
+// roomNow returns the domains with room for the most members as things are, up to a cap.
+func (l *level) roomNow() []OtherDomain {
+	var out []OtherDomain
+	for i := range l.v.domains {
+		room := l.membersNow(&l.v.domains[i])
+		out = append(out, OtherDomain{Name: l.v.domains[i].name, Now: room, Members: room})
+	}
+	slices.SortFunc(out, func(a, b OtherDomain) int { return cmp.Or(cmp.Compare(b.Now, a.Now), strings.Compare(a.Name, b.Name)) })
+	return out[:min(len(out), capDomains)]
+}
+
+// membersNow returns how many members a domain has room for as things are, at most the number that
+// is needed.
+func (sr *search) membersNow(d *domain) int {
+	fit, _ := sr.v.placesIn(d, sr.v.c.free)
+	return min(fit, max(sr.p.MinCount, 1))
+}
+
+func victimGroups(d *Decision) (groups int) {
+	for i := range d.Victims {
+		if d.Victims[i].Group {
+			groups++
+		}
+	}
+	return groups
+}
+
+func victimPods(d *Decision) (pods int) {
+	for i := range d.Victims {
+		pods += len(d.Victims[i].Pods)
+	}
+	return pods
+}
+
+// sentence describes the cheapest domain of a level that the members do not have, for the end of a
+// message.
+func (c *LevelChoice) sentence(d *Decision, need int) string {
+	switch {
+	case c.Score != nil && c.Outcome == Preempts:
+		return fmt.Sprintf("; %s %s would have cost %s", c.Key, c.Name, c.difference(d))
+	case len(c.Others) == 0:
+		return ""
+	case c.Outcome == "":
+		return fmt.Sprintf("; %s %s has room for %d of %d now, the most of its level", c.Key, c.Others[0].Name, c.Others[0].Members, need)
+	default:
+		return fmt.Sprintf("; %s %s has room for %d of %d after preemption, the most of its level", c.Key, c.Others[0].Name, c.Others[0].Members, need)
+	}
+}
+
+// difference describes how much more than a decision the cheapest domain of the level costs, by
+// the first criterion that says so.
+func (c *LevelChoice) difference(d *Decision) string {
+	less := noVictims()
+	if d.Score != nil {
+		less = *d.Score
+	}
+	switch groups, pods := c.Groups-victimGroups(d), c.Pods-victimPods(d); {
+	case c.Score.BrokenBudgets > less.BrokenBudgets:
+		return verb(c.Score.BrokenBudgets-less.BrokenBudgets, "broken disruption budget more", "broken disruption budgets more")
+	case c.Score.HighestPriority > less.HighestPriority:
+		return fmt.Sprintf("%s, of priorities up to %d", plural(c.Pods, "pod"), c.Score.HighestPriority)
+	case c.Score.LostWork > less.LostWork:
+		return fmt.Sprintf("%.1f device-hours of work more", DeviceHours(c.Score.LostWork-less.LostWork))
+	case groups > 0:
+		return verb(groups, "group more", "groups more")
+	case pods > 0:
+		return verb(pods, "pod more", "pods more")
+	case c.Score.BrokenGangs > less.BrokenGangs:
+		return verb(c.Score.BrokenGangs-less.BrokenGangs, "gang below minCount more", "gangs below minCount more")
+	default:
+		return fmt.Sprintf("%s of higher priorities", plural(c.Pods, "pod"))
+	}
+}
