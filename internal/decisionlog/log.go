@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -166,10 +167,18 @@ func (l *Log) keep(r Record) *entry {
 	return e
 }
 
-// shown returns a decision without the fields that its JSON lacks. The members of a gang would
-// otherwise stay in memory.
+// shown returns a decision without the fields that its JSON lacks. The members of a gang, and the
+// domains of all nodes, would otherwise stay in memory.
 func shown(d core.Decision) core.Decision {
-	d.Preemptor.Classes, d.Preemptor.Nominated, d.Preemptor.Limits = nil, nil, nil
+	p := &d.Preemptor
+	p.Classes, p.Nominated, p.Limits = nil, nil, nil
+	if r := p.Domain; r != nil {
+		p.Domain = &core.RequiredDomain{Key: r.Key, Homes: r.Homes}
+	}
+	p.Preferred = slices.Clone(p.Preferred)
+	for i := range p.Preferred {
+		p.Preferred[i].Of = nil
+	}
 	return d
 }
 

@@ -133,8 +133,14 @@ func TestLatest(t *testing.T) {
 func TestMembersAreNotKept(t *testing.T) {
 	t.Parallel()
 	log := New(Options{})
-	log.Record(made(t, small(), urgent(16)))
-	if p := log.Latest()[0].Decision.Preemptor; p.Classes != nil || p.Nominated != nil || p.Limits != nil {
+	gang := urgent(16)
+	gang.Domain = &core.RequiredDomain{Key: "zone", Of: slices.Repeat([]string{"z"}, len(small().Nodes))}
+	gang.Preferred = []core.PreferredLevel{{Key: "rack", Of: slices.Repeat([]string{"r"}, len(small().Nodes))}}
+	log.Record(made(t, small(), gang))
+	if gang.Domain.Of == nil || gang.Preferred[0].Of == nil {
+		t.Error("Recording changed the preemptor")
+	}
+	if p := log.Latest()[0].Decision.Preemptor; p.Classes != nil || p.Nominated != nil || p.Limits != nil || p.Domain.Of != nil || p.Preferred[0].Of != nil {
 		t.Errorf("The record keeps %+v", p)
 	}
 }
