@@ -49,6 +49,9 @@ const (
 	AnnotationQueue          = LabelQueue
 	// AnnotationTopologyKey is the key of the created PodGroup's topology constraint.
 	AnnotationTopologyKey = "reprieve.dev/topology-key"
+	// AnnotationPreferredTopologyKey has the keys of the created PodGroup's preferred topology
+	// levels, the nearest first, separated by commas.
+	AnnotationPreferredTopologyKey = "reprieve.dev/preferred-topology-key"
 )
 
 // Annotations of a PodGroup that Reprieve has created: the sources of its class and its queue, if
@@ -341,23 +344,58 @@ type PodGroupPolicy struct {
 
 // TopologyKey returns the node label whose value all members share; "" for none.
 func (p *PodGroupPolicy) TopologyKey() string {
-	if p.SchedulingConstraints == nil || len(p.SchedulingConstraints.Topology) == 0 {
+	if p.SchedulingConstraints == nil {
 		return ""
 	}
-	return p.SchedulingConstraints.Topology[0].Key
+	for i := range p.SchedulingConstraints.Topology {
+		if t := &p.SchedulingConstraints.Topology[i]; t.Mode != TopologyModePreferred {
+			return t.Key
+		}
+	}
+	return ""
+}
+
+// PreferredKeys returns the node labels whose value the members should share, the nearest level
+// first.
+func (p *PodGroupPolicy) PreferredKeys() []string {
+	if p.SchedulingConstraints == nil {
+		return nil
+	}
+	var keys []string
+	for i := range p.SchedulingConstraints.Topology {
+		if t := &p.SchedulingConstraints.Topology[i]; t.Mode == TopologyModePreferred {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
 }
 
 // SchedulingConstraints restrict the nodes of the members of a PodGroup.
 type SchedulingConstraints struct {
 	// topology confines all members to one topology domain: the nodes with one value of a label.
-	// Reprieve chooses the domain that is cheapest to clear, and of equals the fullest one. At
-	// present there is exactly one entry.
+	// Reprieve chooses the domain that is cheapest to clear, and of equals the fullest one. The
+	// entries are levels, the nearest first: any number of preferred ones, and then at most one
+	// that is required.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=1
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:XValidation:rule="self.all(t, self.exists_one(o, o.key == t.key))",message="each key may be listed once"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(t, !has(t.mode) || t.mode == 'Required') || (self.exists_one(t, !has(t.mode) || t.mode == 'Required') && (!has(self[self.size() - 1].mode) || self[self.size() - 1].mode == 'Required'))",message="at most one key is required, and it is the last one: preferred levels are inside of it and come before it, the nearest first"
 	Topology []TopologyConstraint `json:"topology"`
 }
+
+// TopologyMode says whether a topology constraint must hold.
+//
+// +kubebuilder:validation:Enum=Required;Preferred
+type TopologyMode string
+
+const (
+	// TopologyModeRequired keeps a group pending unless all members can share a domain.
+	TopologyModeRequired TopologyMode = "Required"
+	// TopologyModePreferred lets members be in several domains.
+	TopologyModePreferred TopologyMode = "Preferred"
+)
 
 // TopologyConstraint confines the members of a PodGroup to one domain.
 type TopologyConstraint struct {
@@ -367,6 +405,11 @@ type TopologyConstraint struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
+	// mode is Required if all members must share a domain, and Preferred if they should. A
+	// preferred level is weighed against the cost of victims; see levelOrder in the arguments of
+	// the profile. Required if unset.
+	// +optional
+	Mode TopologyMode `json:"mode,omitempty"`
 }
 
 // SchedulingPolicy defines the placement of the members of a PodGroup. Exactly one field is set.

@@ -53,9 +53,7 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 	if queue := cmp.Or(g.Choice.Queue, queueNamedBy(lowest), g.Choice.DefaultQueue); queue != "" {
 		out.QueueName = &queue
 	}
-	if key := g.Choice.TopologyKey; key != "" {
-		out.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: key}}}
-	}
+	out.SchedulingConstraints = g.Choice.Constraints()
 	return out, above, nil
 }
 
@@ -116,6 +114,7 @@ func differences(have, now *v1alpha1.PodGroupPolicy) string {
 		{"priorityClassName", ptr.Deref(have.PriorityClassName, ""), ptr.Deref(now.PriorityClassName, "")},
 		{"queueName", ptr.Deref(have.QueueName, ""), ptr.Deref(now.QueueName, "")},
 		{"topology key", have.TopologyKey(), now.TopologyKey()},
+		{"preferred topology keys", levelsOf(have), levelsOf(now)},
 	} {
 		if s.have != s.now {
 			out = append(out, fmt.Sprintf("%s %q, not %q", s.setting, s.now, s.have))
@@ -128,6 +127,9 @@ func modeOf(p *v1alpha1.PodGroupPolicy) string {
 	return string(ptr.Deref(p.DisruptionMode, v1alpha1.DisruptionModePod))
 }
 
+// levelsOf returns the preferred topology keys of a policy as in the annotation.
+func levelsOf(p *v1alpha1.PodGroupPolicy) string { return strings.Join(p.PreferredKeys(), ",") }
+
 // differs reports the first setting of a group that no longer matches its object. These settings
 // cannot be changed.
 func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
@@ -136,6 +138,7 @@ func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 		{v1alpha1.AnnotationPriorityClass, g.Choice.PriorityClass, ptr.Deref(pg.Spec.PriorityClassName, "")},
 		{v1alpha1.AnnotationQueue, g.Choice.Queue, ptr.Deref(pg.Spec.QueueName, "")},
 		{v1alpha1.AnnotationTopologyKey, g.Choice.TopologyKey, pg.Spec.TopologyKey()},
+		{v1alpha1.AnnotationPreferredTopologyKey, strings.Join(g.Choice.Levels(), ","), levelsOf(&pg.Spec.PodGroupPolicy)},
 	} {
 		if s.want != "" && s.want != s.have {
 			return fmt.Sprintf("%s %s asks for %s: %q, and the PodGroup was made with %q, which cannot be changed; it counts from its next run on",
@@ -158,6 +161,7 @@ func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gro
 		{"priorityClassName", ptr.Deref(pg.Spec.PriorityClassName, ""), ptr.Deref(now.PriorityClassName, ""), has(v1alpha1.AnnotationClassOf)},
 		{"queueName", ptr.Deref(pg.Spec.QueueName, ""), ptr.Deref(now.QueueName, ""), has(v1alpha1.AnnotationQueueOf)},
 		{"topology key", pg.Spec.TopologyKey(), now.TopologyKey(), true},
+		{"preferred topology keys", levelsOf(&pg.Spec.PodGroupPolicy), levelsOf(now), true},
 	} {
 		if s.wasAsked && s.have != s.now {
 			return fmt.Sprintf("for %s %s, the PodGroup would be made with %s %q now, and was made with %q, which cannot be changed; it counts from its next run on",

@@ -64,6 +64,9 @@ type Group struct {
 	ClassOfNamespace bool
 	// TopologyKey is the node label whose value all members must share; "" for none.
 	TopologyKey string
+	// PreferredKeys are the node labels whose value the members should share, the nearest level
+	// first.
+	PreferredKeys []string
 	// Progress has the PodGroup's annotations about lost work, without invalid values.
 	Progress Progress
 	// Disrupted has the members in the intent of a preemption of the whole group.
@@ -133,7 +136,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	if q := pg.Spec.QueueName; q != nil {
 		g.Queue = *q
 	}
-	g.TopologyKey = pg.Spec.TopologyKey()
+	g.TopologyKey, g.PreferredKeys = pg.Spec.TopologyKey(), pg.Spec.PreferredKeys()
 	if pg.Status.StartTime != nil {
 		g.StartTime = pg.Status.StartTime.Time
 	}

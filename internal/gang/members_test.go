@@ -147,6 +147,15 @@ func TestFromPodGroup(t *testing.T) {
 			},
 			func(g *Group) { g.TopologyKey = "rack" },
 		},
+		"preferred levels inside of a topology key": {
+			func(pg *v1alpha1.PodGroup) {
+				pg.Spec.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{
+					{Key: "rack", Mode: v1alpha1.TopologyModePreferred}, {Key: "block", Mode: v1alpha1.TopologyModePreferred},
+					{Key: "zone", Mode: v1alpha1.TopologyModeRequired},
+				}}
+			},
+			func(g *Group) { g.TopologyKey, g.PreferredKeys = "zone", []string{"rack", "block"} },
+		},
 		"started": {
 			func(pg *v1alpha1.PodGroup) { pg.Status.StartTime = &start },
 			func(g *Group) { g.StartTime = time.Unix(7, 0) },

@@ -3,6 +3,7 @@ package grouping
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,9 @@ type Choice struct {
 	DefaultQueue string
 	// TopologyKey is the node label whose value all members share; "" for none.
 	TopologyKey string
+	// PreferredKeys are the node labels whose value the members should share, the nearest level
+	// first, separated by commas; "" for none.
+	PreferredKeys string
 }
 
 // choiceOf reads annotations. An object may also name its queue by a label, as pods do.
@@ -40,6 +44,7 @@ func choiceOf(annotations, labels map[string]string) Choice {
 		PriorityClass:  annotations[v1alpha1.AnnotationPriorityClass],
 		Queue:          cmp.Or(annotations[v1alpha1.AnnotationQueue], labels[v1alpha1.LabelQueue]),
 		TopologyKey:    annotations[v1alpha1.AnnotationTopologyKey],
+		PreferredKeys:  annotations[v1alpha1.AnnotationPreferredTopologyKey],
 	}
 }
 
@@ -49,7 +54,7 @@ func (c Choice) or(other Choice) Choice {
 		Gang: cmp.Or(c.Gang, other.Gang), Per: cmp.Or(c.Per, other.Per), DisruptionMode: cmp.Or(c.DisruptionMode, other.DisruptionMode),
 		DefaultMode:   c.DefaultMode,
 		PriorityClass: cmp.Or(c.PriorityClass, other.PriorityClass), ClassOfNamespace: c.PriorityClass == "" && other.PriorityClass != "", Queue: c.Queue, DefaultQueue: other.Queue,
-		TopologyKey: cmp.Or(c.TopologyKey, other.TopologyKey),
+		TopologyKey: cmp.Or(c.TopologyKey, other.TopologyKey), PreferredKeys: cmp.Or(c.PreferredKeys, other.PreferredKeys),
 	}
 }
 
@@ -69,6 +74,58 @@ func (c Choice) flaw() string {
 	}
 	if flaws := validation.IsQualifiedName(c.TopologyKey); c.TopologyKey != "" && len(flaws) > 0 {
 		return fmt.Sprintf("the annotation %s is %q; it has to be the key of a node label: %s", v1alpha1.AnnotationTopologyKey, c.TopologyKey, strings.Join(flaws, "; "))
+	}
+	return c.flawOfLevels()
+}
+
+// mostPreferred is the maximum number of preferred levels. The API allows one required level more.
+const mostPreferred = 4
+
+// Levels returns the keys of the preferred levels, the nearest first.
+func (c Choice) Levels() []string {
+	if c.PreferredKeys == "" {
+		return nil
+	}
+	keys := strings.Split(c.PreferredKeys, ",")
+	for i := range keys {
+		keys[i] = strings.TrimSpace(keys[i])
+	}
+	return keys
+}
+
+// Constraints returns the constraints of the PodGroup; nil for none.
+func (c Choice) Constraints() *v1alpha1.SchedulingConstraints {
+	var topology []v1alpha1.TopologyConstraint
+	for _, key := range c.Levels() {
+		topology = append(topology, v1alpha1.TopologyConstraint{Key: key, Mode: v1alpha1.TopologyModePreferred})
+	}
+	if c.TopologyKey != "" {
+		topology = append(topology, v1alpha1.TopologyConstraint{Key: c.TopologyKey})
+	}
+	if len(topology) == 0 {
+		return nil
+	}
+	return &v1alpha1.SchedulingConstraints{Topology: topology}
+}
+
+// flawOfLevels returns the reason why the preferred levels are invalid; "" if they are valid.
+func (c Choice) flawOfLevels() string {
+	keys := c.Levels()
+	if len(keys) > mostPreferred {
+		return fmt.Sprintf("the annotation %s has %d keys; at most %d are allowed", v1alpha1.AnnotationPreferredTopologyKey, len(keys), mostPreferred)
+	}
+	for i, key := range keys {
+		if flaws := validation.IsQualifiedName(key); len(flaws) > 0 {
+			return fmt.Sprintf("the annotation %s is %q; each part between commas has to be the key of a node label, and %q is not: %s",
+				v1alpha1.AnnotationPreferredTopologyKey, c.PreferredKeys, key, strings.Join(flaws, "; "))
+		}
+		if slices.Contains(keys[:i], key) {
+			return fmt.Sprintf("the annotation %s is %q; it has %s twice", v1alpha1.AnnotationPreferredTopologyKey, c.PreferredKeys, key)
+		}
+		if key == c.TopologyKey {
+			return fmt.Sprintf("the annotation %s is %q; %s is also the required key, in %s",
+				v1alpha1.AnnotationPreferredTopologyKey, c.PreferredKeys, key, v1alpha1.AnnotationTopologyKey)
+		}
 	}
 	return ""
 }

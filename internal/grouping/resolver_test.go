@@ -269,6 +269,16 @@ func TestHeldBack(t *testing.T) {
 	w.held(w.pod("odd", "Job/odd"), ReasonNotGroupable, "Job odd", "reprieve.dev/gang", `"yes"`)
 	w.object("Job/topology", "", gangOn+", reprieve.dev/topology-key: a b", "parallelism: 2")
 	w.held(w.pod("topology", "Job/topology"), ReasonNotGroupable, "topology-key", "a b")
+	for name, c := range map[string]struct{ keys, want string }{
+		"invalid":  {"rack,a b", `"a b" is not`},
+		"empty":    {"rack,", `"" is not`},
+		"twice":    {"rack, rack", "rack twice"},
+		"required": {"rack,zone", "zone is also the required key"},
+		"many":     {"a,b,c,d,e", "has 5 keys; at most 4"},
+	} {
+		w.object("Job/"+name, "", gangOn+`, reprieve.dev/topology-key: zone, reprieve.dev/preferred-topology-key: "`+c.keys+`"`, "parallelism: 2")
+		w.held(w.pod(name, "Job/"+name), ReasonNotGroupable, "preferred-topology-key", c.want)
+	}
 	w.object("Job/mode", "", gangOn+", reprieve.dev/disruption-mode: All", "parallelism: 2")
 	w.held(w.pod("mode", "Job/mode"), ReasonNotGroupable, "disruption-mode")
 	w.object("Job/class", "", gangOn+", reprieve.dev/priority-class: system-node-critical", "parallelism: 2")

@@ -38,6 +38,31 @@ func TestGangInOneRack(t *testing.T) {
 	}
 }
 
+// TestGangPrefersOneRack checks that a gang shares a rack if that costs nothing, that a lost member
+// returns to it, and that the gang spreads if no rack has room.
+func TestGangPrefersOneRack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, racked("a", "b", "a", "b", "c")...)
+	r.gangOf("g", 2, 0).PreferredKeys = []string{"rack"}
+	r.create(on(pod("other", "", "1", 0), "node-0"), pod("g-0", "g", "1", 0), pod("g-1", "g", "1", 0))
+	r.eventually("the gang is placed", func() bool { r.cycles(); return r.nodeOf("g-0") != "" && r.nodeOf("g-1") != "" })
+	got := []string{r.nodeOf("g-0"), r.nodeOf("g-1")}
+	slices.Sort(got)
+	if want := []string{"node-1", "node-3"}; !slices.Equal(got, want) {
+		t.Errorf("the gang is on %v, want %v", got, want)
+	}
+	lost := r.nodeOf("g-1")
+	r.remove(pod("g-1", "g", "1", 0))
+	r.create(pod("g-2", "g", "1", 0))
+	r.eventually("the lost member is replaced", func() bool { r.cycles(); return r.nodeOf("g-2") != "" })
+	if got := r.nodeOf("g-2"); got != lost {
+		t.Errorf("the replacement is on %q, want %q", got, lost)
+	}
+	r.gangOf("h", 2, 0).PreferredKeys = []string{"rack"}
+	r.create(pod("h-0", "h", "1", 0), pod("h-1", "h", "1", 0))
+	r.eventually("the other gang spreads", func() bool { r.cycles(); return r.nodeOf("h-0") != "" && r.nodeOf("h-1") != "" })
+}
+
 // TestRoomIsKeptInTheRackOfTheGang checks that the room of a lost member is kept in the rack of its
 // gang only.
 func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {

@@ -93,7 +93,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pre.priority = p.sched.priorityOf(pending[0])
 		pre.never = p.neverPreempts(g, pending...)
 	}
-	if g.TopologyKey != "" {
+	if g.TopologyKey != "" || len(g.PreferredKeys) > 0 {
 		pre.beside = p.sched.nodesOf(slices.Concat(members.Assigned, through))
 	}
 	if g.PodPriorities {
@@ -235,10 +235,24 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 	if pre.key.Gang && pre.group != nil && pre.group.TopologyKey != "" {
 		input.Domain = v.RequiredDomain(pre.group.TopologyKey, pre.beside)
 	}
+	if pre.key.Gang && pre.group != nil && len(pre.group.PreferredKeys) > 0 {
+		input.LevelRule = levelRuleOf(p.args)
+		for _, key := range pre.group.PreferredKeys {
+			input.Preferred = append(input.Preferred, v.PreferredLevel(key, pre.beside))
+		}
+	}
 	for _, r := range v.own {
 		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})
 	}
 	return input
+}
+
+// levelRuleOf returns the rule between preferred levels and cost in a profile's arguments.
+func levelRuleOf(args *configv1alpha1.ReprieveArgs) core.LevelRule {
+	if *args.LevelOrder == configv1alpha1.NearerLevel {
+		return core.NearerLevel
+	}
+	return core.LowerCost
 }
 
 // BandsOf returns the priority bands of a profile's arguments in ascending order, nil for none.

@@ -6,6 +6,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
+// PreferredLevel returns the domains of the nodes by the value of a label, as RequiredDomain does,
+// for a gang that prefers one of them.
+func (v *View) PreferredLevel(key string, members []string) core.PreferredLevel {
+	return core.PreferredLevel(*v.RequiredDomain(key, members))
+}
+
 // RequiredDomain returns the topology domains for a gang. They are the values of the label key on
 // the nodes of the View, and on the nodes in members. If the View has none of the nodes in members,
 // the domain of the members is unknown. It then counts as a node without the label.

@@ -34,6 +34,9 @@ func TestDecode(t *testing.T) {
 		"a duration that is an object":  {yaml: "retry: {maxBackoff: {seconds: 5}}", wantErr: "retry.maxBackoff: "},
 		"a section that is a list":      {yaml: "retry: [5s]", wantErr: "retry: json: cannot unmarshal array"},
 		"a kind that is a number":       {yaml: "kind: 5", wantErr: "args: kind: json: cannot unmarshal number"},
+		"the order of levels":           {yaml: "", want: func(a *ReprieveArgs) bool { return *a.LevelOrder == LowerCost }},
+		"another order of levels":       {yaml: "levelOrder: NearerLevel", want: func(a *ReprieveArgs) bool { return *a.LevelOrder == NearerLevel }},
+		"an order of levels not known":  {yaml: "levelOrder: Nearest", wantErr: `levelOrder: Unsupported value: "Nearest"`},
 		"the order of victims":          {yaml: "", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 6 && !a.CountsLostWork() }},
 		"an order with lost work": {
 			yaml: "victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]", want: (*ReprieveArgs).CountsLostWork,

@@ -20,6 +20,7 @@ func SetDefaults(args *ReprieveArgs) {
 	if len(args.VictimOrder) == 0 {
 		args.VictimOrder = VictimOrders()[0]
 	}
+	fill(&args.LevelOrder, LowerCost)
 	fill(&args.LostWork.RestartCost, metav1.Duration{})
 	fill(&args.TerminationTimeout, metav1.Duration{Duration: 5 * time.Minute})
 	fill(&args.MaxGracePeriod, metav1.Duration{Duration: time.Hour})

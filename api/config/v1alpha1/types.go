@@ -112,6 +112,17 @@ type ReprieveArgs struct {
 	// Example: [{min: 0, max: 99}, {min: 100, max: 999}]
 	PriorityBands []PriorityBand `json:"priorityBands,omitempty"`
 
+	// levelOrder weighs the preferred topology levels of gangs against the cost of victims. With
+	// LowerCost, a lower cost precedes a nearer level: a gang shares a domain of a preferred level
+	// if that costs nothing more. With NearerLevel, a gang uses the nearest level where a domain
+	// can hold it, and preempts there although other nodes may have free room. The value of the
+	// gang's profile applies. See docs/gangs.md.
+	//
+	// Default: LowerCost
+	//
+	// Example: NearerLevel
+	LevelOrder *LevelOrder `json:"levelOrder,omitempty"`
+
 	// terminationTimeout is the time that a pod may exist after the end of its grace period. Until
 	// then its room counts as free in the future: a preemptor that fits there waits and evicts
 	// nothing. After that, mostly on a node that does not answer, the pod counts as staying.
@@ -167,6 +178,16 @@ const (
 	ResolveLCA ResolveMethod = "LCA"
 	// ResolveQueue starts at the victim's leaf Queue.
 	ResolveQueue ResolveMethod = "Queue"
+)
+
+// LevelOrder weighs preferred topology levels against the cost of victims.
+type LevelOrder string
+
+const (
+	// LowerCost prefers a lower cost to a nearer level.
+	LowerCost LevelOrder = "LowerCost"
+	// NearerLevel prefers a nearer level to a lower cost.
+	NearerLevel LevelOrder = "NearerLevel"
 )
 
 // VictimCriterion is a criterion that sets of victims are compared by.

@@ -45,6 +45,9 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	if m := *args.ReclaimResolveMethod; m != ResolveLCA && m != ResolveQueue {
 		errs = append(errs, field.NotSupported(field.NewPath("reclaimResolveMethod"), m, []ResolveMethod{ResolveLCA, ResolveQueue}))
 	}
+	if o := *args.LevelOrder; o != LowerCost && o != NearerLevel {
+		errs = append(errs, field.NotSupported(field.NewPath("levelOrder"), o, []LevelOrder{LowerCost, NearerLevel}))
+	}
 	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder)...)
 	errs = append(errs, priorityBands(field.NewPath("priorityBands"), args.PriorityBands)...)
 	errs = append(errs, lostWork(field.NewPath("lostWork"), &args.LostWork)...)

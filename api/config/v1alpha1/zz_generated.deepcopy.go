@@ -263,6 +263,11 @@ func (in *ReprieveArgs) DeepCopyInto(out *ReprieveArgs) {
 		*out = make([]PriorityBand, len(*in))
 		copy(*out, *in)
 	}
+	if in.LevelOrder != nil {
+		in, out := &in.LevelOrder, &out.LevelOrder
+		*out = new(LevelOrder)
+		**out = **in
+	}
 	if in.TerminationTimeout != nil {
 		in, out := &in.TerminationTimeout, &out.TerminationTimeout
 		*out = new(v1.Duration)

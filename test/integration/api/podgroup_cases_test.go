@@ -93,9 +93,34 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: []}}`),
 			want:   at + `.schedulingConstraints.topology: Invalid value: 0: ` + at + `.schedulingConstraints.topology in body should have at least 1 items`,
 		},
-		"topology with two entries": {
-			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}, {key: zone}]}}`),
-			want:   incomplete(at + `.schedulingConstraints.topology: Too many: 2: must have at most 1 item`),
+		"topology with two required keys": {
+			create: wrap(gangAt(`{key: rack}, {key: zone}`)),
+			want:   at + `.schedulingConstraints.topology: Invalid value: ` + requiredLast,
+		},
+		"topology with a required key before a preferred one": {
+			create: wrap(gangAt(`{key: zone}, {key: rack, mode: Preferred}`)),
+			want:   at + `.schedulingConstraints.topology: Invalid value: ` + requiredLast,
+		},
+		"topology with the mode Required before a preferred key": {
+			create: wrap(gangAt(`{key: zone, mode: Required}, {key: rack, mode: Preferred}`)),
+			want:   at + `.schedulingConstraints.topology: Invalid value: ` + requiredLast,
+		},
+		"topology with a key twice": {
+			create: wrap(gangAt(`{key: rack, mode: Preferred}, {key: rack}`)),
+			want:   at + `.schedulingConstraints.topology: Invalid value: each key may be listed once`,
+		},
+		"topology with preferred levels": {create: wrap(gangAt(`{key: rack, mode: Preferred}, {key: block, mode: Preferred}`))},
+		"topology with as many levels as any": {
+			create: wrap(gangAt(`{key: a, mode: Preferred}, {key: b, mode: Preferred}, {key: c, mode: Preferred}, {key: d, mode: Preferred}, {key: e}`)),
+		},
+		"topology with the mode Required last": {create: wrap(gangAt(`{key: rack, mode: Preferred}, {key: zone, mode: Required}`))},
+		"topology with too many levels": {
+			create: wrap(gangAt(`{key: a, mode: Preferred}, {key: b, mode: Preferred}, {key: c, mode: Preferred}, {key: d, mode: Preferred}, {key: e, mode: Preferred}, {key: f}`)),
+			want:   incomplete(at + `.schedulingConstraints.topology: Too many: 6: must have at most 5 items`),
+		},
+		"topology with a mode that does not exist": {
+			create: wrap(gangAt(`{key: rack, mode: Strict}`)),
+			want:   incomplete(at + `.schedulingConstraints.topology[0].mode: Unsupported value: "Strict": supported values: "Required", "Preferred"`),
 		},
 		"constraints without topology": {
 			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {}}`),
@@ -120,6 +145,14 @@ func basicWith(field string) string { return `{schedulingPolicy: {basic: {}}, ` 
 func gangIn(key string) string {
 	return fmt.Sprintf(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: %q}]}}`, key)
 }
+
+// gangAt is the policy of a gang with topology constraints.
+func gangAt(entries string) string {
+	return `{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [` + entries + `]}}`
+}
+
+// requiredLast is the message for a required key that is not the only one or not the last entry.
+const requiredLast = `at most one key is required, and it is the last one: preferred levels are inside of it and come before it, the nearest first`
 
 // letters is a name of that length.
 func letters(n int) string { return strings.Repeat("a", n) }

@@ -105,6 +105,35 @@ func TestGangClearsTheCheapestRack(t *testing.T) {
 	e.waitRunning("mid")
 }
 
+// TestGangPrefersARack keeps a gang in one rack if that costs nothing more, returns a restarted
+// member to the rack, and evicts the cheaper pods of two racks otherwise. The status names the cost.
+func TestGangPrefersARack(t *testing.T) {
+	t.Parallel()
+	e := newRacks(t)
+	e.createRunning(
+		podSpec{name: "high", cpus: 8, priority: "high", on: "x"},
+		podSpec{name: "low", cpus: 4, priority: "low", on: "a1"},
+	)
+	levels := []string{rackLabel}
+	e.gang(stage.Group{Name: "near", MinCount: 2, Priority: "mid", PreferredKeys: levels}, 2, podSpec{cpus: 3})
+	e.waitInRack("near", 2, "r2")
+	e.remove("near-0")
+	e.Gone("near-0")
+	e.create(podSpec{name: "near-2", group: "near", cpus: 3, priority: "mid"})
+	e.waitInRack("near", 2, "r2")
+	e.waitRunning("low")
+
+	// One rack would cost the gang of the other rack.
+	e.gang(stage.Group{Name: "far", MinCount: 2, Priority: "high", PreferredKeys: levels}, 2, podSpec{cpus: 4})
+	e.waitInRack("far", 2, "r1")
+	e.Gone("low")
+	// A key that no node has is a mistake. It is reported, and nothing is evicted.
+	e.gang(stage.Group{Name: "lost", MinCount: 1, Priority: "high", PreferredKeys: []string{"example.com/unknown"}}, 1, podSpec{cpus: 3})
+	e.WaitCondition("lost", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "example.com/unknown, and no node has one")
+	e.staysUnbound("lost")
+	e.waitBound("near", 2)
+}
+
 // TestGangWithoutRacks reports a key that no node has, and nothing is evicted or started in part.
 func TestGangWithoutRacks(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,8 @@ type Group struct {
 	Priority string
 	// TopologyKey is the node label whose value all members share; "" for none.
 	TopologyKey string
+	// PreferredKeys are the node labels whose value the members should share.
+	PreferredKeys []string
 	// Finalizers delay the removal of the deleted PodGroup.
 	Finalizers []string
 	// Template is for PodGroups of reprieve.dev only.
@@ -116,8 +118,15 @@ func (g Group) reprieve() *v1alpha1.PodGroup {
 	if g.Priority != "" {
 		pg.Spec.PriorityClassName = &g.Priority
 	}
+	var topology []v1alpha1.TopologyConstraint
+	for _, key := range g.PreferredKeys {
+		topology = append(topology, v1alpha1.TopologyConstraint{Key: key, Mode: v1alpha1.TopologyModePreferred})
+	}
 	if g.TopologyKey != "" {
-		pg.Spec.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: g.TopologyKey}}}
+		topology = append(topology, v1alpha1.TopologyConstraint{Key: g.TopologyKey})
+	}
+	if len(topology) > 0 {
+		pg.Spec.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: topology}
 	}
 	return pg
 }
