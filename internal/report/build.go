@@ -144,6 +144,7 @@ func (b *builder) add(i int) {
 		LostDeviceHours: e.LostDeviceHours,
 		RetryAt:         e.RetryAt / int64(time.Millisecond), Asks: e.Asks, Protected: e.Protected, ProtectedUnits: e.ProtectedUnits,
 		Reprieved: e.Reprieved, ReprievedUnits: e.ReprievedUnits, NodesOut: e.NodesOut,
+		Domains: e.Domains,
 	}
 	if end, ok := b.ends[decided{e.Process, e.Sequence}]; ok {
 		row.WaitEnd, row.WaitEndAt = end.End, millis(end.Time)

@@ -67,7 +67,9 @@ type Entry struct {
 	Reprieved         int
 	ReprievedUnits    []core.UnitRef
 	NodesOut          []core.ReasonCount
-	RetryAt           int64
+	// Domains describes the topology domains that the decision compared, a line each.
+	Domains []string
+	RetryAt int64
 }
 
 // FromRecord returns the entry of one record.
@@ -83,6 +85,7 @@ func FromRecord(r *decisionlog.Record) Entry {
 		Message: d.Message, WaitsFor: r.WaitsFor, Repeated: r.Repeated, MinCount: d.Preemptor.MinCount, Asks: r.Asks,
 		Placements: d.Placements, Protected: d.Protected, ProtectedUnits: d.ProtectedUnits,
 		LostDeviceHours: core.DeviceHours(d.LostWork), Reprieved: d.Reprieved, ReprievedUnits: d.ReprievedUnits, NodesOut: d.NodesOut, RetryAt: d.RetryAt,
+		Domains: core.DomainNotes(d),
 	}
 	lost := make(map[string]*decisionlog.Lost, len(r.Lost))
 	for i := range r.Lost {

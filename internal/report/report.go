@@ -164,6 +164,8 @@ type DecisionRow struct {
 	Reprieved       int                  `json:"reprieved,omitempty"`
 	ReprievedUnits  []core.UnitRef       `json:"reprievedUnits,omitempty"`
 	NodesOut        []core.ReasonCount   `json:"nodesOut,omitempty"`
+	// Domains describes the topology domains that the decision compared, a line each.
+	Domains []string `json:"domains,omitempty"`
 }
 
 // VictimRow is one victim of a decision.

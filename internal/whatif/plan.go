@@ -63,6 +63,11 @@ type Step struct {
 	// of evictions.
 	Protected []core.ProtectedUnit `json:"protected,omitempty"`
 	NodesOut  []core.ReasonCount   `json:"nodesOut,omitempty"`
+	// Domain and Levels are the choices of a gang among topology domains. DomainNotes describes the
+	// domains, a line each.
+	Domain      *core.DomainChoice `json:"domain,omitempty"`
+	Levels      []core.LevelChoice `json:"levels,omitempty"`
+	DomainNotes []string           `json:"domainNotes,omitempty"`
 
 	// leaving are the terminating pods whose room the decision uses. maxGrace is the longest grace
 	// period that a victim gets.
@@ -218,6 +223,7 @@ func timeOf(nanoseconds int64) *time.Time {
 func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	d := preview.Decision
 	step.Outcome, step.Message, step.Protected, step.NodesOut = d.Outcome, d.Message, d.ProtectedUnits, d.NodesOut
+	step.Domain, step.Levels, step.DomainNotes = d.Domain, d.Levels, core.DomainNotes(d)
 	step.RetryAt, step.leaving, step.maxGrace = timeOf(d.RetryAt), preview.Leaving, c.shared.MaxGracePeriod()
 	if preview.Limited && d.Outcome == core.Fits {
 		// There is room on the nodes, but terminating pods still count towards the queue's limit.

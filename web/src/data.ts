@@ -14,7 +14,7 @@ export interface Decision {
   state: "Waiting" | "UnderWay" | "CarriedOut" | "GivenUp" | "Failed"; message: string; waitsFor?: string; error?: string; begun?: number;
   waitEnd?: "Bound" | "Gone"; waitEndAt?: number; repeated?: boolean; minCount?: number; retryAt?: number; asks?: { pods: number; request: Record<string, number> }[];
   victims?: Victim[]; lostDeviceHours?: number; placements?: Pod[]; protected?: { rule: string; units: number }[]; protectedUnits?: ProtectedUnit[];
-  reprieved?: number; reprievedUnits?: Unit[]; nodesOut?: { reason: string; nodes: number }[];
+  reprieved?: number; reprievedUnits?: Unit[]; nodesOut?: { reason: string; nodes: number }[]; domains?: string[];
 }
 export interface LossRow extends Loss { name: string; w: number }
 export interface Turns extends Loss { a: number; b: number; turns: number; decisions: number[] }

@@ -53,6 +53,7 @@ export function decision(m: Model, i: number, links: Links): void {
     list("Closest to being taken, and protected", (d.protectedUnits ?? []).map((u) =>
       `${unit(u)} by ${u.rule}${u.until ? ` until ${moment(u.until / 1e6)}` : ""}${u.queue ? ` (queue ${u.queue})` : ""}`)),
     d.reprieved ? list(`Might have been taken and stayed: ${d.reprieved}`, (d.reprievedUnits ?? []).map(unit)) : null,
+    list("Topology domains", d.domains ?? []),
     list("Nodes out of the question", (d.nodesOut ?? []).map((n) => `${count(n.nodes, "node")}: ${n.reason}`)),
     steps(m, i, links),
   ], links);

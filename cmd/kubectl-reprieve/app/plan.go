@@ -311,6 +311,9 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		}
 		showBrokenGangs(to, step)
 		showByPriority(to, step)
+		for _, note := range step.DomainNotes {
+			fmt.Fprintf(to, "  Domain %s\n", note)
+		}
 		if step.Outcome != core.Infeasible && step.Outcome != whatif.Held && !wide {
 			continue
 		}

@@ -27,6 +27,7 @@ const (
 	saysTaken     = "Taken"
 	saysLost      = "Lost"
 	saysStayed    = "Stayed"
+	saysDomain    = "Domain"
 )
 
 // fewShown is the number of protected units, or of units that were not evicted, in an answer that
@@ -172,6 +173,9 @@ func showDecision(to io.Writer, answer *whyAnswer, wide bool) {
 		showVictims(to, step, answer.owners, wide)
 	default:
 		fmt.Fprintf(to, "%s: %s.\n", saysMissing, step.Message)
+	}
+	for _, note := range step.DomainNotes {
+		fmt.Fprintf(to, "%s: %s.\n", saysDomain, note)
 	}
 	protected := make([]mention, len(step.Protected))
 	for i, p := range step.Protected {
