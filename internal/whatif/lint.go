@@ -26,7 +26,7 @@ type Mistake struct {
 	Object    string `json:"object"`
 	Namespace string `json:"namespace,omitempty"`
 	// Kind is UnknownLabel, UnknownAnnotation, InvalidAnnotation, UnknownQueue,
-	// UnknownPriorityClass, UnknownPodGroup or UnknownResource.
+	// UnknownPriorityClass, UnknownPodGroup, UnknownResource or UnknownTopologyKey.
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
@@ -34,8 +34,10 @@ type Mistake struct {
 // Linter finds likely mistakes in objects by comparing them with the names in a cluster.
 type Linter struct {
 	queues, classes, resources []string
-	groups                     map[string][]string
-	queueLabel                 string
+	// nodeLabels are the labels with a value on some node.
+	nodeLabels []string
+	groups     map[string][]string
+	queueLabel string
 }
 
 // NewLinter returns a Linter for the objects of an inventory. QueueLabel is the label that names a
@@ -57,8 +59,13 @@ func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error)
 	if err != nil {
 		return nil, err
 	}
-	had := make(map[string]bool)
+	had, labels := make(map[string]bool), make(map[string]bool)
 	for _, node := range nodes {
+		for key, value := range node.Labels {
+			if value != "" {
+				labels[key] = true
+			}
+		}
 		for name := range node.Status.Allocatable {
 			had[string(name)] = true
 		}
@@ -75,7 +82,7 @@ func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error)
 			had[*class.Spec.ExtendedResourceName] = true
 		}
 	}
-	l.resources = slices.Sorted(maps.Keys(had))
+	l.resources, l.nodeLabels = slices.Sorted(maps.Keys(had)), slices.Sorted(maps.Keys(labels))
 	return l, nil
 }
 
@@ -128,6 +135,7 @@ func (l *Linter) meta(name string, of metav1.Object, queueLabel string) []Mistak
 	for _, mistake := range controller.InvalidAnnotations(of.GetAnnotations()) {
 		m.add("InvalidAnnotation", "%s", mistake)
 	}
+	l.topology(m, topologyKeysIn(of.GetAnnotations())...)
 	l.queue(m, cmp.Or(of.GetLabels()[queueLabel], of.GetAnnotations()[v1alpha1.AnnotationQueue]))
 	l.class(m, of.GetAnnotations()[v1alpha1.AnnotationPriorityClass])
 	sortMistakes(m.found)
@@ -138,6 +146,24 @@ func (l *Linter) queue(m *mistakes, name string) {
 	if name != "" && !slices.Contains(l.queues, name) {
 		m.add("UnknownQueue", "Queue %q does not exist%s", name, instead(name, l.queues))
 	}
+}
+
+// topology adds the topology keys that are no label of a node. Without nodes, no key is a mistake.
+func (l *Linter) topology(m *mistakes, keys ...string) {
+	for _, key := range keys {
+		if key != "" && len(l.nodeLabels) > 0 && !slices.Contains(l.nodeLabels, key) {
+			m.add("UnknownTopologyKey", "no node has a value of the label %s%s", key, instead(key, l.nodeLabels))
+		}
+	}
+}
+
+// topologyKeysIn returns the topology keys in annotations.
+func topologyKeysIn(annotations map[string]string) []string {
+	keys := strings.Split(annotations[v1alpha1.AnnotationPreferredTopologyKey], ",")
+	for i := range keys {
+		keys[i] = strings.TrimSpace(keys[i])
+	}
+	return append(keys, annotations[v1alpha1.AnnotationTopologyKey])
 }
 
 func (l *Linter) class(m *mistakes, name string) {
@@ -170,6 +196,7 @@ func (l *Linter) PodGroup(name string, pg *v1alpha1.PodGroup) []Mistake {
 	if pg.Spec.PriorityClassName != nil {
 		l.class(m, *pg.Spec.PriorityClassName)
 	}
+	l.topology(m, append(pg.Spec.PreferredKeys(), pg.Spec.TopologyKey())...)
 	return m.found
 }
 

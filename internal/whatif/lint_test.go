@@ -37,3 +37,37 @@ func TestLintLostWork(t *testing.T) {
 		}
 	}
 }
+
+// TestLintTopology checks that topology keys are compared with the labels of nodes.
+func TestLintTopology(t *testing.T) {
+	t.Parallel()
+	l := &Linter{nodeLabels: []string{"example.com/rack"}}
+	topology := []v1alpha1.TopologyConstraint{
+		{Key: "example.com/rack", Mode: v1alpha1.TopologyModePreferred}, {Key: "example.com/block", Mode: v1alpha1.TopologyModePreferred}, {Key: "zone"},
+	}
+	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{PodGroupPolicy: v1alpha1.PodGroupPolicy{
+		SchedulingConstraints: &v1alpha1.SchedulingConstraints{Topology: topology},
+	}}}
+	job := &metav1.ObjectMeta{Annotations: map[string]string{
+		v1alpha1.AnnotationPreferredTopologyKey: "example.com/rack, example.com/rac", v1alpha1.AnnotationTopologyKey: "zone",
+	}}
+	for name, c := range map[string]struct {
+		found []Mistake
+		want  []string
+	}{
+		"a PodGroup":        {l.PodGroup("podgroup o", group), []string{"no node has a value of the label example.com/block; did you mean example.com/rack?", "no node has a value of the label zone"}},
+		"a Job":             {l.Object("job o", job), []string{"no node has a value of the label example.com/rac; did you mean example.com/rack?", "no node has a value of the label zone"}},
+		"no node is listed": {(&Linter{}).PodGroup("podgroup o", group), nil},
+	} {
+		var messages []string
+		for _, m := range c.found {
+			if m.Kind != "UnknownTopologyKey" {
+				t.Errorf("%s: kind %s", name, m.Kind)
+			}
+			messages = append(messages, m.Message)
+		}
+		if !slices.Equal(messages, c.want) {
+			t.Errorf("%s: got %q, want %q", name, messages, c.want)
+		}
+	}
+}
