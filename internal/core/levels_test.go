@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -407,5 +408,21 @@ func TestRoomOfDomains(t *testing.T) {
 		return a.Name == b.Name && a.Members == b.Members && a.Now == b.Now && slices.Equal(a.InTheWay, b.InTheWay)
 	}) {
 		t.Errorf("%+v, want the domains %+v", d.Domain, want)
+	}
+}
+
+// BenchmarkLevels decides for a gang of 64 that prefers racks in full clusters of 5,000 nodes.
+func BenchmarkLevels(b *testing.B) {
+	for _, perRack := range []int{8, 32} {
+		b.Run(fmt.Sprintf("%d nodes each", perRack), func(b *testing.B) {
+			s, p := rackCase(5000, perRack, false)
+			p.Preferred, p.Domain = []PreferredLevel{{Key: rackKey, Of: p.Domain.Of}}, nil
+			for b.Loop() {
+				d, err := Decide(s, p, nil)
+				if err != nil || d.Outcome != Preempts {
+					b.Fatal(d.Outcome, err)
+				}
+			}
+		})
 	}
 }

@@ -1,0 +1,69 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDomainNotes checks the lines about the domains that a decision compared.
+func TestDomainNotes(t *testing.T) {
+	cluster := func() *build {
+		b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8).node("c1", 8).node("c2", 8)
+		return b.pod("p-a1", "a1", 5, 8).pod("p-b1", "b1", 7, 4).pod("p-b2", "b2", 7, 8).pod("p-c1", "c1", 30, 8).pod("p-c2", "c2", 30, 4)
+	}
+	racks := []string{"a", "a", "b", "b", "c", "c"}
+	zones := []string{"z", "z", "z", "z", "z", "z"}
+	tests := map[string]struct {
+		members  int
+		required []string
+		levels   []PreferredLevel
+		want     []string
+	}{
+		"no domain": {members: 2},
+		"a required rack": {
+			members: 2, required: racks,
+			want: []string{
+				"rack=a: all members share it",
+				"rack=b: room for 0 of 2 now; at least 2 pods would be evicted",
+				"rack=c: room for 0 of 2 now; in the way: 2 units protected by NotLowerPriority",
+			},
+		},
+		"a required rack without room": {
+			members: 3, required: racks,
+			want: []string{
+				"rack=a: room for 1 of 3 now, for 2 after preemption",
+				"rack=b: room for 0 of 3 now, for 2 after preemption",
+				"rack=c: room for 0 of 3 now; in the way: 2 units protected by NotLowerPriority",
+			},
+		},
+		"a preferred rack that is too small": {
+			members: 3, levels: []PreferredLevel{{Key: "rack", Of: racks}, {Key: "zone", Of: zones}},
+			want: []string{
+				"rack=a: room for 1 of 3 now, for 2 after preemption",
+				"rack=b: room for 0 of 3 now, for 2 after preemption",
+				"rack=c: room for 0 of 3 now; in the way: 2 units protected by NotLowerPriority",
+				"zone=z: all members share it",
+			},
+		},
+		"a preferred rack that no node has": {
+			members: 1, levels: []PreferredLevel{{Key: "rack", Of: make([]string, 6)}},
+			want: []string{"rack: NoPreferredDomain"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := gangOf(10, tt.members, members("m", tt.members, 0, 8))
+			if p.Preferred = tt.levels; tt.required != nil {
+				p.Domain = &RequiredDomain{Key: "rack", Of: tt.required}
+			}
+			d, err := Decide(cluster().snapshot(), p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := DomainNotes(&d); !slices.Equal(got, tt.want) {
+				t.Errorf("%s (%s)\ngot:\n%s\nwant:\n%s", d.Outcome, d.Message, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
