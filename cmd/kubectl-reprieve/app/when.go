@@ -163,6 +163,9 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 	}
 	b := answer.Bounds
 	fmt.Fprintf(to, "%s: %s\n", a.paint(bold, answer.Subject), answer.Decision.Message)
+	for _, note := range answer.Decision.DomainNotes {
+		fmt.Fprintf(to, "%s: %s.\n", saysDomain, note)
+	}
 	if answer.Gated > 0 {
 		fmt.Fprintf(to, "This leaves out %s behind scheduling gates.\n", plural(answer.Gated, "pod"))
 	}
