@@ -50,6 +50,10 @@ func patches() []patch {
 			`strings.HasPrefix(event.Message, "Preempted by podgroup")`,
 			`(strings.HasPrefix(event.Message, "Preempted by podgroup") || testutils.ByGroup(&event))`,
 		},
+		// The condition of a group that preempts has Reprieve's own words.
+		{"cond.Reason == schedulingv1beta1.PodGroupReasonUnschedulable &&", `cond.Reason == "Preempting" &&`},
+		{`"minCount (1) cannot be satisfied"`, `"gang of 1 fits on node-1 once leaving pods are gone"`},
+		{`"pod group preemption: found a placement for podgroup, preempting 1 victims"`, `"/low-1 on node-1"`},
 		{
 			"func isPodInUnschedulableQueue(sched *scheduler.Scheduler, name, namespace string) bool {",
 			"func isPodInUnschedulableQueue(sched *scheduler.Scheduler, name, namespace string) bool {\n\tif testutils.Waits(name) {\n\t\treturn true\n\t}",

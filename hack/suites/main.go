@@ -82,18 +82,21 @@ func run(ctx context.Context, binDir, doc, selection string) (err error) {
 }
 
 // startCluster starts a control plane with the gates of the suites on. As in upstream's suites, no
-// controller changes the objects, and the same admission plugins are off.
+// controller or kubelet changes the objects, and the same admission plugins are off.
 func startCluster(ctx context.Context, binDir string) (*playground.Playground, error) {
 	const gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true,PodGroupPreemptionPolicy=true"
 	return playground.Start(ctx, playground.Options{
 		BinDir: binDir, CRDs: crds.FS,
 		Scheduler:   playground.SchedulerOptions{Path: playground.NoScheduler},
 		Controllers: []string{"serviceaccount-controller", "serviceaccount-token-controller", "namespace-controller"},
-		ExtraArgs: map[string][]string{playground.APIServer: {
-			"--feature-gates=" + gates,
-			"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
-			"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection",
-		}},
+		ExtraArgs: map[string][]string{
+			playground.APIServer: {
+				"--feature-gates=" + gates,
+				"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
+				"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection",
+			},
+			playground.Kwok: {"--manage-all-nodes=false", "--manage-nodes-with-label-selector=node.of/suites=none"},
+		},
 	})
 }
 

@@ -11,7 +11,8 @@ import (
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	const events = `{"Action":"output","Test":"TestA/x","Output":"    a_test.go:12: why, at last\n"}
+	const events = `{"Action":"output","Test":"TestA/x","Output":"    steps.go:9: Executing step step 0 name Create\\n"}
+{"Action":"output","Test":"TestA/x","Output":"    a_test.go:12: why, at last\n"}
 {"Action":"output","Test":"TestA/x","Output":"    gates.go:7: I1129 21:42:45.394157] Updated featureGates\n"}
 {"Action":"fail","Test":"TestA/x"}
 {"Action":"pass","Test":"TestA/y"}
@@ -33,16 +34,28 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestByDesign: only a case that fails differs by design, with the reason that is known.
+func TestByDesign(t *testing.T) {
+	t.Parallel()
+	const name = "TestPodGroupScheduling/gang_schedules_with_workload-aware_preemption_(x)"
+	got := byDesign([]outcome{{"p", name, failed, "timeout"}, {"p", name, passed, ""}, {"p", "TestOther", failed, "timeout"}})
+	if got[0].result != differs || got[0].reason == "timeout" || got[1].result != passed || got[2] != (outcome{"p", "TestOther", failed, "timeout"}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestPage: every case counts, and every case that does not pass has a row with its reason.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	got := page("v1.2.3", []outcome{
 		{"p", "TestA/x", failed, "a | b"}, {"p", "TestA/y", passed, ""}, {"p", "TestA/z", passed, ""}, {"q", "TestB", skipped, "not yet"},
+		{"q", "TestC", differs, "on purpose"},
 	})
 	for _, want := range []string{
-		"Kubernetes v1.2.3: 2 of 4 cases pass (50 %), 1 fail, 1 are skipped. Of the cases that run, 66 % pass.",
-		"| p: TestA | 2 | 1 | 0 |", "| q: TestB | 0 | 0 | 1 |",
-		"| `TestA/x` | fails | a \\| b |", "| `TestB` | skipped | not yet |",
+		"Kubernetes v1.2.3: of 5 cases, 4 run and 1 are skipped.\nOf the cases that run, 2 pass (50 %), 1 differ by design and 1 fail.\n" +
+			"Without the cases that differ by design, 66 % pass.",
+		"| p: TestA | 2 | 0 | 1 | 0 |", "| q: TestB | 0 | 0 | 0 | 1 |", "| q: TestC | 0 | 1 | 0 | 0 |",
+		"| `TestA/x` | fails | a \\| b |", "| `TestB` | skipped | not yet |", "| `TestC` | differs | on purpose |",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page has no %q:\n%s", want, got)
@@ -91,7 +104,7 @@ func TestCopies(t *testing.T) {
 			}
 		}
 	}
-	for _, skip := range skips() {
+	for _, skip := range slices.Concat(skips(), differences()) {
 		test, _, _ := strings.Cut(skip.Pattern, "/")
 		if pattern := regexp.MustCompile(test); strings.HasPrefix(test, "^") && !slices.ContainsFunc(names, pattern.MatchString) {
 			t.Errorf("no test of the suites matches %s", skip.Pattern)

@@ -17,6 +17,8 @@ import (
 // Results of a case.
 const (
 	passed, failed, skipped = "passes", "fails", "skipped"
+	// differs is the result of a case that fails by design.
+	differs = "differs"
 )
 
 // outcome is the result of a case.
@@ -38,8 +40,8 @@ type setup struct {
 	Skips                         []reason
 }
 
-// runPackage builds the tests of a package and runs them one by one. The selection is a pattern of
-// names of tests.
+// runPackage builds the tests of a package and runs them one by one. The selection is a part of the
+// names of the tests. A pattern of the names of cases may follow after a slash.
 func runPackage(ctx context.Context, dir, pkg, selection string, with setup) ([]outcome, error) {
 	encoded, err := json.Marshal(with)
 	if err != nil {
@@ -57,11 +59,12 @@ func runPackage(ctx context.Context, dir, pkg, selection string, with setup) ([]
 		return nil, fmt.Errorf("list the tests of %s: %w", pkg, err)
 	}
 	var all []outcome
+	test, cases, _ := strings.Cut(selection, "/")
 	for _, name := range names {
-		if selection != "" && !strings.Contains(name, selection) {
+		if !strings.Contains(name, test) {
 			continue
 		}
-		run := exec.CommandContext(ctx, "go", "tool", "test2json", binary, "-test.v=test2json", "-test.run=^"+name+"$", "-test.timeout=1h")
+		run := exec.CommandContext(ctx, "go", "tool", "test2json", binary, "-test.v=test2json", "-test.run=^"+name+"$/("+cases+")", "-test.timeout=1h")
 		run.Dir, run.Env = filepath.Join(dir, filepath.FromSlash(pkg)), env
 		events, err := run.StdoutPipe()
 		if err != nil {
@@ -78,12 +81,30 @@ func runPackage(ctx context.Context, dir, pkg, selection string, with setup) ([]
 		if err != nil {
 			return nil, fmt.Errorf("run %s: %w", name, err)
 		}
-		for _, o := range leaves(outcomes) {
+		outcomes = byDesign(leaves(outcomes))
+		for _, o := range outcomes {
 			fmt.Fprintf(os.Stderr, "%s %s: %s\n", o.result, o.name, o.reason)
 		}
 		all = append(all, outcomes...)
 	}
 	return leaves(all), nil
+}
+
+// byDesign replaces the result and the reason of cases that fail by design.
+func byDesign(outcomes []outcome) []outcome {
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.result != failed {
+			continue
+		}
+		for _, d := range differences() {
+			if regexp.MustCompile(d.Pattern).MatchString(o.name) {
+				o.result, o.reason = differs, d.Reason
+				break
+			}
+		}
+	}
+	return outcomes
 }
 
 // read reads the output of a test binary as test2json writes it.
@@ -126,10 +147,10 @@ var reported = regexp.MustCompile(`^\w+\.go:\d+: (.*)$`)
 var logged = regexp.MustCompile(`^[IWEF]\d{4} `)
 
 // message returns the text of a line that a test reports, without the place in the source; "" for
-// lines of logs and other output.
+// lines of logs, the beginnings of steps and other output.
 func message(line string) string {
 	match := reported.FindStringSubmatch(strings.TrimSpace(line))
-	if len(match) < 2 || logged.MatchString(match[1]) {
+	if len(match) < 2 || logged.MatchString(match[1]) || strings.HasPrefix(match[1], "Executing step ") {
 		return ""
 	}
 	return match[1]
