@@ -24,10 +24,10 @@ type domainOutcome struct {
 	least *domainProspect
 }
 
-// cheapestDomain searches the domains one by one and returns the cheapest outcome. Among equals,
-// the domain with the fewest free places for members is chosen, then the first by name. Domains are
-// searched in the order of their lower bounds, until the best outcome beats every remaining bound.
-// The number of searches is limited only once one has found an outcome.
+// cheapestDomain searches the domains one by one and returns the cheapest outcome. Among equals, it
+// chooses the fullest domain (compareRoom). Domains are searched in the order of their lower
+// bounds, until the best outcome beats every remaining bound. The number of searches is limited
+// only once one has found an outcome.
 func (sr *search) cheapestDomain(one func(sub *search) (found, bool)) (found, bool) {
 	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds()}
 	ds.list()
@@ -123,7 +123,10 @@ func (ds *domainSearch) mayBeBetter(pr *domainProspect) bool {
 	) < 0
 }
 
-// compareRoom puts the domain with the fewest free places first, then the first one by name.
+// compareRoom puts the fullest domain first: it has the fewest free places, and of equals the most
+// nodes. The last criterion is the name.
 func (pr *domainProspect) compareRoom(o *domainProspect) int {
-	return cmp.Or(cmp.Compare(pr.places, o.places), strings.Compare(pr.domain.name, o.domain.name))
+	return cmp.Or(
+		cmp.Compare(pr.places, o.places), cmp.Compare(len(o.domain.nodes), len(pr.domain.nodes)),
+		strings.Compare(pr.domain.name, o.domain.name))
 }

@@ -170,14 +170,15 @@ func (sr *search) hasRoom() bool {
 
 // freeViews returns the views to place the members in without victims, in the order to try them.
 // They are the whole view, or the domains that may have enough room. Domains with nodes that an
-// earlier decision nominated come first, then the fullest one.
+// earlier decision nominated come first, then those with room for the most members. Then comes the
+// fullest one: it has the fewest places, and of equals the most nodes.
 func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 	if v.domains == nil {
 		return slices.Values([]*problem{v})
 	}
 	type candidate struct {
-		d                 *domain
-		nominated, places int
+		d                      *domain
+		nominated, fit, places int
 	}
 	nominated := make(map[string]bool, len(v.p.Nominated))
 	for _, p := range v.p.Nominated {
@@ -190,7 +191,7 @@ func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 		if fit < max(v.p.MinCount, 1) {
 			continue
 		}
-		one.places = places
+		one.fit, one.places = fit, places
 		for _, n := range one.d.nodes {
 			if nominated[v.s.Nodes[n].Name] {
 				one.nominated++
@@ -199,7 +200,9 @@ func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.nominated, a.nominated), cmp.Compare(a.places, b.places), strings.Compare(a.d.name, b.d.name))
+		return cmp.Or(
+			cmp.Compare(b.nominated, a.nominated), cmp.Compare(b.fit, a.fit), cmp.Compare(a.places, b.places),
+			cmp.Compare(len(b.d.nodes), len(a.d.nodes)), strings.Compare(a.d.name, b.d.name))
 	})
 	return func(yield func(*problem) bool) {
 		for _, one := range all {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,7 +83,7 @@ func checkRacks(t *rapid.T, s *Snapshot, p *Preemptor, d Decision) {
 	}
 	later := refRoom(s, nil)
 	var best Score
-	want, outcome, fewest := "", Infeasible, 0
+	want, outcome, members, fewest, most := "", Infeasible, 0, 0, 0
 	for _, name := range []string{"r1", "r2", "r3"} {
 		nodes := refRacks(s, p)[name]
 		sc, ok := exhaustiveIn(s, p, refCounts(p), [][]int{nodes})
@@ -96,11 +97,15 @@ func checkRacks(t *rapid.T, s *Snapshot, p *Preemptor, d Decision) {
 		if refFeasibleIn(p, now, nodes) {
 			how, room = Fits, now
 		}
-		places := refPlaces(p, room, nodes)
+		places, fit := refPlaces(p, room, nodes), 0
+		if how == Fits {
+			fit = min(places, len(p.Classes[0].Members))
+		}
 		rank := map[Outcome]int{Fits: 0, Waits: 1, Preempts: 2, Infeasible: 3}
-		better := rank[how] < rank[outcome] || how == outcome && (better(sc, best) < 0 || better(sc, best) == 0 && places < fewest)
+		better := rank[how] < rank[outcome] || how == outcome && (better(sc, best) < 0 || better(sc, best) == 0 &&
+			cmp.Or(cmp.Compare(members, fit), cmp.Compare(places, fewest), cmp.Compare(most, len(nodes))) < 0)
 		if better {
-			want, outcome, best, fewest = name, how, sc, places
+			want, outcome, best, members, fewest, most = name, how, sc, fit, places, len(nodes)
 		}
 	}
 	if d.Outcome != outcome {
@@ -287,9 +292,36 @@ func TestSurplusStaysInTheRack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.Outcome != Fits || len(d.Placements) != 2 || d.Domain.Name != "a" {
-			t.Errorf("minCount %d: %s, %v in %+v; want two members in a", minCount, d.Outcome, d.Placements, d.Domain)
+		if d.Outcome != Fits || len(d.Placements) != 2 || d.Domain.Name != "b" {
+			t.Errorf("minCount %d: %s, %v in %+v; want two members in b, the fuller one", minCount, d.Outcome, d.Placements, d.Domain)
 		}
+	}
+}
+
+// TestRackForMostMembers places a gang that needs one member, in racks with different free places.
+func TestRackForMostMembers(t *testing.T) {
+	tests := map[string]struct {
+		members int
+		want    string
+	}{
+		"one member takes the fullest":   {1, "a"},
+		"two members share the next one": {2, "b"},
+		"three have one choice":          {3, "c"},
+		"no rack has room for all four":  {4, "c"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := clusterOf("gpu").node("a", 8).node("b", 16).node("c", 24)
+			p := gangOf(10, 1, members("m", tt.members, 0, 8))
+			p.Domain = &RequiredDomain{Key: rackKey, Of: []string{"a", "b", "c"}}
+			d, err := Decide(b.snapshot(), p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Outcome != Fits || d.Domain.Name != tt.want || len(d.Placements) != min(tt.members, 3) {
+				t.Errorf("%s: %v in %+v; want all that fit in %s", d.Outcome, d.Placements, d.Domain, tt.want)
+			}
+		})
 	}
 }
 

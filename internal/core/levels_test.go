@@ -97,7 +97,8 @@ type refOutcome struct {
 	outcome Outcome
 	score   Score
 	name    string
-	places  int
+	// fit counts the members with room, and places the free places.
+	fit, places, nodes int
 }
 
 // refBest returns the best outcome in the domains of a level.
@@ -119,9 +120,13 @@ func refBest(s *Snapshot, p *Preemptor, l refLevel) refOutcome {
 		if refFeasibleIn(p, now, nodes) {
 			one.outcome, room = Fits, now
 		}
-		one.places = refPlaces(p, room, nodes)
+		one.places, one.nodes = refPlaces(p, room, nodes), len(nodes)
+		if one.outcome == Fits {
+			one.fit = min(one.places, len(p.Classes[0].Members))
+		}
 		if cmp.Or(cmp.Compare(refOrder(one.outcome), refOrder(best.outcome)), better(one.score, best.score),
-			cmp.Compare(one.places, best.places), strings.Compare(one.name, best.name)) < 0 {
+			cmp.Compare(best.fit, one.fit), cmp.Compare(one.places, best.places), cmp.Compare(best.nodes, one.nodes),
+			strings.Compare(one.name, best.name)) < 0 {
 			best = one
 		}
 	}
