@@ -34,9 +34,7 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	// version, and counts as absent.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
-	if key, ok := topologyKey(spec); ok && pg.Spec.SchedulingPolicy.Gang != nil {
-		pg.Spec.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: key}}}
-	}
+	readTopology(&pg.Spec.PodGroupPolicy, spec)
 	pg.Annotations = make(map[string]string)
 	if fields := unsupported(spec, &pg.Spec.PodGroupPolicy); fields != "" {
 		pg.Annotations[gang.AnnotationUnsupported] = fields
@@ -53,7 +51,7 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 
 // unsupported names the fields that restrict the group in ways that Reprieve does not implement; ""
 // for none. They restrict it to shared devices or tie it to other groups, or are constraints other
-// than one topology key of a gang.
+// than one topology key.
 func unsupported(spec map[string]any, read *v1alpha1.PodGroupPolicy) string {
 	var fields []string
 	if constraints, ok := spec["schedulingConstraints"].(map[string]any); ok && len(constraints) > 0 && read.SchedulingConstraints == nil {
@@ -66,6 +64,20 @@ func unsupported(spec map[string]any, read *v1alpha1.PodGroupPolicy) string {
 		fields = append(fields, "spec.parentCompositePodGroupName")
 	}
 	return strings.Join(fields, " and ")
+}
+
+// readTopology reads the only topology key of a group. With a key, a group with the basic policy is
+// read as a gang that needs one member. The first members that are placed choose the domain, and
+// all others join them.
+func readTopology(to *v1alpha1.PodGroupPolicy, spec map[string]any) {
+	key, ok := topologyKey(spec)
+	if !ok {
+		return
+	}
+	to.SchedulingConstraints = &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: key}}}
+	if to.SchedulingPolicy.Gang == nil {
+		to.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 1}}
+	}
 }
 
 // topologyKey returns the key of the only constraint of a group. It returns false if there are

@@ -69,6 +69,11 @@ func TestFromObject(t *testing.T) {
 				SchedulingPolicy:      gangOf(2),
 				SchedulingConstraints: &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: "rack"}}},
 			}},
+		"a topology key, placed one by one": {"v1beta1", `{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}`,
+			v1alpha1.PodGroupPolicy{
+				SchedulingPolicy:      gangOf(1),
+				SchedulingConstraints: &v1alpha1.SchedulingConstraints{Topology: []v1alpha1.TopologyConstraint{{Key: "rack"}}},
+			}},
 		"fields that are not known": {"v2", `{schedulingPolicy: {other: {}}, priority: high, more: [1]}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: basic}},
 	}
 	for name, c := range cases {
@@ -102,7 +107,8 @@ func TestUnsupported(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{schedulingPolicy: {basic: {}}}`: "",
 		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {}, parentCompositePodGroupName: ""}`:                 "",
-		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}`:                           "spec.schedulingConstraints",
+		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}`:                           "",
+		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}, {key: zone}]}}`:              "spec.schedulingConstraints",
 		`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}`:                 "",
 		`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}, {key: zone}]}}`:    "spec.schedulingConstraints",
 		`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack, preferred: yes}]}}`: "spec.schedulingConstraints",

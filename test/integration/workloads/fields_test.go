@@ -164,9 +164,8 @@ func testUnsupported(e *env) {
 		spec     map[string]any
 		want     string
 	}{
-		"basic-constrained": {0, map[string]any{"schedulingConstraints": topology}, "spec.schedulingConstraints"},
-		"sharing":           {2, map[string]any{"resourceClaims": claims}, "spec.resourceClaims"},
-		"child":             {2, map[string]any{"parentCompositePodGroupName": "c", "workloadRef": workload}, "spec.parentCompositePodGroupName"},
+		"sharing": {2, map[string]any{"resourceClaims": claims}, "spec.resourceClaims"},
+		"child":   {2, map[string]any{"parentCompositePodGroupName": "c", "workloadRef": workload}, "spec.parentCompositePodGroupName"},
 		"both": {
 			2, map[string]any{"schedulingConstraints": topology, "resourceClaims": claims},
 			"spec.resourceClaims",
@@ -180,10 +179,12 @@ func testUnsupported(e *env) {
 	e.podGroup("plain", 2, map[string]any{"workloadRef": workload})
 	e.members("plain", "low", 0, 2)
 	e.Runs("plain-", 2)
-	// A gang with one topology key is placed in one domain.
-	e.podGroup("constrained", 2, map[string]any{"schedulingConstraints": topology})
-	e.members("constrained", "low", 0, 2)
-	e.Runs("constrained-", 2)
+	// A group with one topology key is placed in one domain, with either policy.
+	for name, minCount := range map[string]int64{"constrained": 2, "basic-constrained": 0} {
+		e.podGroup(name, minCount, map[string]any{"schedulingConstraints": topology})
+		e.members(name, "low", 0, 2)
+		e.Runs(name+"-", 2)
+	}
 	for name, c := range cases {
 		e.waits(name, v1alpha1.ReasonUnsupported, c.want)
 		e.WaitEvent(name+"-0", "FailedScheduling", v1alpha1.ReasonUnsupported, c.want)
