@@ -78,7 +78,24 @@ func run(ctx context.Context, binDir, doc, selection string) (err error) {
 	if selection != "" {
 		doc = ""
 	}
-	return docpage.Write(doc, beginMark, endMark, page(version, all))
+	if err := docpage.Write(doc, beginMark, endMark, page(version, all)); err != nil {
+		return err
+	}
+	if n := countOf(failed, all); n > 0 {
+		return fmt.Errorf("%d cases fail, and hack/suites/reasons.go has no reason for them", n)
+	}
+	return nil
+}
+
+// countOf returns the number of cases with a result.
+func countOf(result string, outcomes []outcome) int {
+	n := 0
+	for _, o := range outcomes {
+		if o.result == result {
+			n++
+		}
+	}
+	return n
 }
 
 // startCluster starts a control plane with the gates of the suites on. As in upstream's suites, no

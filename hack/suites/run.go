@@ -146,8 +146,8 @@ var reported = regexp.MustCompile(`^\w+\.go:\d+: (.*)$`)
 // logged is a line of a log.
 var logged = regexp.MustCompile(`^[IWEF]\d{4} `)
 
-// message returns the text of a line that a test reports, without the place in the source; "" for
-// lines of logs, the beginnings of steps and other output.
+// message returns the text of a line that a test reports, without the place in the source. It
+// returns "" for lines of logs, the beginnings of steps and other output.
 func message(line string) string {
 	match := reported.FindStringSubmatch(strings.TrimSpace(line))
 	if len(match) < 2 || logged.MatchString(match[1]) || strings.HasPrefix(match[1], "Executing step ") {
