@@ -52,6 +52,9 @@ const (
 	// AnnotationPreferredTopologyKey has the keys of the created PodGroup's preferred topology
 	// levels, the nearest first, separated by commas.
 	AnnotationPreferredTopologyKey = "reprieve.dev/preferred-topology-key"
+	// AnnotationPreemptionPriorityClass is the preemptionPriorityClassName of the created PodGroup.
+	// It may change at any time.
+	AnnotationPreemptionPriorityClass = "reprieve.dev/preemption-priority-class"
 )
 
 // Annotations of a PodGroup that Reprieve has created: the sources of its class and its queue, if
@@ -59,6 +62,9 @@ const (
 const (
 	AnnotationClassOf = "reprieve.dev/class-of"
 	AnnotationQueueOf = "reprieve.dev/queue-of"
+	// AnnotationPreemptionClassOf is the source of the preemptionPriorityClassName. It changes with
+	// the field.
+	AnnotationPreemptionClassOf = "reprieve.dev/preemption-class-of"
 	// FromObject marks a value from the object, and FromNamespace a value from its namespace. A
 	// class from a namespace may be above that of the pods.
 	FromObject    = "object"
@@ -115,6 +121,27 @@ const (
 	// PodGroup or its namespace states now. Its message names the differences. Changes count for
 	// members that get a node later. The condition is absent otherwise.
 	ConditionCountsAsPlaced = "CountsAsPlaced"
+	// ConditionPreemptionPriority is True while preemptionPriorityClassName determines the priority
+	// of the group as a potential victim, and False while the class has no effect. Its message has
+	// the priority and the cause. The condition is absent without the field.
+	ConditionPreemptionPriority = "PreemptionPriority"
+)
+
+// Reasons of ConditionPreemptionPriority. ReasonPriorityClassNotFound and ReasonQueueUnusable are
+// reasons too.
+const (
+	// ReasonPreemptionPriorityCounts: the class counts.
+	ReasonPreemptionPriorityCounts = "Counts"
+	// ReasonLimitedByQueue: the class is above the maxPriorityClass of the group's Queue. The
+	// maxPriorityClass counts in its place.
+	ReasonLimitedByQueue = "LimitedByQueue"
+	// ReasonBelowPriority: the class is below the scheduling priority of the group.
+	ReasonBelowPriority = "BelowPriority"
+	// ReasonSystemClass: the class is one of Kubernetes' own, whose names begin with system-.
+	ReasonSystemClass = "SystemClass"
+	// ReasonNoMaximum: the class is from an object such as a Job, and the group is in no Queue with
+	// a maxPriorityClass.
+	ReasonNoMaximum = "NoMaximum"
 )
 
 // ReasonChangedSincePlaced is the reason of ConditionCountsAsPlaced: a fact has changed since
@@ -245,8 +272,8 @@ type PodGroup struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the request of the user. It is immutable, except for minCount and for the fields that
-	// Reprieve fills in.
+	// spec is the request of the user. It is immutable, except for minCount,
+	// preemptionPriorityClassName and the fields that Reprieve fills in.
 	// +required
 	Spec PodGroupSpec `json:"spec"`
 	// status is the observed state. Only Reprieve writes it.
@@ -292,6 +319,7 @@ type PodGroupTemplateReference struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".priority"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".preemptionPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.schedulingConstraints) || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="constraints take the gang scheduling policy; members that are placed one by one (basic) may be anywhere",fieldPath=".schedulingConstraints"
+// +kubebuilder:validation:XValidation:rule="!has(self.preemptionPriorityClassName) || !has(self.priorityClassName) || !self.priorityClassName.startsWith('system-')",message="the group has a class of the system, and every class that may be set here is below it",fieldPath=".preemptionPriorityClassName"
 type PodGroupPolicy struct {
 	// schedulingPolicy defines the placement of the members. Exactly one of its fields is set. It
 	// is required unless podGroupTemplateRef names a template that has it.
@@ -327,6 +355,17 @@ type PodGroupPolicy struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
+
+	// preemptionPriorityClassName is the PriorityClass that counts in place of the group's priority
+	// while the group is a potential victim. It has no effect when the group preempts or waits. A
+	// class below the group's priority has no effect. Neither has one that does not exist. In a
+	// Queue with a maxPriorityClass, it counts up to that class. It can be set, changed and removed
+	// at any time. The condition PreemptionPriority has the priority that counts.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="classes whose names begin with system- are for work of the system; name another class"
+	PreemptionPriorityClassName *string `json:"preemptionPriorityClassName,omitempty"`
 
 	// queueName is the leaf Queue that counts the usage of the group. Without it, the default queue
 	// of the namespace applies (its annotation reprieve.dev/queue). Without either, the group is
@@ -469,7 +508,7 @@ type PodGroupStatus struct {
 
 	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority,
 	// FollowsObject, QueueOrphaned, Degraded,
-	// CountsAsPlaced.
+	// CountsAsPlaced, PreemptionPriority.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -17,8 +17,8 @@ type Workload struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec lists the groups of the application. It is immutable, except for the fields that
-	// Reprieve fills in.
+	// spec lists the groups of the application. It is immutable, except for
+	// preemptionPriorityClassName and the fields that Reprieve fills in.
 	// +required
 	Spec WorkloadSpec `json:"spec"`
 }

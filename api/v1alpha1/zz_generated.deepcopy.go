@@ -216,6 +216,11 @@ func (in *PodGroupPolicy) DeepCopyInto(out *PodGroupPolicy) {
 		*out = new(v1.PreemptionPolicy)
 		**out = **in
 	}
+	if in.PreemptionPriorityClassName != nil {
+		in, out := &in.PreemptionPriorityClassName, &out.PreemptionPriorityClassName
+		*out = new(string)
+		**out = **in
+	}
 	if in.QueueName != nil {
 		in, out := &in.QueueName, &out.QueueName
 		*out = new(string)
