@@ -87,8 +87,10 @@ type RunningPod struct {
 // Group is a PodGroup as its pods see it.
 type Group struct {
 	Namespace, Name, UID string
-	// Priority is the priority of all members.
+	// Priority is the priority of all members as potential victims. RaisedBy is how much of it the
+	// group has above its scheduling priority; 0 for most groups.
 	Priority int32
+	RaisedBy int64
 	// Whole is true in disruption mode PodGroup.
 	Whole bool
 	// Lacks is the number of members that the gang had and lacks now; 0 for none.

@@ -45,7 +45,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		if g != nil {
 			u.MinRuntime = g.MinRuntime
 			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
-			u.GroupName, u.Role = g.Name, rp.Role
+			u.GroupName, u.Role, u.RaisedBy = g.Name, rp.Role, g.RaisedBy
 			u.Lacks = g.Lacks
 		}
 		at := c.newUnit(&u)
@@ -118,7 +118,7 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		c.c.perPriority[priority]++
 	}
 	u.Namespace, u.Name, u.GroupName, u.Priority, u.Start = g.Namespace, g.Name, g.Name, g.standing(), g.Start
-	u.Lacks, u.Stale = g.Lacks, g.isStale()
+	u.Lacks, u.Stale, u.RaisedBy = g.Lacks, g.isStale(), g.RaisedBy
 	if u.Membership != g.Membership || u.Since != g.Since {
 		c.countAll(at, -1)
 		c.leaveLeaf(at)

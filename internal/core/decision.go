@@ -86,8 +86,11 @@ type Victim struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	// Group is true for a whole PodGroup, false for a single pod.
-	Group    bool  `json:"group"`
+	Group bool `json:"group"`
+	// Priority is the priority that the unit counts by as a victim. RaisedBy is how much of it the
+	// unit has above its scheduling priority.
 	Priority int32 `json:"priority"`
+	RaisedBy int64 `json:"raisedBy,omitempty"`
 	// Rule is the rule that allows it.
 	Rule Rule `json:"rule"`
 	// Queue is the unit's leaf queue.
@@ -136,8 +139,10 @@ type UnitRef struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	// Group is true for a whole PodGroup, false for a single pod.
-	Group    bool  `json:"group"`
+	Group bool `json:"group"`
+	// Priority and RaisedBy have the same meaning as in a Victim.
 	Priority int32 `json:"priority"`
+	RaisedBy int64 `json:"raisedBy,omitempty"`
 }
 
 // ElsewhereUnit is a potential victim that is not evicted because nodes other than its own were
@@ -165,7 +170,7 @@ type ProtectedUnit struct {
 }
 
 func refOf(u *Unit) UnitRef {
-	return UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.OwnPriority()}
+	return UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.OwnPriority(), RaisedBy: u.RaisedBy}
 }
 
 // victimsOf returns units as victims, each with its pods by name.
@@ -187,7 +192,7 @@ func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 		}
 		v := Victim{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
-			Priority: u.OwnPriority(), Rule: verdict.Rule, Queue: u.queue(), LostWork: lost.of(i),
+			Priority: u.OwnPriority(), RaisedBy: u.RaisedBy, Rule: verdict.Rule, Queue: u.queue(), LostWork: lost.of(i),
 			Pods: pods[from:len(pods):len(pods)],
 		}
 		slices.SortFunc(v.Pods, func(a, b VictimPod) int {

@@ -15,7 +15,7 @@ func (d *Decision) WhyTaken(v *Victim) string {
 	if d.Preemptor.Gang {
 		kind = "PodGroup"
 	}
-	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d", kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
+	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %s", kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, ToldPriority(v.Priority, v.RaisedBy))
 	switch {
 	case v.Rule == RuleStaleGang:
 		said += "; it has had fewer members than it needs for too long, and gives up the room of the others"
@@ -29,6 +29,15 @@ func (d *Decision) WhyTaken(v *Victim) string {
 		said += toldQueue + v.Queue
 	}
 	return said
+}
+
+// ToldPriority returns the priority of a potential victim in words. raisedBy is how much of it the
+// unit has above its scheduling priority.
+func ToldPriority(priority int32, raisedBy int64) string {
+	if raisedBy == 0 {
+		return fmt.Sprint(priority)
+	}
+	return fmt.Sprintf("%d, raised from %d by its preemptionPriorityClassName", priority, int64(priority)-raisedBy)
 }
 
 // Parts of WhyTaken's message around the victim's queue.

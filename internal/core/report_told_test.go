@@ -33,6 +33,13 @@ func TestWordsOfADecision(t *testing.T) {
 			wantTaken:  "preempted by Pod prod/p (priority 30): LowerPriority, the victim's priority is 20; the victim is in queue interns",
 			wantTaking: "it fits: [research/notebook]",
 		},
+		"a victim whose priority is raised": {
+			preemptor: Preemptor{Namespace: "default", Name: "urgent", Priority: 1000},
+			victims:   []Victim{{Namespace: "research", Name: "training", Group: true, Priority: 500, RaisedBy: 600, Rule: RuleLowerPriority, Queue: "interns"}},
+			wantTaken: "preempted by Pod default/urgent (priority 1000): LowerPriority, the victim's priority is 500, raised from -100 by its preemptionPriorityClassName; " +
+				"the victim is in queue interns",
+			wantTaking: "it fits: [research/training]",
+		},
 		"many go": {
 			preemptor:  Preemptor{Namespace: "prod", Name: "p"},
 			victims:    []Victim{{Name: "f"}, {Name: "e"}, {Name: "d"}, {Name: "c"}, {Name: "b"}, {Name: "a"}, {Name: "g"}},

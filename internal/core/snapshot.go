@@ -88,8 +88,10 @@ type Unit struct {
 	GroupName string
 	// Role is the unit's role in its gang; nil for a gang without roles and for other units.
 	Role *Role
-	// Priority is the priority of the PodGroup, or of a pod without a PodGroup.
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is the part
+	// of it that the PodGroup has as a potential victim only, above its scheduling priority.
 	Priority int32
+	RaisedBy int64
 	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool
 	// Running is true for a gang member that runs. A member that is only placed does not make a

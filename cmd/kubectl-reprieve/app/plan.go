@@ -301,7 +301,7 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		fmt.Fprintf(to, "\n%s: %s\n", a.paint(bold, title(r)), step.Message)
 		all := make([]mention, len(step.Victims))
 		for j, v := range step.Victims {
-			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s, %s", v.Priority, v.Rule, plural(len(v.Pods), "pod"), lossOf(&v.Cost))}
+			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, plural(len(v.Pods), "pod"), lossOf(&v.Cost))}
 		}
 		if !wide {
 			all = of.grouped(all)

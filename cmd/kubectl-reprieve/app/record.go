@@ -157,6 +157,7 @@ type choice struct {
 type stayer struct {
 	Work     string `json:"work"`
 	Priority int32  `json:"priority"`
+	RaisedBy int64  `json:"raisedBy,omitempty"`
 	Node     string `json:"node,omitempty"`
 	// Protected is true if no rule permitted the preemptor to evict the unit.
 	Protected bool   `json:"protected"`
@@ -193,14 +194,14 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 		}
 	}
 	for _, u := range d.ElsewhereUnits {
-		out.Stayed = append(out.Stayed, stayer{Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, Node: u.Node, Because: elsewhere(d, &u)})
+		out.Stayed = append(out.Stayed, stayer{Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, RaisedBy: u.RaisedBy, Node: u.Node, Because: elsewhere(d, &u)})
 	}
 	for _, u := range d.ReprievedUnits {
-		out.Stayed = append(out.Stayed, stayer{Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, Because: "there is room enough without it"})
+		out.Stayed = append(out.Stayed, stayer{Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, RaisedBy: u.RaisedBy, Because: "there is room enough without it"})
 	}
 	for _, u := range d.ProtectedUnits {
 		out.Stayed = append(out.Stayed, stayer{
-			Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, Protected: true, Because: "protected by " + protection(&u),
+			Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, RaisedBy: u.RaisedBy, Protected: true, Because: "protected by " + protection(&u),
 		})
 	}
 	return out

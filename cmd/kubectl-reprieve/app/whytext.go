@@ -128,7 +128,7 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 		if s.Node != "" {
 			on = " on " + s.Node
 		}
-		fmt.Fprintf(to, "%s: %s (priority %d%s), %s.\n", saysStayed, s.Work, s.Priority, on, s.Because)
+		fmt.Fprintf(to, "%s: %s (priority %s%s), %s.\n", saysStayed, s.Work, core.ToldPriority(s.Priority, s.RaisedBy), on, s.Because)
 	}
 	if c.Unnamed > 0 {
 		fmt.Fprintf(to, "%s: %d more that might have been taken, which the record does not name.\n", saysStayed, c.Unnamed)
@@ -140,7 +140,7 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	all := make([]mention, len(step.Victims))
 	for i, v := range step.Victims {
-		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s", v.Priority, v.Rule, lossOf(&v.Cost))}
+		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, lossOf(&v.Cost))}
 	}
 	if !wide {
 		all = of.grouped(all)
