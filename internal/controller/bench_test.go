@@ -53,6 +53,11 @@ func (b *bench) QueueNamedBy(pod *corev1.Pod) string { return pod.Labels[v1alpha
 // QueueNamedByGroup is part of Queues.
 func (b *bench) QueueNamedByGroup(g *gang.Group) string { return g.Queue }
 
+// VictimPriority is part of Queues. The only class is "high".
+func (b *bench) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
+	return g.VictimPriority(ptr.Deref(g.Priority, 0), func(class string) (int32, bool) { return 100, class == "high" })
+}
+
 // Orphaned is part of Queues.
 func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
 	b.before = before

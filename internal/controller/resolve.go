@@ -151,6 +151,9 @@ func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	if to.QueueName == nil {
 		to.QueueName = from.QueueName
 	}
+	if to.PreemptionPriorityClassName == nil {
+		to.PreemptionPriorityClassName = from.PreemptionPriorityClassName
+	}
 	if to.SchedulingConstraints == nil {
 		to.SchedulingConstraints = from.SchedulingConstraints
 	}
@@ -175,7 +178,8 @@ func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
 		before.DisruptionMode == nil && after.DisruptionMode != nil ||
 		before.PriorityClassName == nil && after.PriorityClassName != nil ||
 		before.QueueName == nil && after.QueueName != nil ||
-		before.SchedulingConstraints == nil && after.SchedulingConstraints != nil
+		before.SchedulingConstraints == nil && after.SchedulingConstraints != nil ||
+		before.PreemptionPriorityClassName == nil && after.PreemptionPriorityClassName != nil
 }
 
 // retryConflict requests a retry after a conflict, when the cache may show the newer version. It

@@ -13,7 +13,7 @@ type Gangs struct {
 	// verdictChanged is called, without the lock, with each group whose verdict changes.
 	verdictChanged func(workload.Key)
 	// Each of these indexes lists the groups whose records have facts of one kind.
-	touched, degraded, lost, ended, kept, placing, reported index
+	touched, degraded, lost, ended, kept, placing, reported, raising index
 	// mayLack is true while degraded or lost has a group.
 	mayLack atomic.Bool
 	// clock is incremented at each change of members and each look at them, which orders these
@@ -47,6 +47,9 @@ type object struct {
 	unresolved workload.Verdict
 	// minCount is the minCount as last seen; 0 for a group that is no gang.
 	minCount int
+	// victim is the priority of the group as a potential victim, if raises is true.
+	victim VictimPriority
+	raises bool
 }
 
 // isEmpty reports whether a record has no facts.
@@ -71,7 +74,7 @@ func newGangs(s *store, verdictChanged func(workload.Key)) *Gangs {
 	return &Gangs{
 		store: s, verdictChanged: verdictChanged,
 		touched: make(index), degraded: make(index), lost: make(index), ended: make(index), kept: make(index),
-		placing: make(index), reported: make(index),
+		placing: make(index), reported: make(index), raising: make(index),
 	}
 }
 
@@ -115,6 +118,7 @@ func (gs *Gangs) transit(key workload.Key, transition func(*gang)) {
 	gs.kept.set(key, g.kept != nil)
 	gs.placing.set(key, !g.placing.isEmpty())
 	gs.reported.set(key, !g.report.isEmpty())
+	gs.raising.set(key, g.object.raises)
 	gs.mayLack.Store(len(gs.degraded)+len(gs.lost) > 0)
 	if r.gang = g; g.isEmpty() {
 		r.gang = nil

@@ -145,6 +145,8 @@ func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
 func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role       { return nil }
 func (plain) Degraded(*gang.Group) snapshot.Degraded           { return snapshot.Degraded{} }
 
+func (plain) VictimPriority(_ *gang.Group, scheduling int32, _ string) int32 { return scheduling }
+
 func (plain) RunOf(g *gang.Group) engine.Run {
 	return engine.Run{Start: g.StartTime, Clock: g.StartTime}
 }

@@ -62,6 +62,13 @@ type Group struct {
 	// ClassOfNamespace is true if Reprieve wrote the group with the class of its namespace. It may
 	// outrank its pods.
 	ClassOfNamespace bool
+	// PreemptionPriorityClass is the class that counts while the group is a potential victim. It is
+	// "" for none. See [Group.VictimPriority].
+	PreemptionPriorityClass string
+	// BoundedRaise is true if that class is from the annotation of an object. Users who create such
+	// objects may lack the right to create PodGroups. So the class counts only up to the
+	// maxPriorityClass of a queue.
+	BoundedRaise bool
 	// TopologyKey is the node label whose value all members must share; "" for none.
 	TopologyKey string
 	// PreferredKeys are the node labels whose value the members should share, the nearest level
@@ -135,6 +142,10 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	}
 	if q := pg.Spec.QueueName; q != nil {
 		g.Queue = *q
+	}
+	if n := pg.Spec.PreemptionPriorityClassName; n != nil {
+		g.PreemptionPriorityClass = *n
+		g.BoundedRaise = pg.Annotations[v1alpha1.AnnotationPreemptionClassOf] == v1alpha1.FromObject
 	}
 	g.TopologyKey, g.PreferredKeys = pg.Spec.TopologyKey(), pg.Spec.PreferredKeys()
 	if pg.Status.StartTime != nil {

@@ -42,6 +42,9 @@ func both(first, second *Group) *Group {
 		out.StartTime = second.StartTime
 	}
 	out.TopologyKey = cmp.Or(first.TopologyKey, second.TopologyKey)
+	if out.PreemptionPriorityClass == "" {
+		out.PreemptionPriorityClass, out.BoundedRaise = second.PreemptionPriorityClass, second.BoundedRaise
+	}
 	out.DegradedSince, out.Scheduled = time.Time{}, false
 	if out.Queue == "" && len(out.Labels) == 0 {
 		out.Queue, out.Labels = second.Queue, second.Labels

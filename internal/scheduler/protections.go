@@ -35,7 +35,7 @@ func (p *Plugin) Guards() ([]Guard, error) {
 	for _, of := range core.Guards(v.Cluster, p.input(&preemptor{}, v, nil)) {
 		u := &v.Cluster.Units[of.Unit]
 		g := Guard{
-			UnitRef: core.UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.Priority},
+			UnitRef: core.UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.Priority, RaisedBy: u.RaisedBy},
 			Rule:    of.Rule, Below: of.Below, Pods: len(u.Pods),
 		}
 		if of.Until != 0 {

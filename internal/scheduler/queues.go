@@ -95,6 +95,7 @@ func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 
 // queuesChanged retries all workloads that a change of the queues may affect.
 func (h *Scheduler) queuesChanged() {
+	h.reviewVictimPriorities()
 	h.releaseDisallowed()
 	h.ended(engine.Queue)
 	h.ended(engine.Access)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,6 +70,8 @@ type Scheduler struct {
 	wanted     wants
 	// changes delays changes of PodGroups that change all the time.
 	changes groupChanges
+	// raising serializes changes of the recorded priorities of potential victims.
+	raising sync.Mutex
 	// progress holds the steps that must end soon.
 	progress progress
 	// refused holds the pods whose deletion the API server rejects.

@@ -54,6 +54,12 @@ func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.sc
 // Degraded is part of snapshot.Groups.
 func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.sched.degradedBy(g) }
 
+// VictimPriority is part of snapshot.Groups.
+func (s sources) VictimPriority(g *gang.Group, scheduling int32, placed string) int32 {
+	priority, _ := s.sched.victimPriorityIn(g, scheduling, placed)
+	return priority
+}
+
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.sched.departureOf(pod) }
 

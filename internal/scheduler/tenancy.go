@@ -279,6 +279,7 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 		if placed > 0 {
 			h.cluster.Invalidate()
 		}
+		h.reviewVictimPriorities()
 		h.releaseDisallowed()
 		h.ended(engine.Queue)
 		for key := range moved {
@@ -292,6 +293,7 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 // as before.
 func (h *Scheduler) priorityBoundsChanged() {
 	h.rechargeWaiting()
+	h.reviewVictimPriorities()
 	h.releaseDisallowed()
 	h.ended(engine.Queue)
 	h.ended(engine.Access)

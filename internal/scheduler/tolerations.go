@@ -13,6 +13,7 @@ import (
 func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()
+		h.reviewVictimPriorities()
 		h.ended(engine.Protection)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -21,7 +22,8 @@ func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 		UpdateFunc: func(before, after any) {
 			b, ok1 := before.(*schedulingv1.PriorityClass)
 			a, ok2 := after.(*schedulingv1.PriorityClass)
-			if ok1 && (!ok2 || !snapshot.SameToleration(b, a)) {
+			// A class that was deleted and created again may have another value.
+			if ok1 && (!ok2 || b.Value != a.Value || !snapshot.SameToleration(b, a)) {
 				changed(after)
 			}
 		},

@@ -65,6 +65,7 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.lister.Members(key).Assigned) > 0 {
 		h.protectionEnded()
 	}
+	h.followVictimPriority(key, g)
 	switch {
 	case !ok:
 		h.endWait(gangKey(key), decisionlog.Gone)

@@ -41,12 +41,18 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		// A member that was replaced does not restart the clock of a gang that lacks others.
 		since = at
 	}
+	queue, counts := s.queueOfGroup(g, &run.Sealed), priority
+	if !degraded.Stale {
+		// A stale gang counts by its scheduling priority: two such gangs with raised priorities
+		// would wait for each other.
+		counts = s.Groups.VictimPriority(g, priority, queue)
+	}
 	out := &core.Group{
-		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
+		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: counts, RaisedBy: int64(counts) - int64(priority), Whole: g.Whole,
 		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since),
 		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
 	}
-	t := core.QueueMembership{Queue: s.queueOfGroup(g, &run.Sealed)}
+	t := core.QueueMembership{Queue: queue}
 	if !g.Whole && !degraded.Stale {
 		t.MinCount = int32(sealedMinCount(g, &run.Sealed))
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -36,8 +37,10 @@ func TestGroups(t *testing.T) {
 		group        gang.Group
 		placed       []*corev1.Pod
 		sealed       engine.Sealed
+		stale        bool
 		wantNone     bool
 		wantPriority int32
+		wantRaisedBy int64
 		wantSince    time.Time
 		wantMinCount int32
 	}{
@@ -49,6 +52,22 @@ func TestGroups(t *testing.T) {
 		"its members were placed by more": {
 			group:  gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start},
 			sealed: engine.Sealed{Known: true, Priority: 9, MinCount: 5}, wantPriority: 7, wantSince: start, wantMinCount: 2,
+		},
+		"its preemption priority is higher": {
+			group:        gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, PreemptionPriorityClass: "c"},
+			wantPriority: 100, wantRaisedBy: 93, wantSince: start, wantMinCount: 2,
+		},
+		"placed by less, its preemption priority is higher": {
+			group:  gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, PreemptionPriorityClass: "c"},
+			sealed: engine.Sealed{Known: true, Priority: 3, MinCount: 2}, wantPriority: 100, wantRaisedBy: 97, wantSince: start, wantMinCount: 2,
+		},
+		"placed by less, its preemption priority is lower than its own": {
+			group:  gang.Group{MinCount: 2, Priority: ptr.To[int32](700), StartTime: start, PreemptionPriorityClass: "c"},
+			sealed: engine.Sealed{Known: true, Priority: 3, MinCount: 2}, wantPriority: 3, wantSince: start, wantMinCount: 2,
+		},
+		"stale, its preemption priority is higher": {
+			group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, PreemptionPriorityClass: "c"}, stale: true,
+			wantPriority: 7, wantSince: start,
 		},
 		"a gang, as a whole":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
 		"the latest member where it has no start": {group: gang.Group{Priority: ptr.To[int32](7)}, placed: placed, wantPriority: 7, wantSince: later},
@@ -70,6 +89,7 @@ func TestGroups(t *testing.T) {
 			f := newFacts()
 			sources := f.sources()
 			c.group.Key, f.placed, f.sealed = key("g"), c.placed, c.sealed
+			f.degraded = map[types.NamespacedName]Degraded{c.group.Key: {Stale: c.stale}}
 			f.groups[c.group.Key] = &c.group
 			got := sources.group(c.group.Key)
 			if c.wantNone || got == nil {
@@ -81,6 +101,9 @@ func TestGroups(t *testing.T) {
 			minCount := int32(0)
 			if got.Membership != nil {
 				minCount = got.Membership.MinCount
+			}
+			if got.RaisedBy != c.wantRaisedBy {
+				t.Errorf("The priority is raised by %d, want %d", got.RaisedBy, c.wantRaisedBy)
 			}
 			if got.Priority != c.wantPriority || got.Since != Nanos(c.wantSince) || minCount != c.wantMinCount {
 				t.Errorf("Priority %d since %d, minCount %d; want %d since %d, minCount %d",

@@ -79,6 +79,12 @@ func (f *facts) RoleOf(_ *gang.Group, pod *corev1.Pod) *core.Role {
 
 func (f *facts) Degraded(g *gang.Group) Degraded { return f.degraded[g.Key] }
 
+// VictimPriority is part of Groups. All classes have the value 100.
+func (f *facts) VictimPriority(g *gang.Group, scheduling int32, _ string) int32 {
+	priority, _ := g.VictimPriority(scheduling, func(string) (int32, bool) { return 100, true })
+	return priority
+}
+
 func (f *facts) Placed(types.NamespacedName) []*corev1.Pod { return f.placed }
 
 func (f *facts) DepartureOf(pod *corev1.Pod) Departure {

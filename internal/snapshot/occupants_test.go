@@ -17,6 +17,8 @@ func TestFingerprintHasAll(t *testing.T) {
 		// These are names, and the caller's own data.
 		"Pod.Namespace": true, "Pod.Name": true, "Pod.UID": true, "Pod.Ref": true, "Pod.Node": true,
 		"Group.Namespace": true, "Group.Name": true,
+		// It is a part of the priority, for messages.
+		"Group.RaisedBy": true,
 		// These order victims.
 		"Pod.Start": true, "Pod.Budgets": true, "Pod.Progress": true, "Group.Start": true,
 	}

@@ -41,6 +41,10 @@ type Groups interface {
 	// RoleOf returns the role of a gang member, with the number of members of this role that the
 	// gang needs; nil for a gang without roles.
 	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
+	// VictimPriority returns the priority that a group counts by as a potential victim. scheduling
+	// is its priority without a class for that, and placed the queue of its running members; "" for
+	// none.
+	VictimPriority(g *gang.Group, scheduling int32, placed string) int32
 	// Degraded returns the number of members that a group had and lacks, with the time; zero if it
 	// lacks none.
 	Degraded(g *gang.Group) Degraded

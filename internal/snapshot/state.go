@@ -78,8 +78,10 @@ type StateUnit struct {
 	// Role is the pod's role in its gang. RoleNeeds is how many members of the role the gang needs.
 	Role      string `json:"role,omitempty"`
 	RoleNeeds int32  `json:"roleNeeds,omitempty"`
-	// Priority is the priority of the PodGroup, or of a pod without a PodGroup.
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is the part
+	// of it that the PodGroup has as a potential victim only.
 	Priority int32 `json:"priority"`
+	RaisedBy int64 `json:"raisedBy,omitempty"`
 	// Start is when the unit started; 0 if it has not.
 	Start int64 `json:"start,omitempty"`
 	// Since is when the clock of min-runtimes began; 0 if it has not.
@@ -296,7 +298,7 @@ func (d *describer) units() []StateUnit {
 		}
 		unit := StateUnit{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, GroupName: u.GroupName, Priority: u.OwnPriority(),
-			Lacks: u.Lacks, Stale: u.Stale, Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
+			RaisedBy: u.RaisedBy, Lacks: u.Lacks, Stale: u.Stale, Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
 		}
 		if u.Role != nil {
 			unit.Role, unit.RoleNeeds = u.Role.Name, u.Role.Needs

@@ -64,6 +64,15 @@ func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemption
 	return policy
 }
 
+// ValueOf returns the value of a class; false if the class does not exist.
+func (t *ClassTolerations) ValueOf(name string) (int32, bool) {
+	class, err := t.classes.Get(name)
+	if err != nil {
+		return 0, false
+	}
+	return class.Value, true
+}
+
 // OfClass returns the toleration of work of a class, counted from start; nil for the name "".
 func (t *ClassTolerations) OfClass(name string, start time.Time) *core.Toleration {
 	if name == "" {
