@@ -266,6 +266,7 @@ func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gan
 	}
 	pg.Spec.PodGroupPolicy = made
 	markSources(pg, g.Choice)
+	followPreemptionClass(pg, g.Choice)
 	return pg, nil
 }
 
@@ -282,7 +283,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	lives := len(living(members)) > 0
 	if lives {
 		now, above, err := policy(g, members, r.queue, r.classes)
-		what = cmp.Or(what, above, differs(pg, g))
+		what = cmp.Or(what, above, differs(pg, g), flawOfPreemptionClass(pg, g))
 		// If the class no longer exists, the settings are not compared.
 		if err == nil {
 			due, later := r.isDue(ctx, pg, &now, g, members)
@@ -311,15 +312,21 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 			// the change, and will continue to do so.
 			return reconcile.Result{RequeueAfter: r.denied.When(key)}, nil
 		}
-		return retryConflict(fmt.Errorf("have PodGroup %s need %d members: %w", key, pg.Spec.SchedulingPolicy.Gang.MinCount, err))
+		return retryConflict(fmt.Errorf("have PodGroup %s follow its object: %w", key, err))
 	}
 	r.denied.Forget(key)
 	return again, nil
 }
 
-// FollowObject sets minCount to the number of members that the object needs now, as far as the API
-// permits. It reports whether that changes the PodGroup.
+// FollowObject sets the fields that follow the object: minCount, as far as the API permits, and
+// preemptionPriorityClassName. It reports whether that changes the PodGroup.
 func FollowObject(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) bool {
+	raised := followPreemptionClass(pg, g.Choice)
+	return followCount(pg, g, members) || raised
+}
+
+// followCount sets minCount to the number of members that the object needs now.
+func followCount(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) bool {
 	if g.Ended || g.Suspended || pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		// Members that terminate must not lower minCount.
 		return false

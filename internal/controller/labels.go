@@ -149,6 +149,7 @@ func KnownKeys(annotations bool, queueLabel string) []string {
 	return []string{
 		v1alpha1.AnnotationCheckpointInterval, v1alpha1.AnnotationClassOf, v1alpha1.AnnotationDisruptionMode, v1alpha1.AnnotationGang,
 		v1alpha1.AnnotationGangPer, v1alpha1.AnnotationLastCheckpoint, v1alpha1.AnnotationLeads, v1alpha1.AnnotationPriorityClass,
+		v1alpha1.AnnotationPreemptionClassOf, v1alpha1.AnnotationPreemptionPriorityClass,
 		v1alpha1.AnnotationQueue, v1alpha1.AnnotationQueueOf, v1alpha1.AnnotationRestartCost,
 		v1alpha1.AnnotationTopologyKey, v1alpha1.AnnotationPreferredTopologyKey,
 	}

@@ -34,6 +34,11 @@ type Choice struct {
 	// PreferredKeys are the node labels whose value the members should share, the nearest level
 	// first, separated by commas; "" for none.
 	PreferredKeys string
+	// PreemptionPriorityClass is the class that counts while the group is a potential victim. It is
+	// "" for none. PreemptionClassOfNamespace is true if it comes from the namespace and not from
+	// the object.
+	PreemptionPriorityClass    string
+	PreemptionClassOfNamespace bool
 }
 
 // choiceOf reads annotations. An object may also name its queue by a label, as pods do.
@@ -45,6 +50,8 @@ func choiceOf(annotations, labels map[string]string) Choice {
 		Queue:          cmp.Or(annotations[v1alpha1.AnnotationQueue], labels[v1alpha1.LabelQueue]),
 		TopologyKey:    annotations[v1alpha1.AnnotationTopologyKey],
 		PreferredKeys:  annotations[v1alpha1.AnnotationPreferredTopologyKey],
+
+		PreemptionPriorityClass: annotations[v1alpha1.AnnotationPreemptionPriorityClass],
 	}
 }
 
@@ -55,6 +62,8 @@ func (c Choice) or(other Choice) Choice {
 		DefaultMode:   c.DefaultMode,
 		PriorityClass: cmp.Or(c.PriorityClass, other.PriorityClass), ClassOfNamespace: c.PriorityClass == "" && other.PriorityClass != "", Queue: c.Queue, DefaultQueue: other.Queue,
 		TopologyKey: cmp.Or(c.TopologyKey, other.TopologyKey), PreferredKeys: cmp.Or(c.PreferredKeys, other.PreferredKeys),
+		PreemptionPriorityClass:    cmp.Or(c.PreemptionPriorityClass, other.PreemptionPriorityClass),
+		PreemptionClassOfNamespace: c.PreemptionPriorityClass == "" && other.PreemptionPriorityClass != "",
 	}
 }
 
