@@ -299,21 +299,25 @@ func testClassQuotas(t *testing.T, c *cluster, tenant client.Client) {
 	template := func(pg *v1alpha1.PodGroup) *v1alpha1.Workload {
 		return workloadOf(gangOfTwo(low), pg.Spec.PodGroupPolicy)
 	}
+	raised := gang("free", 1)
+	raised.Spec.PreemptionPriorityClassName = ptr.To("none")
 	for name, tc := range map[string]struct {
 		object client.Object
 		want   string
 	}{
-		"a class without pods":           {gang("none", 1), `ResourceQuota "no-none" allows fewer pods of PriorityClass "none" than the group needs, which is 1`},
-		"one by one":                     {basic, `ResourceQuota "no-none" allows fewer`},
-		"more than the quota has":        {gang("few", 4), `ResourceQuota "few" allows fewer pods of PriorityClass "few" than the group needs, which is 4`},
-		"as many as the quota has":       {gang("few", 3), ""},
-		"a class without CPU":            {gang("bare", 1), `ResourceQuota "no-cpu" allows no CPU or no memory for pods of PriorityClass "bare"`},
-		"a class of no quota":            {gang("free", 2000), ""},
-		"a class of the others":          {gang(low, 2000), `ResourceQuota "others" allows fewer`},
-		"no class":                       {unnamed, ""},
-		"a template without pods":        {template(gang("none", 1)), `ResourceQuota "no-none" allows fewer pods of the PriorityClass of a template than a group needs`},
-		"a template without CPU":         {template(gang("bare", 1)), `ResourceQuota "no-cpu" allows no CPU or no memory for pods of the PriorityClass of a template`},
-		"a template as large as allowed": {template(gang("few", 3)), ""},
+		"a class without pods":            {gang("none", 1), `ResourceQuota "no-none" allows fewer pods of PriorityClass "none" than the group needs, which is 1`},
+		"one by one":                      {basic, `ResourceQuota "no-none" allows fewer`},
+		"more than the quota has":         {gang("few", 4), `ResourceQuota "few" allows fewer pods of PriorityClass "few" than the group needs, which is 4`},
+		"as many as the quota has":        {gang("few", 3), ""},
+		"a class without CPU":             {gang("bare", 1), `ResourceQuota "no-cpu" allows no CPU or no memory for pods of PriorityClass "bare"`},
+		"a class of no quota":             {gang("free", 2000), ""},
+		"a class of the others":           {gang(low, 2000), `ResourceQuota "others" allows fewer`},
+		"no class":                        {unnamed, ""},
+		"a preemption class without pods": {raised, `ResourceQuota "no-none" allows fewer pods of PriorityClass "none" than the group needs, which is 1`},
+		"a template of such a class":      {template(raised), `ResourceQuota "no-none" allows fewer pods of the PriorityClass of a template than a group needs`},
+		"a template without pods":         {template(gang("none", 1)), `ResourceQuota "no-none" allows fewer pods of the PriorityClass of a template than a group needs`},
+		"a template without CPU":          {template(gang("bare", 1)), `ResourceQuota "no-cpu" allows no CPU or no memory for pods of the PriorityClass of a template`},
+		"a template as large as allowed":  {template(gang("few", 3)), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eventually(t, "the answer", func(ctx context.Context) string {
