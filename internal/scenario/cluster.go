@@ -191,7 +191,7 @@ func (m *maker) add(w *whatif.Workload) {
 		}
 	}
 	work := simulation.Work{
-		Namespace: w.Namespace, Name: w.Name, Queue: w.Queue, Priority: w.Priority, Never: w.Never, Gang: w.Gang, Whole: w.Whole, MinCount: w.MinCount,
+		Namespace: w.Namespace, Name: w.Name, Queue: w.Queue, Priority: w.Priority, RaisedBy: w.RaisedBy, Never: w.Never, Gang: w.Gang, Whole: w.Whole, MinCount: w.MinCount,
 	}
 	pods := runs
 	switch {

@@ -34,8 +34,11 @@ type Work struct {
 	// Namespace, Name and Gang together identify the work.
 	Namespace, Name string
 	// Queue is the name of its leaf queue; "" for none.
-	Queue    string
+	Queue string
+	// Priority is the scheduling priority. RaisedBy is how much higher the priority is while the
+	// work is a potential victim; 0 for none.
 	Priority int32
+	RaisedBy int64
 	// Never is true if its PriorityClass forbids preempting.
 	Never bool
 	// Submitted is the time of its arrival, counted from the start.

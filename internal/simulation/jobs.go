@@ -43,6 +43,7 @@ func (p *pod) leaving() bool { return p.taken || p.terminating }
 type job struct {
 	namespace, name, queue string
 	priority               int32
+	raisedBy               int64
 	never                  bool
 	// requests has one entry for each pod; at least minCount pods must run. A single pod has one
 	// request and minCount 1.
@@ -112,12 +113,15 @@ func (s *simulation) jobsOf(w *Work) []*job {
 	of := &submission{work: w, perGPU: s.ledger.gpus}
 	s.submissions = append(s.submissions, of)
 	whole := &job{
-		namespace: w.Namespace, name: w.Name, queue: w.Queue, priority: w.Priority, never: w.Never, gang: w.Gang, whole: w.Whole,
+		namespace: w.Namespace, name: w.Name, queue: w.Queue, priority: w.Priority, raisedBy: w.RaisedBy, never: w.Never, gang: w.Gang, whole: w.Whole,
 		requests: w.Requests, minCount: w.MinCount, left: w.Runs, tolerates: w.Tolerates, tolerated: w.Tolerated,
 		patience: w.patience, hopeless: w.hopeless, saved: w.Saved, interval: cmp.Or(w.Interval, s.opts.Checkpoint), restart: w.Restart, of: of,
 	}
 	if s.policy.IgnoresTolerations || s.policy.Rule == KubeScheduler {
 		whole.tolerates = 0
+	}
+	if s.policy.Rule == KubeScheduler {
+		whole.raisedBy = 0
 	}
 	if s.policy.Rule != KubeScheduler || !w.Gang {
 		of.jobs = []*job{whole}
@@ -133,6 +137,9 @@ func (s *simulation) jobsOf(w *Work) []*job {
 	of.jobs = crew.members
 	return of.jobs
 }
+
+// victimPriority returns the priority of a job while it is a potential victim.
+func (j *job) victimPriority() int32 { return int32(int64(j.priority) + j.raisedBy) }
 
 func (j *job) standing() workload.Standing {
 	return workload.Standing{Priority: j.priority, Queue: j.queue}
@@ -178,7 +185,7 @@ func (j *job) describe(began time.Time) {
 		j.membership.MinCount = int32(j.minCount)
 	}
 	j.group = &core.Group{
-		Namespace: j.namespace, Name: j.name, UID: j.uid(), Priority: j.priority, Whole: j.whole,
+		Namespace: j.namespace, Name: j.name, UID: j.uid(), Priority: j.victimPriority(), RaisedBy: j.raisedBy, Whole: j.whole,
 		Start: began.UnixNano(), Since: began.UnixNano(), Toleration: j.toleration, Membership: j.membership,
 	}
 }

@@ -71,7 +71,7 @@ func (n *node) state() *core.NodeState {
 			continue
 		}
 		st.Pods = append(st.Pods, core.RunningPod{
-			Pod: described, Priority: j.priority, Toleration: j.toleration, Membership: j.membership, Since: j.began.UnixNano(),
+			Pod: described, Priority: j.victimPriority(), Toleration: j.toleration, Membership: j.membership, Since: j.began.UnixNano(),
 			Running: true, Group: j.group,
 		})
 	}

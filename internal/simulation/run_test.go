@@ -216,6 +216,9 @@ func TestRun(t *testing.T) {
 	again.Submitted = 210 * time.Minute
 	crew := saved
 	crew.Gang, crew.MinCount, crew.Requests, crew.On = true, 2, gpus(2, 2), []string{"a", "a"}
+	raised, lessRaised := low, low
+	raised.RaisedBy, lessRaised.RaisedBy = 10, 9
+	raisedGang := Work{Gang: true, MinCount: 2, Requests: gpus(2, 2), Runs: 3 * time.Hour, RaisedBy: 10}
 	slow := young
 	slow.Restart = 24 * time.Hour
 	oldAndYoung := one(old, young, young, Work{Requests: gpus(2, 1), Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute})
@@ -232,6 +235,10 @@ func TestRun(t *testing.T) {
 		wantUsed   float64
 	}{
 		"an eviction loses what has been done":      {in: one(low, high), rule: ByPriority, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
+		"a raised priority protects":                {in: one(raised, high), rule: ByPriority, wantDone: 2, wantUsed: 16},
+		"and that of a gang":                        {in: one(raisedGang, high), rule: ByPriority, wantDone: 2, wantUsed: 16},
+		"one that is raised by less does not":       {in: one(lessRaised, high), rule: ByPriority, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
+		"kube-scheduler does not know of it":        {in: one(raised, high), rule: KubeScheduler, wantDone: 2, wantPods: 1, wantLost: 6, wantUsed: 16},
 		"one pod stops instead of two":              {in: oldAndYoung, rule: ByPriority, wantDone: 4, wantPods: 1, wantLost: 3, wantUsed: 10},
 		"two young pods stop instead of an old one": {in: oldAndYoung, rule: ByPriority, order: core.OrderLostWork, wantDone: 4, wantPods: 2, wantLost: 1, wantUsed: 10},
 		"in a band, a young pod stops, and then the old one of a lower priority for it": {

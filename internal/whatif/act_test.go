@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -162,6 +163,9 @@ func generated(seed uint64, now time.Time) (*scene, manifest.Workload) {
 			pg := s.group(group, int32(1+r.IntN(count)), priority, mode, of)
 			start := metav1.NewTime(now.Add(-hours()).Truncate(time.Second))
 			pg.Status.StartTime = &start
+			if i%4 == 3 {
+				pg.Spec.PreemptionPriorityClassName = ptr.To("high")
+			}
 		}
 		gpus, since := int64(1+r.IntN(3)), hours()
 		for j := range count {

@@ -62,6 +62,20 @@ func TestPlan(t *testing.T) {
 			submit: func(s *scene) []manifest.Workload { return []manifest.Workload{pod(s, "big", 2, 100)} },
 			want:   []want{{outcome: core.Preempts, placed: 1, nodes: "node-a", victims: "batch", gpuHours: 14, says: "once 1 group (2 pods) is gone"}},
 		},
+		"a pod takes no gang whose preemption priority is higher": {
+			submit: func(s *scene) []manifest.Workload {
+				s.groups[0].Spec.PreemptionPriorityClassName = ptr.To("high")
+				return []manifest.Workload{pod(s, "big", 2, 100)}
+			},
+			want: []want{{outcome: core.Infeasible}},
+		},
+		"a pod takes a gang whose preemption priority is lower": {
+			submit: func(s *scene) []manifest.Workload {
+				s.groups[0].Spec.PreemptionPriorityClassName = ptr.To("high")
+				return []manifest.Workload{pod(s, "big", 2, 2000)}
+			},
+			want: []want{{outcome: core.Preempts, placed: 1, nodes: "node-a", victims: "batch", gpuHours: 14}},
+		},
 		"a pod of no higher priority takes nothing": {
 			submit: func(s *scene) []manifest.Workload { return []manifest.Workload{pod(s, "equal", 2, 10)} },
 			want:   []want{{outcome: core.Infeasible, says: "no node has them"}},

@@ -14,6 +14,8 @@ type Workload struct {
 	Gang, Whole bool
 	MinCount    int
 	Priority    int32
+	// RaisedBy is how much higher the priority of the workload is while it is a potential victim.
+	RaisedBy int64
 	// Never is true if the workload never preempts.
 	Never bool
 	// Queue is the workload's leaf queue; "" for none.
@@ -49,7 +51,12 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 	}
 	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.shared.PriorityOf(pod), Queue: c.queueOf(pod)}
 	if key, ok := c.derived.GroupOf(pod); ok {
-		if g, ok := c.groups.Group(key); ok && g.IsGang() {
+		g, ok := c.groups.Group(key)
+		if ok && g.PreemptionPriorityClass != "" && g.Priority != nil {
+			counts, _ := c.shared.VictimPriority(g)
+			w.RaisedBy = max(int64(counts)-int64(w.Priority), 0)
+		}
+		if ok && g.IsGang() {
 			w.Name, w.Gang, w.Whole, w.MinCount, w.Progress = key.Name, true, g.Whole, g.MinCount, g.Progress
 			if g.PreemptionPolicy != "" {
 				policy = g.PreemptionPolicy
