@@ -93,6 +93,9 @@ func TestTenancy(t *testing.T) {
 		"no preemptor, and no demand":          noPreemptor,
 		"where a queue is required":            required,
 		"a label that is changed on what runs": relabelled,
+		"a preemption priority that falls":     raised,
+		"preemption priorities of classes":     raisedClasses,
+		"preemption priorities of Jobs":        raisedJobs,
 	} {
 		t.Run(name, func(t *testing.T) { test(w.in(t)) })
 	}
@@ -104,6 +107,7 @@ func TestTenancy(t *testing.T) {
 			t.Run(name, func(t *testing.T) { w.in(t).policy(name, a) })
 		}
 		t.Run("pods that are not held back", func(t *testing.T) { notHeld(w.in(t)) })
+		t.Run("a preemption priority above the queue", func(t *testing.T) { raisedAbove(w.in(t)) })
 		t.Run("a pod that runs", func(t *testing.T) { updates(w.in(t)) })
 	})
 }
