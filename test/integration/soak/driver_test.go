@@ -148,7 +148,7 @@ func (d *driver) pods() map[string][]*corev1.Pod {
 	out := make(map[string][]*corev1.Pod)
 	d.observer.with(func(c *invariants.Checker) {
 		for pod := range c.Pods {
-			if name := pod.Labels[jobLabel]; name != "" {
+			if name := pod.Labels[jobLabel]; name != "" && pod.Namespace == d.Namespace {
 				out[name] = append(out[name], pod)
 			}
 		}
@@ -214,7 +214,7 @@ func (d *driver) arrive(ctx context.Context) error {
 	}
 	d.jobs[j.name] = j
 	if j.gang {
-		if err := d.Objects.Create(ctx, d.groupOf(j)); err != nil {
+		if err := d.Objects.Create(ctx, j.groupIn(d.Namespace)); err != nil {
 			d.end(j)
 			return fmt.Errorf("create PodGroup %s: %w", j.name, err)
 		}
@@ -222,10 +222,10 @@ func (d *driver) arrive(ctx context.Context) error {
 	return d.complete(ctx, j, nil)
 }
 
-func pickOf(random *rand.Rand, from []string) string { return from[random.IntN(len(from))] }
+func pickOf[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
 
-func (d *driver) groupOf(j *job) *v1alpha1.PodGroup {
-	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: j.name}}
+func (j *job) groupIn(namespace string) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: j.name}}
 	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(j.minCount)}}
 	pg.Spec.PriorityClassName = &j.class
 	if j.whole {
@@ -246,7 +246,7 @@ func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error
 	for range lacking {
 		j.made++
 		j.changed = time.Now()
-		if err := d.Objects.Create(ctx, d.podOf(j)); err != nil {
+		if err := d.Objects.Create(ctx, j.podIn(d.Namespace)); err != nil {
 			return fmt.Errorf("create a pod of %s: %w", j.name, err)
 		}
 	}
@@ -264,13 +264,13 @@ func living(pods []*corev1.Pod) int {
 	return count
 }
 
-func (d *driver) podOf(j *job) *corev1.Pod {
-	pod := stage.NewPod(d.Namespace, fmt.Sprintf("%s-%d", j.name, j.made), j.class, j.cpus)
+func (j *job) podIn(namespace string) *corev1.Pod {
+	pod := stage.NewPod(namespace, fmt.Sprintf("%s-%d", j.name, j.made), j.class, j.cpus)
 	// Not 0: an API server that is killed between its two steps leaves such a pod for ever.
 	pod.Spec.TerminationGracePeriodSeconds = &j.grace
 	pod.Labels[jobLabel] = j.name
 	if j.gang {
-		d.Groups.Join(pod, j.name)
+		pod.Labels[v1alpha1.LabelPodGroup] = j.name
 	} else if j.queue != "" {
 		pod.Labels[v1alpha1.LabelQueue] = j.queue
 	}
@@ -311,7 +311,7 @@ func (d *driver) finish(ctx context.Context, j *job, pods []*corev1.Pod) error {
 		return nil
 	}
 	if j.gang {
-		if err := client.IgnoreNotFound(d.Objects.Delete(ctx, d.groupOf(j))); err != nil {
+		if err := client.IgnoreNotFound(d.Objects.Delete(ctx, j.groupIn(d.Namespace))); err != nil {
 			return fmt.Errorf("delete PodGroup %s: %w", j.name, err)
 		}
 	}
@@ -370,7 +370,8 @@ func (d *driver) cordon(ctx context.Context) error {
 }
 
 func (d *driver) nodes(ctx context.Context) ([]corev1.Node, error) {
-	list, err := d.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	// The nodes of the hostile tenant stay as they are.
+	list, err := d.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: stage.OwnerLabel + "=" + d.Namespace})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}

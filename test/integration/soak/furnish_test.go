@@ -50,7 +50,7 @@ func classes() map[string]*schedulingv1.PriorityClass {
 
 func classNames() []string { return slices.Sorted(maps.Keys(classes())) }
 
-// queues are the Queues of the jobs: three leaves below one with a limit.
+// queues are the Queues of the jobs: three leaves below one with a limit, and the Queues of the tenant and its neighbor.
 func queues() []*v1alpha1.Queue {
 	cpus := func(percent int64) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(nodeCount*nodeCPUs*percent/100, resource.DecimalSI)}
@@ -64,7 +64,7 @@ func queues() []*v1alpha1.Queue {
 	root := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "root"}, Spec: v1alpha1.QueueSpec{Quota: cpus(50), Limit: cpus(60)}}
 	a, b, c := leaf("a", 20), leaf("b", 20), leaf("c", 0)
 	b.Spec.Limit = cpus(35)
-	return []*v1alpha1.Queue{root, a, b, c}
+	return append([]*v1alpha1.Queue{root, a, b, c}, tenantQueues()...)
 }
 
 // furnish makes what there is all the time.

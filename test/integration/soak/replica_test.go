@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,10 @@ import (
 
 // election has a lease that changes hands within some ten seconds.
 const election = "{leaderElect: true, leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 1s, resourceNamespace: kube-system, resourceName: reprieve-scheduler}"
+
+// maxGracePeriod and terminationTimeout bound how long schedulers wait for a terminating pod. Jobs
+// have grace periods of up to 3 s.
+const maxGracePeriod, terminationTimeout = 4 * time.Second, 8 * time.Second
 
 // leaseHeld is how long after a renewal it is certain that a replica leads.
 const leaseHeld = 5 * time.Second
@@ -53,7 +58,8 @@ func newReplica(s *stage.Stage, name, contentType string) *replica {
 	if contentType != "" {
 		more = "clientConnection: {contentType: " + contentType + ", acceptContentTypes: " + contentType + "}\n"
 	}
-	file, err := stage.Config{LeaderElection: election, More: more}.Write(s.TempDir())
+	profile := stage.ProfileConfig(stage.Profile, fmt.Sprintf("{name: Reprieve, args: {maxGracePeriod: %v, terminationTimeout: %v}}", maxGracePeriod, terminationTimeout))
+	file, err := stage.Config{LeaderElection: election, Profiles: []string{profile}, More: more}.Write(s.TempDir())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -32,6 +32,8 @@ type report struct {
 	violations  []invariants.Violation
 	faults      []struck
 	first, last levels
+	// deeds counts the deeds of the hostile tenant.
+	deeds map[string]int
 	// exits is how often a scheduler ended by itself.
 	exits int64
 }
@@ -60,10 +62,16 @@ func (r report) String() string {
 	for _, name := range slices.Sorted(maps.Keys(times)) {
 		fmt.Fprintf(&b, "| %s | %d | %v |\n", name, times[name], took[name].Round(time.Second))
 	}
+	if len(r.deeds) > 0 {
+		b.WriteString("\n| The hostile tenant | Times |\n| --- | ---: |\n")
+		for _, name := range slices.Sorted(maps.Keys(r.deeds)) {
+			fmt.Fprintf(&b, "| %s | %d |\n", name, r.deeds[name])
+		}
+	}
 	c := r.counts
 	fmt.Fprintf(&b, "\n| What came about | |\n| --- | ---: |\n| Pods | %d |\n| bound | %d |\n| Gangs that became whole | %d |\n| Victims | %d |\n"+
-		"| of them taken back by a queue | %d |\n| Groups evicted | %d |\n| States of objects | %d |\n| Schedulers that ended by themselves | %d |\n",
-		c.Pods, c.Bound, c.Whole, c.Victims, c.Reclaims, c.Groups, c.States, r.exits)
+		"| of them taken back by a queue | %d |\n| Groups evicted | %d |\n| Longest wait within a quota | %v |\n| States of objects | %d |\n| Schedulers that ended by themselves | %d |\n",
+		c.Pods, c.Bound, c.Whole, c.Victims, c.Reclaims, c.Groups, c.Entitled.Round(time.Second/10), c.States, r.exits)
 	b.WriteString("\n| The leader, of the last third | Warm | At the end |\n| --- | ---: | ---: |\n")
 	row := func(what, format string, first, last float64) {
 		fmt.Fprintf(&b, "| %s | "+format+" | "+format+" |\n", what, first, last)
@@ -150,6 +158,11 @@ func TestPage(t *testing.T) {
 	for _, f := range faults() {
 		if !strings.Contains(page, "**"+f.name+"**") {
 			t.Errorf("It does not say what the fault %q is", f.name)
+		}
+	}
+	for _, d := range deeds() {
+		if !strings.Contains(page, "**"+d.name+"**") {
+			t.Errorf("It does not describe the deed %q", d.name)
 		}
 	}
 	for _, name := range invariants.Names() {

@@ -43,6 +43,7 @@ type soak struct {
 	replicas []*replica
 	observer *observer
 	driver   *driver
+	tenant   *tenant
 	faults   *schedule
 	// shown is how many violations the test has been failed with.
 	shown int
@@ -68,7 +69,7 @@ func TestSoak(t *testing.T) {
 	last := s.measure("last")
 	s.compare(first, last)
 	r := report{
-		seed: *soakSeed, duration: time.Since(began), began: began, counts: s.counts(), violations: s.violations(), faults: s.faults.done(),
+		seed: *soakSeed, duration: time.Since(began), began: began, counts: s.counts(), violations: s.violations(), faults: s.faults.done(), deeds: s.tenant.deedsDone(),
 		first: first, last: last, exits: s.exits(),
 	}
 	t.Log("\n" + r.String())
@@ -86,6 +87,7 @@ func newSoak(t *testing.T) *soak {
 	s.observer = observe(t, st.Run)
 	s.driver = newDriver(st, s.observer, rand.New(rand.NewPCG(*soakSeed, 1)))
 	s.driver.furnish()
+	s.tenant = newTenant(st, s.observer, rand.New(rand.NewPCG(*soakSeed, 3)))
 	s.faults = newSchedule(rand.New(rand.NewPCG(*soakSeed, 2)))
 	s.replicas = []*replica{newReplica(st, "one", ""), newReplica(st, "two", "application/json")}
 	ctx, stop := context.WithCancel(t.Context())
@@ -94,6 +96,7 @@ func newSoak(t *testing.T) *soak {
 		running.Go(func() { r.supervise(ctx) })
 	}
 	running.Go(func() { s.driver.run(ctx) })
+	running.Go(func() { s.tenant.run(ctx) })
 	running.Go(func() { s.observer.tick(ctx) })
 	t.Cleanup(func() {
 		stop()
@@ -111,10 +114,12 @@ func (s *soak) work(until time.Time, pick func() fault) {
 	every := min(faultEvery, (*soakDuration-calmFor)/faultsAtLeast)
 	calmed := time.Now()
 	s.driver.turnTo(working)
+	s.tenant.act()
 	for s.goesOn(until, every) {
 		if time.Since(calmed) > calmEvery {
 			s.calm()
 			s.driver.turnTo(working)
+			s.tenant.act()
 			calmed = time.Now()
 		}
 		begin := time.Now()
@@ -124,6 +129,7 @@ func (s *soak) work(until time.Time, pick func() fault) {
 	}
 	s.pass(time.Until(until))
 	s.driver.turnTo(still)
+	s.tenant.rest()
 }
 
 // goesOn reports whether there is time for one more fault. It ends the test where something has gone wrong for good.
@@ -173,6 +179,8 @@ func (s *soak) calm() {
 func (s *soak) awaitSettled() {
 	s.Helper()
 	s.driver.turnTo(settling)
+	s.tenant.rest()
+	s.Eventually("the work of the hostile tenant is gone", func(context.Context) string { return s.tenant.unsettled() })
 	s.Eventually("the driver's jobs are whole or gone", func(context.Context) string { return s.driver.unsettled() })
 	s.driver.turnTo(still)
 }

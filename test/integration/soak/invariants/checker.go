@@ -22,11 +22,12 @@ const (
 	LimitExceeded      Invariant = "no limit is exceeded"
 	ProtectionBroken   Invariant = "no protection is broken"
 	WorkForgotten      Invariant = "what could run runs"
+	EntitlementDelayed Invariant = "what others are entitled to is theirs within a bound"
 )
 
 // Names returns all invariants, in the order of reports.
 func Names() []Invariant {
-	return []Invariant{GangPartlyBound, GroupPartlyEvicted, VictimWithoutCause, LimitExceeded, ProtectionBroken, WorkForgotten}
+	return []Invariant{GangPartlyBound, GroupPartlyEvicted, VictimWithoutCause, LimitExceeded, ProtectionBroken, WorkForgotten, EntitlementDelayed}
 }
 
 // Bounds are the longest durations of processes with several steps, in working time. All are
@@ -42,13 +43,18 @@ type Bounds struct {
 	Reason time.Duration
 	// Forgotten is the longest time that work waits in calm although it could run.
 	Forgotten time.Duration
+	// Entitled is how long a pod may wait for room that its queue has quota for.
+	Entitled time.Duration
 	// Rounding is the error of times in the API, which are in whole seconds.
 	Rounding time.Duration
 }
 
 // DefaultBounds returns the bounds of the soak test.
 func DefaultBounds() Bounds {
-	return Bounds{Gang: 30 * time.Second, Group: 30 * time.Second, Reason: 10 * time.Second, Forgotten: 30 * time.Second, Rounding: time.Second}
+	return Bounds{
+		Gang: 30 * time.Second, Group: 30 * time.Second, Reason: 10 * time.Second, Forgotten: 30 * time.Second,
+		Entitled: 40 * time.Second, Rounding: time.Second,
+	}
 }
 
 // Violation is a broken invariant.
@@ -76,6 +82,9 @@ type Counts struct {
 	Whole, Groups int
 	// Reclaims counts the victims, pods or whole groups, with a preemptor of another queue.
 	Reclaims int
+	// Entitled is the longest time, in working time, that a pod has waited for room that its queue has
+	// quota for.
+	Entitled time.Duration
 	// Judged counts, by invariant, the checks that could find a violation.
 	Judged map[Invariant]int
 }
@@ -96,6 +105,10 @@ type Checker struct {
 	ended map[preemptor]time.Duration
 	// released are the pods that the test deletes itself.
 	released map[types.UID]bool
+	// placed has the facts about each pod with a node when it got the node.
+	placed map[types.UID]placement
+	// entitled has the time, in working time, since waiting work must get a node.
+	entitled map[types.UID]time.Duration
 	// able has the time since waiting work could run; nil outside of calm.
 	able map[string]time.Time
 
@@ -111,6 +124,7 @@ func New(begin time.Time, bounds Bounds) *Checker {
 		queues: make(map[string]*v1alpha1.Queue), nodes: make(map[string]*corev1.Node),
 		classes: make(map[string]*schedulingv1.PriorityClass),
 		ended:   make(map[preemptor]time.Duration), released: make(map[types.UID]bool),
+		placed: make(map[types.UID]placement), entitled: make(map[types.UID]time.Duration),
 		counts: Counts{Judged: make(map[Invariant]int)},
 	}
 }
@@ -144,6 +158,7 @@ func (c *Checker) Tick(now time.Time) {
 		c.checkForming(now, g)
 		c.checkEviction(now, g)
 	}
+	c.checkEntitled(now)
 	if c.able != nil {
 		c.checkForgotten(now)
 	}
@@ -164,6 +179,7 @@ func (c *Checker) SeePod(at time.Time, now *corev1.Pod) {
 		before = &corev1.Pod{}
 	}
 	if now.Spec.NodeName != "" && before.Spec.NodeName == "" {
+		c.place(now)
 		c.counts.Bound++
 		c.checkLimits(at, now)
 	}
@@ -195,6 +211,8 @@ func (c *Checker) PodGone(at time.Time, key types.NamespacedName) {
 	delete(c.released, pod.UID)
 	c.end(at, preemptor{kind: v1alpha1.PreemptorPod, name: key})
 	c.follow(at, pod, goes)
+	delete(c.placed, pod.UID)
+	delete(c.entitled, pod.UID)
 }
 
 // SeeQueue processes the next state of a Queue.

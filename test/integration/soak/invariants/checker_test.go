@@ -130,16 +130,21 @@ func (s *story) gone(name string) {
 
 // group has a gang come, with its members.
 func (s *story) group(name, class string, minCount, members int, change ...func(*v1alpha1.PodGroup)) {
-	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+	s.groupObject(name, class, minCount, "", change...)
+	for i := range members {
+		s.pod(fmt.Sprintf("%s-%d", name, i), class, inGroup(name))
+	}
+}
+
+// groupObject creates a PodGroup of a gang. Its UID is its name with a suffix.
+func (s *story) groupObject(name, class string, minCount int, suffix string, change ...func(*v1alpha1.PodGroup)) {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name + suffix)}}
 	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(minCount)}}
 	pg.Spec.PriorityClassName, pg.Spec.Priority = &class, ptr.To(s.classes[class].Value)
 	for _, f := range change {
 		f(pg)
 	}
 	s.SeeGroup(s.now, pg)
-	for i := range members {
-		s.pod(fmt.Sprintf("%s-%d", name, i), class, inGroup(name))
-	}
 }
 
 func whole(pg *v1alpha1.PodGroup) { pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // checkForgotten finds work that waits although it could run. Other work may use its room first, so
@@ -31,14 +32,15 @@ func (c *Checker) checkForgotten(now time.Time) {
 // free, or the work's priority clearly permits preempting the pods there.
 func (c *Checker) couldRun() map[string]string {
 	out := make(map[string]string)
-	free := c.free()
+	all := c.free()
 	for _, pod := range c.pods {
 		if !isWaiting(pod) {
 			continue
 		}
+		free := c.freeFor(pod, all)
 		u := c.unitOf(pod)
 		need, surplus := 1, false
-		if key, ok := groupOf(pod); ok {
+		if key, ok := c.groupOf(pod); ok {
 			if u.group == nil {
 				continue
 			}
@@ -148,6 +150,22 @@ func (c *Checker) free() map[string]int64 {
 		}
 	}
 	return out
+}
+
+// freeFor returns the part of the free CPU that is on nodes for a pod.
+func (c *Checker) freeFor(pod *corev1.Pod, free map[string]int64) map[string]int64 {
+	out := make(map[string]int64, len(free))
+	for name, room := range free {
+		if isFor(c.nodes[name], pod) {
+			out[name] = room
+		}
+	}
+	return out
+}
+
+// isFor reports whether the node selector of a pod selects a node.
+func isFor(node *corev1.Node, pod *corev1.Pod) bool {
+	return labels.SelectorFromSet(pod.Spec.NodeSelector).Matches(labels.Set(node.Labels))
 }
 
 func isUsable(node *corev1.Node) bool {

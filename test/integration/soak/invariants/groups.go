@@ -28,6 +28,9 @@ type group struct {
 	// members have had nodes, including terminating members. It is kept until each member with a
 	// node terminates, because replacing members does not renew the clock.
 	since *time.Time
+	// again is the time, in working time, when a PodGroup of this name was created again while members
+	// had nodes; nil if it was not.
+	again *time.Duration
 	// listed are all pods that were ever in an intent of the group.
 	listed map[types.UID]bool
 	// eviction is the eviction under way; nil for none. over is the last intent, which may stay in
@@ -52,9 +55,12 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	c.counts.States++
 	key := keyOf(now)
 	g := c.groups[key]
-	if g == nil || g.UID != now.UID {
-		g = &group{listed: make(map[types.UID]bool)}
-		c.groups[key] = g
+	switch {
+	case g == nil || g.UID != now.UID:
+		g = c.createAgain(at, g, now)
+	case minCountOf(g.PodGroup) < minCountOf(now):
+		// There may be no room for the members that the gang needs now.
+		g.excused, g.forming = true, nil
 	}
 	g.PodGroup, g.gone = now, false
 	intent := now.Status.Disruption
@@ -72,6 +78,36 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	case g.eviction.begun == nil:
 		g.eviction.take(now.Namespace, intent)
 	}
+}
+
+// createAgain returns the record of a new PodGroup. before is the record of an earlier PodGroup of
+// the same name; nil for none. Its members belong to the new one, and its clock continues.
+func (c *Checker) createAgain(at time.Time, before *group, now *v1alpha1.PodGroup) *group {
+	g := &group{PodGroup: now, listed: make(map[types.UID]bool)}
+	c.groups[keyOf(now)] = g
+	if before == nil {
+		return g
+	}
+	g.listed = before.listed
+	waiting := 0
+	for _, pod := range c.members(g) {
+		if isStaying(pod) {
+			g.bound++
+		}
+		if isWaiting(pod) {
+			waiting++
+		}
+	}
+	if g.bound > 0 {
+		// The members may be too few for the new minCount, and there may be no room for more.
+		g.since, g.whole, g.excused = before.since, before.whole, true
+		since := c.time.at(at)
+		g.again = &since
+	}
+	if waiting > 0 {
+		delete(c.ended, preemptor{kind: v1alpha1.PreemptorPodGroup, name: keyOf(now)})
+	}
+	return g
 }
 
 // GroupGone processes the disappearance of a PodGroup. Its pods then belong to no group.
@@ -130,7 +166,7 @@ func (e *groupEviction) take(namespace string, intent *v1alpha1.PodGroupDisrupti
 func (c *Checker) members(g *group) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range c.pods {
-		if key, ok := groupOf(pod); ok && key.Name == g.Name && key.Namespace == g.Namespace {
+		if key, ok := c.groupOf(pod); ok && key.Name == g.Name && key.Namespace == g.Namespace {
 			out = append(out, pod)
 		}
 	}
@@ -140,7 +176,7 @@ func (c *Checker) members(g *group) []*corev1.Pod {
 // follow updates the group of a pod whose state has changed. goes is true if the pod began to
 // terminate.
 func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
-	key, ok := groupOf(pod)
+	key, ok := c.groupOf(pod)
 	if !ok {
 		return
 	}

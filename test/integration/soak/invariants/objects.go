@@ -16,12 +16,6 @@ func keyOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// groupOf returns the PodGroup that a pod names, and whether it names one.
-func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	name := pod.Labels[v1alpha1.LabelPodGroup]
-	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
-}
-
 // hasNode reports whether a pod has a node and has not finished, so that it uses its request there.
 func hasNode(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -86,11 +80,16 @@ func minCountOf(pg *v1alpha1.PodGroup) int {
 type unit struct {
 	pod   *corev1.Pod
 	group *group
+	// placed has the facts about the pod when it got its node; nil for none.
+	placed *placement
 }
 
 func (c *Checker) unitOf(pod *corev1.Pod) unit {
 	u := unit{pod: pod}
-	if key, ok := groupOf(pod); ok {
+	if p, ok := c.placed[pod.UID]; ok {
+		u.placed = &p
+	}
+	if key, ok := c.groupOf(pod); ok {
 		if g := c.groups[key]; g != nil && !g.gone {
 			u.group = g
 		}
@@ -123,6 +122,9 @@ func (u unit) preempts() bool {
 
 // queue returns the name of the unit's Queue, or "".
 func (u unit) queue() string {
+	if u.placed != nil {
+		return u.placed.queue
+	}
 	if u.group != nil {
 		return ptr.Deref(u.group.Spec.QueueName, "")
 	}

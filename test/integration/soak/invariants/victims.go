@@ -35,12 +35,17 @@ func (c *Checker) end(at time.Time, p preemptor) {
 // judgeMark checks the condition that marks a pod as a victim.
 func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 	victim := c.unitOf(pod)
-	if victim.group != nil && (isWhole(victim.group.PodGroup) || victim.group.listed[pod.UID]) {
-		if !victim.group.listed[pod.UID] {
-			c.violate(GroupPartlyEvicted, at, "pod %s is told that it goes, and PodGroup %s has no record of that", keyOf(pod), keyOf(victim.group))
-		}
+	if key, ok := c.groupOf(pod); ok && c.groups[key] != nil && c.groups[key].listed[pod.UID] {
 		// The intent was judged when it was written. An eviction that has begun continues even if
-		// its reason ends.
+		// its reason or its PodGroup ends.
+		return
+	}
+	if victim.group != nil && c.goesWhole(victim.group) {
+		if again := victim.group.again; again != nil && c.time.at(at)-*again <= c.bounds.Reason {
+			// The eviction of the pod began while it had no PodGroup.
+			return
+		}
+		c.violate(GroupPartlyEvicted, at, "pod %s is told that it goes, and PodGroup %s has no record of that", keyOf(pod), keyOf(victim.group))
 		return
 	}
 	found := sentence().FindStringSubmatch(message)
@@ -49,11 +54,7 @@ func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 		return
 	}
 	by := preemptor{kind: v1alpha1.PreemptorKind(found[1]), name: types.NamespacedName{Namespace: found[2], Name: found[3]}}
-	started, ok := scheduledAt(pod)
-	if !ok {
-		// The pod's clock has not begun, which protects the pod.
-		started = at
-	}
+	started := c.clockOf(pod, at)
 	if g := victim.group; g != nil && minCountOf(g.PodGroup) > 0 {
 		// A gang has one clock, also for a member that was created later.
 		started = c.startOf(g)
@@ -98,8 +99,8 @@ func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, st
 	reclaim := from != "" && to != "" && from != to
 	if reclaim {
 		c.counts.Reclaims++
-	} else if taker.priority() < victim.priority() || taker.priority() == victim.priority() && !stale {
-		c.violate(VictimWithoutCause, at, "%s of priority %d goes for %s %s of priority %d", what, victim.priority(), by.kind, by.name, taker.priority())
+	} else if taker.priority() < c.standing(victim) || taker.priority() == c.standing(victim) && !stale {
+		c.violate(VictimWithoutCause, at, "%s of priority %d goes for %s %s of priority %d", what, c.standing(victim), by.kind, by.name, taker.priority())
 	}
 	c.judgeProtections(at, by, taker, victim, reclaim, what, started)
 }
@@ -112,7 +113,7 @@ func (c *Checker) judgeProtections(at time.Time, by preemptor, taker, victim uni
 	if until, ok := c.toleratesUntil(victim, taker.priority(), started); ok && (until.IsZero() || at.Before(until.Add(-c.bounds.Rounding))) {
 		c.violate(ProtectionBroken, at, "%s goes for %s %s, and its class %s tolerates priority %d until %v", what, by.kind, by.name, victim.class(), taker.priority(), until)
 	}
-	if victim.group != nil && !isWhole(victim.group.PodGroup) {
+	if victim.group != nil && !c.goesWhole(victim.group) {
 		// Surplus members are not protected. The set of surplus members depends on the moment.
 		return
 	}
@@ -135,9 +136,22 @@ func (c *Checker) find(by preemptor) (unit, bool) {
 }
 
 // toleratesUntil returns until when a victim is protected from a priority; the zero time means
-// without an end. It returns false if the victim is not protected.
+// without an end. It returns false if the victim is not protected. Each class that the victim had
+// when it got its nodes must protect it as well.
 func (c *Checker) toleratesUntil(victim unit, priority int32, started time.Time) (time.Time, bool) {
-	class := c.classes[victim.class()]
+	until, tolerates := c.classTolerates(victim.class(), priority, started)
+	for _, p := range c.placements(victim) {
+		at, also := c.classTolerates(p.class, priority, started)
+		if tolerates = tolerates && also; until.IsZero() || !at.IsZero() && at.Before(until) {
+			until = at
+		}
+	}
+	return until, tolerates
+}
+
+// classTolerates does the same for one class.
+func (c *Checker) classTolerates(name string, priority int32, started time.Time) (time.Time, bool) {
+	class := c.classes[name]
 	if class == nil {
 		return time.Time{}, false
 	}

@@ -1,0 +1,118 @@
+package invariants
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// soonGone is the longest grace period of a terminating pod whose room counts as free soon.
+const soonGone = 30
+
+// checkEntitled finds work that waits longer than its bound although its queue is within its quota.
+// Only work of queues without quota is in its way.
+func (c *Checker) checkEntitled(now time.Time) {
+	at := c.time.at(now)
+	for _, pod := range c.pods {
+		if !c.isEntitled(pod) {
+			delete(c.entitled, pod.UID)
+			continue
+		}
+		since, before := c.entitled[pod.UID]
+		if !before {
+			c.counts.Judged[EntitlementDelayed]++
+			c.entitled[pod.UID] = at
+			continue
+		}
+		waited := at - since
+		c.counts.Entitled = max(c.counts.Entitled, waited)
+		if waited > c.bounds.Entitled {
+			c.violate(EntitlementDelayed, now, "pod %s waits for %v, and queue %s is within its quota", keyOf(pod), waited.Round(time.Second), c.unitOf(pod).queue())
+			// Report the pod once.
+			c.entitled[pod.UID] = at + 24*time.Hour
+		}
+	}
+}
+
+// isEntitled reports whether a waiting single pod must get a node. Its queue has quota for all of
+// its waiting pods. The nodes of the pod have room for all of them beside the pods that its queue
+// need not respect. All other work that could use these nodes is in its queue, or in queues without
+// quota.
+func (c *Checker) isEntitled(pod *corev1.Pod) bool {
+	u := c.unitOf(pod)
+	queue := u.queue()
+	if _, isMember := c.groupOf(pod); isMember || !isWaiting(pod) || queue == "" || !u.preempts() {
+		return false
+	}
+	waiting, size := 0, requested(pod, corev1.ResourceCPU)
+	for _, other := range c.pods {
+		switch of := c.unitOf(other).queue(); {
+		case !c.couldShareNodes(pod, other):
+		case of == queue && isWaiting(other):
+			waiting++
+			size = max(size, requested(other, corev1.ResourceCPU))
+		case of != queue && !c.hasNoQuota(of):
+			return false
+		}
+	}
+	if !c.isWithinQuota(queue, int64(waiting)*size) || !c.withinLimits(u, waiting) {
+		return false
+	}
+	slots := int64(0)
+	for name, room := range c.freeFor(pod, c.free()) {
+		for _, other := range c.pods {
+			if other.Spec.NodeName == name && hasNode(other) && c.yields(other, u) {
+				room += requested(other, corev1.ResourceCPU)
+			}
+		}
+		slots += max(room, 0) / max(size, 1)
+	}
+	return slots >= int64(waiting)
+}
+
+// couldShareNodes reports whether some node is for both pods.
+func (c *Checker) couldShareNodes(a, b *corev1.Pod) bool {
+	for _, node := range c.nodes {
+		if isFor(node, a) && isFor(node, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasNoQuota reports whether a queue and all queues above it have no quota.
+func (c *Checker) hasNoQuota(queue string) bool {
+	path := c.path(queue)
+	for _, q := range path {
+		if quota := q.Spec.Quota[corev1.ResourceCPU]; !quota.IsZero() {
+			return false
+		}
+	}
+	return len(path) > 0
+}
+
+// isWithinQuota reports whether a queue and all queues above it have quota for a further amount.
+func (c *Checker) isWithinQuota(queue string, amount int64) bool {
+	path := c.path(queue)
+	for _, q := range path {
+		if quota := q.Spec.Quota[corev1.ResourceCPU]; c.used(q, corev1.ResourceCPU)+amount > quota.MilliValue() {
+			return false
+		}
+	}
+	return len(path) > 0
+}
+
+// yields reports whether a pod with a node leaves its room to an entitled preemptor soon. Its
+// min-runtime ends within the bound of the invariant. A class with a toleration may protect it for
+// longer.
+func (c *Checker) yields(pod *corev1.Pod, to unit) bool {
+	victim := c.unitOf(pod)
+	if !c.hasNoQuota(victim.queue()) {
+		return false
+	}
+	if pod.DeletionTimestamp != nil {
+		return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds <= soonGone
+	}
+	_, tolerates := c.toleratesUntil(victim, to.priority(), time.Time{})
+	return !tolerates
+}
