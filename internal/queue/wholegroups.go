@@ -16,8 +16,8 @@ type Membership struct {
 	Group types.NamespacedName
 	// Whole is true if the group is evicted as a whole or not at all.
 	Whole bool
-	// Overdue is true for a terminating pod that should have terminated long ago. It counts as
-	// running.
+	// Overdue is true for a terminating pod that should have terminated long ago, or has a longer
+	// grace period than planning waits for. It counts as running.
 	Overdue bool
 }
 

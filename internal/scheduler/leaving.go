@@ -296,11 +296,19 @@ func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
 	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):
 		return snapshot.Overdue
+	case o.leavesLate(pod):
+		return snapshot.LeavesLate
 	case pod.DeletionTimestamp != nil || o.leaving.has(pod):
 		return snapshot.Leaves
 	default:
 		return snapshot.Stays
 	}
+}
+
+// leavesLate reports whether a pod on a node is terminating with a longer grace period than planning
+// waits for. Its owner may have chosen the period, so the pod counts in its queue from the start.
+func (o *placements) leavesLate(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.profiles.departureLimits().cut(pod)
 }
 
 // departing returns the terminating pods on nodes, which do not count for limits.
@@ -317,7 +325,7 @@ func (b *ledger) departing() []types.UID {
 }
 
 // isLeaving reports whether planning counts a pod as gone because it terminates.
-func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod) == snapshot.Leaves }
+func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod).IsLeaving() }
 
 // KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as
 // gone. Any goroutine may call it.

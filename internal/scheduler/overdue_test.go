@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -206,10 +207,10 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 
 // TestOverdueIsAskedFor checks that an overdue pod counts for its queue with its requests.
 // Otherwise the queue's share would be less than its usage, and other pods in the queue would be
-// evicted for that. A pod that its owner deleted with a long grace period does not pass for gone.
+// evicted for that.
 func TestOverdueIsAskedFor(t *testing.T) {
 	t.Parallel()
-	r := newRigArgs(t, "{terminationTimeout: 1s, maxGracePeriod: 1s}", nodes(1, "4")...)
+	r := newRigArgs(t, "{terminationTimeout: 1s}", nodes(1, "4")...)
 	r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	r.create(ofQueue("a", on(pod("stuck", "", "1", 0), "node-0")), ofQueue("a", on(pod("other", "", "1", 0), "node-0")))
 	share := func() int64 {
@@ -217,12 +218,49 @@ func TestOverdueIsAskedFor(t *testing.T) {
 		leaf, _ := standing.Tree.Find("a")
 		return standing.Shares[leaf][0]
 	}
-	const years = 1_000_000_000
-	r.terminateWithin("stuck", time.Now().Add(years*time.Second), ptr.To[int64](years))
+	r.terminate("stuck", time.Now().Add(time.Second))
 	r.eventually("one asks for nothing while it goes", func() bool { return share() == 1000 })
 	r.eventually("it asks for what it has once it is overdue", func() bool { return share() == 2000 })
 	if going := r.sched.quotas.Going(); len(going) > 0 {
 		t.Errorf("%v count as going", going)
+	}
+}
+
+// TestLongGraceCountsInTheQueue checks a pod that its owner deleted with a grace period of 31 years.
+// It counts as usage and as demand of its queue from the start. So another queue can reclaim its
+// quota from the rest of the queue at once. Preemptors on its own node still wait for the pod.
+func TestLongGraceCountsInTheQueue(t *testing.T) {
+	t.Parallel()
+	const years = 1_000_000_000
+	for name, c := range map[string]struct {
+		grace       int64
+		wantVictims []string
+	}{
+		"31 years": {grace: years, wantVictims: []string{"borrowed"}},
+		"a minute": {grace: 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigArgs(t, "{terminationTimeout: 1h, maxGracePeriod: 1h}", nodes(2, "1")...)
+			one := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+			r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.QueueSpec{Quota: one}})
+			r.sched.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1alpha1.QueueSpec{Quota: one}})
+			r.create(ofQueue("a", on(pod("stuck", "", "1", 0), "node-0")), ofQueue("a", on(pod("borrowed", "", "1", 0), "node-1")))
+			r.terminateWithin("stuck", time.Now().Add(time.Duration(c.grace)*time.Second), &c.grace)
+			next := ofQueue("b", pod("next", "", "1", 0))
+			next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
+			r.create(next)
+			r.cycle()
+			if got := r.victims(); !slices.Equal(got, c.wantVictims) {
+				t.Errorf("Victims are %v, want %v: %s", got, c.wantVictims, r.said(next))
+			}
+			other := pod("other", "", "1", 0)
+			r.create(other)
+			r.cycle()
+			if node, _ := r.reservedOn(other.UID); node != "node-0" {
+				t.Errorf("Another pod has room on %q, want it to wait for the terminating pod", node)
+			}
+		})
 	}
 }
 

@@ -219,7 +219,7 @@ func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	if b.isOnMissingNode(pod) {
 		return b.quotas.Forget(pod.UID)
 	}
-	of.Overdue = b.leaving.isOverdue(pod.UID)
+	of.Overdue = b.leaving.isOverdue(pod.UID) || b.leavesLate(pod)
 	return b.quotas.ChargeMember(pod, b.queueOf(pod), of)
 }
 

@@ -40,8 +40,8 @@ type Cache struct {
 	nodes  map[string]listedNode
 	// overdue are the terminating pods that are no longer expected to terminate soon, by node.
 	overdue map[string][]*corev1.Pod
-	// unleft is the usage of queues by overdue pods, by node. It counts as long as these pods
-	// exist.
+	// unleft is the queues' usage by overdue pods and by pods that leave late, by node. It counts as
+	// long as these pods exist.
 	unleft      map[string][]core.Hold
 	whereabouts whereabouts
 	// occupants has the pods that stay on each node, to detect changes.
@@ -356,12 +356,13 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 		switch departure {
 		case Leaves:
 			state.Leaving = append(state.Leaving, cp)
+		case LeavesLate:
+			state.Leaving = append(state.Leaving, cp)
+			c.countLate(state.Name, &cp, pod)
 		case Overdue:
 			// The pod still occupies its room and is no victim.
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
-			if q := c.sources.Queues.QueueOf(pod); q != "" {
-				c.unleft[state.Name] = append(c.unleft[state.Name], core.Hold{Request: cp.Request, Queue: q})
-			}
+			c.countLate(state.Name, &cp, pod)
 		case Stays:
 			cp.Budgets = budgets
 			state.Pods = append(state.Pods, c.running(cp, pod, key, groups))
@@ -371,6 +372,13 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	c.draws.read(state.Name, &guarded)
 	c.occupants.set(info.Node(), &state, c.overdue[state.Name])
 	return c.cluster.SetNode(&state)
+}
+
+// countLate adds a pod that terminates late to the usage of its queue.
+func (c *Cache) countLate(node string, cp *core.Pod, pod *corev1.Pod) {
+	if q := c.sources.Queues.QueueOf(pod); q != "" {
+		c.unleft[node] = append(c.unleft[node], core.Hold{Request: cp.Request, Queue: q})
+	}
 }
 
 // departureOf reports whether a pod is terminating. A static pod never is, even if its mirror in

@@ -259,6 +259,7 @@ func TestCacheIsLevel(t *testing.T) {
 			"end a pod":            func(*rapid.T) { th.endPod() },
 			"disrupt a pod":        func(*rapid.T) { th.flip(th.facts.disrupted) },
 			"be overdue, or not":   func(*rapid.T) { th.flip(th.facts.overdue) },
+			"leave late, or not":   func(*rapid.T) { th.flip(th.facts.late) },
 			"derive a group":       func(*rapid.T) { th.rederive() },
 			"change a group":       func(*rapid.T) { th.changeGroup() },
 			"change a budget":      func(*rapid.T) { th.changeBudget() },

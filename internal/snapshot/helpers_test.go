@@ -25,6 +25,8 @@ type facts struct {
 	placed    []*corev1.Pod
 	disrupted map[types.UID]bool
 	overdue   map[types.UID]bool
+	// late are the pods that leave late.
+	late map[types.UID]bool
 	// refused are by name.
 	refused map[string]time.Time
 	// derived has the group of pods that name none.
@@ -44,7 +46,7 @@ type facts struct {
 
 func newFacts() *facts {
 	return &facts{
-		groups: map[types.NamespacedName]*gang.Group{}, disrupted: map[types.UID]bool{}, overdue: map[types.UID]bool{},
+		groups: map[types.NamespacedName]*gang.Group{}, disrupted: map[types.UID]bool{}, overdue: map[types.UID]bool{}, late: map[types.UID]bool{},
 		delegated: map[corev1.ResourceName]bool{}, derived: map[types.UID]types.NamespacedName{},
 	}
 }
@@ -92,6 +94,8 @@ func (f *facts) DepartureOf(pod *corev1.Pod) Departure {
 	switch {
 	case f.overdue[pod.UID]:
 		return Overdue
+	case f.late[pod.UID]:
+		return LeavesLate
 	case pod.DeletionTimestamp != nil || f.disrupted[pod.UID]:
 		return Leaves
 	default:

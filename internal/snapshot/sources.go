@@ -78,10 +78,16 @@ const (
 	// Leaves: the pod was deleted, or is ordered to be deleted. Its room is free once it is gone,
 	// and it is never a victim.
 	Leaves
+	// LeavesLate is like Leaves, for a pod with a longer grace period than decisions wait for. The pod
+	// counts in its queue from the start of its deletion.
+	LeavesLate
 	// Overdue: the pod was deleted and should have terminated long ago. Decisions do not count on
 	// its room, and it cannot be deleted again.
 	Overdue
 )
+
+// IsLeaving reports whether decisions count the room of the pod as free in the future.
+func (d Departure) IsLeaving() bool { return d == Leaves || d == LeavesLate }
 
 // Tolerations returns the protection of pods and groups from low priorities; nil for no protection.
 type Tolerations interface {

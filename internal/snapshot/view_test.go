@@ -149,6 +149,28 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
+// TestLeavesLate checks that decisions count on the room of a pod that leaves late, and that the pod
+// counts in its queue nonetheless.
+func TestLeavesLate(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	s := newStage(t)
+	s.addNodes("node-0")
+	s.facts.groups[key("g")] = &gang.Group{Key: key("g"), MinCount: 1}
+	p := on(pod("p", "g", "1", 0), "node-0")
+	s.addPods(p)
+	for departure, want := range map[Departure]struct{ leaving, holds int }{
+		Stays: {}, Leaves: {leaving: 1}, LeavesLate: {leaving: 1, holds: 1}, Overdue: {holds: 1},
+	} {
+		s.facts.disrupted[p.UID], s.facts.late[p.UID], s.facts.overdue[p.UID] = departure == Leaves, departure == LeavesLate, departure == Overdue
+		s.kept.NodeChanged("node-0")
+		v := s.view()
+		if leaving, holds := len(v.Cluster.Leaving), len(v.held["node-0"]); leaving != want.leaving || holds != want.holds {
+			t.Errorf("Departure %d: %d pods are leaving, and %d count in queues; want %+v", departure, leaving, holds, want)
+		}
+	}
+}
+
 // TestRefusedDeletions checks that a refused deletion protects a whole group, but of other groups
 // only the pod itself.
 func TestRefusedDeletions(t *testing.T) {

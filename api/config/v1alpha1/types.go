@@ -136,11 +136,11 @@ type ReprieveArgs struct {
 
 	// maxGracePeriod is the longest grace period that the scheduler waits for, from the start of
 	// the deletion. A pod that was deleted with a longer one, by its owner or by anyone else,
-	// counts as staying terminationTimeout after maxGracePeriod. Then it is in use again, also for
-	// its queue, and the scheduler looks for other room. The scheduler itself evicts no pod with a
-	// longer grace period: it deletes the pod with maxGracePeriod in place of the pod's
-	// terminationGracePeriodSeconds. If profiles differ, the longest time applies to all. Between
-	// 1s and 99999h.
+	// counts as staying terminationTimeout after maxGracePeriod. Then the scheduler looks for other
+	// room. In its queue, such a pod counts from the start of the deletion. The scheduler itself
+	// evicts no pod with a longer grace period: it deletes the pod with maxGracePeriod in place of
+	// the pod's terminationGracePeriodSeconds. If profiles differ, the longest time applies to all.
+	// Between 1s and 99999h.
 	//
 	// Default: 1h
 	//
