@@ -61,20 +61,26 @@ type env struct {
 
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	e := &env{Stage: shared.In(t)}
-	user := "tenant-of-" + e.Namespace
-	e.Create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "tenant"},
+	s := shared.In(t)
+	return &env{Stage: s, tenant: tenantOf(s)}
+}
+
+// tenantOf returns a client of a user with the role edit in the namespace of a test.
+func tenantOf(s *stage.Stage) kubernetes.Interface {
+	s.Helper()
+	user := "tenant-of-" + s.Namespace
+	s.Create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "tenant"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 	})
-	config := rest.CopyConfig(e.Run.RESTConfig())
+	config := rest.CopyConfig(s.Run.RESTConfig())
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	var err error
-	if e.tenant, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
+	tenant, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		s.Fatal(err)
 	}
-	return e
+	return tenant
 }
 
 // running creates a pod of four CPUs on a node, with a grace period in seconds, and waits until it

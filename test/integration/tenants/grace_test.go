@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -30,9 +31,7 @@ func TestLongGraceOfATenant(t *testing.T) {
 			team := e.queue("team", v1alpha1.QueueSpec{})
 			e.running("stuck", "low", "a", 1, func(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelQueue] = team })
 			e.running("other", "mid", "b", 1)
-			if err := e.tenant.CoreV1().Pods(e.Namespace).Delete(e.Context(), "stuck", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](years)}); err != nil {
-				t.Fatal(err)
-			}
+			deleteForYears(e.Stage, e.tenant, "stuck")
 			e.terminating("stuck")
 			e.urgent(isGang)
 			e.NeverFor(maxGracePeriod/2, 250*time.Millisecond, "another pod is evicted", func(ctx context.Context) string {
@@ -61,6 +60,96 @@ func TestLongGraceOfATenant(t *testing.T) {
 				return ""
 			})
 		})
+	}
+}
+
+// deleteForYears deletes a pod with a grace period of 31 years.
+func deleteForYears(s *stage.Stage, tenant kubernetes.Interface, name string) {
+	s.Helper()
+	if err := tenant.CoreV1().Pods(s.Namespace).Delete(s.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](years)}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestLongGraceKeepsNoNode checks a node with a running pod that its owner deletes with a grace
+// period of 31 years. A preemptor waits for the whole node, and lower work waits too. Once the pod is
+// overdue, the preemptor takes another node, and the lower work runs beside the pod.
+func TestLongGraceKeepsNoNode(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.AddNodes(8, "a", "b")
+	eight := func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("8")
+	}
+	e.running("stuck", "low", "a", 1)
+	e.running("other", "mid", "b", 1, eight)
+	deleteForYears(e.Stage, e.tenant, "stuck")
+	e.terminating("stuck")
+	e.urgent(false, eight)
+	e.Eventually("the preemptor waits for node a", func(context.Context) string {
+		if got := e.Pod("urgent").Status.NominatedNodeName; got != e.NodeName("a") {
+			return fmt.Sprintf("it is nominated to %q", got)
+		}
+		return ""
+	})
+	e.Create(stage.NewPod(e.Namespace, "late", "low", 4))
+	e.Runs("urgent", 1)
+	e.Runs("late", 1)
+	for name, node := range map[string]string{"urgent": "b", "late": "a"} {
+		if got := e.Pod(name).Spec.NodeName; got != e.NodeName(node) {
+			e.Errorf("%s is on %s", name, got)
+		}
+	}
+	if pod := e.Pod("stuck"); pod.Status.Phase != corev1.PodRunning {
+		e.Errorf("The pod is %s; the test needs one that runs on", pod.Status.Phase)
+	}
+}
+
+// TestLongGraceTakesNoQuota checks a queue that uses twice its quota, with the longest grace period
+// of the default configuration. Its owner deletes half of its work with a grace period of 31 years,
+// and adds new work. The deleted work counts in the queue from the start. So another queue gets its
+// quota from the other half at once, and keeps it.
+func TestLongGraceTakesNoQuota(t *testing.T) {
+	s := newCluster(t, 2)
+	tenant := tenantOf(s)
+	s.ApplyText(`apiVersion: reprieve.dev/v1alpha1
+kind: Queue
+metadata: {name: team}
+spec: {quota: {nvidia.com/gpu: 8}}
+---
+apiVersion: reprieve.dev/v1alpha1
+kind: Queue
+metadata: {name: other}
+spec: {quota: {nvidia.com/gpu: 8}}
+`)
+	in := func(queue, node string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Labels = map[string]string{v1alpha1.LabelQueue: queue}
+			if node != "" {
+				pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+			}
+		}
+	}
+	create(s, "stuck", "", "low", 8, in("team", ""))
+	create(s, "borrows", "", "low", 8, in("team", ""))
+	s.Runs("stuck", 1)
+	s.Runs("borrows", 1)
+	node := s.Pod("borrows").Spec.NodeName
+	deleteForYears(s, tenant, "stuck")
+	s.Eventually("the pod terminates", func(ctx context.Context) string {
+		if got := s.Terminating(ctx); !slices.Equal(got, []string{"stuck"}) {
+			return fmt.Sprintf("%v terminate", got)
+		}
+		return ""
+	})
+	create(s, "owed", "", "low", 8, in("other", node))
+	s.Gone("borrows")
+	s.Runs("owed", 1)
+	create(s, "more", "", "low", 8, in("team", node))
+	s.WaitsSaying("more")
+	s.Runs("owed", 1)
+	if pod := s.Pod("stuck"); pod.Status.Phase != corev1.PodRunning {
+		s.Errorf("The pod is %s; the test needs one that runs on", pod.Status.Phase)
 	}
 }
 
