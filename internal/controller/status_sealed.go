@@ -47,5 +47,8 @@ func (s *Status) sealedDifferences(g *gang.Group, sealed *engine.Sealed) (out []
 	if g.MinCount > sealed.MinCount {
 		out = append(out, fmt.Sprintf("with minCount %d, not %d", sealed.MinCount, g.MinCount))
 	}
+	if g.Whole && sealed.Split {
+		out = append(out, "evicted one by one, not as a whole")
+	}
 	return out
 }

@@ -14,6 +14,8 @@ type Terms struct {
 	Class    string
 	// MinCount is 0 if the group was no gang.
 	MinCount int
+	// Whole is true if the group was disrupted as a whole.
+	Whole bool
 	// Since is the clock of the group; zero if it did not run.
 	Since time.Time
 }
@@ -30,6 +32,11 @@ type Sealed struct {
 	// MinCount is the highest minCount, because each member counts by the minCount of its own
 	// placement.
 	MinCount int
+	// Split is true if the group was not disrupted as a whole when a member got its node. Then it may
+	// lose single members now.
+	Split bool
+	// Mixed is true if members had different classes.
+	Mixed bool
 }
 
 // clock is the input for the clock of a run.
@@ -127,11 +134,12 @@ func (r *run) followFirst(g *Group, placed []Member) {
 
 // add adds the terms of a member.
 func (s *Sealed) add(t *Terms) {
+	s.Mixed = s.Mixed || s.Known && t.Class != s.Class
 	// The members come in any order.
 	if first := cmp.Or(cmp.Compare(t.Priority, s.Priority), cmp.Compare(t.Queue, s.Queue), cmp.Compare(t.Class, s.Class)); !s.Known || first < 0 {
 		s.Queue, s.Class, s.Priority = t.Queue, t.Class, t.Priority
 	}
-	s.Known, s.MinCount = true, max(s.MinCount, t.MinCount)
+	s.Known, s.MinCount, s.Split = true, max(s.MinCount, t.MinCount), s.Split || !t.Whole
 }
 
 // firstScheduled returns the time when the first of the members that have not succeeded was

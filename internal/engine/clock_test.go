@@ -183,6 +183,39 @@ func TestClockOfADegradedGang(t *testing.T) {
 	}
 }
 
+// TestSealed checks the terms that members share, in any order.
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	whole := &Terms{Queue: "a", Priority: 5, Class: "low", MinCount: 2, Whole: true}
+	split := &Terms{Queue: "a", Priority: 5, Class: "low", MinCount: 2}
+	higher := &Terms{Queue: "b", Priority: 7, Class: "high", MinCount: 3, Whole: true}
+	for name, c := range map[string]struct {
+		terms []*Terms
+		want  Sealed
+	}{
+		"as a whole":           {[]*Terms{whole, whole}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 2}},
+		"one pod by pod":       {[]*Terms{whole, split}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 2, Split: true}},
+		"of different classes": {[]*Terms{higher, whole, whole}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 3, Mixed: true}},
+		"one without terms":    {[]*Terms{nil, split}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 2, Split: true}},
+		"none":                 {[]*Terms{nil, nil}, Sealed{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 2 {
+				members := ran("r", len(c.terms), 20)
+				for i := range members {
+					members[i].Terms = c.terms[i]
+				}
+				run, _ := look(newTestGangs(), &Group{UID: "g", MinCount: 2}, members, at(25))
+				if run.Sealed != c.want {
+					t.Errorf("the terms are %+v, want %+v", run.Sealed, c.want)
+				}
+				slices.Reverse(c.terms)
+			}
+		})
+	}
+}
+
 // TestClockMovesOnce checks that members that got their nodes before a gang ran do not turn its
 // clock back.
 func TestClockMovesOnce(t *testing.T) {

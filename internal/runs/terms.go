@@ -28,7 +28,7 @@ func (t *terms) read(pod *corev1.Pod) *engine.Terms {
 	}
 	t.text, t.of = text, nil
 	if s, ok := gang.ParseSeal(text); ok {
-		t.of = &engine.Terms{Queue: s.Queue, Priority: s.Priority, Class: s.Class, MinCount: s.MinCount, Since: timeOf(s.Since)}
+		t.of = &engine.Terms{Queue: s.Queue, Priority: s.Priority, Class: s.Class, MinCount: s.MinCount, Whole: s.Whole, Since: timeOf(s.Since)}
 	}
 	return t.of
 }

@@ -23,7 +23,7 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 	if !h.waits.Awaits(engine.Protection) {
 		return
 	}
-	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || g.Whole || h.running(key) <= g.MinCount {
+	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || h.goesWhole(g) || h.running(key) <= g.MinCount {
 		return
 	}
 	// The framework learns of the member from the same informer, possibly later. A decision before

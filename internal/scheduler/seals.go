@@ -45,7 +45,9 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 	if g == nil {
 		return s
 	}
-	if s.MinCount, s.Whole = g.MinCount, g.Whole; g.Priority != nil {
+	run := h.runs.Current(g, h.clock.Now())
+	// As long as earlier members of a run may be evicted one by one, so may those that come later.
+	if s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split; g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {
@@ -53,10 +55,15 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 		// status.
 		return s
 	}
-	if at := h.runs.Current(g, h.clock.Now()).Clock; !at.IsZero() {
+	if at := run.Clock; !at.IsZero() {
 		s.Since = &metav1.Time{Time: at}
 	}
 	return s
+}
+
+// goesWhole reports whether the running members of a group can only be evicted as a whole.
+func (h *Scheduler) goesWhole(g *gang.Group) bool {
+	return g.Whole && !h.runs.Current(g, h.clock.Now()).Sealed.Split
 }
 
 // sealedQueue returns the queue in the seal of a pod that has a node or is assumed on one; "" for

@@ -22,6 +22,10 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		return nil
 	}
 	run := s.Groups.RunOf(g)
+	whole := g.Whole && !run.Sealed.Split
+	if g.PodPriorities && !whole {
+		return nil
+	}
 	start := run.Start
 	var placed []*corev1.Pod
 	if g.Priority == nil || start.IsZero() {
@@ -48,12 +52,12 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		counts = s.Groups.VictimPriority(g, priority, queue)
 	}
 	out := &core.Group{
-		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: counts, RaisedBy: int64(counts) - int64(priority), Whole: g.Whole,
+		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: counts, RaisedBy: int64(counts) - int64(priority), Whole: whole,
 		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since),
 		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
 	}
 	t := core.QueueMembership{Queue: queue}
-	if !g.Whole && !degraded.Stale {
+	if !whole && !degraded.Stale {
 		t.MinCount = int32(sealedMinCount(g, &run.Sealed))
 	}
 	if t != (core.QueueMembership{}) {
@@ -133,13 +137,23 @@ func (s *Sources) queueOfGroup(g *gang.Group, sealed *engine.Sealed) string {
 	return now
 }
 
-// sealedToleration returns the toleration of a group whose members may have been placed with
-// another class: the weaker of both tolerations.
+// sealedToleration returns the toleration of a group whose members may have been placed with other
+// classes: the protection that all of them give.
 func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *core.Toleration, since time.Time) *core.Toleration {
-	if now == nil || !sealed.Known || g.Priority == nil || sealed.Class == g.PriorityClassName {
+	if now == nil || !sealed.Known || g.Priority == nil || sealed.Class == g.PriorityClassName && !sealed.Mixed {
 		return now
 	}
-	return weaker(now, s.Tolerations.OfClass(sealed.Class, since))
+	if !sealed.Mixed {
+		return weaker(now, s.Tolerations.OfClass(sealed.Class, since))
+	}
+	classes := map[string]bool{g.PriorityClassName: true}
+	for _, pod := range s.Groups.Placed(g.Key) {
+		if one, ok := gang.SealOf(pod); ok && !classes[one.Class] {
+			classes[one.Class] = true
+			now = weaker(now, s.Tolerations.OfClass(one.Class, since))
+		}
+	}
+	return now
 }
 
 // sealSingle corrects the facts about a pod whose group no longer exists. The pod counts as a

@@ -69,7 +69,14 @@ func TestGroups(t *testing.T) {
 			group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, PreemptionPriorityClass: "c"}, stale: true,
 			wantPriority: 7, wantSince: start,
 		},
-		"a gang, as a whole":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
+		"a gang, as a whole": {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
+		"as a whole, and its members were placed pod by pod": {
+			group:  gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true},
+			sealed: engine.Sealed{Known: true, Priority: 7, MinCount: 2, Split: true}, wantPriority: 7, wantSince: start, wantMinCount: 2,
+		},
+		"their own priorities, as a whole, and placed pod by pod": {
+			group: gang.Group{PodPriorities: true, Whole: true}, placed: placed, sealed: engine.Sealed{Known: true, Split: true}, wantNone: true,
+		},
 		"the latest member where it has no start": {group: gang.Group{Priority: ptr.To[int32](7)}, placed: placed, wantPriority: 7, wantSince: later},
 		"none yet where a member is being bound": {
 			group: gang.Group{Priority: ptr.To[int32](7)}, placed: []*corev1.Pod{placed[0], assumed}, wantPriority: 7,
@@ -114,6 +121,51 @@ func TestGroups(t *testing.T) {
 	sources := newFacts().sources()
 	if sources.group(key("g")) != nil {
 		t.Error("A group that does not exist is known")
+	}
+}
+
+// byClass returns the toleration of each class.
+type byClass struct {
+	*facts
+	classes map[string]*core.Toleration
+}
+
+func (c byClass) OfClass(name string, _ time.Time) *core.Toleration { return c.classes[name] }
+
+// TestTolerationOfMixedMembers checks the toleration of a group whose members got their nodes by
+// several classes. A forged seal with a low priority does not hide the class of the others.
+func TestTolerationOfMixedMembers(t *testing.T) {
+	t.Parallel()
+	sealed := func(name, class string) *corev1.Pod {
+		p := scheduledAt(pod(name, "g", "1", 5), time.Unix(1000, 0))
+		p.Spec.NodeName = "node-0"
+		p.Annotations = map[string]string{v1alpha1.AnnotationPlacedAs: `{"group":"g","priority":1,"class":"` + class + `"}`}
+		return p
+	}
+	forever := &core.Toleration{Below: 9, Until: core.Forever}
+	for name, c := range map[string]struct {
+		placed []*corev1.Pod
+		mixed  bool
+		want   *core.Toleration
+	}{
+		"one class":                {placed: []*corev1.Pod{sealed("a", "sturdy"), sealed("b", "sturdy")}, want: forever},
+		"a class without any":      {placed: []*corev1.Pod{sealed("a", "sturdy"), sealed("b", "low")}, mixed: true},
+		"a class that is weaker":   {placed: []*corev1.Pod{sealed("a", "sturdy"), sealed("b", "brief")}, mixed: true, want: &core.Toleration{Below: 9, Until: 100}},
+		"a member without a seal":  {placed: []*corev1.Pod{sealed("a", "sturdy"), pod("b", "g", "1", 5)}, want: forever},
+		"a seal that is only text": {placed: []*corev1.Pod{sealed("a", `",`), sealed("b", "low"), sealed("c", "sturdy")}, mixed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFacts()
+			g := &gang.Group{Key: key("g"), Priority: ptr.To[int32](7), PriorityClassName: "sturdy"}
+			f.groups[g.Key], f.placed = g, c.placed
+			sources := f.sources()
+			sources.Tolerations = byClass{f, map[string]*core.Toleration{"sturdy": forever, "brief": {Below: 9, Until: 100}}}
+			got := sources.sealedToleration(&engine.Sealed{Known: true, Class: "sturdy", Mixed: c.mixed}, g, forever, time.Unix(1000, 0))
+			if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
 	}
 }
 
