@@ -18,8 +18,9 @@ import (
 // the namespace does not affect the pod.
 //
 // Where the admission policies are not installed, a user can forge the annotation. So a seal never
-// gives a pod more than its labels could. The rules of queues apply to its queue. Its priority, its
-// minCount and its clock count only if they protect less than the current ones.
+// gives a pod more than its labels could. The rules of queues apply to its queue, and its role is
+// one of the group's roles. Its priority, its minCount, its disruption mode and its clock count only
+// if they protect less than the current ones.
 type Seal struct {
 	// Group is the PodGroup that the pod named; "" for none. It is the first field in the
 	// annotation: [GroupOf] reads only the beginning.
@@ -30,9 +31,11 @@ type Seal struct {
 	Priority int32  `json:"priority"`
 	Class    string `json:"class,omitempty"`
 	// MinCount is the minCount of the group; 0 for a pod that is in no gang. Whole is true if the
-	// group is disrupted as a whole.
+	// group is disrupted as a whole, and all of its members got their nodes while it was.
 	MinCount int  `json:"minCount,omitempty"`
 	Whole    bool `json:"whole,omitempty"`
+	// Role is the role of the pod in a group that was derived from its object; "" for none.
+	Role string `json:"role,omitempty"`
 	// Since is the clock of the group's run, if it was running.
 	Since *metav1.Time `json:"since,omitempty"`
 }
@@ -42,6 +45,8 @@ const (
 	sealStart = `{"group":"`
 	// queueField precedes the queue in a seal that has one. It follows the name of the group.
 	queueField = `,"queue":"`
+	// roleField precedes the role in a seal that has one.
+	roleField = `,"role":"`
 )
 
 // Text returns the value of the annotation.
@@ -92,6 +97,17 @@ func SealedQueue(text string) string {
 		return ""
 	}
 	name, _, _ = strings.Cut(name, `"`)
+	return name
+}
+
+// RoleInSeal returns the role in the seal of a pod; "" for none. It reads no other field.
+func RoleInSeal(pod *corev1.Pod) string {
+	text := SealText(pod)
+	if !strings.HasPrefix(text, sealStart) {
+		return ""
+	}
+	_, rest, _ := strings.Cut(text, roleField)
+	name, _, _ := strings.Cut(rest, `"`)
 	return name
 }
 

@@ -20,6 +20,7 @@ func TestSeal(t *testing.T) {
 		"a pod in a queue": {Queue: "team", Priority: -1, Class: "low"},
 		"a member":         {Group: "g", Priority: 7},
 		"a member of all":  {Group: "g", Queue: "team", Priority: 7, Class: "low", MinCount: 3, Whole: true, Since: &since},
+		"a head":           {Group: "", Queue: "team", MinCount: 3, Role: "head"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,6 +37,13 @@ func TestSeal(t *testing.T) {
 			}
 			if queue := SealedQueue(text); queue != want.Queue {
 				t.Errorf("the queue in %s is %q", text, queue)
+			}
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationPlacedAs: text}}, Spec: corev1.PodSpec{NodeName: "n"},
+				Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: since}}},
+			}
+			if role := RoleInSeal(pod); role != want.Role {
+				t.Errorf("the role in %s is %q", text, role)
 			}
 			if group, _, ok := sealedGroup(text); !ok || group != want.Group {
 				t.Errorf("the group in %s is %q", text, group)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // plan is the result of an object and its namespace: whether its pods are grouped, and how.
@@ -76,10 +77,16 @@ func (p *plan) grouped(s *Settings) bool {
 	return p.choice.Gang != "false" && (p.choice.Gang != "" || p.asks || s.Always)
 }
 
-// roleOf returns the role of a pod; false if it has none of its object's roles.
+// roleOf returns the role of a pod; false if it has none of its object's roles. A pod with a node
+// keeps the role that it got the node in, even if its label changes.
 func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 	if rule.RoleLabel == "" && len(roles) > 0 {
 		return roles[0], true
+	}
+	if sealed := gang.RoleInSeal(pod); sealed != "" {
+		if at := slices.IndexFunc(roles, func(role Size) bool { return role.Name == sealed }); at >= 0 {
+			return roles[at], true
+		}
 	}
 	value := pod.Labels[rule.RoleLabel]
 	for _, role := range roles {

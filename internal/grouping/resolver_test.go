@@ -299,17 +299,26 @@ func TestRoles(t *testing.T) {
 	w := newWorld(t, false, "Job", "RayCluster")
 	w.object("RayCluster/ray", "", gangOn, "enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: gpu, replicas: 4, minReplicas: 2, maxReplicas: 5}]")
 	w.object("Job/train", "", gangOn, "parallelism: 3")
+	// relabeled returns a pod that got its node in a role, and has the label of another role since.
+	relabeled := func(name, role, label string) *corev1.Pod {
+		pod := w.pod(name, "RayCluster/ray", "ray.io/group", label)
+		pod.Spec.NodeName, pod.Annotations = "n", map[string]string{v1alpha1.AnnotationPlacedAs: `{"group":"","priority":0,"role":"` + role + `"}`}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+		return pod
+	}
 	tests := map[string]struct {
 		pod    *corev1.Pod
 		role   string
 		needed int
 	}{
-		"a head":                    {w.pod("head", "RayCluster/ray", "ray.io/group", "headgroup"), "headgroup", 1},
-		"a worker":                  {w.pod("worker", "RayCluster/ray", "ray.io/group", "gpu"), "gpu", 2},
-		"of a Job":                  {w.pod("train", "Job/train"), "", 3},
-		"one that names its group":  {w.pod("named", "Job/train", v1alpha1.LabelPodGroup, "mine"), "", 0},
-		"one that is in no gang":    {w.pod("alone", ""), "", 0},
-		"one of a role that is not": {w.pod("other", "RayCluster/ray", "ray.io/group", "cpu"), "", 0},
+		"a worker that was relabeled": {relabeled("relabeled", "gpu", "headgroup"), "gpu", 2},
+		"one of a role that was":      {relabeled("former", "tpu", "gpu"), "gpu", 2},
+		"a head":                      {w.pod("head", "RayCluster/ray", "ray.io/group", "headgroup"), "headgroup", 1},
+		"a worker":                    {w.pod("worker", "RayCluster/ray", "ray.io/group", "gpu"), "gpu", 2},
+		"of a Job":                    {w.pod("train", "Job/train"), "", 3},
+		"one that names its group":    {w.pod("named", "Job/train", v1alpha1.LabelPodGroup, "mine"), "", 0},
+		"one that is in no gang":      {w.pod("alone", ""), "", 0},
+		"one of a role that is not":   {w.pod("other", "RayCluster/ray", "ray.io/group", "cpu"), "", 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
