@@ -145,14 +145,14 @@ func (sr *search) pick() (found, bool) {
 		return found{}, false
 	}
 	f := sr.cheaperBesideGangs(first)
-	if !sr.p.Gang {
-		return f, true
-	}
-	if sr.placeIn(f.domain, f.ws, &f) {
-		return f, true
+	if !sr.p.Gang || sr.placeIn(f.domain, f.ws, &f) {
+		return sr.leastCascade(f), true
 	}
 	// The oracle rejects the last outcome because of other pods.
-	return first, f.score != first.score && sr.placeIn(first.domain, f.ws, &first)
+	if f.score == first.score || !sr.placeIn(first.domain, f.ws, &first) {
+		return found{}, false
+	}
+	return sr.leastCascade(first), true
 }
 
 // placeIn places the members of an outcome in a topology domain; nil for the whole cluster.

@@ -54,6 +54,9 @@ type Decision struct {
 	// LostWork is the total lost work, in milli-device-seconds: of the victims, and of the other
 	// members of BrokenGangs. It is set even if the order does not count lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
+	// Cascade counts the evictions by the replacements of the victims; nil if the preemptor does
+	// not ask for it, and without victims.
+	Cascade *Cascade `json:"cascade,omitempty"`
 	// RetryAt is the first moment when an infeasible preemptor would have room because protections
 	// have ended, if nothing else changes. It is in nanoseconds since 1970; 0 if time does not
 	// help.

@@ -32,6 +32,8 @@
 //     of them.
 //  9. plain: the algorithm of the document to the letter. It is one of the competitors, so no
 //     outcome is worse than its own.
+//  10. leastCascade: if the preemptor asks for it, outcomes that cost the same are compared by the
+//     evictions of their victims' replacements.
 //
 // A gang may require a domain of nodes, such as a rack: then each domain is searched. If it prefers
 // levels of domains, each level is searched in the same way, and inLevels compares the outcomes.

@@ -16,11 +16,7 @@ func (sr *search) bestDomain() (found, bool) {
 	if sr.p.Gang {
 		return sr.wholeCluster()
 	}
-	n := &nodeSearch{
-		search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v, sr.v.newBudgetDraw()), roomy: sr.roomy, losses: sr.s.losses,
-	}
-	n.x.seesGangs = sr.thorough
-	return n.run()
+	return sr.newNodeSearch().run()
 }
 
 // found is the outcome of searching one search domain.
@@ -37,6 +33,8 @@ type found struct {
 	// domains that the search compared.
 	domain   *domain
 	compared []domainOutcome
+	// cascade is the second level of the outcome; nil where it has not been evaluated.
+	cascade *Cascade
 }
 
 // onlyClass returns the class of a single pod.
@@ -75,15 +73,28 @@ type nodeSearch struct {
 	units  []int32
 }
 
+func (sr *search) newNodeSearch() *nodeSearch {
+	n := &nodeSearch{
+		search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v, sr.v.newBudgetDraw()), roomy: sr.roomy, losses: sr.s.losses,
+	}
+	n.x.seesGangs = sr.thorough
+	return n
+}
+
 // quickRounds is how often the nodes with the lowest ceiling are tried before all nodes are sorted.
 const quickRounds = 3
 
-func (n *nodeSearch) run() (found, bool) {
-	left := n.v.c.byName
-	if !n.roomy {
-		// The other nodes have no potential victims.
-		left = n.nodes
+// searched returns the nodes to search.
+func (n *nodeSearch) searched() []int32 {
+	if n.roomy {
+		return n.v.c.byName
 	}
+	// The other nodes have no potential victims.
+	return n.nodes
+}
+
+func (n *nodeSearch) run() (found, bool) {
+	left := n.searched()
 	for range quickRounds {
 		var ceiling int32
 		ceiling, left = n.lowestCeiling(left)
@@ -331,6 +342,17 @@ func (n *nodeSearch) latestStart(pr prospect) int64 {
 
 // try runs the steps of the search on one node and keeps the outcome if it is the best so far.
 func (n *nodeSearch) try(pr prospect) {
+	set, score, ok := n.workOut(pr)
+	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(n.v.c.rank[pr.node], n.v.c.rank[n.best.placements[0].node])) >= 0 {
+		return
+	}
+	n.any = true
+	n.best = n.outcome(pr.node, set, score)
+}
+
+// workOut runs the steps of the search on one node. It returns the positions of the victims in the
+// node's column, in scratch space that the next call overwrites.
+func (n *nodeSearch) workOut(pr prospect) ([]int32, Score, bool) {
 	v, x := n.v, n.x
 	col := v.column(pr.node)
 	potential := x.potential[:0]
@@ -343,16 +365,14 @@ func (n *nodeSearch) try(pr prospect) {
 	}
 	set, score, ok := n.cheapest(col, pr.node, potential)
 	score.BrokenGangs = len(brokenGangs(v.s, n.unitsAt(col, set)))
-	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(v.c.rank[pr.node], v.c.rank[n.best.placements[0].node])) >= 0 {
-		return
-	}
-	n.any = true
-	n.best = found{
-		ws: []want{{class: n.class, count: 1}}, placements: []placement{{class: n.class, node: pr.node}},
-		victims: make([]int32, len(set)), score: score, ceiling: score.HighestPriority,
-	}
-	for i, pos := range set {
-		n.best.victims[i] = col.units[pos]
+	return set, score, ok
+}
+
+// outcome returns the outcome of one node with victims at some positions of its column.
+func (n *nodeSearch) outcome(node int32, set []int32, score Score) found {
+	return found{
+		ws: []want{{class: n.class, count: 1}}, placements: []placement{{class: n.class, node: node}},
+		victims: slices.Clone(n.unitsAt(n.v.column(node), set)), score: score, ceiling: score.HighestPriority,
 	}
 }
 

@@ -40,6 +40,7 @@ func (sr *search) preempting(f found) Decision {
 		Ceiling:        &ceiling,
 		Score:          &score,
 		LostWork:       lost.together(f.victims),
+		Cascade:        sr.cascadeOf(&f),
 		NodesOut:       sr.nodesRuledOut(),
 		Domain:         sr.domainOf(f.placements),
 	}

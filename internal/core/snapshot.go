@@ -235,6 +235,8 @@ type Preemptor struct {
 	Nominated []Placement `json:"-"`
 	// Order is the order of the criteria that victims are compared by.
 	Order Order `json:"order,omitempty"`
+	// Cascade says whether the decision evaluates the evictions by replacements of its victims.
+	Cascade CascadeMode `json:"cascade,omitempty"`
 	// Bands are ranges of priorities that count as equal when victims are compared. They are
 	// disjoint, in ascending order, and none has priorities below and above the lowest
 	// system-critical one, 2000000000.

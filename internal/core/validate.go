@@ -115,6 +115,9 @@ func validatePreemptor(p *Preemptor, dims int) error {
 	if p.Order != OrderPriority && p.Order != OrderLostWork {
 		return fmt.Errorf("%w: %s has the order %q; supported are %q and %q", ErrBadInput, p.Key(), p.Order, OrderPriority, OrderLostWork)
 	}
+	if p.Cascade != CascadeOff && p.Cascade != CascadeMeasure && p.Cascade != CascadeDecide {
+		return fmt.Errorf("%w: %s has the cascade mode %q; supported are %q, %q and %q", ErrBadInput, p.Key(), p.Cascade, CascadeOff, CascadeMeasure, CascadeDecide)
+	}
 	if len(p.Devices) != 0 && len(p.Devices) != dims {
 		return fmt.Errorf("%w: %s has %d amounts of devices for %d resources", ErrBadInput, p.Key(), len(p.Devices), dims)
 	}

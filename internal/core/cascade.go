@@ -1,0 +1,130 @@
+package core
+
+// CascadeMode says how far a decision evaluates the evictions that follow from it: the replacements
+// of its victims may preempt other work.
+type CascadeMode string
+
+const (
+	// CascadeOff evaluates nothing. It is the zero value.
+	CascadeOff CascadeMode = ""
+	// CascadeMeasure evaluates the chosen outcome and reports the result.
+	CascadeMeasure CascadeMode = "Measure"
+	// CascadeDecide also compares outcomes by it, after the surplus and before the start.
+	CascadeDecide CascadeMode = "Decide"
+)
+
+// Replacement says whether pods are created again after their eviction.
+type Replacement uint8
+
+const (
+	// NoReplacement: no controller is known that creates the pods again.
+	NoReplacement Replacement = iota
+	// ReplacementPreempts: a controller creates the pods again, and they may preempt.
+	ReplacementPreempts
+	// ReplacementWaits: a controller creates the pods again, and they never preempt.
+	ReplacementWaits
+)
+
+// Replacer is an Oracle that knows the units that are replaced after their eviction. With another
+// Oracle, no unit is.
+type Replacer interface {
+	// Replacement reports whether the pods of a unit are created again after its eviction.
+	Replacement(unit int) Replacement
+}
+
+// Cascade is the second level of a preemption: the evictions by the replacements of its victims.
+// The replacements of evicted replacements, which would be a third level, do not count.
+type Cascade struct {
+	// Replacements is how many of the victims' pods are created again.
+	Replacements int `json:"replacements"`
+	// Evictions is how many pods they would evict.
+	Evictions int `json:"evictions"`
+	// Partial is true if the search reached its bound. There may then be more evictions.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// cascadeSearches bounds the searches of one decision for the room of replacements. In larger
+// clusters there are fewer: cascadeEffort is how many units and nodes all searches beyond
+// leastCascadeSearches may look at together.
+const cascadeSearches, leastCascadeSearches, cascadeEffort = 256, 8, 2_000_000
+
+// cascades evaluates outcomes of one decision.
+type cascades struct {
+	// whole is the search over all units.
+	whole *search
+	// left is the number of remaining searches.
+	left int
+}
+
+func (sr *search) newCascades() *cascades {
+	looks := len(sr.s.Units) + len(sr.v.c.byName)
+	return &cascades{whole: sr.whole, left: max(min(cascadeSearches, cascadeEffort/max(looks, 1)), leastCascadeSearches)}
+}
+
+// cascadeOf returns the cascade of the chosen outcome; nil if the preemptor does not ask for it.
+func (sr *search) cascadeOf(f *found) *Cascade {
+	if sr.p.Cascade == CascadeOff || f.cascade != nil {
+		return f.cascade
+	}
+	c := sr.newCascades().of(f)
+	return &c
+}
+
+// of evaluates an outcome. The replacements look for room one after the other, those of the most
+// important victims first. Each sees the cluster as the earlier ones leave it.
+func (cs *cascades) of(f *found) Cascade {
+	a := newAftermath(cs.whole, f)
+	var out Cascade
+	var stuck *Preemptor
+	for _, p := range a.replacements(f.victims) {
+		out.Replacements += p.memberCount()
+		if stuck != nil && stuck.asksLike(p) {
+			continue
+		}
+		if cs.left == 0 {
+			out.Partial = true
+			continue
+		}
+		cs.left--
+		switch d := a.decide(p); d.Outcome {
+		case Infeasible:
+			stuck = p
+		case Fits, Waits, Preempts:
+			stuck = nil
+			out.Evictions += a.carryOut(p, &d)
+		}
+	}
+	return out
+}
+
+// leastCascade returns the outcome whose replacements evict the fewest pods, among the outcomes of
+// other nodes or domains that cost the same by all criteria before the start. Among equals, it
+// prefers the given outcome, then the latest start.
+func (sr *search) leastCascade(f found) found {
+	if sr.p.Cascade != CascadeDecide || len(f.victims) == 0 {
+		return f
+	}
+	cs := sr.newCascades()
+	c := cs.of(&f)
+	if f.cascade = &c; c.Evictions == 0 {
+		return f
+	}
+	for _, other := range sr.tied(&f) {
+		if cs.left == 0 {
+			break
+		}
+		// A partial result is only a lower bound.
+		if c := cs.of(&other); !c.Partial && c.Evictions < f.cascade.Evictions {
+			f, f.cascade = other, &c
+		}
+		if f.cascade.Evictions == 0 {
+			break
+		}
+	}
+	return f
+}
+
+// costsLike reports whether two scores are equal by all criteria before the cascade.
+func (sc Score) costsLike(o Score) bool {
+	return costMore(sc, o) == 0 && sc.BrokenGangs == o.BrokenGangs && sc.Surplus == o.Surplus
+}

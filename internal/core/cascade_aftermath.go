@@ -1,0 +1,181 @@
+package core
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// aftermath is the cluster after a preemption: the victims and the terminating pods are gone, and
+// the preemptor has its room. It shares all data with the original snapshot except the data that
+// differs. Units that are gone stay in their columns, and a protection keeps searches away from
+// them. Room that the preemptor and earlier replacements have belongs to no unit, so no replacement
+// evicts them.
+type aftermath struct {
+	whole *search
+	s     Snapshot
+	c     columns
+	// gone are the units that have been evicted.
+	gone map[int32]bool
+}
+
+// newAftermath returns the cluster after an outcome has been carried out.
+func newAftermath(whole *search, f *found) *aftermath {
+	v := whole.v
+	a := &aftermath{whole: whole, s: *v.s, c: *v.c, gone: make(map[int32]bool)}
+	a.c.later = slices.Clone(v.c.later)
+	a.c.free = a.c.later
+	a.s.columns, a.s.Leaving, a.s.losses = &a.c, nil, nil
+	a.s.Budgets = slices.Clone(v.s.Budgets)
+	if q := v.s.Queues; q != nil && q.Tree != nil {
+		_, used := v.inQueues()
+		queues := *q
+		queues.used = slices.Clone(used)
+		a.s.Queues = &queues
+	}
+	a.evict(f.victims)
+	for _, st := range f.placements {
+		a.occupy(st.node, whole.p.Classes[st.class].Request, whole.p.Queue)
+	}
+	return a
+}
+
+// evict removes units.
+func (a *aftermath) evict(units []int32) {
+	for _, u := range units {
+		unit := &a.s.Units[u]
+		a.gone[u] = true
+		for i := range unit.Pods {
+			pod := &unit.Pods[i]
+			if pod.Node >= 0 {
+				addTo(a.room(int32(pod.Node)), pod.Request)
+			}
+			a.use(unit.queue(), pod.Request, -1)
+			for _, b := range pod.Budgets {
+				a.s.Budgets[b].Allowed--
+			}
+		}
+	}
+	a.regroup(units)
+}
+
+// regroup updates the gangs that lose members.
+func (a *aftermath) regroup(victims []int32) {
+	copied := false
+	for _, u := range victims {
+		unit := &a.s.Units[u]
+		if !elastic(unit) {
+			continue
+		}
+		if !copied {
+			a.c.groups, a.s.gangs, copied = a.groups(), maps.Clone(a.s.gangs), true
+		}
+		left := slices.DeleteFunc(slices.Clone(a.c.groups[unit.PodGroup]), func(m int32) bool { return a.gone[m] })
+		a.c.groups[unit.PodGroup] = left
+		a.s.gangs.set(&a.s, unit.PodGroup, left)
+	}
+}
+
+// groups returns a copy of the index of the units of each PodGroup.
+func (a *aftermath) groups() map[string][]int32 {
+	if a.c.groups != nil {
+		return maps.Clone(a.c.groups)
+	}
+	groups := make(map[string][]int32)
+	for u := range a.s.Units {
+		if uid := a.s.Units[u].PodGroup; uid != "" {
+			groups[uid] = append(groups[uid], int32(u))
+		}
+	}
+	return groups
+}
+
+// occupy gives room on a node to a pod of a queue.
+func (a *aftermath) occupy(node int32, request Amounts, queue string) {
+	room := a.room(node)
+	for r, v := range request {
+		room[r] = fairshare.Add(room[r], -fairshare.Used(v))
+	}
+	a.use(queue, request, 1)
+}
+
+func (a *aftermath) room(node int32) []int64 { return a.c.later[int(node)*a.c.dims:][:a.c.dims] }
+
+// use adds a request to the usage of a queue, or subtracts it if sign is -1.
+func (a *aftermath) use(queue string, request Amounts, sign int64) {
+	if q := a.s.Queues; q != nil && q.Tree != nil {
+		q.Tree.Use(q.used, q.Tree.LeafOf(queue), request, sign)
+	}
+}
+
+// decide is Decide for a replacement. Only room decides whether a node admits it.
+func (a *aftermath) decide(p *Preemptor) Decision {
+	v := newView(&a.s, p, Arithmetic{})
+	v.meter = a.whole.v.meter
+	return newSearch(v, slices.Concat(a.whole.protections, []protection{goneUnits{a.gone}})).run()
+}
+
+// carryOut updates the cluster to the state after the decision for a replacement. It returns how
+// many pods are evicted.
+func (a *aftermath) carryOut(p *Preemptor, d *Decision) (pods int) {
+	requests := make(map[string]Amounts)
+	for _, class := range p.Classes {
+		for _, m := range class.Members {
+			requests[m.UID] = class.Request
+		}
+	}
+	var victims []int32
+	for i := range d.Victims {
+		pods += len(d.Victims[i].Pods)
+		if u := a.unitOf(&d.Victims[i]); u >= 0 {
+			victims = append(victims, u)
+		}
+	}
+	a.evict(victims)
+	for _, place := range d.Placements {
+		if n := a.nodeNamed(place.Node); n >= 0 {
+			a.occupy(n, requests[place.UID], p.Queue)
+		}
+	}
+	return pods
+}
+
+// nodeNamed returns a node by its name; -1 for none.
+func (a *aftermath) nodeNamed(name string) int32 {
+	at, ok := slices.BinarySearchFunc(a.c.byName, name, func(n int32, name string) int { return strings.Compare(a.s.Nodes[n].Name, name) })
+	if !ok {
+		return -1
+	}
+	return a.c.byName[at]
+}
+
+// unitOf returns the unit of a victim; -1 if none of its pods is on a node of the snapshot.
+func (a *aftermath) unitOf(victim *Victim) int32 {
+	for i := range victim.Pods {
+		n := a.nodeNamed(victim.Pods[i].Node)
+		if n < 0 {
+			continue
+		}
+		for _, u := range a.c.nodes[n].units {
+			if unit := &a.s.Units[u]; unit.UID == victim.UID && unit.Name == victim.Name && unit.Namespace == victim.Namespace && !a.gone[u] {
+				return u
+			}
+		}
+	}
+	return -1
+}
+
+// goneUnits protects the units that have been evicted already.
+type goneUnits struct{ units map[int32]bool }
+
+// ruleEvicted is the rule of goneUnits. No Decision that leaves the package has it.
+const ruleEvicted Rule = "Evicted"
+
+func (e goneUnits) protects(_ *ruling, u int32) (Verdict, bool) {
+	return Verdict{Rule: ruleEvicted}, e.units[u]
+}
+
+func (e goneUnits) about(*ruling) iter.Seq[int32] { return maps.Keys(e.units) }

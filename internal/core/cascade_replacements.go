@@ -1,0 +1,89 @@
+package core
+
+import "slices"
+
+// replacements returns the workloads that controllers create in place of victims, those of the most
+// important victims first. Evicted members of one gang come back together. Only as many of them
+// preempt as the gang needs to be whole; the others take free room. A group that is evicted whole
+// needs all of its pods.
+func (a *aftermath) replacements(victims []int32) []*Preemptor {
+	replacer, ok := a.whole.v.oracle.(Replacer)
+	if !ok {
+		return nil
+	}
+	var out []*Preemptor
+	gangs := make(map[string]*Preemptor)
+	for _, u := range victims {
+		kind, unit := replacer.Replacement(int(u)), &a.s.Units[u]
+		if kind == NoReplacement {
+			continue
+		}
+		if p := gangs[unit.PodGroup]; p != nil && elastic(unit) {
+			p.Never = p.Never || kind == ReplacementWaits
+			p.join(unit)
+			continue
+		}
+		p := a.replacementOf(unit)
+		p.Never = kind == ReplacementWaits
+		p.join(unit)
+		if elastic(unit) {
+			gangs[unit.PodGroup] = p
+		}
+		out = append(out, p)
+	}
+	for uid, p := range gangs {
+		p.MinCount = min(max(p.MinCount-len(a.c.ofPodGroup(&a.s, uid)), 0), p.memberCount())
+	}
+	return out
+}
+
+// replacementOf returns the replacement of a unit, without members. Its profile is not known, so
+// the settings of the preemptor's profile apply.
+func (a *aftermath) replacementOf(unit *Unit) *Preemptor {
+	by := a.whole.p
+	p := &Preemptor{
+		Namespace: unit.Namespace, Name: unit.Name, UID: unit.UID, Gang: unit.Group,
+		Priority: unit.OwnPriority(), Queue: unit.queue(), PodGroup: unit.PodGroup, MinCount: len(unit.Pods),
+		IgnoresTolerations: by.IgnoresTolerations, Now: by.Now, MinRuntime: by.MinRuntime,
+		Order: by.Order, Bands: by.Bands, Devices: by.Devices, Restart: by.Restart, Limits: by.Limits,
+	}
+	if elastic(unit) {
+		p.Gang, p.Name, p.UID, p.MinCount = true, unit.GroupName, unit.PodGroup, int(unit.Membership.MinCount)
+	}
+	return p
+}
+
+// join adds the pods of a unit as members.
+func (p *Preemptor) join(unit *Unit) {
+	role, rank := "", p.memberCount()
+	if unit.Role != nil {
+		role = unit.Role.Name
+	}
+	for i := range unit.Pods {
+		pod := &unit.Pods[i]
+		request := slices.Clone(pod.Request)
+		for r := range request {
+			request[r] = max(request[r], 0)
+		}
+		at := slices.IndexFunc(p.Classes, func(c Class) bool { return c.Role == role && slices.Equal(c.Request, request) })
+		if at < 0 {
+			at = len(p.Classes)
+			p.Classes = append(p.Classes, Class{Role: role, Request: request})
+		}
+		p.Classes[at].Members = append(p.Classes[at].Members, Member{Name: pod.Name, UID: pod.UID, Rank: rank + i})
+	}
+}
+
+// memberCount returns the number of members.
+func (p *Preemptor) memberCount() (members int) {
+	for c := range p.Classes {
+		members += len(p.Classes[c].Members)
+	}
+	return members
+}
+
+// asksLike reports whether two single pods get the same answer in the same cluster.
+func (p *Preemptor) asksLike(o *Preemptor) bool {
+	return !p.Gang && !o.Gang && p.PodGroup == "" && o.PodGroup == "" &&
+		p.Priority == o.Priority && p.Never == o.Never && p.Queue == o.Queue && slices.Equal(p.Classes[0].Request, o.Classes[0].Request)
+}

@@ -1,0 +1,139 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// replacing is an Oracle that knows how units are replaced. By default, all of them are, and any
+// node admits any member.
+type replacing struct {
+	Arithmetic
+	// kinds has the units that are not simply replaced.
+	kinds map[int]Replacement
+	// only are the nodes that admit members; nil for all.
+	only map[int]bool
+}
+
+func (r replacing) Replacement(unit int) Replacement {
+	if kind, ok := r.kinds[unit]; ok {
+		return kind
+	}
+	return ReplacementPreempts
+}
+
+func (r replacing) Admits(_, node int) string {
+	if r.only != nil && !r.only[node] {
+		return "left out"
+	}
+	return ""
+}
+
+// twoNodes has a preemptor of 8 that fits on a or on b once the pod of priority 5 has left. The
+// pod on a is preferred because it started later. Its replacement fits only on c, without low. The
+// replacement of the pod on b has room on c if it is no larger than 3.
+func twoNodes(onB int64, lowest int32) *build {
+	return clusterOf("gpu").node("a", 8).node("b", 8).node("c", 7).
+		pod("large", "a", 5, 6, startedAt(9)).pod("small", "b", 5, onB, startedAt(5)).pod("low", "c", lowest, 4, startedAt(5))
+}
+
+func TestCascade(t *testing.T) {
+	t.Parallel()
+	ofGang := func(minCount int32, surplus bool) unitOption {
+		return func(u *Unit) {
+			u.PodGroup, u.GroupName, u.Running, u.Surplus, u.Membership = "uid-job", "job", true, surplus, &QueueMembership{MinCount: minCount}
+		}
+	}
+	elasticGang := func(minCount int32) *build {
+		return clusterOf("gpu").node("a", 8).node("b", 8).node("c", 7).
+			pod("m1", "a", 5, 6, ofGang(minCount, minCount == 1)).pod("m2", "b", 9, 6, ofGang(minCount, false)).pod("low", "c", 1, 4)
+	}
+	racks := clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).node("d", 8).node("e", 7).node("f", 7).
+		pod("a1", "a", 5, 6, startedAt(9)).pod("b1", "b", 5, 6, startedAt(9)).pod("c1", "c", 5, 3, startedAt(5)).pod("d1", "d", 5, 3, startedAt(5)).
+		pod("e1", "e", 1, 4).pod("f1", "f", 1, 4)
+	for name, tt := range map[string]struct {
+		cluster   *build
+		preemptor *Preemptor
+		kinds     map[int]Replacement
+		// byOthers are the victims by the other criteria, and want those with CascadeDecide.
+		byOthers, want []string
+		// measured and decided are the cascades of the two.
+		measured, decided Cascade
+	}{
+		"of equals, the victim whose replacement fits": {
+			cluster: twoNodes(3, 1), preemptor: podOf(10, 8), byOthers: []string{"large"}, want: []string{"small"},
+			measured: Cascade{Replacements: 1, Evictions: 1}, decided: Cascade{Replacements: 1},
+		},
+		"both replacements preempt": {
+			cluster: twoNodes(4, 1), preemptor: podOf(10, 8), byOthers: []string{"large"}, want: []string{"large"},
+			measured: Cascade{Replacements: 1, Evictions: 1}, decided: Cascade{Replacements: 1, Evictions: 1},
+		},
+		"nothing has a lower priority": {
+			cluster: twoNodes(3, 5), preemptor: podOf(10, 8), byOthers: []string{"large"}, want: []string{"large"},
+			measured: Cascade{Replacements: 1}, decided: Cascade{Replacements: 1},
+		},
+		"not replaced": {
+			cluster: twoNodes(3, 1), preemptor: podOf(10, 8), byOthers: []string{"large"}, want: []string{"large"},
+			kinds: map[int]Replacement{0: NoReplacement},
+		},
+		"a replacement that never preempts": {
+			cluster: twoNodes(3, 1), preemptor: podOf(10, 8), byOthers: []string{"large"}, want: []string{"large"},
+			kinds:    map[int]Replacement{0: ReplacementWaits},
+			measured: Cascade{Replacements: 1}, decided: Cascade{Replacements: 1},
+		},
+		"a group that comes back whole": {
+			cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 7).node("d", 7).
+				group("job", 5, 6, []string{"a", "b"}).pod("c1", "c", 1, 4).pod("d1", "d", 1, 4),
+			preemptor: gangOf(10, 2, members("w", 2, 0, 8)), byOthers: []string{"job"}, want: []string{"job"},
+			measured: Cascade{Replacements: 2, Evictions: 2}, decided: Cascade{Replacements: 2, Evictions: 2},
+		},
+		"a group without room for all of it": {
+			cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 7).
+				group("job", 5, 6, []string{"a", "b"}).pod("c1", "c", 1, 4),
+			preemptor: gangOf(10, 2, members("w", 2, 0, 8)), byOthers: []string{"job"}, want: []string{"job"},
+			measured: Cascade{Replacements: 2}, decided: Cascade{Replacements: 2},
+		},
+		"a member that its gang needs": {
+			cluster: elasticGang(2), preemptor: podOf(8, 8), byOthers: []string{"m1"}, want: []string{"m1"},
+			measured: Cascade{Replacements: 1, Evictions: 1}, decided: Cascade{Replacements: 1, Evictions: 1},
+		},
+		"a surplus member": {
+			cluster: elasticGang(1), preemptor: podOf(8, 8), byOthers: []string{"m1"}, want: []string{"m1"},
+			measured: Cascade{Replacements: 1}, decided: Cascade{Replacements: 1},
+		},
+		"of equal domains, the one whose replacements fit": {
+			cluster: racks, preemptor: inDomains(gangOf(10, 2, members("w", 2, 0, 8)), "x", "x", "y", "y", "", ""),
+			byOthers: []string{"a1", "b1"}, want: []string{"c1", "d1"},
+			measured: Cascade{Replacements: 2, Evictions: 2}, decided: Cascade{Replacements: 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, o := tt.cluster.snapshot(), replacing{kinds: tt.kinds}
+			for mode, want := range map[CascadeMode]struct {
+				victims []string
+				cascade *Cascade
+			}{
+				CascadeOff: {tt.byOthers, nil}, CascadeMeasure: {tt.byOthers, &tt.measured}, CascadeDecide: {tt.want, &tt.decided},
+			} {
+				p := *tt.preemptor
+				p.Cascade = mode
+				d := mustDecide(t, s, &p, o)
+				if !slices.Equal(victimNames(&d), want.victims) {
+					t.Errorf("mode %q: %s, victims %v, want %v", mode, d.Message, victimNames(&d), want.victims)
+				}
+				if diff := cmp.Diff(want.cascade, d.Cascade); diff != "" {
+					t.Errorf("mode %q, cascade (-want +got):\n%s", mode, diff)
+				}
+			}
+		})
+	}
+}
+
+// inDomains makes a gang require one of the domains that nodes are in, by index.
+func inDomains(p *Preemptor, of ...string) *Preemptor {
+	p.Domain = &RequiredDomain{Key: "rack", Of: of}
+	return p
+}

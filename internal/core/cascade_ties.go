@@ -1,0 +1,80 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// cascadeNodes and cascadeDomains bound the nodes and domains whose outcomes are compared by their
+// cascade.
+const cascadeNodes, cascadeDomains = 64, 16
+
+// tied returns the outcomes of other nodes, or of other required domains, that cost the same as an
+// outcome by all criteria before the cascade. Those with the latest start come first. A gang
+// without a required domain has one outcome.
+func (sr *search) tied(f *found) []found {
+	switch {
+	case !sr.p.Gang:
+		return sr.tiedNodes(f)
+	case sr.v.domains != nil:
+		return sr.tiedDomains(f)
+	default:
+		return nil
+	}
+}
+
+// tiedNodes is tied for a single pod. A node has one outcome: its cheapest set of victims.
+func (sr *search) tiedNodes(f *found) []found {
+	n := sr.newNodeSearch()
+	n.best, n.any = *f, true
+	for _, node := range n.searched() {
+		if node == f.placements[0].node {
+			continue
+		}
+		if pr, ok := n.prospect(node, int64(f.score.HighestPriority)+1); ok && n.againstBest(pr) <= 0 {
+			n.prospects = append(n.prospects, pr)
+		}
+	}
+	rank := sr.v.c.rank
+	slices.SortFunc(n.prospects, func(a, b prospect) int {
+		return cmp.Or(cmp.Compare(n.latestStart(b), n.latestStart(a)), cmp.Compare(rank[a.node], rank[b.node]))
+	})
+	var out []found
+	for _, pr := range n.prospects[:min(len(n.prospects), cascadeNodes)] {
+		if !sr.v.admitsNode(n.class, pr.node) {
+			continue
+		}
+		if set, score, ok := n.workOut(pr); ok && score.costsLike(f.score) {
+			out = append(out, n.outcome(pr.node, set, score))
+		}
+	}
+	slices.SortFunc(out, func(a, b found) int {
+		return cmp.Or(cmp.Compare(b.score.EarliestStart, a.score.EarliestStart), cmp.Compare(rank[a.placements[0].node], rank[b.placements[0].node]))
+	})
+	return out
+}
+
+// tiedDomains is tied for a gang with a required domain. A domain has the outcome of its search.
+func (sr *search) tiedDomains(f *found) []found {
+	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds(), best: *f, any: true}
+	ds.list()
+	var out []found
+	places, tries := make(map[*domain]*domainProspect), cascadeDomains
+	for i := range ds.prospects {
+		pr := &ds.prospects[i]
+		if pr.domain == f.domain || ds.againstBest(pr) > 0 || tries == 0 {
+			continue
+		}
+		tries--
+		g, ok := sr.within(pr.domain).wholeCluster()
+		if !ok || !g.score.costsLike(f.score) || !sr.placeIn(pr.domain, g.ws, &g) {
+			continue
+		}
+		g.domain, places[pr.domain] = pr.domain, pr
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b found) int {
+		return cmp.Or(cmp.Compare(b.score.EarliestStart, a.score.EarliestStart), places[a.domain].compareRoom(places[b.domain]))
+	})
+	return out
+}
