@@ -35,8 +35,11 @@ func schemaOf(t reflect.Type) (*schema, error) {
 	named := map[reflect.Type]*schema{
 		reflect.TypeFor[metav1.Duration]():        {Type: "string", Pattern: durations},
 		reflect.TypeFor[v1alpha1.ResolveMethod](): {Enum: []string{string(v1alpha1.ResolveLCA), string(v1alpha1.ResolveQueue)}},
-		reflect.TypeFor[v1alpha1.GroupOptIn]():    {Enum: []string{string(v1alpha1.OptInAnnotated), string(v1alpha1.OptInAlways)}},
-		reflect.TypeFor[v1alpha1.GroupLabels]():   {Enum: words(v1alpha1.KnownLabels())},
+		reflect.TypeFor[v1alpha1.CascadeMode](): {
+			Enum: []string{string(v1alpha1.CascadeOff), string(v1alpha1.CascadeMeasure), string(v1alpha1.CascadeDecide)},
+		},
+		reflect.TypeFor[v1alpha1.GroupOptIn]():  {Enum: []string{string(v1alpha1.OptInAnnotated), string(v1alpha1.OptInAlways)}},
+		reflect.TypeFor[v1alpha1.GroupLabels](): {Enum: words(v1alpha1.KnownLabels())},
 	}
 	if s := named[t]; s != nil {
 		return s, nil

@@ -90,7 +90,10 @@ type oracleClass struct {
 	shared []*sharedClaim
 }
 
-var _ core.Oracle = (*Oracle)(nil)
+var (
+	_ core.Oracle   = (*Oracle)(nil)
+	_ core.Replacer = (*Oracle)(nil)
+)
 
 // NewOracle runs PreFilter for one member of each class and asks the extenders that filter.
 // [Simulates] is true for the cycle states that it uses. classes must be the classes that the
@@ -264,6 +267,9 @@ func (o *Oracle) Admits(c, n int) string {
 	}
 	return ""
 }
+
+// Replacement reports whether the pods of a unit are created again after its eviction.
+func (o *Oracle) Replacement(unit int) core.Replacement { return o.view.Replacement(unit) }
 
 // Stateful reports whether the class depends on more than room.
 func (o *Oracle) Stateful(c int) bool { return o.classes[c].stateful }

@@ -228,7 +228,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 	if p.args.CountsLostWork() {
 		input.Order = core.OrderLostWork
 	}
-	input.Restart, input.Bands = p.args.LostWork.RestartCost.Nanoseconds(), BandsOf(p.args)
+	input.Restart, input.Bands, input.Cascade = p.args.LostWork.RestartCost.Nanoseconds(), BandsOf(p.args), CascadeOf(p.args)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
 	}
@@ -263,6 +263,18 @@ func BandsOf(args *configv1alpha1.ReprieveArgs) []core.Band {
 	}
 	slices.SortFunc(bands, func(a, b core.Band) int { return cmp.Compare(a.Min, b.Min) })
 	return bands
+}
+
+// CascadeOf returns the cascade mode of a profile's arguments.
+func CascadeOf(args *configv1alpha1.ReprieveArgs) core.CascadeMode {
+	switch *args.Cascade {
+	case configv1alpha1.CascadeMeasure:
+		return core.CascadeMeasure
+	case configv1alpha1.CascadeDecide:
+		return core.CascadeDecide
+	default:
+		return core.CascadeOff
+	}
 }
 
 // devicesAmong returns how many milli-devices one unit of each resource is.

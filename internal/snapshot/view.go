@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -204,4 +205,21 @@ func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 			}
 		}
 	}
+}
+
+// Replacement reports whether the pods of a unit are created again after its eviction. A pod is if
+// an owner controls it; for a static pod, which is never evicted, that is its node. Of a group that
+// is evicted whole, each pod has to be.
+func (v *View) Replacement(unit int) core.Replacement {
+	kind, pods := core.ReplacementPreempts, v.Cluster.Units[unit].Pods
+	for i := range pods {
+		pi := PodInfo(&pods[i])
+		if pi == nil || metav1.GetControllerOfNoCopy(pi.GetPod()) == nil {
+			return core.NoReplacement
+		}
+		if policy := pi.GetPod().Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
+			kind = core.ReplacementWaits
+		}
+	}
+	return kind
 }

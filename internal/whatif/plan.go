@@ -56,6 +56,8 @@ type Step struct {
 	// ByPriority is the cost of the victims that priorities alone would choose. It is absent if
 	// the victims are the same; see [ByPriorityAlone].
 	ByPriority *Cost `json:"byPriority,omitempty"`
+	// Cascade counts the evictions by the replacements of the victims, if the profile evaluates them.
+	Cascade *core.Cascade `json:"cascade,omitempty"`
 	// RetryAt is when the protections in the way have ended; absent if time does not help.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Protected are units that a rule protects although their eviction would help. Each has its
@@ -250,7 +252,7 @@ func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 		step.Cost.Add(v.Cost)
 		step.Victims = append(step.Victims, v)
 	}
-	step.BrokenGangs = d.BrokenGangs
+	step.BrokenGangs, step.Cascade = d.BrokenGangs, d.Cascade
 	for i := range d.BrokenGangs {
 		step.Cost.LostDeviceHours += core.DeviceHours(d.BrokenGangs[i].LostWork)
 	}

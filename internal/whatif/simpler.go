@@ -46,10 +46,10 @@ func byPriorities(cfg *config.KubeSchedulerConfiguration, profile string) (*conf
 				continue
 			}
 			args, err := configv1alpha1.Decode(given.Args)
-			if err != nil || !args.CountsLostWork() && len(args.PriorityBands) == 0 {
+			if err != nil || !args.CountsLostWork() && len(args.PriorityBands) == 0 && *args.Cascade != configv1alpha1.CascadeDecide {
 				return nil, err
 			}
-			args.VictimOrder, args.PriorityBands = nil, nil
+			args.VictimOrder, args.PriorityBands, args.Cascade = nil, nil, nil
 			out := cfg.DeepCopy()
 			out.Profiles[i].PluginConfig[j].Args = args
 			return out, nil

@@ -16,7 +16,7 @@ import (
 // choose, if they are others.
 func TestPlanByPriorityAlone(t *testing.T) {
 	t.Parallel()
-	lostWork := configv1alpha1.VictimOrders()[1]
+	lostWork := configv1alpha1.VictimOrders(configv1alpha1.CascadeOff)[1]
 	for name, c := range map[string]struct {
 		order    []configv1alpha1.VictimCriterion
 		gpus     int64

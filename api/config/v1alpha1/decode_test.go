@@ -46,6 +46,26 @@ func TestDecode(t *testing.T) {
 			yaml:    "victimOrder: [LostWork, HighestPriority]",
 			wantErr: "victimOrder: Invalid value: [\"LostWork\",\"HighestPriority\"]: must be [BrokenBudgets HighestPriority PrioritySum Pods Surplus StartTime] or ",
 		},
+		"no cascade": {yaml: "", want: func(a *ReprieveArgs) bool {
+			return *a.Cascade == CascadeOff && !slices.Contains(a.VictimOrder, Cascade)
+		}},
+		"a measured cascade": {yaml: "cascade: Measure", want: func(a *ReprieveArgs) bool {
+			return *a.Cascade == CascadeMeasure && !slices.Contains(a.VictimOrder, Cascade)
+		}},
+		"a cascade that decides": {yaml: "cascade: Decide", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 7 && a.VictimOrder[5] == Cascade }},
+		"a cascade that decides after lost work": {
+			yaml: "{cascade: Decide, victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, Cascade, StartTime]}",
+			want: (*ReprieveArgs).CountsLostWork,
+		},
+		"a cascade of another mode": {yaml: "cascade: Sometimes", wantErr: `args: cascade: Unsupported value: "Sometimes": supported values: "Off", "Measure", "Decide"`},
+		"the criterion without its mode": {
+			yaml:    "{cascade: Measure, victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, Cascade, StartTime]}",
+			wantErr: `args: victimOrder[5]: Invalid value: "Cascade": requires cascade: Decide, which is Measure`,
+		},
+		"the mode without its criterion": {
+			yaml:    "{cascade: Decide, victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]}",
+			wantErr: "must be [BrokenBudgets HighestPriority PrioritySum Pods Surplus Cascade StartTime] or ",
+		},
 		"bands": {yaml: "priorityBands: [{min: 100, max: 199}, {min: -5, max: 99}, {min: 2000000000, max: 2000001000}]", want: func(a *ReprieveArgs) bool {
 			return slices.Equal(a.PriorityBands, []PriorityBand{{100, 199}, {-5, 99}, {2000000000, 2000001000}})
 		}},

@@ -17,8 +17,9 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.PreemptMinRuntime, metav1.Duration{})
 	fill(&args.ReclaimMinRuntime, metav1.Duration{})
 	fill(&args.ReclaimResolveMethod, ResolveLCA)
+	fill(&args.Cascade, CascadeOff)
 	if len(args.VictimOrder) == 0 {
-		args.VictimOrder = VictimOrders()[0]
+		args.VictimOrder = VictimOrders(*args.Cascade)[0]
 	}
 	fill(&args.LevelOrder, LowerCost)
 	fill(&args.LostWork.RestartCost, metav1.Duration{})

@@ -90,14 +90,27 @@ type ReprieveArgs struct {
 	// It does not change who may be evicted. The list of the preemptor's profile applies. Two lists
 	// are supported: the default, which is the order of kube-scheduler and of KEP-5710, and the
 	// same list with LostWork after HighestPriority. With LostWork, the scheduler evicts the work
-	// that loses the fewest device-hours, among sets with the same highest priority. docs/cost.md
-	// explains the criteria.
+	// that loses the fewest device-hours, among sets with the same highest priority. With cascade
+	// Decide, each list has Cascade before StartTime, also by default. docs/cost.md explains the
+	// criteria.
 	//
 	// Default: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
 	//
 	// Example: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods,
 	// Surplus, StartTime]
 	VictimOrder []VictimCriterion `json:"victimOrder,omitempty"`
+
+	// cascade says whether decisions evaluate the evictions that follow from them. Controllers
+	// create evicted pods again, and these replacements may preempt other work. Measure evaluates
+	// the chosen victims and records the number of pods that their replacements would evict. Decide
+	// also prefers the victims with the lowest number, among sets that cost the same by the
+	// criteria before Cascade in victimOrder. Both make decisions slower. The mode of the
+	// preemptor's profile applies.
+	//
+	// Default: Off
+	//
+	// Example: Measure
+	Cascade *CascadeMode `json:"cascade,omitempty"`
 
 	// priorityBands lists ranges of priorities that count as equal when victims are compared. In a
 	// band, the criteria after HighestPriority decide, such as LostWork. So a victim may have a
@@ -207,6 +220,8 @@ const (
 	Pods VictimCriterion = "Pods"
 	// Surplus prefers more members past the minCount of their gangs.
 	Surplus VictimCriterion = "Surplus"
+	// Cascade prefers fewer evictions by the replacements of the victims.
+	Cascade VictimCriterion = "Cascade"
 	// StartTime prefers a later start among the most important victims.
 	StartTime VictimCriterion = "StartTime"
 )
@@ -219,12 +234,30 @@ type PriorityBand struct {
 	Max int32 `json:"max"`
 }
 
-// VictimOrders returns the lists that victimOrder may have, the default first.
-func VictimOrders() [][]VictimCriterion {
-	return [][]VictimCriterion{
+// CascadeMode says whether decisions evaluate the evictions by the replacements of their victims.
+type CascadeMode string
+
+const (
+	// CascadeOff evaluates nothing.
+	CascadeOff CascadeMode = "Off"
+	// CascadeMeasure evaluates the chosen victims.
+	CascadeMeasure CascadeMode = "Measure"
+	// CascadeDecide also compares victims by the criterion Cascade.
+	CascadeDecide CascadeMode = "Decide"
+)
+
+// VictimOrders returns the lists that victimOrder may have in a cascade mode, the default first.
+func VictimOrders(mode CascadeMode) [][]VictimCriterion {
+	orders := [][]VictimCriterion{
 		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
 		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime},
 	}
+	if mode == CascadeDecide {
+		for i, order := range orders {
+			orders[i] = slices.Insert(order, len(order)-1, Cascade)
+		}
+	}
+	return orders
 }
 
 // CountsLostWork reports whether the arguments' order of victims includes lost work.

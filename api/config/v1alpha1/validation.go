@@ -48,7 +48,10 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	if o := *args.LevelOrder; o != LowerCost && o != NearerLevel {
 		errs = append(errs, field.NotSupported(field.NewPath("levelOrder"), o, []LevelOrder{LowerCost, NearerLevel}))
 	}
-	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder)...)
+	if modes := []CascadeMode{CascadeOff, CascadeMeasure, CascadeDecide}; !slices.Contains(modes, *args.Cascade) {
+		errs = append(errs, field.NotSupported(field.NewPath("cascade"), *args.Cascade, modes))
+	}
+	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder, *args.Cascade)...)
 	errs = append(errs, priorityBands(field.NewPath("priorityBands"), args.PriorityBands)...)
 	errs = append(errs, lostWork(field.NewPath("lostWork"), &args.LostWork)...)
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
@@ -85,15 +88,19 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	return errs
 }
 
-// victimOrder returns an error if a list of criteria is not supported.
-func victimOrder(path *field.Path, order []VictimCriterion) field.ErrorList {
-	orders := VictimOrders()
-	known := orders[len(orders)-1]
+// victimOrder returns an error if a list of criteria is not supported in a cascade mode.
+func victimOrder(path *field.Path, order []VictimCriterion, mode CascadeMode) field.ErrorList {
+	all := VictimOrders(CascadeDecide)
+	known := all[len(all)-1]
 	for i, criterion := range order {
-		if !slices.Contains(known, criterion) {
+		switch {
+		case !slices.Contains(known, criterion):
 			return field.ErrorList{field.NotSupported(path.Index(i), criterion, known)}
+		case criterion == Cascade && mode != CascadeDecide:
+			return field.ErrorList{field.Invalid(path.Index(i), criterion, fmt.Sprintf("requires cascade: %s, which is %s", CascadeDecide, mode))}
 		}
 	}
+	orders := VictimOrders(mode)
 	if slices.ContainsFunc(orders, func(one []VictimCriterion) bool { return slices.Equal(one, order) }) {
 		return nil
 	}

@@ -258,6 +258,11 @@ func (in *ReprieveArgs) DeepCopyInto(out *ReprieveArgs) {
 		*out = make([]VictimCriterion, len(*in))
 		copy(*out, *in)
 	}
+	if in.Cascade != nil {
+		in, out := &in.Cascade, &out.Cascade
+		*out = new(CascadeMode)
+		**out = **in
+	}
 	if in.PriorityBands != nil {
 		in, out := &in.PriorityBands, &out.PriorityBands
 		*out = make([]PriorityBand, len(*in))

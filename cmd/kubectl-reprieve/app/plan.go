@@ -314,6 +314,9 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		for _, note := range step.DomainNotes {
 			fmt.Fprintf(to, "  Domain %s\n", note)
 		}
+		if step.Cascade != nil {
+			fmt.Fprintf(to, "  %s\n", cascadeText(step.Cascade))
+		}
 		if step.Outcome != core.Infeasible && step.Outcome != whatif.Held && !wide {
 			continue
 		}
@@ -338,6 +341,15 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 // lose.
 func lossOf(cost *whatif.Cost) string {
 	return fmt.Sprintf("%s GPU-hours, %s device-hours lost", hours(cost.GPUHours), hours(cost.LostDeviceHours))
+}
+
+// cascadeText returns a sentence about the evictions by replacements of victims.
+func cascadeText(c *core.Cascade) string {
+	atLeast := ""
+	if c.Partial {
+		atLeast = "at least "
+	}
+	return fmt.Sprintf("Controllers create %s of these again, which would evict %s%s.", plural(c.Replacements, "pod"), atLeast, plural(c.Evictions, "pod"))
 }
 
 // showBrokenGangs prints the work that members lose because their gangs fall below minCount.

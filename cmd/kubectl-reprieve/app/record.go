@@ -146,6 +146,9 @@ type choice struct {
 	// lost in all, in device-hours. Both are 0 in records of older versions.
 	Lost      float64 `json:"lostDeviceHours,omitempty"`
 	LostInAll float64 `json:"lostDeviceHoursInAll,omitempty"`
+	// Cascade counts the evictions by the replacements of all victims; absent if the record has
+	// none.
+	Cascade *core.Cascade `json:"cascade,omitempty"`
 	// Stayed lists units that the search considered and did not evict: potential victims first,
 	// then protected units.
 	Stayed []stayer `json:"stayed,omitempty"`
@@ -183,7 +186,7 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 	d := &r.Decision
 	out := choice{
 		Time: r.Time.UTC(), Preemptor: unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang),
-		Message: d.Message, LostInAll: core.DeviceHours(d.LostWork), Unnamed: max(d.Reprieved-len(d.ReprievedUnits)-len(d.ElsewhereUnits), 0),
+		Message: d.Message, LostInAll: core.DeviceHours(d.LostWork), Cascade: d.Cascade, Unnamed: max(d.Reprieved-len(d.ReprievedUnits)-len(d.ElsewhereUnits), 0),
 	}
 	for i := range d.Victims {
 		v := &d.Victims[i]

@@ -26,6 +26,7 @@ const (
 	saysTook      = "Took"
 	saysTaken     = "Taken"
 	saysLost      = "Lost"
+	saysCascade   = "Cascade"
 	saysStayed    = "Stayed"
 	saysDomain    = "Domain"
 )
@@ -118,6 +119,9 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	}
 	if c.LostInAll > 0 {
 		fmt.Fprintf(to, "%s: %s device-hours of its own work, %s in all.\n", saysLost, hours(c.Lost), hours(c.LostInAll))
+	}
+	if c.Cascade != nil {
+		fmt.Fprintf(to, "%s: %s\n", saysCascade, cascadeText(c.Cascade))
 	}
 	for i, s := range c.Stayed {
 		if i == fewShown && !wide {

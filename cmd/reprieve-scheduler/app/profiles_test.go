@@ -102,8 +102,12 @@ func TestArguments(t *testing.T) {
 		"of what takes none":          {config: "{name: ReprievePrioritySort, args: {preemptMinRuntime: 1h}}", want: "profile it: profiles[0].pluginConfig[0].name: ReprievePrioritySort takes no arguments; write them in the entry of Reprieve"},
 		"of a profile without it":     {plugins: sorted, config: "{name: Reprieve, args: {}}", want: "profiles[0].pluginConfig[0] has the arguments of Reprieve, which the profile does not have"},
 		"an unknown field":            {config: "{name: Reprieve, args: {preemptMinRuntme: 1h}}", want: `profile it: plugin Reprieve: args: unknown field "preemptMinRuntme"`},
-		"a rule that cannot be":       {config: "{name: Reprieve, args: {groups: {kinds: [Jobb]}}}", want: "profile it: plugin Reprieve: args: "},
-		"of one that is not aware":    {config: "{name: Reprieve, args: {workloadAware: false, asynchronous: 7}}", want: "profile it: plugin Reprieve: args: asynchronous"},
+		"the criterion Cascade without its mode": {
+			config: "{name: Reprieve, args: {victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, Cascade, StartTime]}}",
+			want:   `profile it: plugin Reprieve: args: victimOrder[5]: Invalid value: "Cascade": requires cascade: Decide, which is Off`,
+		},
+		"a rule that cannot be":    {config: "{name: Reprieve, args: {groups: {kinds: [Jobb]}}}", want: "profile it: plugin Reprieve: args: "},
+		"of one that is not aware": {config: "{name: Reprieve, args: {workloadAware: false, asynchronous: 7}}", want: "profile it: plugin Reprieve: args: asynchronous"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
