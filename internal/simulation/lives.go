@@ -84,7 +84,10 @@ func (s *simulation) evict(j *job, d *core.Decision, promises []reservation, vic
 		if fails {
 			s.evictionFailed(j, remains, victims)
 		} else {
-			s.evicted(victims)
+			before := s.evictedPods
+			if s.evicted(victims); turn > 1 {
+				s.byReplacements += s.evictedPods - before
+			}
 		}
 		var delay time.Duration
 		switch {
@@ -173,6 +176,7 @@ func (s *simulation) terminate(p *pod) {
 	s.frees(p.node)
 	s.recount(p.job)
 	p.job.of.evictedPods++
+	s.evictedPods++
 	if p.job.crew != nil {
 		s.leaves(p.job)
 	} else {

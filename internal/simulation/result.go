@@ -16,8 +16,11 @@ type Result struct {
 	Work Counts `json:"work"`
 	Pods Counts `json:"pods"`
 	// Evictions counts how often work was stopped. EvictedPods counts the pods that were evicted.
-	Evictions   int `json:"evictions"`
-	EvictedPods int `json:"evictedPods"`
+	// EvictedByReplacements counts those of them that were evicted for work that had been evicted
+	// itself before.
+	Evictions             int `json:"evictions"`
+	EvictedPods           int `json:"evictedPods"`
+	EvictedByReplacements int `json:"evictedByReplacements"`
 	// GPUHours is the use of the nodes' GPU time.
 	GPUHours Hours `json:"gpuHours"`
 	// Wait is the time that work waited. Priorities has the same by priority, and Groups by queue
@@ -77,7 +80,7 @@ type Group struct {
 
 // result returns the outcome of the simulation so far.
 func (s *simulation) result(in *Input) *Result {
-	r := &Result{Policy: s.policy.Name, Rule: s.policy.Rule, Decisions: s.decisions, Steps: s.steps}
+	r := &Result{Policy: s.policy.Name, Rule: s.policy.Rule, Decisions: s.decisions, Steps: s.steps, EvictedByReplacements: s.byReplacements}
 	for _, n := range s.nodes {
 		for _, p := range n.pods {
 			s.closeBooks(p)

@@ -18,7 +18,7 @@ func (s *simulation) preemptor(j *job, pods []*pod) *core.Preemptor {
 		Namespace: j.namespace, Name: j.name, UID: j.uid(), Gang: j.gang, Priority: j.priority, Queue: j.queue,
 		Never: j.never || s.policy.Rule == NoPreemption, IgnoresTolerations: s.policy.IgnoresTolerations,
 		MinCount: j.minCount, Now: s.now.UnixNano(), MinRuntime: s.policy.MinRuntime, Limits: s.policy.Limits, Order: s.policy.Order,
-		Bands: s.policy.Bands, Restart: s.policy.Restart,
+		Bands: s.policy.Bands, Restart: s.policy.Restart, Cascade: s.policy.Cascade,
 	}
 	if j.gang {
 		p.PodGroup = j.uid()
@@ -54,11 +54,20 @@ func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.D
 	if s.policy.Rule == KubeScheduler {
 		return s.decideByPod(j, p, held)
 	}
-	d, steps, err := core.DecideCounting(s.cluster.Snapshot(held...), p, core.Arithmetic{})
+	d, steps, err := core.DecideCounting(s.cluster.Snapshot(held...), p, recreating{})
 	s.decisions++
 	s.steps += steps
 	return d, err
 }
+
+// recreating is the Oracle of the simulation: evicted work arrives again, and only room matters.
+type recreating struct{ core.Arithmetic }
+
+var _ core.Replacer = recreating{}
+
+// Replacement returns core.ReplacementPreempts for every unit. Work that never preempts is not told
+// apart.
+func (recreating) Replacement(int) core.Replacement { return core.ReplacementPreempts }
 
 // state returns the node in the core's representation.
 func (n *node) state() *core.NodeState {

@@ -346,7 +346,7 @@ func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 		Preempt: args.PreemptMinRuntime.Nanoseconds(), Reclaim: args.ReclaimMinRuntime.Nanoseconds(), Resolve: core.ResolveMethod(*args.ReclaimResolveMethod),
 	}
 	p.IgnoresTolerations = !*args.PreemptionToleration
-	p.Bands = scheduler.BandsOf(args)
+	p.Bands, p.Cascade = scheduler.BandsOf(args), scheduler.CascadeOf(args)
 	if args.CountsLostWork() {
 		p.Order, p.Restart = core.OrderLostWork, args.LostWork.RestartCost.Nanoseconds()
 	}
@@ -391,11 +391,11 @@ func showSimulation(to io.Writer, answer *simulateAnswer) error {
 			facts.Running, facts.Pending, facts.Arriving, facts.Told, facts.Declared, facts.Assumed, facts.Services)
 	}
 	fmt.Fprintln(to)
-	rows := [][]string{{"POLICY", "DONE", "RUNNING", "WAITING", "NEVER STARTED", "WAIT P50", "P99", "EVICTED PODS", "GPU-HOURS USED", "LOST", "IDLE"}}
+	rows := [][]string{{"POLICY", "DONE", "RUNNING", "WAITING", "NEVER STARTED", "WAIT P50", "P99", "EVICTED PODS", "BY REPLACEMENTS", "GPU-HOURS USED", "LOST", "IDLE"}}
 	for _, r := range answer.Results {
 		rows = append(rows, []string{
 			r.Policy, fmt.Sprint(r.Work.Done), fmt.Sprint(r.Work.Running), fmt.Sprint(r.Work.Waiting), fmt.Sprint(r.Wait.Never),
-			lapse(r.Wait.P50), lapse(r.Wait.P99), fmt.Sprint(r.EvictedPods), hours(r.GPUHours.Used), hours(r.GPUHours.Lost), hours(r.GPUHours.Idle),
+			lapse(r.Wait.P50), lapse(r.Wait.P99), fmt.Sprint(r.EvictedPods), fmt.Sprint(r.EvictedByReplacements), hours(r.GPUHours.Used), hours(r.GPUHours.Lost), hours(r.GPUHours.Idle),
 		})
 	}
 	if err := table(to, rows); err != nil {
