@@ -70,8 +70,8 @@ func (sr *search) cascadeOf(f *found) *Cascade {
 	return &c
 }
 
-// of evaluates an outcome. The replacements look for room one after the other, those of the most
-// important victims first. Each sees the cluster as the earlier ones leave it.
+// of evaluates an outcome. The replacements look for room one after the other, by the importance of
+// their victims. Each sees the cluster as the earlier ones leave it.
 func (cs *cascades) of(f *found) Cascade {
 	a := newAftermath(cs.whole, f)
 	var out Cascade
@@ -97,8 +97,8 @@ func (cs *cascades) of(f *found) Cascade {
 	return out
 }
 
-// leastCascade returns the outcome whose replacements evict the fewest pods, among the outcomes of
-// other nodes or domains that cost the same by all criteria before the start. Among equals, it
+// leastCascade returns the outcome whose replacements evict the fewest pods. It compares outcomes
+// of other nodes or domains that cost the same by all criteria before the start. Among equals, it
 // prefers the given outcome, then the latest start.
 func (sr *search) leastCascade(f found) found {
 	if sr.p.Cascade != CascadeDecide || len(f.victims) == 0 {

@@ -2,7 +2,7 @@ package core
 
 import "slices"
 
-// replacements returns the workloads that controllers create in place of victims, those of the most
+// replacements returns the workloads that controllers create in place of victims, the most
 // important victims first. Evicted members of one gang come back together. Only as many of them
 // preempt as the gang needs to be whole; the others take free room. A group that is evicted whole
 // needs all of its pods.

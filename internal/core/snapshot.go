@@ -88,8 +88,8 @@ type Unit struct {
 	GroupName string
 	// Role is the unit's role in its gang; nil for a gang without roles and for other units.
 	Role *Role
-	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is the part
-	// of it that the PodGroup has as a potential victim only, above its scheduling priority.
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is the
+	// part of it that the PodGroup has as a potential victim only, above its scheduling priority.
 	Priority int32
 	RaisedBy int64
 	// Group is true for a whole PodGroup, false for a single pod.

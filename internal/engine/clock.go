@@ -32,8 +32,8 @@ type Sealed struct {
 	// MinCount is the highest minCount, because each member counts by the minCount of its own
 	// placement.
 	MinCount int
-	// Split is true if the group was not disrupted as a whole when a member got its node. Then it may
-	// lose single members now.
+	// Split is true if the group was not disrupted as a whole when a member got its node. Then it
+	// may lose single members now.
 	Split bool
 	// Mixed is true if members had different classes.
 	Mixed bool

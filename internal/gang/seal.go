@@ -19,8 +19,8 @@ import (
 //
 // Where the admission policies are not installed, a user can forge the annotation. So a seal never
 // gives a pod more than its labels could. The rules of queues apply to its queue, and its role is
-// one of the group's roles. Its priority, its minCount, its disruption mode and its clock count only
-// if they protect less than the current ones.
+// one of the group's roles. Its priority, its minCount, its disruption mode and its clock count
+// only if they protect less than the current ones.
 type Seal struct {
 	// Group is the PodGroup that the pod named; "" for none. It is the first field in the
 	// annotation: [GroupOf] reads only the beginning.

@@ -305,8 +305,9 @@ func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 	}
 }
 
-// leavesLate reports whether a pod on a node is terminating with a longer grace period than planning
-// waits for. Its owner may have chosen the period, so the pod counts in its queue from the start.
+// leavesLate reports whether a pod on a node is terminating with a longer grace period than
+// planning waits for. Its owner may have chosen the period, so the pod counts in its queue from the
+// start.
 func (o *placements) leavesLate(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.profiles.departureLimits().cut(pod)
 }

@@ -46,7 +46,7 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 		return s
 	}
 	run := h.runs.Current(g, h.clock.Now())
-	// As long as earlier members of a run may be evicted one by one, so may those that come later.
+	// As long as earlier members of a run may be evicted one by one, so may later members.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
 	if s.Role, _ = h.derived.RoleOf(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName

@@ -31,8 +31,8 @@ type simulation struct {
 	seen observer
 	// decisions counts the decisions of the core, and steps the steps of their searches.
 	decisions, steps int
-	// evictedPods counts the pods that were evicted, and byReplacements those of them that were
-	// evicted for work that had been evicted itself before.
+	// evictedPods counts the pods that were evicted. byReplacements counts the pods among them
+	// that were evicted for work that had been evicted itself before.
 	evictedPods, byReplacements int
 	// failed is the error that ended the simulation early.
 	failed error

@@ -16,8 +16,8 @@ type Result struct {
 	Work Counts `json:"work"`
 	Pods Counts `json:"pods"`
 	// Evictions counts how often work was stopped. EvictedPods counts the pods that were evicted.
-	// EvictedByReplacements counts those of them that were evicted for work that had been evicted
-	// itself before.
+	// EvictedByReplacements counts the pods among them that were evicted for work that had been
+	// evicted itself before.
 	Evictions             int `json:"evictions"`
 	EvictedPods           int `json:"evictedPods"`
 	EvictedByReplacements int `json:"evictedByReplacements"`

@@ -40,8 +40,8 @@ type Cache struct {
 	nodes  map[string]listedNode
 	// overdue are the terminating pods that are no longer expected to terminate soon, by node.
 	overdue map[string][]*corev1.Pod
-	// unleft is the queues' usage by overdue pods and by pods that leave late, by node. It counts as
-	// long as these pods exist.
+	// unleft is the queues' usage by overdue pods and by pods that leave late, by node. It counts
+	// as long as these pods exist.
 	unleft      map[string][]core.Hold
 	whereabouts whereabouts
 	// occupants has the pods that stay on each node, to detect changes.

@@ -78,8 +78,8 @@ const (
 	// Leaves: the pod was deleted, or is ordered to be deleted. Its room is free once it is gone,
 	// and it is never a victim.
 	Leaves
-	// LeavesLate is like Leaves, for a pod with a longer grace period than decisions wait for. The pod
-	// counts in its queue from the start of its deletion.
+	// LeavesLate is like Leaves, for a pod with a longer grace period than decisions wait for. The
+	// pod counts in its queue from the start of its deletion.
 	LeavesLate
 	// Overdue: the pod was deleted and should have terminated long ago. Decisions do not count on
 	// its room, and it cannot be deleted again.

@@ -78,8 +78,8 @@ type StateUnit struct {
 	// Role is the pod's role in its gang. RoleNeeds is how many members of the role the gang needs.
 	Role      string `json:"role,omitempty"`
 	RoleNeeds int32  `json:"roleNeeds,omitempty"`
-	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is the part
-	// of it that the PodGroup has as a potential victim only.
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is the
+	// part of it that the PodGroup has as a potential victim only.
 	Priority int32 `json:"priority"`
 	RaisedBy int64 `json:"raisedBy,omitempty"`
 	// Start is when the unit started; 0 if it has not.

@@ -208,8 +208,8 @@ func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 }
 
 // Replacement reports whether the pods of a unit are created again after its eviction. A pod is if
-// an owner controls it; for a static pod, which is never evicted, that is its node. Of a group that
-// is evicted whole, each pod has to be.
+// an owner controls it; for a static pod, which is never evicted, that is its node. If a
+// group is evicted whole, each pod must have such an owner.
 func (v *View) Replacement(unit int) core.Replacement {
 	kind, pods := core.ReplacementPreempts, v.Cluster.Units[unit].Pods
 	for i := range pods {

@@ -56,7 +56,8 @@ type Step struct {
 	// ByPriority is the cost of the victims that priorities alone would choose. It is absent if
 	// the victims are the same; see [ByPriorityAlone].
 	ByPriority *Cost `json:"byPriority,omitempty"`
-	// Cascade counts the evictions by the replacements of the victims, if the profile evaluates them.
+	// Cascade counts the evictions by the replacements of the victims, if the profile evaluates
+	// them.
 	Cascade *core.Cascade `json:"cascade,omitempty"`
 	// RetryAt is when the protections in the way have ended; absent if time does not help.
 	RetryAt *time.Time `json:"retryAt,omitempty"`

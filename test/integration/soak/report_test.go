@@ -41,7 +41,7 @@ type report struct {
 // String is the report as Markdown.
 func (r report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Seed %d, %v from %s on, two schedulers on %d nodes; %d cores for all processes together, %s.\n\n", r.seed, r.duration.Round(time.Second),
+	fmt.Fprintf(&b, "Seed %d, %v from %s on. Two schedulers on %d nodes; %d cores for all processes together, %s.\n\n", r.seed, r.duration.Round(time.Second),
 		r.began.UTC().Format("2006-01-02 15:04"), nodeCount, runtime.NumCPU(), runtime.Version())
 	b.WriteString("| Invariant | Looked at | Broken |\n| --- | ---: | ---: |\n")
 	for _, name := range invariants.Names() {

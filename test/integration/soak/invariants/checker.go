@@ -21,8 +21,8 @@ const (
 	VictimWithoutCause Invariant = "no victim without a living reason"
 	LimitExceeded      Invariant = "no limit is exceeded"
 	ProtectionBroken   Invariant = "no protection is broken"
-	WorkForgotten      Invariant = "what could run runs"
-	EntitlementDelayed Invariant = "what others are entitled to is theirs within a bound"
+	WorkForgotten      Invariant = "runnable work runs"
+	EntitlementDelayed Invariant = "entitled pods get their room within a bound"
 )
 
 // Names returns all invariants, in the order of reports.
@@ -43,7 +43,7 @@ type Bounds struct {
 	Reason time.Duration
 	// Forgotten is the longest time that work waits in calm although it could run.
 	Forgotten time.Duration
-	// Entitled is how long a pod may wait for room that its queue has quota for.
+	// Entitled is the longest time that a pod waits for room that its queue has quota for.
 	Entitled time.Duration
 	// Rounding is the error of times in the API, which are in whole seconds.
 	Rounding time.Duration
@@ -82,8 +82,8 @@ type Counts struct {
 	Whole, Groups int
 	// Reclaims counts the victims, pods or whole groups, with a preemptor of another queue.
 	Reclaims int
-	// Entitled is the longest time, in working time, that a pod has waited for room that its queue has
-	// quota for.
+	// Entitled is the longest time, in working time, that a pod has waited for room that its queue
+	// has quota for.
 	Entitled time.Duration
 	// Judged counts, by invariant, the checks that could find a violation.
 	Judged map[Invariant]int

@@ -28,8 +28,8 @@ type group struct {
 	// members have had nodes, including terminating members. It is kept until each member with a
 	// node terminates, because replacing members does not renew the clock.
 	since *time.Time
-	// again is the time, in working time, when a PodGroup of this name was created again while members
-	// had nodes; nil if it was not.
+	// again is the time, in working time, when a PodGroup of this name was created again while
+	// members had nodes; nil if it was not.
 	again *time.Duration
 	// listed are all pods that were ever in an intent of the group.
 	listed map[types.UID]bool

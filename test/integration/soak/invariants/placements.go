@@ -15,7 +15,7 @@ type placement struct {
 	// group is the pod's PodGroup; empty for none.
 	group types.NamespacedName
 	queue string
-	// class and priority are those of the group, or of a pod without a group.
+	// class and priority belong to the group, or to a pod without a group.
 	class    string
 	priority int32
 	// whole is true if the group was disrupted as a whole.
