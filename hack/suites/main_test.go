@@ -11,7 +11,7 @@ import (
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	const events = `{"Action":"output","Test":"TestA/x","Output":"    steps.go:9: Executing step step 0 name Create\\n"}
+	const events = `{"Action":"output","Test":"TestA/x","Output":"    steps.go:9: Executing step 0 name Create\\n"}
 {"Action":"output","Test":"TestA/x","Output":"    a_test.go:12: why, at last\n"}
 {"Action":"output","Test":"TestA/x","Output":"    gates.go:7: I1129 21:42:45.394157] Updated featureGates\n"}
 {"Action":"fail","Test":"TestA/x"}

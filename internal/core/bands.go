@@ -27,7 +27,7 @@ func (b bands) of(priority int32) int32 {
 	return priority
 }
 
-// distinct returns the results of of for ascending priorities, each once.
+// distinct returns the results of the method of for ascending priorities, each once.
 func (b bands) distinct(priorities []int32) []int32 {
 	if len(b) == 0 {
 		return priorities

@@ -38,7 +38,7 @@ func (ps *Pods) Unblocked(uid UID) {
 	})
 }
 
-// Reports returns at most most reports that are due, and marks them as reported.
+// Reports returns the reports that are due, up to most, and marks them as reported.
 func (ps *Pods) Reports(most int) []PodReport {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -115,7 +115,7 @@ func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
 	return v
 }
 
-// Report selects the members that get a report now, at most most of them. pending are all pending
+// Report selects the members that get a report now, up to most. pending are all pending
 // members, and outdated are the pending members with an outdated condition. Report schedules a
 // later check for the other outdated members, and forgets members that are no longer pending.
 func (gs *Gangs) Report(key workload.Key, pending, outdated []UID, most int, now time.Time) (told []UID) {

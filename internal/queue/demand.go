@@ -289,14 +289,6 @@ func (b *Ledger) servable(d *pendingPods) int64 {
 	return min(d.pods, slots)
 }
 
-// keepSlots caches the number of slots for a kind of pods, or for several kinds.
-func (b *Ledger) keepSlots(kind string, slots int64) {
-	if len(b.slots) >= mostKinds {
-		clear(b.slots)
-	}
-	b.slots[kind] = slots
-}
-
 // sharedRoom bounds the pods of several kinds that fit on the nodes at the same time, if nothing
 // else ran there.
 type sharedRoom struct {

@@ -183,13 +183,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, membersReturn)
 	}
 	if v := tooFew(&pre); v != (gang.Verdict{}) {
-		// The next member that comes plans for all. The present members cannot be planned, so none
-		// of them leads next: they would activate each other without end.
-		p.sched.gangs.Yield(gangKey(g.Key), string(leader.UID))
-		p.sched.turns.Decided(pre.key)
-		p.sched.releaseAll(pre.key, v.Message)
-		p.sched.gangs.SetVerdict(gangKey(g.Key), v)
-		state.Write(rejectionKey, rejection{notPlanned})
+		p.lacksAbleMembers(state, &pre, leader, v)
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	made, v, err := p.decideGang(ctx, &pre)
@@ -243,6 +237,17 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, string(engine.HoldForOrder))
+}
+
+// lacksAbleMembers records that too few members of a gang can be scheduled. The next member that
+// comes plans for all. The present members cannot be planned, so none of them leads next: they
+// would activate each other without end.
+func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *corev1.Pod, v gang.Verdict) {
+	p.sched.gangs.Yield(pre.key, string(leader.UID))
+	p.sched.turns.Decided(pre.key)
+	p.sched.releaseAll(pre.key, v.Message)
+	p.sched.gangs.SetVerdict(pre.key, v)
+	state.Write(rejectionKey, rejection{notPlanned})
 }
 
 // blockedWhilePlanned returns the cause that has blocked a gang since its planning began, and
