@@ -28,6 +28,8 @@ func newAftermath(whole *search, f *found) *aftermath {
 	a := &aftermath{whole: whole, s: *v.s, c: *v.c, gone: make(map[int32]bool)}
 	a.c.later = slices.Clone(v.c.later)
 	a.c.free = a.c.later
+	// The shared table knows gangs that the outcome breaks as whole.
+	a.c.losses = nil
 	a.s.columns, a.s.Leaving, a.s.losses = &a.c, nil, nil
 	a.s.Budgets = slices.Clone(v.s.Budgets)
 	if q := v.s.Queues; q != nil && q.Tree != nil {

@@ -31,7 +31,7 @@ func refCascade(t *rapid.T, s *Snapshot, p *Preemptor, kinds map[int]Replacement
 			continue
 		}
 		isMember := !unit.Group && unit.PodGroup != "" && unit.Membership != nil && unit.Membership.MinCount > 0
-		back := &Preemptor{Name: unit.Name, UID: unit.UID, PodGroup: unit.PodGroup, Gang: unit.Group || isMember, Priority: unit.OwnPriority()}
+		back := &Preemptor{Name: unit.Name, UID: unit.UID, PodGroup: unit.PodGroup, Gang: unit.Group || isMember, Priority: int32(int64(unit.OwnPriority()) - unit.RaisedBy)}
 		if isMember && gangs[unit.PodGroup] != nil {
 			back = gangs[unit.PodGroup]
 		} else {

@@ -43,7 +43,7 @@ func (a *aftermath) replacementOf(unit *Unit) *Preemptor {
 	by := a.whole.p
 	p := &Preemptor{
 		Namespace: unit.Namespace, Name: unit.Name, UID: unit.UID, Gang: unit.Group,
-		Priority: unit.OwnPriority(), Queue: unit.queue(), PodGroup: unit.PodGroup, MinCount: len(unit.Pods),
+		Priority: int32(int64(unit.OwnPriority()) - unit.RaisedBy), Queue: unit.queue(), PodGroup: unit.PodGroup, MinCount: len(unit.Pods),
 		IgnoresTolerations: by.IgnoresTolerations, Now: by.Now, MinRuntime: by.MinRuntime,
 		Order: by.Order, Bands: by.Bands, Devices: by.Devices, Restart: by.Restart, Limits: by.Limits,
 	}

@@ -137,3 +137,37 @@ func inDomains(p *Preemptor, of ...string) *Preemptor {
 	p.Domain = &RequiredDomain{Key: "rack", Of: of}
 	return p
 }
+
+// TestCascadeOfABrokenGang checks replacements that look for room beside the rest of a gang that
+// the outcome has broken, by lost work.
+func TestCascadeOfABrokenGang(t *testing.T) {
+	t.Parallel()
+	member := func(u *Unit) {
+		u.PodGroup, u.GroupName, u.Running, u.Membership = "uid-g", "g", true, &QueueMembership{MinCount: 2}
+	}
+	other := func(u *Unit) {
+		u.PodGroup, u.GroupName, u.Running, u.Membership = "uid-h", "h", true, &QueueMembership{MinCount: 1}
+	}
+	s := clusterOf("gpu").node("a", 16).node("b", 12).node("c", 12).node("d", 1).pod("h1", "d", 200, 1, other, startedAt(1)).
+		pod("v", "a", 50, 12, startedAt(1)).pod("g1", "a", 10, 4, member, startedAt(1)).
+		pod("x", "b", 10, 4, startedAt(1)).pod("g2", "c", 10, 4, member, startedAt(1)).snapshot()
+	p := podOf(100, 16)
+	p.Order, p.Devices, p.Now, p.Cascade = OrderLostWork, Amounts{1000}, 100, CascadeMeasure
+	d := mustDecide(t, s, p, replacing{})
+	if d.Outcome != Preempts || d.Cascade == nil || d.Cascade.Evictions == 0 {
+		t.Errorf("%s, cascade %+v; want replacements that evict", d.Message, d.Cascade)
+	}
+}
+
+// TestCascadeOfARaisedGroup checks that a replacement preempts by its scheduling priority, not by
+// its priority as a potential victim.
+func TestCascadeOfARaisedGroup(t *testing.T) {
+	t.Parallel()
+	raised := func(u *Unit) { u.RaisedBy = 5 }
+	s := clusterOf("gpu").node("a", 8).node("c", 7).pod("large", "a", 5, 6, raised).pod("low", "c", 1, 4).snapshot()
+	p := podOf(10, 8)
+	p.Cascade = CascadeMeasure
+	if d := mustDecide(t, s, p, replacing{}); d.Cascade == nil || d.Cascade.Evictions != 0 {
+		t.Errorf("%s, cascade %+v; want no evictions", d.Message, d.Cascade)
+	}
+}

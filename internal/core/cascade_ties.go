@@ -40,10 +40,15 @@ func (sr *search) tiedNodes(f *found) []found {
 		return cmp.Or(cmp.Compare(n.latestStart(b), n.latestStart(a)), cmp.Compare(rank[a.node], rank[b.node]))
 	})
 	var out []found
-	for _, pr := range n.prospects[:min(len(n.prospects), cascadeNodes)] {
+	tries := cascadeNodes
+	for _, pr := range n.prospects {
+		if tries == 0 {
+			break
+		}
 		if !sr.v.admitsNode(n.class, pr.node) {
 			continue
 		}
+		tries--
 		if set, score, ok := n.workOut(pr); ok && score.costsLike(f.score) {
 			out = append(out, n.outcome(pr.node, set, score))
 		}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -91,13 +90,14 @@ func (ls *levelSearch) cheapest() *level {
 func (l *level) isEmpty() bool { return l.domains != nil && len(l.v.domains) == 0 }
 
 // costsNoMoreThan reports whether the outcome of a level costs at most as much as the outcome of a
-// farther level. Where queues count, victims of other rules have no common measure, and cost more.
+// farther level. If queues count, victims of other rules or queues have no common measure. They
+// cost more, because the distance of queues from their fair shares comes before priorities.
 func (l *level) costsNoMoreThan(o *level) bool {
 	a, b := l.decision, o.decision
 	if a.Outcome != Preempts || b.Outcome != Preempts {
 		return a.Outcome.order() <= b.Outcome.order() && a.Outcome != Infeasible
 	}
-	if _, inQueues := l.policy.(*queuePolicy); inQueues && !maps.Equal(rulesOf(a), rulesOf(b)) {
+	if _, inQueues := l.policy.(*queuePolicy); inQueues && !isSubset(causesOf(a), causesOf(b)) {
 		return false
 	}
 	return costsMore(l.cost, o.cost) <= 0
@@ -106,12 +106,28 @@ func (l *level) costsNoMoreThan(o *level) bool {
 // order returns the place of an outcome among the outcomes of levels, the cheapest first.
 func (o Outcome) order() int { return slices.Index([]Outcome{Fits, Waits, Preempts, Infeasible}, o) }
 
-func rulesOf(d *Decision) map[Rule]bool {
-	rules := make(map[Rule]bool)
+// victimCause is the rule that permits a victim, and the victim's queue.
+type victimCause struct {
+	rule  Rule
+	queue string
+}
+
+func causesOf(d *Decision) map[victimCause]bool {
+	causes := make(map[victimCause]bool)
 	for i := range d.Victims {
-		rules[d.Victims[i].Rule] = true
+		causes[victimCause{rule: d.Victims[i].Rule, queue: d.Victims[i].Queue}] = true
 	}
-	return rules
+	return causes
+}
+
+// isSubset reports whether all elements of a are in b.
+func isSubset(a, b map[victimCause]bool) bool {
+	for cause := range a {
+		if !b[cause] {
+			return false
+		}
+	}
+	return true
 }
 
 // costsMore compares two scores by all criteria except the start.

@@ -73,8 +73,11 @@ func (ts *lossTables) forget(u int32) {
 }
 
 // of returns the up-to-date table for a snapshot with the given columns. There is one table, for
-// the last settings.
+// the last settings. It returns nil if ts is nil.
 func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTable {
+	if ts == nil {
+		return nil
+	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.table == nil || !ts.table.equal(settings) {

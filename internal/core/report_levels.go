@@ -49,8 +49,12 @@ func (ls *levelSearch) report(chosen *level) Decision {
 	if d.Outcome == Infeasible {
 		return d
 	}
-	if i := slices.IndexFunc(d.Levels, func(c LevelChoice) bool { return !c.Together }); i >= 0 {
-		d.Message += d.Levels[i].sentence(&d, need)
+	for i := range d.Levels {
+		// The chosen level of a gang with members in several domains is compared with nothing.
+		if !d.Levels[i].Together && ls.levels[i] != chosen {
+			d.Message += d.Levels[i].sentence(&d, need)
+			break
+		}
 	}
 	return d
 }

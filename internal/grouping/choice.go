@@ -55,8 +55,17 @@ func choiceOf(annotations, labels map[string]string) Choice {
 	}
 }
 
-// or fills in unset fields from a namespace's choice.
+// or fills in unset fields from a namespace's choice. A required key is no preferred key then, if
+// only one of them is the namespace's.
 func (c Choice) or(other Choice) Choice {
+	out := c.orAny(other)
+	if (c.TopologyKey == "") != (c.PreferredKeys == "") {
+		out.PreferredKeys = strings.Join(slices.DeleteFunc(out.Levels(), func(key string) bool { return key == out.TopologyKey }), ",")
+	}
+	return out
+}
+
+func (c Choice) orAny(other Choice) Choice {
 	return Choice{
 		Gang: cmp.Or(c.Gang, other.Gang), Per: cmp.Or(c.Per, other.Per), DisruptionMode: cmp.Or(c.DisruptionMode, other.DisruptionMode),
 		DefaultMode:   c.DefaultMode,

@@ -25,6 +25,16 @@ func TestConstraints(t *testing.T) {
 			inherited: map[string]string{v1alpha1.AnnotationPreferredTopologyKey: "rack"},
 			want:      []v1alpha1.TopologyConstraint{rack, {Key: "zone"}},
 		},
+		"the namespace prefers the required key": {
+			own:       map[string]string{v1alpha1.AnnotationTopologyKey: "rack"},
+			inherited: map[string]string{v1alpha1.AnnotationPreferredTopologyKey: "rack,block"},
+			want:      []v1alpha1.TopologyConstraint{block, {Key: "rack"}},
+		},
+		"the namespace requires a preferred key": {
+			own:       map[string]string{v1alpha1.AnnotationPreferredTopologyKey: "rack"},
+			inherited: map[string]string{v1alpha1.AnnotationTopologyKey: "rack"},
+			want:      []v1alpha1.TopologyConstraint{{Key: "rack"}},
+		},
 	} {
 		choice := choiceOf(c.own, nil).or(choiceOf(c.inherited, nil))
 		if flaw := choice.flaw(); flaw != "" {

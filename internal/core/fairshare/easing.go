@@ -18,10 +18,7 @@ type Easing struct {
 // the markets of that standing, or is nil. The standing before must have the same pools. If e is
 // nil or of another tree, there is nothing to compare with, and everything counts as new.
 func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
-	if parts.isOneMarket() {
-		parts = nil
-	}
-	if e == nil || e.of.Tree != s.Tree || (e.parts == nil) != (parts == nil) {
+	if e == nil || e.of.Tree != s.Tree || (e.parts == nil) != (parts == nil) && !(e.parts.isOneMarket() && parts.isOneMarket()) {
 		return &Easing{of: s, parts: parts, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
 	}
 	before, next := e.of, &Easing{of: s, parts: parts, grown: slices.Clone(e.grown), lent: e.lent}
@@ -35,7 +32,7 @@ func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
 			}
 		}
 	}
-	if parts != nil {
+	if parts != nil && e.parts != nil {
 		next.compareMarkets(e.parts, at)
 	}
 	return next
@@ -68,7 +65,7 @@ func (e *Easing) compareMarkets(before *Divided, at uint64) {
 		for i := range markets {
 			m := &markets[i]
 			j := slices.IndexFunc(before.Markets[r], func(old Market) bool { return old.Pools == m.Pools })
-			if j < 0 {
+			if j < 0 && slices.ContainsFunc(m.Shares, func(share int64) bool { return share > 0 }) {
 				// Other pools were one market before.
 				e.lent = at
 			}
