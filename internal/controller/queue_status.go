@@ -208,6 +208,7 @@ func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Snapshot) (due [
 		switch {
 		case s.clock.Now().Before(s.refused[before.Name].until):
 		case apiequality.Semantic.DeepEqual(before.Status, after.Status):
+			delete(s.refused, before.Name)
 		case !apiequality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) || !queue.SameAccess(&before.Status, &after.Status):
 			due = append(due, queueUpdate{before, after})
 		case left > 0:

@@ -335,6 +335,9 @@ func (b *Ledger) roomOf(pending []*pendingPods) sharedRoom {
 	}
 	room.total = make(Amounts)
 	for _, k := range b.kinds {
+		if !slices.ContainsFunc(pending, func(d *pendingPods) bool { return b.holds(k.allocatable, d.request) > 0 }) {
+			continue
+		}
 		nodes := k.matchingAny(pending)
 		room.slots = fairshare.Add(room.slots, min(b.holds(k.allocatable, least), mostOnNode)*nodes)
 		room.total.add(k.allocatable, nodes)
@@ -371,8 +374,12 @@ func (k *nodeKind) matching(t *terms) (nodes int64) {
 
 // matchingAny counts the nodes that any of some pending pods may run on.
 func (k *nodeKind) matchingAny(pending []*pendingPods) (nodes int64) {
+	able := slices.DeleteFunc(slices.Clone(pending), func(d *pendingPods) bool { return !k.tolerated(d.terms) })
+	if slices.ContainsFunc(able, func(d *pendingPods) bool { return d.terms.anywhere }) {
+		return int64(len(k.nodes))
+	}
 	for _, g := range k.nodes {
-		if slices.ContainsFunc(pending, func(d *pendingPods) bool { return k.tolerated(d.terms) && d.terms.matches(g.node) }) {
+		if slices.ContainsFunc(able, func(d *pendingPods) bool { return d.terms.matches(g.node) }) {
 			nodes++
 		}
 	}

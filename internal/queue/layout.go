@@ -68,7 +68,7 @@ func (b *Ledger) lay() {
 		return
 	}
 	b.laid = true
-	b.layout = b.newLayout()
+	b.layout, b.crowded = b.newLayout()
 	b.laidKinds = len(b.pending)
 	for _, g := range b.nodes {
 		g.pool = nil
@@ -99,7 +99,7 @@ func (b *Ledger) lay() {
 // layFewer records that pending pods of a kind are gone. If there were too many classes, it makes
 // the layout outdated once a quarter of the kinds is gone, so that a crowd costs few attempts.
 func (b *Ledger) layFewer() {
-	if b.laid && b.layout == nil && len(b.pending) <= b.laidKinds*3/4 {
+	if b.laid && b.layout == nil && b.crowded && len(b.pending) <= b.laidKinds*3/4 {
 		b.relay()
 	}
 }
@@ -132,8 +132,9 @@ func (b *Ledger) knowsClass(queue, kind string, request Amounts, t *terms, waits
 	return false
 }
 
-// newLayout returns a new layout; nil if there are too many classes, nodes or pools.
-func (b *Ledger) newLayout() *layout {
+// newLayout returns a new layout; nil if there are too many classes, nodes or pools. crowded is
+// true if it is nil and there might be one without some of the pending pods.
+func (b *Ledger) newLayout() (out *layout, crowded bool) {
 	l := &layout{kinds: new(sync.Map), signatures: make(map[string]int), poolOf: make(map[string]int)}
 	sizes := make(map[string]Amounts)
 	for _, g := range b.nodes {
@@ -152,18 +153,29 @@ func (b *Ledger) newLayout() *layout {
 	}
 	for _, d := range b.pending {
 		if d.queue != "" && d.counted > 0 && !b.classify(l, d.kind, d.request, d.terms, true) {
-			return nil
+			return nil, true
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(running)) {
 		if c := running[kind]; !b.classify(l, kind, c.request, c.terms, false) {
-			return nil
+			return nil, false
 		}
 	}
 	if len(l.classes)*len(b.nodes) > mostLaid || !b.divide(l) {
-		return nil
+		return nil, l.hasPendingOnly(running)
 	}
-	return l
+	return l, false
+}
+
+// hasPendingOnly reports whether any class has no running pods, by the running pods of each kind.
+func (l *layout) hasPendingOnly(running map[string]charge) bool {
+	classes := make(map[int]bool)
+	for kind := range running {
+		if class := l.classOf(kind); class != noClass {
+			classes[class] = true
+		}
+	}
+	return len(classes) < len(l.classes)
 }
 
 // classify finds or adds the class of a kind of pods. It returns false if there are too many kinds,

@@ -76,10 +76,12 @@ type Ledger struct {
 	tolerances map[tolerance]*tolerant
 	unreached  bool
 	// layout divides the nodes by the work that can reach them. It is valid while laid is true, and
-	// nil if there are too many classes, nodes or pools. laidKinds is the highest number of kinds
-	// of pending pods since then.
+	// nil if there are too many classes, nodes or pools. crowded is true if there might be a
+	// layout without some of the pending pods. laidKinds is the highest number of kinds of pending
+	// pods since then.
 	layout    *layout
 	laid      bool
+	crowded   bool
 	laidKinds int
 	// listed counts changes of queues, rehomed counts changes of namespace defaults, and counted
 	// counts changes of anything that shares depend on.
