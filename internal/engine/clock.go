@@ -35,8 +35,8 @@ type Sealed struct {
 	// Split is true if the group was not disrupted as a whole when a member got its node. Then it
 	// may lose single members now.
 	Split bool
-	// Mixed is true if members had different classes.
-	Mixed bool
+	// Mixed is true if members had different classes, and MixedQueues if they had different queues.
+	Mixed, MixedQueues bool
 }
 
 // clock is the input for the clock of a run.
@@ -135,6 +135,7 @@ func (r *run) followFirst(g *Group, placed []Member) {
 // add adds the terms of a member.
 func (s *Sealed) add(t *Terms) {
 	s.Mixed = s.Mixed || s.Known && t.Class != s.Class
+	s.MixedQueues = s.MixedQueues || s.Known && t.Queue != s.Queue
 	// The members come in any order.
 	if first := cmp.Or(cmp.Compare(t.Priority, s.Priority), cmp.Compare(t.Queue, s.Queue), cmp.Compare(t.Class, s.Class)); !s.Known || first < 0 {
 		s.Queue, s.Class, s.Priority = t.Queue, t.Class, t.Priority

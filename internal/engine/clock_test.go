@@ -195,7 +195,7 @@ func TestSealed(t *testing.T) {
 	}{
 		"as a whole":           {[]*Terms{whole, whole}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 2}},
 		"one pod by pod":       {[]*Terms{whole, split}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 2, Split: true}},
-		"of different classes": {[]*Terms{higher, whole, whole}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 3, Mixed: true}},
+		"of different classes": {[]*Terms{higher, whole, whole}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 3, Mixed: true, MixedQueues: true}},
 		"one without terms":    {[]*Terms{nil, split}, Sealed{Known: true, Queue: "a", Class: "low", Priority: 5, MinCount: 2, Split: true}},
 		"none":                 {[]*Terms{nil, nil}, Sealed{}},
 	} {

@@ -50,6 +50,10 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 	}
 	members := h.members(key)
 	if lead.Yielded {
+		if _, _, verdict := h.gate(key); verdict != (gang.Verdict{}) {
+			// The gang is retried once that cause ends.
+			return
+		}
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {
 			return members.Reserved.Has(pod.UID) || !h.entersQueue(pod)
 		})

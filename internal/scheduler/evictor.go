@@ -204,7 +204,7 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 		}
 		left.Add(p.sched.roleOf(g, pod), runs)
 	}
-	return left.IsWhole(g.MinCount)
+	return left.IsWhole(p.sched.countsBy(g))
 }
 
 // HasMoved reports whether a victim was returned to the queue and has another place since. With the

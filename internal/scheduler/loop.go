@@ -89,6 +89,7 @@ func (h *Scheduler) tick(now time.Time) {
 	h.sweepKept()
 	h.releaseBlocked()
 	h.retryGated()
+	h.retryFallen()
 	h.retryDrivers()
 	h.retryTurns()
 	if h.leads.Load() {

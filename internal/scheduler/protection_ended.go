@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // protectionEnded retries workloads that wait for the end of a protection, because one has ended
@@ -23,7 +24,7 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 	if !h.waits.Awaits(engine.Protection) {
 		return
 	}
-	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || h.goesWhole(g) || h.running(key) <= g.MinCount {
+	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || h.goesWhole(g) || h.running(key) <= h.countsBy(g) {
 		return
 	}
 	// The framework learns of the member from the same informer, possibly later. A decision before
@@ -33,6 +34,15 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 		h.retryNow(key)
 		h.waits.Gather(key, soon)
 	}
+}
+
+// countsBy returns the number of running members that a group needs. It is the lower one of the
+// present minCount and the minCount in their seals. Further members are surplus.
+func (h *Scheduler) countsBy(g *gang.Group) int {
+	if sealed := h.runs.Current(g, h.clock.Now()).Sealed; sealed.Known {
+		return min(g.MinCount, sealed.MinCount)
+	}
+	return g.MinCount
 }
 
 // running counts the running members of a group that do not terminate.

@@ -70,8 +70,10 @@ type Scheduler struct {
 	wanted     wants
 	// changes delays changes of PodGroups that change all the time.
 	changes groupChanges
-	// raising serializes changes of the recorded priorities of potential victims.
+	// raising serializes changes of the recorded priorities of potential victims, and guards
+	// fallen.
 	raising sync.Mutex
+	fallen  falls
 	// progress holds the steps that must end soon.
 	progress progress
 	// refused holds the pods whose deletion the API server rejects.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
@@ -19,11 +20,7 @@ func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	if g.Priority == nil {
 		return math.MinInt32, gang.Verdict{}
 	}
-	scheduling := *g.Priority
-	if g.PreemptionPriorityClass == "" {
-		return scheduling, gang.Verdict{}
-	}
-	sealed := h.runs.Current(g, h.clock.Now()).Sealed
+	scheduling, sealed := *g.Priority, h.runs.Current(g, h.clock.Now()).Sealed
 	if sealed.Known {
 		scheduling = min(scheduling, sealed.Priority)
 	}
@@ -32,43 +29,83 @@ func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 
 // victimPriorityIn is VictimPriority for a group that counts by a priority without the class. The
 // class counts up to the maxPriorityClass of the group's queue. placed is the queue of the running
-// members, and "" for none. Its maxPriorityClass is a bound too.
+// members, and "" for none. Its maxPriorityClass is a bound too. If members were placed in several
+// queues, each of these queues is.
 func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
 	if g.PreemptionPriorityClass == "" || h.tolerations == nil {
 		return scheduling, gang.Verdict{}
 	}
 	now := h.queueOfGroup(g)
-	maxima := []gang.Maximum{h.quotas.MaximumOf(now)}
-	if placed != "" && placed != now {
-		maxima = append(maxima, h.quotas.MaximumOf(placed))
+	queues := sets.New(now)
+	if placed != "" {
+		queues.Insert(placed)
+	}
+	if h.runs.Current(g, h.clock.Now()).Sealed.MixedQueues {
+		for _, pod := range h.lister.Members(g.Key).Assigned {
+			if queue := gang.QueueInSeal(pod); queue != "" {
+				queues.Insert(queue)
+			}
+		}
+	}
+	var maxima []gang.Maximum
+	for _, queue := range sets.List(queues) {
+		maxima = append(maxima, h.quotas.MaximumOf(queue))
 	}
 	return g.VictimPriority(scheduling, h.tolerations.ValueOf, maxima...)
 }
 
+// falls has the lowest priority of preemptors that may evict any group whose priority as a
+// potential victim has fallen. The main loop retries them at its next tick, once for all groups.
+type falls struct {
+	any  bool
+	from int32
+}
+
 // followVictimPriority records the priority of a group as a potential victim; g is nil for a
-// deleted group. If the priority has fallen, the workloads that may preempt the group now are
-// retried.
+// deleted group. If the priority has fallen, and members are placed, the workloads that may preempt
+// the group now are retried soon.
 func (h *Scheduler) followVictimPriority(key types.NamespacedName, g *gang.Group) {
-	if from, fell := h.recordVictimPriority(key, g); fell {
-		h.retryFrom(from)
+	h.raising.Lock()
+	defer h.raising.Unlock()
+	if from, fell := h.recordVictimPriority(key, g); fell && len(h.lister.Members(key).Assigned) > 0 {
+		if h.fallen.any {
+			from = min(from, h.fallen.from)
+		}
+		h.fallen = falls{any: true, from: from}
+		h.engine.Look()
 	}
 }
 
 // recordVictimPriority records the priority of a group as a potential victim. If it has fallen, it
-// returns the lowest priority of preemptors that may evict the group now.
+// returns the lowest priority of preemptors that may evict the group now. The caller holds the
+// lock.
 func (h *Scheduler) recordVictimPriority(key types.NamespacedName, g *gang.Group) (from int32, fell bool) {
-	h.raising.Lock()
-	defer h.raising.Unlock()
 	if g != nil && g.PreemptionPriorityClass != "" && g.Priority != nil {
 		now, verdict := h.VictimPriority(g)
 		before, known := h.gangs.SetVictimPriority(gangKey(key), engine.VictimPriority{Priority: now, Reason: verdict.Reason})
 		return now + 1, known && now < before.Priority
 	}
 	before, known := h.gangs.EndVictimPriority(gangKey(key))
-	if g == nil || g.Priority == nil {
-		return math.MinInt32, known
+	if !known {
+		return 0, false
 	}
-	return *g.Priority + 1, known && *g.Priority < before.Priority
+	now := int32(math.MinInt32)
+	if g != nil {
+		now, _ = h.VictimPriority(g)
+	}
+	return now + 1, now < before.Priority
+}
+
+// retryFallen retries the workloads that may preempt groups whose priority has fallen since the
+// last call.
+func (h *Scheduler) retryFallen() {
+	h.raising.Lock()
+	fallen := h.fallen
+	h.fallen = falls{}
+	h.raising.Unlock()
+	if fallen.any {
+		h.retryFrom(fallen.from)
+	}
 }
 
 // reviewVictimPriorities reads the priorities of all groups with a preemptionPriorityClassName

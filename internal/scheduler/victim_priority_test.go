@@ -106,6 +106,12 @@ func TestRetriedWhenVictimPriorityFalls(t *testing.T) {
 		"the field names a lower class": {fall: func(_ *rig, set func(func(*gang.Group))) {
 			set(func(g *gang.Group) { g.PreemptionPriorityClass = "mid" })
 		}},
+		"it is deleted without a running member": {stays: true, fall: func(r *rig, _ func(func(*gang.Group))) {
+			r.groups.set(&gang.Group{Key: key("w"), UID: "uid-w", MinCount: 1, Priority: ptr.To[int32](10), PreemptionPriorityClass: "high"})
+			r.sched.GroupChanged(key("w"))
+			r.groups.drop(key("w"))
+			r.sched.GroupChanged(key("w"))
+		}},
 		"something else changes": {stays: true, fall: func(_ *rig, set func(func(*gang.Group))) {
 			set(func(g *gang.Group) { g.StartTime = time.Now() })
 		}},

@@ -31,6 +31,7 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	if ok {
 		h.gangs.Touch(gangKey(key))
 	} else {
+		g = nil
 		h.gangs.ForgetRun(gangKey(key))
 	}
 	h.cluster.GroupChanged(key)
@@ -42,6 +43,8 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 		h.disrupted(key, nil)
 		urgency = urgent
 	}
+	// A rise and a fall within one delay must not look like no change.
+	h.followVictimPriority(key, g)
 	if h.changes.isDelayed(key, urgency, h.clock.Now()) {
 		h.engine.Look()
 		return
@@ -65,7 +68,6 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 	if h.gangs.NeedsMembers(gangKey(key), minCount) && len(h.lister.Members(key).Assigned) > 0 {
 		h.protectionEnded()
 	}
-	h.followVictimPriority(key, g)
 	switch {
 	case !ok:
 		h.endWait(gangKey(key), decisionlog.Gone)
