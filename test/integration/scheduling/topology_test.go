@@ -128,8 +128,8 @@ func TestGangPrefersARack(t *testing.T) {
 	e.waitInRack("far", 2, "r1")
 	e.Gone("low")
 	// A key that no node has is a mistake. It is reported, and nothing is evicted.
-	e.gang(stage.Group{Name: "lost", MinCount: 1, Priority: "high", PreferredKeys: []string{"example.com/unknown"}}, 1, podSpec{cpus: 3})
-	e.WaitCondition("lost", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "example.com/unknown, and no node has one")
+	e.gang(stage.Group{Name: "lost", MinCount: 1, Priority: "high", PreferredKeys: []string{"example.com/no-such-level"}}, 1, podSpec{cpus: 3})
+	e.WaitCondition("lost", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "example.com/no-such-level, and no node has one")
 	e.staysUnbound("lost")
 	e.waitBound("near", 2)
 }
