@@ -10,11 +10,11 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// CanToleratePreemption reports whether a pod tolerates preemption by another pod. A pod whose
-// class has no policy does not. If the policy of the class is malformed, the error is a
-// *MalformedError and the pod does not tolerate preemption. Another error means that the class
-// cannot be read. If the class was deleted, its policy is unknown. The pod then tolerates all
-// preemptors as in [MissingClass], and the error is a NotFound.
+// CanToleratePreemption reports whether a pod tolerates preemption by another pod at the time now.
+// A pod without a class, or of a class without a policy, tolerates no preemption. If the class was
+// deleted, the pod tolerates every preemptor that is not system-critical, as with [MissingClass],
+// and the error is a NotFound. If the policy is malformed, the result is false and the error is a
+// *MalformedError. After any other error, the class could not be read and the result is false.
 func CanToleratePreemption(victimCandidate, preemptor *corev1.Pod, classes schedulinglisters.PriorityClassLister, now time.Time) (bool, error) {
 	if victimCandidate.Spec.PriorityClassName == "" {
 		return false, nil
@@ -35,8 +35,8 @@ func CanToleratePreemption(victimCandidate, preemptor *corev1.Pod, classes sched
 	return tolerates, nil
 }
 
-// ScheduledAt is when a pod was scheduled: the transition of its PodScheduled condition; zero while
-// that is absent or not True.
+// ScheduledAt returns the time when a pod was scheduled, from its PodScheduled condition. It
+// returns the zero time if the condition is absent or not True.
 func ScheduledAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]

@@ -14,25 +14,25 @@ const (
 	// AnnotationMinimumPreemptablePriority is the lowest priority that may preempt pods of the
 	// class at once, an int32. It defaults to the class's value + 1.
 	AnnotationMinimumPreemptablePriority = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
-	// AnnotationTolerationSeconds is for how many seconds after they were scheduled pods of the
-	// class tolerate preemption by lower priorities than that, an int64. It defaults to 0, no
-	// toleration at all; a negative value means forever.
+	// AnnotationTolerationSeconds is the length of the toleration in seconds, an int64. Until that
+	// long after it was scheduled, a pod of the class tolerates preemption by priorities below the
+	// minimum. The default 0 means no toleration; a negative value means forever.
 	AnnotationTolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 )
 
 // maxSeconds is the longest time in seconds that a time.Duration holds.
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// Forever is when a toleration without an end ends: later than any time there is.
+// Forever returns a time later than any clock shows. A toleration without an end ends then.
 func Forever() time.Time { return time.Unix(1<<62, 0) }
 
 // Policy is the preemption toleration of one PriorityClass. A nil Policy tolerates nothing.
 type Policy struct {
-	// MinimumPreemptablePriority is the lowest priority against which there is no toleration.
+	// MinimumPreemptablePriority is the lowest priority that may preempt pods of the class at once.
 	MinimumPreemptablePriority int32
 	// TolerationSeconds is the length of the toleration, in seconds since the pod was scheduled. 0
-	// is no toleration, and a negative value is one without an end. A time.Duration can hold the
-	// length.
+	// means no toleration, and a negative value a toleration without an end. The length fits a
+	// time.Duration.
 	TolerationSeconds int64
 }
 
@@ -40,8 +40,8 @@ type Policy struct {
 // that users may define.
 const SystemCriticalPriority int32 = 2_000_000_000
 
-// MissingClass is the policy of pods whose class does not exist: nothing below system-critical
-// takes them.
+// MissingClass returns the policy of pods whose class does not exist. Without an end, such pods
+// tolerate preemption by every priority below SystemCriticalPriority.
 func MissingClass() *Policy {
 	return &Policy{MinimumPreemptablePriority: SystemCriticalPriority, TolerationSeconds: -1}
 }
@@ -62,8 +62,8 @@ func (e *MalformedError) Error() string {
 	return fmt.Sprintf("PriorityClass %s: annotation %s: %q %s", e.Class, e.Annotation, e.Value, e.Reason)
 }
 
-// FromPriorityClass reads the policy of a class, with defaults filled in; nil if it has none. The
-// only error is a *MalformedError.
+// FromPriorityClass returns the policy of a class, with defaults filled in; nil if the class has no
+// policy. Every error is a *MalformedError.
 func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	priority, hasPriority := class.Annotations[AnnotationMinimumPreemptablePriority]
 	seconds, hasSeconds := class.Annotations[AnnotationTolerationSeconds]
@@ -96,9 +96,9 @@ func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	return p, nil
 }
 
-// Tolerates reports whether a victim tolerates preemption by a priority, given the time that it was
-// scheduled at. It also returns the last moment of the toleration, or Forever. A victim with a zero
-// time is not scheduled yet, and tolerates preemption until it is.
+// Tolerates reports whether a victim tolerates preemption by a preemptor of a priority, given the
+// time when the victim was scheduled. If so, it also returns the last moment of the toleration, or
+// Forever. With a zero time, the victim is not scheduled yet, and its toleration has no end yet.
 func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (bool, time.Time) {
 	if p == nil || p.TolerationSeconds == 0 || preemptorPriority >= p.MinimumPreemptablePriority {
 		return false, time.Time{}
@@ -107,8 +107,8 @@ func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (b
 	return !now.After(until), until
 }
 
-// Until returns the last moment of the toleration of a victim, given the time that it was scheduled
-// at. It returns Forever if the toleration has no end or has not begun.
+// Until returns the last moment of a victim's toleration, given the time when the victim was
+// scheduled. It returns Forever if the toleration has no end or has not begun.
 func (p *Policy) Until(scheduled time.Time) time.Time {
 	if p.TolerationSeconds < 0 || scheduled.IsZero() {
 		return Forever()
