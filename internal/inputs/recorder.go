@@ -250,7 +250,8 @@ func (r *Recorder) tellFinished(obj any, exists bool) {
 	}
 }
 
-// put adds a pod to a map or removes it.
+// put adds a pod to a map, or removes the pod with its UID if there is false. It also marks the
+// pod's name as touched, so that the next line contains the change.
 func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.Pod, there bool) {
 	key := keyOf(pod)
 	switch {

@@ -70,7 +70,8 @@ type writer struct {
 	objects map[string]map[types.NamespacedName]any
 	// last is the last line without its objects.
 	last decisionlog.Inputs
-	// lost is true if a line was not written, so that the next line must contain the whole cluster.
+	// lost is true at the start and after a failed write. The next line must then contain the whole
+	// cluster.
 	lost bool
 	// writing is true while a line with the whole cluster is written. A new file that starts with
 	// this line needs no head.
