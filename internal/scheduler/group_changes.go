@@ -30,7 +30,8 @@ type groupChanges struct {
 	delayed []types.NamespacedName
 	// last is the time when a delayed change of each namespace was last followed.
 	last map[string]time.Time
-	// rests is the end of the pause. Until then no delayed change is followed.
+	// rests is the end of the pause after the last delayed change; see changeRest. Until then, the
+	// scheduler acts on no delayed change.
 	rests time.Time
 }
 

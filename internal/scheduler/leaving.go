@@ -191,7 +191,8 @@ func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	}
 }
 
-// gone records that a pod has been deleted, if it is a victim or listed.
+// gone records that a pod has been deleted, if the pod is a victim or a PodGroup lists it as a pod
+// to evict.
 func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

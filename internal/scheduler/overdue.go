@@ -46,9 +46,10 @@ func (l departureLimits) cut(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > int64(l.grace/time.Second)
 }
 
-// overdueAt returns the time when a terminating pod becomes overdue. The deletion timestamp of a
-// pod is the end of its grace period. Subtracting the grace period gives the start of the deletion,
-// which stays the same if the grace period is shortened.
+// overdueAt returns the time when a terminating pod becomes overdue: l.timeout after the end of its
+// grace period. A grace period longer than l.grace counts as l.grace, from the start of the
+// deletion. The deletion timestamp is the end of the grace period. Subtracting the grace period
+// gives the start of the deletion, which stays the same if the grace period is shortened.
 func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 	if !l.cut(pod) {
 		return pod.DeletionTimestamp.Add(l.timeout)

@@ -173,13 +173,13 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 	}
 }
 
-// notConfirmed handles a member that did not pass its cycle under its gang's plan:
+// notConfirmed handles a gang member that was rejected in its scheduling cycle:
 //
-//   - If an outdated or lower nomination blocked the member, the member is retried with the plan as
-//     it is.
-//   - If the member failed on its planned node, the plan is released.
-//   - If other members must come first, the member only waits.
-//   - If the leader was rejected before it could plan, another member leads.
+//   - If notConfirmed drops a stale nomination from the planned node, or a nomination of lower
+//     standing, the member is retried with the plan.
+//   - If the member no longer fits on its planned node, the plan is released.
+//   - If other members of the plan come first, the member waits.
+//   - If the leader was rejected before it planned, another member leads.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
 	node, planned := p.sched.gangs.PlannedNode(gangKey(g.Key), string(pod.UID))
 	switch {

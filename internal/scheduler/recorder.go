@@ -53,8 +53,8 @@ func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
 	}
 	for i := range made.view.promised {
 		promised := &made.view.promised[i]
-		// The decision did not count a nomination that it need not respect, and a replay would take
-		// it for a reservation.
+		// Leave out nominations that the preemptor need not respect. The decision ignored them, but
+		// a replay would count them as reservations.
 		if promised.Reserved || isKept(promised, &made.pre) {
 			seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: promised.Pod.GetPod(), Node: promised.Node})
 		}
