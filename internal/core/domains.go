@@ -115,15 +115,17 @@ func (v *problem) refusal(class int, node int32) string {
 	return v.oracle.Admits(class, int(node))
 }
 
-// in returns the view restricted to a domain. Its potential victims have a pod in the domain, or
-// matter to members by more than their room.
+// in returns the problem restricted to a domain. Its potential victims are units with a pod in the
+// domain. If some class is stateful, they also include units elsewhere that members' filters depend
+// on (Oracle.Touches).
 func (v *problem) in(d *domain) *problem {
 	w := v.inNodesOf(d)
 	w.victims.count = len(w.eligible(int32(w.victims.below - 1)))
 	return w
 }
 
-// candidates lists the units that a search may look at, sorted, for a view of one domain.
+// candidates returns, sorted, the units that may be potential victims in a problem restricted to a
+// domain.
 func (v *problem) candidates() []int32 {
 	var units []int32
 	for _, n := range v.within.nodes {
@@ -213,7 +215,7 @@ func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 	}
 }
 
-// inNodesOf returns the view restricted to the nodes of a domain. It may evict nothing.
+// inNodesOf returns the problem restricted to the nodes of a domain, without potential victims.
 func (v *problem) inNodesOf(d *domain) *problem {
 	w := *v.on(d.nodes)
 	w.domains, w.within = nil, d

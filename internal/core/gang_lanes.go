@@ -26,7 +26,7 @@ type cheapLane struct {
 	// left.
 	ready, putOff []int32
 	// since counts the members placed since the nodes in putOff were last reconsidered. lastResort
-	// is set when members may also use nodes where other potential victims are in their way.
+	// is true if members may also use nodes where their filters pass only after further evictions.
 	since      int
 	lastResort bool
 }
@@ -160,8 +160,9 @@ func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	return 0, false
 }
 
-// leastDisturbed sorts the ready nodes by the cost of the units in the way, per member that fits
-// there. Room is no longer a criterion.
+// leastDisturbed sorts the ready nodes by the cost of further victims: potential victims on the
+// node that are not chosen yet and that members' filters depend on. The cost is divided by the
+// number of members that fit on the node. Nodes of equal cost keep their order.
 func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	type disturbance struct{ broken, lost, weight float64 }
 	by := make(map[int32]disturbance, len(l.ready))

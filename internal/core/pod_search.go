@@ -43,7 +43,8 @@ func (sr *search) onlyClass() int {
 }
 
 // prospect is a node that has room once its potential victims are evicted, with lower bounds of the
-// cost. By room alone, the ceiling is exact. least is the minimum number of victims.
+// cost. If the oracle rejects nothing, ceiling is the exact ceiling of the outcome. least is a
+// lower bound of the number of victims.
 type prospect struct {
 	node    int32
 	ceiling int32
@@ -207,18 +208,21 @@ func (n *nodeSearch) quickLost(pr prospect) int64 {
 	return l.table.atLeast(pr.node, pr.least, l.now)
 }
 
-// leastLost returns a lower bound of the work that is lost on a node. A set has at least the fewest
-// units, each with the least lost work. It also loses the whole work of each gang that it breaks.
+// leastLost returns a lower bound of the work that is lost on a node. Every set of victims there
+// has pr.least units or more. So it loses at least the sum of the pr.least lowest values of
+// losses.least. It also loses at least the pr.least-th lowest value of losses.alone, which counts
+// the whole work of a broken gang.
 func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	col := n.v.column(pr.node)
-	// By room alone, no unit above the ceiling is needed. With the oracle, all may be.
+	// If the class depends on room alone, units up to the ceiling suffice. For a stateful class,
+	// any potential victim may be needed.
 	count := col.count(int64(pr.ceiling) + 1)
 	if n.v.stateful[n.class] {
 		count = col.count(n.v.victims.below)
 	}
 	units, fewest := col.units[:count], min(pr.least, count)
 	for _, least := range n.fewest(units, fewest, n.losses.least) {
-		// The sum of a set is bounded in the same way.
+		// The lost work of a set has the same maximum, so the sum stays a lower bound.
 		lost = min(lost+least, maxLoss)
 	}
 	if len(n.v.s.gangs) > 0 && fewest > 0 {
@@ -227,7 +231,8 @@ func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	return lost
 }
 
-// fewest returns the lowest amounts of some units, ascending, in scratch space.
+// fewest returns the lowest count amounts of some units, ascending. The result is valid until the
+// next call.
 func (n *nodeSearch) fewest(units []int32, count int, of func(u int32) int64) []int64 {
 	n.starts = n.starts[:0]
 	for _, u := range units {

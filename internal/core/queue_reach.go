@@ -15,9 +15,10 @@ type reach struct{ share, quota int }
 // pathUse is the usage of the queues on the preemptor's path after evictions.
 type pathUse struct {
 	c *queuePolicy
-	// freed is the usage removed so far, by resource, in sections. The first section is for units
-	// in no queue. Then one section per queue of the path has the units below it that are below no
-	// earlier queue. The last one has units below no queue of the path.
+	// freed is the usage of the units evicted so far, by section and resource. Section i+1 is for
+	// units in path[i] or below it, except units in or below path[i-1]. The last section is for
+	// units of queues outside the path. Section 0 is for units in no queue. If the preemptor is in
+	// no queue, section 0 is for all units.
 	freed []int64
 	// yielded is the part of freed that stale gangs give up for a gang that lacks members itself.
 	yielded []int64
@@ -28,7 +29,7 @@ func newPathUse(c *queuePolicy) *pathUse {
 	return &pathUse{c: c, freed: make([]int64, size), yielded: make([]int64, size)}
 }
 
-// free counts a unit as evicted, or as restored if sign is -1.
+// free adds a unit's usage to freed if sign is 1, and subtracts it if sign is -1.
 func (s *pathUse) free(u int32, sign int64) {
 	at := 0
 	if leaf := s.c.leafOf[u]; leaf >= 0 && s.c.home >= 0 {

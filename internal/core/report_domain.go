@@ -16,7 +16,8 @@ type DomainChoice struct {
 	Key string `json:"key"`
 	// Name is the domain of the placements; "" if the gang is infeasible.
 	Name string `json:"name,omitempty"`
-	// Domains is how many domains the members may share.
+	// Domains is the number of domains that all members may share. Domains without enough room
+	// count too.
 	Domains int `json:"domains"`
 	// Obstacle is the reason why no domain was searched; "" if some were.
 	Obstacle DomainObstacle `json:"obstacle,omitempty"`

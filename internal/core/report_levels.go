@@ -16,7 +16,7 @@ type LevelChoice struct {
 	// Name is the domain that the members share, or else the cheapest domain of the level; "" if
 	// there is no such domain.
 	Name string `json:"name,omitempty"`
-	// Domains is how many domains the members may use.
+	// Domains is the number of domains that the members may use.
 	Domains int `json:"domains"`
 	// Obstacle is the mistake in the level; "" for none.
 	Obstacle DomainObstacle `json:"obstacle,omitempty"`

@@ -61,10 +61,11 @@ func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	return short
 }
 
-// nodesRuledOut counts the nodes that were no choice for a preemptor with a placement. These are
-// nodes without room for a member of any class with all potential victims evicted, and nodes that
-// the oracle rejected during the search. It asks the oracle nothing: most nodes cost more than the
-// best and were never checked.
+// nodesRuledOut counts, by reason, the nodes that a preemptor with a placement could not use. These
+// are nodes with quantities out of range and nodes that the oracle rejected during the search.
+// Others have no room for a member of any class, even with all potential victims evicted.
+// nodesRuledOut checks no more nodes with the oracle: most cost more than the best node, so the
+// search skipped them.
 func (sr *search) nodesRuledOut() []ReasonCount {
 	v, counts := sr.whole.v, make(map[string]int)
 	for _, n := range v.c.byName {
