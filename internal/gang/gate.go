@@ -89,9 +89,10 @@ func Outranks(g *Group, pod *corev1.Pod) bool {
 	return g.Priority != nil && *g.Priority > corev1helpers.PodPriority(pod) || never && g.PreemptionPolicy == corev1.PreemptLowerPriority
 }
 
-// Outranked returns the verdict on a pod whose group has bounds and outranks it. Checks of users'
-// PriorityClasses, such as quotas, see pods only. A group's higher rank would bypass them, so the
-// pod waits.
+// Outranked returns the verdict that blocks a pod whose group outranks it although the group must
+// not; see [IsBounded]. For other pods, it returns the zero Verdict. Admission checks of
+// PriorityClasses, such as ResourceQuotas, see only pods. A pod could bypass them with a group of
+// higher rank.
 func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	key, ok := bounds.GroupOf(pod)
 	if !ok {
