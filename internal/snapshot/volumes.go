@@ -24,8 +24,9 @@ type volume struct {
 	// Claim is the name of the claim; empty if Volume has the claim. The claim may be for a volume
 	// on another node.
 	Claim string `json:",omitempty"`
-	// Open is the request of the claim. It replaces the name as long as only an existing volume may
-	// limit the node. Until then, pods of one StatefulSet, or with ephemeral volumes, are equal.
+	// Open is the request of the claim, in place of its name. Pods of one StatefulSet, or pods with
+	// ephemeral volumes, are then equal although their claims differ. Open is nil if more than the
+	// request matters; see openClaimOf.
 	Open *openClaim `json:",omitempty"`
 }
 
@@ -81,9 +82,10 @@ func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedN
 	return out
 }
 
-// openClaimOf returns the request of a volume's claim, including its volume if it has one. It
-// returns nil if the claim does not exist, its volume is being provisioned on a node, or its use by
-// other pods matters.
+// openClaimOf returns the request of a volume's claim, including the name of its PersistentVolume.
+// It returns nil if the claim does not exist, is terminating or belongs to another pod. It also
+// returns nil if a node is selected for its provisioning, or if only one pod may use it
+// (ReadWriteOncePod).
 func openClaimOf(pod *corev1.Pod, v *corev1.Volume, name string, claims Claims) *openClaim {
 	claim, err := claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 	if err != nil || claim.DeletionTimestamp != nil || v.Ephemeral != nil && ephemeral.VolumeIsForPod(pod, claim) != nil {
