@@ -109,7 +109,8 @@ func (l *List) Recall(plenty func(queue string) bool) {
 	t.recall(func(w *waiter) bool { return scarce(w.Queue) })
 }
 
-// AnyFree reports whether any workload has a free pass and no place, or is in doubt.
+// AnyFree reports whether any workload with a free pass has no place yet, or whether there are
+// doubts.
 func (l *List) AnyFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
