@@ -91,7 +91,8 @@ func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
 	if suitable := s.suitableFirst(nodes); suitable > 0 {
 		nodes = nodes[:suitable]
 	}
-	// The smallest kinds come first. The limit exists because many kinds of nodes would take long.
+	// Try at most mostKinds kinds of nodes, the smallest first, because each kind takes several
+	// decisions.
 	const mostKinds = 5
 	var kinds []*corev1.Node
 	for _, node := range nodes {
