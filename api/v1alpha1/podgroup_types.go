@@ -10,10 +10,12 @@ import (
 const LabelPodGroup = "reprieve.dev/pod-group"
 
 const (
-	// AnnotationLeads marks a Pod that creates its workers once it runs. Its value is the number of
-	// workers that the Pod needs at least. With "0" the Pod is no driver, regardless of its labels.
+	// AnnotationLeads marks a Pod as a driver: a pod that creates its workers once it runs. The
+	// value is the minimum number of workers that the driver needs. With "0", the Pod is no driver,
+	// even if its labels name it one.
 	AnnotationLeads = "reprieve.dev/leads"
-	// LabelLedBy is the label of a worker with the name of its driver, in its own namespace.
+	// LabelLedBy is the label of a worker Pod. Its value is the name of the driver, a Pod in the
+	// same namespace.
 	LabelLedBy = "reprieve.dev/led-by"
 )
 
