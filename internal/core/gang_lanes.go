@@ -160,9 +160,9 @@ func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	return 0, false
 }
 
-// leastDisturbed sorts the ready nodes by the cost of further victims: potential victims on the
-// node that are not chosen yet and that members' filters depend on. The cost is divided by the
-// number of members that fit on the node. Nodes of equal cost keep their order.
+// leastDisturbed sorts the ready nodes by the cost of further victims, per member that fits on the
+// node. Further victims are potential victims that are not chosen yet and that members' filters
+// depend on. Nodes of equal cost keep their order.
 func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	type disturbance struct{ broken, lost, weight float64 }
 	by := make(map[int32]disturbance, len(l.ready))
