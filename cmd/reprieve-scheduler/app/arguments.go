@@ -39,8 +39,8 @@ func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	return err
 }
 
-// fieldsOfFlags are the fields of a configuration file that stand for flags which the library does
-// not read beside one, by the flag.
+// fieldsOfFlags returns the flags that the library ignores if there is a configuration file, each
+// with the field of the file that replaces it.
 func fieldsOfFlags() map[string]string {
 	return map[string]string{
 		"kube-api-qps": "clientConnection.qps", "kube-api-burst": "clientConnection.burst", "kube-api-content-type": "clientConnection.contentType",
@@ -48,7 +48,7 @@ func fieldsOfFlags() map[string]string {
 	}
 }
 
-// warnOfFlags says which flags are not read, because a configuration file is.
+// warnOfFlags logs the flags that are ignored because there is a configuration file.
 func warnOfFlags(logger klog.Logger, opts *Options) {
 	fields := fieldsOfFlags()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

@@ -23,16 +23,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/escape"
 )
 
-// Options are kube-scheduler's, and Reprieve's own.
+// Options are the options of kube-scheduler and of Reprieve.
 type Options struct {
 	*options.Options
 	// SchedulerName renames the profile of the default configuration.
 	SchedulerName string
-	// DecisionLog says where decisions are written.
+	// DecisionLog configures the decision log.
 	DecisionLog DecisionLogOptions
 }
 
-// NewOptions returns the defaults.
+// NewOptions returns the default options, with their flags.
 func NewOptions() *Options {
 	o := &Options{Options: options.NewOptions()}
 	o.LeaderElection.ResourceName = "reprieve-scheduler"
@@ -43,7 +43,8 @@ func NewOptions() *Options {
 	return o
 }
 
-// showDefaults adds to the help the values that apply if a flag of kube-scheduler is not given.
+// showDefaults sets the defaults that the help shows for flags of kube-scheduler that have another
+// default here.
 func (o *Options) showDefaults() {
 	for _, d := range []struct{ section, flag, value, unset string }{
 		{section: "leader election", flag: "leader-elect-resource-name", value: o.LeaderElection.ResourceName},
@@ -116,8 +117,8 @@ of the queue, ReprievePrioritySort.`,
 	return cmd
 }
 
-// VersionLine separates Reprieve's version, which is in the build metadata, from the version of the
-// Kubernetes library.
+// VersionLine returns Reprieve's version and the version of the Kubernetes library. A git version
+// has Reprieve's version in its build metadata.
 func VersionLine(gitVersion string) string {
 	kubernetes, reprieve, stamped := strings.Cut(gitVersion, "+reprieve.")
 	if !stamped {
@@ -126,7 +127,8 @@ func VersionLine(gitVersion string) string {
 	return fmt.Sprintf("Reprieve %s, Kubernetes %s", reprieve, kubernetes)
 }
 
-// OneLine is an error as one line for people.
+// OneLine returns the message of an error on one line. Messages of several errors are separated by
+// semicolons.
 func OneLine(err error) string {
 	var agg interface{ Errors() []error }
 	if errors.As(err, &agg) && len(agg.Errors()) > 1 {

@@ -24,14 +24,14 @@ const standardOutput = "-"
 // megabyte is the unit of --decision-log-maxsize.
 const megabyte = 1 << 20
 
-// DecisionLogOptions say where the record of decisions is written. The latest are in memory in any
-// case.
+// DecisionLogOptions are the options of the decision log. The latest records are in memory
+// regardless of these options.
 type DecisionLogOptions struct {
 	// Path is the file, "-" for standard output, or empty for nowhere.
 	Path string
-	// MaxSize is how large the file becomes before it is rotated, in megabytes, from 1 on.
+	// MaxSize is the largest size of the file in megabytes; at least 1. A larger file is rotated.
 	MaxSize int
-	// MaxBackup is how many older files are kept, from 0 on.
+	// MaxBackup is the number of rotated files to keep; at least 0.
 	MaxBackup int
 	// Inputs selects how the inputs of decisions are recorded: none, redacted or full. Empty means
 	// none.
@@ -53,7 +53,7 @@ func (o *DecisionLogOptions) addFlags(sets *cliflag.NamedFlagSets) {
 			"\"redacted\" (without data that may identify people) or \"full\".")
 }
 
-// validate refuses numbers that make no sense.
+// validate returns an error if a value is out of range.
 func (o *DecisionLogOptions) validate() error {
 	if o.MaxSize < 1 {
 		return fmt.Errorf("--decision-log-maxsize is %d megabytes; it has to be at least 1", o.MaxSize)
@@ -78,7 +78,7 @@ func (o *DecisionLogOptions) open(stdout io.Writer) (io.Writer, error) {
 	file, err := decisionlog.OpenFile(o.Path, int64(o.MaxSize)*megabyte, o.MaxBackup)
 	var path *os.PathError
 	if errors.As(err, &path) {
-		// The error itself has the name once more.
+		// The error already contains the name of the file.
 		err = path.Err
 	}
 	if err != nil {

@@ -47,7 +47,8 @@ func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSche
 	return nil
 }
 
-// rootsOf are the kinds that say which pods belong together, as the record has them.
+// rootsOf returns the kinds of objects that define which pods belong together, in the form of the
+// decision log.
 func rootsOf(resolver *grouping.Resolver) []decisionlog.Root {
 	kinds := resolver.Kinds()
 	out := make([]decisionlog.Root, len(kinds))
@@ -57,7 +58,8 @@ func rootsOf(resolver *grouping.Resolver) []decisionlog.Root {
 	return out
 }
 
-// follow has the objects known that pods belong to.
+// follow starts to watch the objects that pods belong to, and returns once the objects are known.
+// Without derived groups, it does nothing.
 func (p *parts) follow(ctx context.Context, shared *scheduler.Scheduler) error {
 	if p.derived == nil {
 		return nil
@@ -70,7 +72,7 @@ func (p *parts) follow(ctx context.Context, shared *scheduler.Scheduler) error {
 	return nil
 }
 
-// membership says which group a pod belongs to.
+// membership returns the function that maps pods to groups.
 func (p *parts) membership() gang.Membership {
 	if p.derived == nil {
 		return gang.Named{}

@@ -7,13 +7,14 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 )
 
-// retryPeriod is the default interval of the leader's renewals of its lease, and of the checks by
-// others. With the library's two seconds, a released lease stays free for up to four seconds. A
-// busy cluster loses more by that than by a call or two more a second.
+// retryPeriod is the default time between two renewals of the leader's lease, and between two
+// checks of the lease by other processes. With the library's default of two seconds, a released
+// lease stays free for up to four seconds. In a busy cluster, that costs more than one or two
+// additional calls per second.
 const retryPeriod = 500 * time.Millisecond
 
-// retrySoon has a lease that is free be taken at once, as near as that can be had, unless the
-// period is configured.
+// retrySoon sets the retry period of leader election to retryPeriod, so that a free lease is
+// acquired almost at once. It leaves a configured period unchanged.
 func retrySoon(c *schedulerconfig.Config, opts *Options) error {
 	if c.LeaderElection == nil {
 		return nil
@@ -29,8 +30,8 @@ func retrySoon(c *schedulerconfig.Config, opts *Options) error {
 	return nil
 }
 
-// isRetryConfigured reports whether a flag or the file says how often the lease is looked at. Flags
-// count beside a file.
+// isRetryConfigured reports whether a flag or the configuration file sets the retry period of
+// leader election. The flag has an effect even with a configuration file.
 func isRetryConfigured(opts *Options) (bool, error) {
 	if f := opts.Flags.FlagSet("leader election").Lookup("leader-elect-retry-period"); f != nil && f.Changed {
 		return true, nil

@@ -62,8 +62,8 @@ func newRecorder(opts *Options, process string, log *decisionlog.Log, lines io.W
 	return recorder, nil
 }
 
-// configurationText is the configuration of the scheduler as one would write it; empty for the
-// default one.
+// configurationText returns the text of the scheduler's configuration file. It returns "" for the
+// default configuration.
 func configurationText(opts *Options) (string, error) {
 	switch {
 	case opts.ConfigFile != "":
@@ -76,7 +76,7 @@ func configurationText(opts *Options) (string, error) {
 	}
 }
 
-// renamed is the default configuration with another name for its profile.
+// renamed returns the text of the default configuration, with another name for its profile.
 func renamed(name string) (string, error) {
 	var fields map[string]any
 	if err := yaml.Unmarshal(bytes.TrimSpace(defaultConfigYAML), &fields); err != nil {
@@ -103,8 +103,9 @@ func schedulerRecorder(recorder *inputs.Recorder) scheduler.Recorder {
 	return recorder
 }
 
-// followed are the kinds that deciding needs and the library may watch, by resource. Nodes are
-// taken from snapshots, and of pods the scheduler tells.
+// followed returns an example object of each kind that decisions depend on and that the library may
+// watch, by resource. Nodes are missing because snapshots have them. Pods are missing because the
+// scheduler passes them on.
 func followed() map[string]runtime.Object {
 	return map[string]runtime.Object{
 		inventory.PriorityClasses: &schedulingv1.PriorityClass{}, "namespaces": &corev1.Namespace{},
@@ -143,7 +144,7 @@ func (p *parts) startRecorder(ctx context.Context, factory informers.SharedInfor
 		}
 	}
 	if _, ok := watched[reflect.TypeFor[*corev1.Namespace]()]; !ok && p.follower != nil {
-		// The choices of namespaces count for groups, if for no filter.
+		// Even if no filter uses namespaces, derived groups use their annotations.
 		if err := follow("namespaces", p.follower.Namespaces()); err != nil {
 			return err
 		}

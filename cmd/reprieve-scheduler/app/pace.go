@@ -18,7 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/pacing"
 )
 
-// newLimiter returns the limiter of calls if no rate is configured, and nil otherwise.
+// newLimiter returns a limiter of concurrent API calls. It returns nil if a rate of calls is
+// configured.
 func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, error) {
 	configured, err := isRateConfigured(opts)
 	if err != nil {
@@ -30,24 +31,24 @@ func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, erro
 	return pacing.New(clock.RealClock{}, pacing.WithBoundTold(measured.CallsBounded)), nil
 }
 
-// rateFlags are the flags that say how many calls a second may be made.
+// rateFlags returns the names of the flags that limit the API calls per second.
 func rateFlags() []string { return []string{"kube-api-qps", "kube-api-burst"} }
 
-// isChanged reports whether somebody has set a flag of the library's deprecated ones.
+// isChanged reports whether one of the library's deprecated flags is set on the command line.
 func (o *Options) isChanged(name string) bool {
 	f := o.Flags.FlagSet("deprecated").Lookup(name)
 	return f != nil && f.Changed
 }
 
-// saysRate reports whether somebody has set a flag of the rate to anything but 0, which is nothing
-// said, as it is in a file.
+// saysRate reports whether a flag of the rate is set to a value other than 0. As in a file, 0
+// counts as not set.
 func (o *Options) saysRate(name string) bool {
 	return o.isChanged(name) && o.Flags.FlagSet("deprecated").Lookup(name).Value.String() != "0"
 }
 
-// isRateConfigured reports whether somebody has said how many calls a second may be made. The
-// library has a default for where that is left open, which cannot be told from the same number in a
-// file, and for 0.
+// isRateConfigured reports whether flags or the configuration file set a rate of API calls. It
+// reads the file itself, because the library replaces an absent rate, and a rate of 0, by its
+// default. The result looks the same as a configured rate.
 func isRateConfigured(opts *Options) (bool, error) {
 	if opts.ConfigFile == "" {
 		return slices.ContainsFunc(rateFlags(), opts.saysRate), nil
@@ -62,7 +63,8 @@ func isRateConfigured(opts *Options) (bool, error) {
 	return file.ClientConnection.QPS != 0 || file.ClientConnection.Burst != 0, err
 }
 
-// readWritten reads the configuration file without defaults. It reads nothing if there is no file.
+// readWritten decodes the configuration file without adding defaults. Without a file, it does
+// nothing.
 func (o *Options) readWritten(into any) error {
 	if o.ConfigFile == "" {
 		return nil
@@ -74,7 +76,8 @@ func (o *Options) readWritten(into any) error {
 	return yaml.Unmarshal(data, into)
 }
 
-// paced is for clients that go by a limiter in place of a rate, and unchanged where there is none.
+// paced returns a configuration of clients that wait for the limiter and have no rate. If the
+// limiter is nil, it returns rest unchanged.
 func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config {
 	if limiter == nil {
 		return rest
@@ -82,8 +85,9 @@ func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config 
 	return limiter.Config(rest)
 }
 
-// pace makes all calls of the scheduler wait for a limiter. The calls of informers and for the
-// lease are few and do not wait.
+// pace replaces the scheduler's clients by clients that wait for the limiter. The clients of
+// informers and of the lease make few calls, so they do not wait. pace does nothing if the limiter
+// is nil.
 func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limiter) error {
 	if limiter == nil {
 		return nil
@@ -101,7 +105,7 @@ func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limite
 	if c.LeaderElection == nil {
 		return nil
 	}
-	// The events of the lock use the broadcaster that is started.
+	// The lock's events must use the new broadcaster, because only that one is started.
 	if lock, ok := c.LeaderElection.Lock.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = c.EventBroadcaster.DeprecatedNewLegacyRecorder(c.ComponentConfig.Profiles[0].SchedulerName)
 	}

@@ -29,7 +29,8 @@ import (
 // reachTimeout bounds how long the scheduler waits for the API server when it starts.
 const reachTimeout = 15 * time.Second
 
-// effectiveConfig is the configuration that the options come to: the file's, or the default one.
+// effectiveConfig returns the validated configuration from the file in the options, or the default
+// one without a file. It also sets opts.ComponentConfig.
 func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerConfiguration, error) {
 	if opts.ConfigFile == "" {
 		cfg, err := defaultConfig(opts.SchedulerName)
@@ -45,33 +46,33 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 	}
 	cfg, err := options.LoadConfigFromFile(klog.FromContext(ctx), opts.ConfigFile)
 	if runtime.IsNotRegisteredError(err) {
-		// The error itself names a line of a source file.
+		// The library's error names a line of its source code.
 		return nil, fmt.Errorf("configuration %s: it is not a KubeSchedulerConfiguration of %s", opts.ConfigFile, configv1.SchemeGroupVersion)
 	}
 	if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
-		// The error itself has the whole file in it.
+		// The library's error contains the whole file.
 		return nil, fmt.Errorf("configuration %s: it does not say what it is; begin with the lines apiVersion: %s and kind: KubeSchedulerConfiguration",
 			opts.ConfigFile, configv1.SchemeGroupVersion)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 	}
-	// Before the library looks at them, which prints whole profiles.
+	// Run these checks before the library's validation, whose errors print whole profiles.
 	for _, check := range []func(*config.KubeSchedulerConfiguration) error{checkStandby, checkNames, checkProfiles} {
 		if err := check(cfg); err != nil {
 			return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 		}
 	}
 	if errs := validation.ValidateKubeSchedulerConfiguration(cfg); errs != nil {
-		// As one: each of several would go without the file's name.
+		// Join several errors into one, so that the file's name applies to all.
 		return nil, fmt.Errorf("configuration %s: %s", opts.ConfigFile, OneLine(errs))
 	}
 	opts.ComponentConfig = cfg
 	return cfg, nil
 }
 
-// checkStandby refuses to have a scheduler that stands by follow nothing: it is ready once it knows
-// the cluster.
+// checkStandby rejects delayCacheUntilActive. With it, a scheduler that does not lead would not
+// watch the cluster, and could not take over at once.
 func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
 	if cfg.DelayCacheUntilActive {
 		return errors.New("delayCacheUntilActive: one that stands by follows the cluster, so that it can take over at once; leave it out")
@@ -79,8 +80,9 @@ func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// preflight finds out, before anything is started, whether the API server can be reached and has
-// the CRDs, and fits the feature gates to it.
+// preflight checks that the API server can be reached and serves Reprieve's CRDs, and returns the
+// configuration of its clients. It also adapts the feature gates to the API server. Call it before
+// anything is started.
 func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts *Options) (*restclient.Config, error) {
 	if err := needKubeconfig(cfg.ClientConnection.Kubeconfig, opts); err != nil {
 		return nil, err
@@ -120,15 +122,15 @@ func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts
 	return rest, nil
 }
 
-// needKubeconfig returns an error with the remedy if no option tells how to reach an API server.
-// The message of the library is about environment variables.
+// needKubeconfig returns an error that names the option to set if no option tells how to reach an
+// API server. The library's own error only mentions environment variables.
 func needKubeconfig(kubeconfig string, opts *Options) error {
 	if kubeconfig != "" || opts.Master != "" || os.Getenv("KUBERNETES_MASTER") != "" {
 		return nil
 	}
 	if _, err := restclient.InClusterConfig(); errors.Is(err, restclient.ErrNotInCluster) {
 		if flag := opts.Deprecated.Kubeconfig; flag != "" {
-			// That is kube-scheduler's way with its flags.
+			// Like kube-scheduler, ignore --kubeconfig if there is a configuration file.
 			return fmt.Errorf("no kubeconfig: --kubeconfig is not read beside --config; write clientConnection: {kubeconfig: %s} in %s", flag, opts.ConfigFile)
 		}
 		return errors.New("no kubeconfig: outside a Pod the scheduler needs --kubeconfig, or clientConnection.kubeconfig in the file of --config")
@@ -136,7 +138,8 @@ func needKubeconfig(kubeconfig string, opts *Options) error {
 	return nil
 }
 
-// missingCRDs names the CustomResourceDefinitions that the API server does not serve.
+// missingCRDs returns the names of Reprieve's CustomResourceDefinitions that the API server does
+// not serve.
 func missingCRDs(client discovery.ServerResourcesInterface) ([]string, error) {
 	needed := []string{"podgroups", "queues", "workloads"}
 	served, err := client.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())

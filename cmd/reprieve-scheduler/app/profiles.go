@@ -15,8 +15,9 @@ import (
 // enableIt is the part of a profile that enables preemption by Reprieve.
 const enableIt = "plugins: {multiPoint: {enabled: [{name: " + scheduler.Name + "}], disabled: [{name: " + names.DefaultPreemption + "}]}}"
 
-// checkProfiles rejects configurations that start but do not work. In these, no profile has the
-// plugin, a profile has half of it, or a profile has neither the plugin nor another preemption.
+// checkProfiles rejects configurations that the library accepts but that do not work. Either no
+// profile enables the plugin, or some profile enables only part of it, or some profile enables no
+// plugin that preempts.
 func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	if !slices.ContainsFunc(cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return uses(&p, scheduler.Name) }) {
 		return fmt.Errorf("no profile has the plugin %[1]s, so nothing would be scheduled as %[1]s does; write %[2]s in profiles[0]", scheduler.Name, enableIt)
@@ -49,7 +50,8 @@ func checkNames(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// checkOther is about a profile without Reprieve, beside others that have it.
+// checkOther returns an error if a profile without Reprieve does not enable DefaultPreemption
+// either.
 func checkOther(at string, plugins *config.Plugins) error {
 	if plugins == nil || slices.Contains(inOrder(plugins, &plugins.PostFilter), names.DefaultPreemption) {
 		return nil
@@ -58,9 +60,10 @@ func checkOther(at string, plugins *config.Plugins) error {
 		at, scheduler.Name, names.DefaultPreemption, enableIt)
 }
 
-// checkOurs is about a profile with Reprieve: at all of its extension points, before the other
-// PreFilter plugins, and without the other plugin that preempts. That one comes to its turn
-// whenever Reprieve finds no victim, takes single members of gangs, and knows of no protection.
+// checkOurs returns an error if a profile with Reprieve lacks it at an extension point, does not
+// put it first at PreFilter, or also enables DefaultPreemption. DefaultPreemption would run
+// whenever Reprieve finds no victims. It would evict single members of gangs and ignore
+// protections.
 func checkOurs(at string, plugins *config.Plugins) error {
 	for _, point := range ourPoints(plugins) {
 		if !slices.Contains(inOrder(plugins, point.set), scheduler.Name) {
@@ -112,8 +115,8 @@ func ourPoints(p *config.Plugins) []extensionPoint {
 	}
 }
 
-// warnOfProfiles says where profiles have Reprieve in a way that works, and not as well as it
-// could.
+// warnOfProfiles logs profiles that work but lack Reprieve, and profiles that call other PreFilter
+// plugins before it.
 func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		profile := &cfg.Profiles[i]
@@ -129,8 +132,8 @@ func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) 
 	}
 }
 
-// uses reports whether a profile has a plugin at every extension point that it implements, or at
-// some.
+// uses reports whether a profile enables a plugin under multiPoint, or at any of Reprieve's
+// extension points.
 func uses(profile *config.KubeSchedulerProfile, plugin string) bool {
 	p := profile.Plugins
 	return p != nil && (has(p.MultiPoint.Enabled, plugin) ||
@@ -139,7 +142,7 @@ func uses(profile *config.KubeSchedulerProfile, plugin string) bool {
 
 // inOrder lists the plugins that may be called at an extension point, in the order of their calls.
 // Plugins of multiPoint that are named again come first, then the rest of multiPoint, then all
-// others. The plugins of multiPoint that do not implement the point are not known here.
+// others. It may include plugins of multiPoint that do not implement the extension point.
 func inOrder(plugins *config.Plugins, point *config.PluginSet) []string {
 	var again, rest, others []string
 	for _, p := range plugins.MultiPoint.Enabled {

@@ -53,15 +53,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// component is how Reprieve signs its events and log lines.
+// component is the name of Reprieve in events and in the user agent of its clients.
 const component = "reprieve-scheduler"
 
 // upstreamLease is the lease of the cluster's own kube-scheduler, and the default of its
 // configuration.
 const upstreamLease = "kube-system/kube-scheduler"
 
-// Run runs the scheduler until ctx is done. It returns an error where it cannot start; once it
-// leads, it ends the process itself, as kube-scheduler does.
+// Run runs the scheduler until ctx is done. It returns an error if the scheduler cannot start. If a
+// scheduler that leads must end, Run exits the process, as kube-scheduler does.
 func Run(ctx context.Context, opts *Options) error {
 	logger := klog.FromContext(ctx)
 	ctrl.SetLogger(logr.New(logger.GetSink()))
@@ -200,7 +200,7 @@ func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfigurat
 	}
 }
 
-// parts are the parts that Reprieve adds to a kube-scheduler.
+// parts holds the components that Reprieve adds to a kube-scheduler.
 type parts struct {
 	cache       cache.Cache
 	client      client.Client
@@ -225,16 +225,17 @@ type parts struct {
 	derived                     *grouping.Resolver
 	follower                    *grouping.Follower
 	derivedChanged, holdChanged *controller.Trigger
-	// direct reads from the API server, PodGroups of both APIs.
+	// direct reads PodGroups of both APIs from the API server, without a cache.
 	direct client.Client
-	// evicted is told of the groups that an eviction has done with.
+	// evicted requests the reconciliation of each group when an eviction has finished its work on
+	// it.
 	evicted *controller.Trigger
 	metrics *metrics.Metrics
 	// inputs records the inputs of decisions; nil without a recorder.
 	inputs *inputs.Recorder
 }
 
-// assemble makes the parts; nothing runs yet.
+// assemble creates the parts and starts none of them.
 func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog,
 	recorder *inputs.Recorder, workloads *schema.GroupVersionKind,
 ) (*parts, error) {
@@ -301,15 +302,15 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	return p, nil
 }
 
-// newStatuses returns the writer of pod statuses. Its rate is its own, and as high as the rate of
-// the client that binds pods.
+// newStatuses returns the writer of pod statuses. If a rate is configured, the writer has a limiter
+// of its own with that rate, so that statuses do not delay bindings.
 func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*podstatus.Writer, error) {
 	limiter := flowcontrol.NewFakeAlwaysRateLimiter()
 	rest := restclient.CopyConfig(cc.KubeConfig)
 	if rest.QPS > 0 {
 		limiter = flowcontrol.NewTokenBucketRateLimiter(rest.QPS, rest.Burst)
 	}
-	// The writer waits by itself.
+	// The writer waits for the limiter itself, so its client must not.
 	rest.QPS = -1
 	pods, err := kubernetes.NewForConfig(restclient.AddUserAgent(rest, component))
 	if err != nil {
@@ -318,8 +319,8 @@ func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*pod
 	return podstatus.New(ctx, pods, cc.Client, limiter, clock.RealClock{}), nil
 }
 
-// ofOneRate is for a client that keeps to the rate that is configured, if one is: by itself it
-// would for each kind of object.
+// ofOneRate returns a copy of rest with one rate limiter, if a rate is configured. Without it, a
+// client has one limiter for each kind of object.
 func ofOneRate(rest *restclient.Config) *restclient.Config {
 	rest = restclient.CopyConfig(rest)
 	if rest.QPS > 0 {
@@ -336,7 +337,7 @@ func (p *parts) recorderOf(profile string) events.EventRecorder {
 	return p.recorder
 }
 
-// stalled returns why no pod is scheduled any more; nil if all is well.
+// stalled returns an error if the scheduler no longer schedules pods. It implements a health check.
 func (p *parts) stalled(*http.Request) error {
 	if shared := p.plugins.Scheduler(); shared != nil {
 		return shared.Stalled()
@@ -344,7 +345,7 @@ func (p *parts) stalled(*http.Request) error {
 	return nil
 }
 
-// followGroups makes the sources of groups.
+// followGroups creates the sources of PodGroups, which pass changes on to the scheduler.
 func (p *parts) followGroups(ctx context.Context) error {
 	toHub := func(handle func(*scheduler.Scheduler, types.NamespacedName)) func(types.NamespacedName) {
 		return func(key types.NamespacedName) {
@@ -370,7 +371,8 @@ func (p *parts) followGroups(ctx context.Context) error {
 	return nil
 }
 
-// groupsSynced waits until all groups and queues are known that there are.
+// groupsSynced waits until all existing groups and Queues are known. It returns false if ctx is
+// done first.
 func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.InformerSynced) bool {
 	synced := p.cache.WaitForCacheSync(ctx)
 	for _, groups := range p.sources {
@@ -383,7 +385,7 @@ func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.Informer
 // at that time.
 func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) (leading <-chan struct{}, err error) {
 	logger := klog.FromContext(ctx)
-	// checkProfiles has seen to it that there is one.
+	// It is not nil, because checkProfiles rejects configurations without the plugin.
 	shared := p.plugins.Scheduler()
 	queuesTold, err := controller.FollowQueues(ctx, p.cache, shared)
 	if err != nil {
@@ -465,14 +467,14 @@ func (p *parts) awaitIntents(ctx context.Context, shared *scheduler.Scheduler) {
 }
 
 const (
-	// intentsInterval is how often the cache is compared with the API server, and intentsPage how
-	// many PodGroups are read at a time.
+	// intentsInterval is the time between two comparisons of the cache with the API server.
+	// intentsPage is the number of PodGroups that one call lists.
 	intentsInterval = 200 * time.Millisecond
 	intentsPage     = 500
 )
 
-// unknownIntents returns the PodGroups that list disrupted pods and are not known to planning as
-// such.
+// unknownIntents returns the names of the PodGroups whose status lists pods to evict that planning
+// does not count as gone yet.
 func (p *parts) unknownIntents(ctx context.Context, shared *scheduler.Scheduler) (missing []string, err error) {
 	next := ""
 	for {
@@ -508,7 +510,8 @@ func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} 
 	return leading
 }
 
-// newScheduler makes a kube-scheduler with Reprieve's plugins, as upstream's Setup makes one.
+// newScheduler returns a kube-scheduler with Reprieve's plugins, created in the same way as in
+// upstream's Setup.
 func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, plugins *scheduler.Plugins) (*kubescheduler.Scheduler, error) {
 	var completed []config.KubeSchedulerProfile
 	cfg := &cc.ComponentConfig

@@ -74,7 +74,8 @@ func serve(
 	}, nil
 }
 
-// guarded has requests pass the authentication and authorization of the scheduler's options first.
+// guarded returns a handler that authenticates and authorizes each request by the scheduler's
+// options before it calls handler.
 func guarded(handler http.Handler, cc *schedulerconfig.CompletedConfig) http.Handler {
 	requests := &apirequest.RequestInfoFactory{}
 	handler = genericapifilters.WithAuthorization(handler, cc.Authorization.Authorizer, scheme.Codecs)
@@ -85,7 +86,7 @@ func guarded(handler http.Handler, cc *schedulerconfig.CompletedConfig) http.Han
 	return genericfilters.WithPanicRecovery(handler, requests)
 }
 
-// installHealth answers whether the process is alive, and whether it is ready.
+// installHealth installs the handlers of /healthz, /livez and /readyz.
 func installHealth(
 	ctx context.Context, paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, progress healthz.HealthChecker,
 ) {
@@ -113,13 +114,13 @@ func installHealth(
 	healthz.InstallReadyzHandler(paths, ready...)
 }
 
-// installMetrics serves the metrics and the configuration of the process.
+// installMetrics installs the handlers of the metrics and of the process's configuration.
 func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, leading <-chan struct{}) {
 	configz.InstallHandler(paths)
 	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
 	ofPods := resources.Handler(cc.InformerFactory.Core().V1().Pods().Lister())
 	paths.HandleFunc("/metrics/resources", func(w http.ResponseWriter, r *http.Request) {
-		// One that stands by would say the same again.
+		// A scheduler that does not lead would report the same values a second time.
 		if isClosed(leading) {
 			ofPods.ServeHTTP(w, r)
 		}
@@ -127,8 +128,8 @@ func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedCon
 	slis.SLIMetricsWithReset{}.Install(paths)
 }
 
-// installDebug serves the debug endpoints of the process, if its options and feature gates permit
-// them.
+// installDebug installs the handlers of the debug endpoints that the options and feature gates
+// permit.
 func installDebug(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig) {
 	if cc.ComponentConfig.EnableProfiling {
 		routes.Profiling{}.Install(paths)
@@ -146,7 +147,7 @@ func installDebug(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfi
 	}
 }
 
-// isClosed reports whether something has happened that is told by closing a channel.
+// isClosed reports whether a channel is closed. Nothing may be sent on the channel.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

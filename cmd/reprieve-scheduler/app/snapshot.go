@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// nodeCache is the scheduler's own cache, as far as snapshots of it go.
+// nodeCache is the part of the scheduler's cache that updates snapshots.
 type nodeCache interface {
 	UpdateSnapshot(logger klog.Logger, s *internalcache.Snapshot) error
 }
