@@ -12,14 +12,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// errInterrupted is the result of a signal that comes before the playground is ready.
+// errInterrupted is the error if a signal arrives before the playground is ready.
 var errInterrupted = errors.New("interrupted before it was ready")
 
 // schedulerSuffix is appended to the name of the kubeconfig, for a scheduler that is started by
 // hand.
 const schedulerSuffix = ".scheduler"
 
-// upFlags are the flags of `playground up` as they are given.
+// upFlags holds the flags of `playground up` as the user sets them.
 type upFlags struct {
 	nodes           int
 	nodeResources   string
@@ -120,7 +120,7 @@ func (f *upFlags) options(stderr io.Writer) (playground.Options, error) {
 
 		Scheduler: playground.SchedulerOptions{Path: f.scheduler, Config: f.schedulerConfig},
 		Progress: func(step string) {
-			// Nothing is to be done about a standard error that is gone.
+			// If standard error is closed, the step is not shown; that must not stop the start.
 			_, _ = fmt.Fprintln(stderr, step)
 		},
 	}, nil
