@@ -51,7 +51,7 @@ type Derive struct {
 	clock   clock.PassiveClock
 	// refused holds the reasons why groups cannot be written.
 	refused map[types.NamespacedName]writeFailure
-	// figure receives the number of pods that wait for such groups, when the number changes.
+	// figure receives the number of pods that wait for groups in refused, when the number changes.
 	// waiting holds the numbers by group.
 	figure  func(reason string, pods int)
 	waiting map[types.NamespacedName]int
@@ -60,8 +60,8 @@ type Derive struct {
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
-// writeFailure is the reason why a group cannot be written, as its pods last showed it, and when
-// they did.
+// writeFailure is the last reason why a group cannot be written that Derive put on the group's
+// pods, with the time.
 type writeFailure struct {
 	verdict gang.Verdict
 	at      time.Time
@@ -123,7 +123,7 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 }
 
-// forget deletes the memory of a group that is not to be written.
+// forget drops the data about a group that Derive no longer writes.
 func (r *Derive) forget(key types.NamespacedName) {
 	r.written(key)
 	delete(r.made, key)
@@ -155,7 +155,7 @@ func (r *Derive) count(key types.NamespacedName, pods int) {
 	r.figure(gang.ReasonPodGroupNotMade, total)
 }
 
-// level updates an existing PodGroup from its object.
+// level updates an existing PodGroup to match its object, or deletes it once its run is over.
 func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	// The PodGroup of finished work, or of pods without an object, stays until its last pod is
 	// deleted. It shows the work's status.
@@ -234,8 +234,8 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 		r.refused[key] = told
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
-	// A group with the same name may have been deleted since, together with its entry in the
-	// records.
+	// Set the reason again. If an earlier group with the name was deleted meanwhile, its entry in
+	// the records was deleted too.
 	r.gangs.SetUnresolved(gang.KeyOf(key), told.verdict)
 	r.count(key, len(members.Pending))
 	for _, pod := range members.Pending {
@@ -270,8 +270,8 @@ func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gan
 	return pg, nil
 }
 
-// follow sets minCount to the number of members that the object needs now, and reports settings
-// that cannot follow.
+// follow sets minCount to the number of members that the object needs now. It reports settings of
+// the object that differ from the PodGroup and cannot be changed there.
 func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return reconcile.Result{}, nil
@@ -308,8 +308,8 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	}
 	if err := r.client.Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsInvalid(err) {
-			// The cache may not yet show that a member has a node. Or an admission policy denies
-			// the change, and will continue to do so.
+			// Retry with growing delays. The cache may not show yet that a member has a node, or an
+			// admission policy denies the change every time.
 			return reconcile.Result{RequeueAfter: r.denied.When(key)}, nil
 		}
 		return retryConflict(fmt.Errorf("have PodGroup %s follow its object: %w", key, err))

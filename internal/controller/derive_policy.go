@@ -44,7 +44,7 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 		out.PriorityClassName = &class
 	}
 	if class == lowest.Spec.PriorityClassName && g.IsBounded() {
-		// The priority of the pods counts, even if the class has changed since.
+		// Use the priority of the pods, because the class may have changed since they were created.
 		out.Priority, out.PreemptionPolicy = ptr.To(corev1helpers.PodPriority(lowest)), ptr.To(corev1.PreemptLowerPriority)
 		if slices.ContainsFunc(live, neverPreempts) {
 			out.PreemptionPolicy = ptr.To(corev1.PreemptNever)

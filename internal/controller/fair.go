@@ -9,7 +9,7 @@ import (
 // namespace keep their order. So a namespace whose objects change all the time delays the others by
 // one request in each turn. The work queue that holds it serializes the calls.
 type fair struct {
-	// namespaces are those with requests, in the order of their turns.
+	// namespaces lists the namespaces with requests, in the order of their turns.
 	namespaces []string
 	requests   map[string][]reconcile.Request
 	count      int

@@ -213,7 +213,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		r.told.Insert(about)
 		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Grouping", "the pod waits: %s", v.Message)
 	}
-	// The reason may change while the pod is blocked.
+	// Check again, because the reason may change while the pod is blocked.
 	return reconcile.Result{RequeueAfter: heldTime}, nil
 }
 

@@ -40,9 +40,9 @@ type Labels struct {
 	clock      clock.PassiveClock
 	// bad receives the key of each annotation whose value is reported; nil for none.
 	bad func(key string)
-	// begun is when this process began to look. Keys of pods that were created before and have a
-	// node are skipped, because an earlier process reported them, if one ran. Values may have
-	// changed since.
+	// begun is the start of this process. Reconcile skips the keys of pods that were created before
+	// it and have a node, because an earlier process reported them. It checks values again, because
+	// they may have changed since.
 	begun time.Time
 	told  sets.Set[mislabeled]
 }
@@ -53,7 +53,7 @@ type mislabeled struct {
 	about topic
 }
 
-// topic says whether a report is about keys or about values.
+// topic is the subject of a report: keys or values.
 type topic int
 
 const (
@@ -124,7 +124,8 @@ func (r *Labels) reportValues(pod *corev1.Pod, bad []*gang.BadValue) {
 	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Reading", "%s; it counts as if it was not there", strings.Join(messages, "; "))
 }
 
-// isNew reports, once for the pods of one owner, that there is nothing like this report yet.
+// isNew reports whether the pods of this pod's owner have no report about a topic yet. It records
+// that they have one now.
 func (r *Labels) isNew(pod *corev1.Pod, about topic) bool {
 	report := mislabeled{of: pod.UID, about: about}
 	if owner := metav1.GetControllerOf(pod); owner != nil {

@@ -33,7 +33,7 @@ const queueLag = 5 * time.Second
 // each call takes some milliseconds.
 const queueWrites = 16
 
-// queueFigures is how many Queues are written each second if only their figures change, while
+// queueFigures is the number of Queues to write each second if only their figures change, while
 // figures keep changing. Otherwise, a thousand busy queues would need more calls for their figures
 // than for their pods.
 const queueFigures = 8
@@ -55,8 +55,8 @@ type QueueStatus struct {
 	last     *queue.Snapshot
 	// reached is the Queue whose figures were written last. The next write begins after it.
 	reached string
-	// written is when the status of any Queue was written last. looked is when the status of all
-	// was computed last.
+	// written is the time of the last write of any Queue's status. looked is the time when the
+	// status of all Queues was last computed.
 	written, looked time.Time
 	// listing is the pause after a failed list of Queues. refused has the pauses of Queues whose
 	// status could not be written. One of them does not delay the others.
@@ -188,8 +188,9 @@ func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 // queueUpdate is a Queue with its current status and with its new status.
 type queueUpdate struct{ before, after *v1alpha1.Queue }
 
-// due returns the Queues to write now: Queues without a pause, of all Queues whose status differs
-// from the standing. levels has the new status of every Queue.
+// due returns the Queues to write now: Queues without a pause whose status differs from the ledger.
+// Of the Queues where only figures differ, it returns a few, in turns; see queueFigures. levels has
+// the new status of every Queue.
 func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Snapshot) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
 	left := len(all)
 	if standing != s.last && !s.looked.IsZero() {

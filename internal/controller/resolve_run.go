@@ -56,7 +56,8 @@ func newResolveController(name string, r reconcile.Reconciler, sources ...source
 	return c, nil
 }
 
-// waiting finds the objects that a new or changed object may complete.
+// waiting finds the PodGroups and Workloads with empty fields that a new or changed object may help
+// to fill in.
 type waiting struct{ client client.Reader }
 
 // groups returns requests for the PodGroups that match and are not filled in completely.

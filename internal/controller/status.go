@@ -33,7 +33,8 @@ const conflictDelay = 100 * time.Millisecond
 // longestDelay is the maximum delay between attempts that the API server keeps rejecting.
 const longestDelay = 30 * time.Second
 
-// While a controller creates members, or the cluster changes, a verdict changes all the time.
+// Delays before a verdict is reported to members. While a controller creates members, or the
+// cluster changes, a verdict changes all the time.
 const (
 	// settleDelay is the time that a verdict must stay the same before it is reported to members.
 	settleDelay = time.Second
@@ -89,15 +90,15 @@ type told struct {
 	verdict gang.Verdict
 	// refused holds the pods that name two groups and have received that report.
 	refused sets.Set[types.UID]
-	// since is when the verdict last changed, and reasonSince when its reason last changed.
+	// since is the time of the last change of the verdict, and reasonSince of its reason.
 	since, reasonSince time.Time
 	pods               map[types.UID]heard
-	// emptySince is when the group was first seen without pods. emptyTold is whether that was
-	// reported.
+	// emptySince is the time when the group was first seen without pods. emptyTold is true if that
+	// was reported.
 	emptySince time.Time
 	emptyTold  bool
-	// pendingSince is when the group began to wait for nodes with all members that it needs; zero
-	// if it does not wait. looked is whether the group was reconciled before.
+	// pendingSince is the time when the group began to wait for nodes with all members that it
+	// needs; zero if it does not wait. looked is true once the group was reconciled.
 	pendingSince time.Time
 	looked       bool
 	// ours is the UID of a PodGroup of scheduling.k8s.io whose last members named a profile that
@@ -179,7 +180,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return result, nil
 }
 
-// verdict returns whether the group is scheduled. If it is not, the verdict gives the reason.
+// verdict reports whether the group is scheduled. The verdict has the reason if it is not.
 func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	need := max(g.MinCount, 1)
 	if have := m.Placed(); have >= need && g.Template == "" {
@@ -380,7 +381,8 @@ func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now ti
 	return again
 }
 
-// worthTelling reports whether a verdict is worth an event. A pending state ends by itself.
+// worthTelling reports whether a verdict is worth an event. ReasonPending is not, because that
+// state ends by itself.
 func worthTelling(v gang.Verdict) bool {
 	return v.Reason != "" && v.Reason != v1alpha1.ReasonPending
 }

@@ -22,14 +22,14 @@ func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	key := client.ObjectKeyFromObject(pg)
 	switch _, ok := s.told[key]; {
 	case pg.Status.StartTime != nil:
-		// Only Reprieve writes that field.
+		// The group is Reprieve's, because no other scheduler writes startTime.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0 && ok:
 		// The group still belongs to the scheduler of its last pods.
 		return s.told[key].ours == pg.UID
 	case m.Total() == 0 && pg.Status.LastDisruption != nil:
-		// Only a preemption shows that the group had pods of ours while another process led.
+		// A preemption shows that the group had pods of Reprieve while another process led.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0:
@@ -45,7 +45,8 @@ func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	return false
 }
 
-// groupOf reads a group, and whether another group has the same name.
+// groupOf returns the group that a PodGroup describes. Its Ambiguous is true if another group has
+// the same name.
 func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	g := gang.FromPodGroup(pg)
 	if known, ok := s.source.Group(g.Key); ok {

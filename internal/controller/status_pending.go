@@ -16,7 +16,7 @@ func (s *Status) OldestTo(figure func(since time.Time)) { s.oldest = figure }
 
 // notePending records whether a gang waits for nodes although all members that it needs exist. If
 // the gang waited before this process first saw it, the time comes from the condition
-// PodGroupScheduled. Otherwise it is when the last needed member was created or ungated.
+// PodGroupScheduled. Otherwise, the time is the creation or ungating of the last needed member.
 func (s *Status) notePending(key types.NamespacedName, pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, scheduled bool) {
 	t := s.toldOf(key)
 	before := t.pendingSince

@@ -16,7 +16,7 @@ type Queues interface {
 	// MinRuntime returns the longest time that min-runtimes protect the group once it runs.
 	MinRuntime(g *gang.Group, members *gang.Members) time.Duration
 	// Orphaned returns why running members do not count for the queue that the group names; zero if
-	// they do. before is whether the status already shows that.
+	// they do. before is true if the status already shows that.
 	Orphaned(g *gang.Group, before bool) gang.Verdict
 	// QueueNamedByGroup returns the queue that a group names, or the default of its namespace. The
 	// result is "" for none.

@@ -20,8 +20,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// classDelay is when the controller retries if a PriorityClass does not exist, or if a group cannot
-// be replaced yet.
+// classDelay is the delay of a retry if a PriorityClass does not exist, or if a group cannot be
+// replaced yet.
 const classDelay = 5 * time.Second
 
 // writer writes PodGroups for pods without a PodGroup. It replaces a PodGroup with outdated
@@ -48,12 +48,12 @@ func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 }
 
 // isDue reports whether to delete a group now, so that it is created again with the current
-// settings. Otherwise, later is when to check again; 0 for never.
+// settings. Otherwise, later is the delay before the next check; 0 for no check.
 func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members,
 ) (due bool, later time.Duration) {
 	key := client.ObjectKeyFromObject(pg)
-	// The API server may change the settings. In that case the group is not replaced again and
-	// again.
+	// Do not replace a group twice with the same settings. If the API server changes them at each
+	// write, the group would be replaced again and again.
 	switch anew := outdated(pg, now, g, members) && w.made[key] != settingsOf(now); {
 	case anew && w.isBeingPlaced(key, members):
 		return false, classDelay
