@@ -103,7 +103,8 @@ func (u *unit) begin(mayBegin func(*unit) error) error {
 	return u.refused
 }
 
-// goes reports whether the unit is evicted in any case.
+// goes reports whether the unit must be evicted even if the order fails, because a delete was sent
+// that may have succeeded.
 func (u *unit) goes() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

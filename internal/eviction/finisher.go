@@ -33,8 +33,9 @@ type Members interface {
 }
 
 // Finisher completes the preemptions of whole groups. For each group without an execution in this
-// process, it evicts the pods on the group's list and withdraws pods whose preemption was given up.
-// It ends the disruption when the last pod of the list is gone. It must run only on the leader.
+// process, it evicts the pods that the group's status.disruption lists, and withdraws pods whose
+// preemption was given up. It ends the disruption when the last pod of the list is gone. It must
+// run only on the leader.
 type Finisher struct {
 	*Executor
 	groups  client.Reader
@@ -82,7 +83,7 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return f.with(ctx, key, pg.Status.Disruption)
 }
 
-// without handles a group that has no list as far as the reader shows.
+// without handles a group whose status has no list of pods to evict, as far as the reader shows.
 func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1alpha1.PodGroup, known *entry) (reconcile.Result, error) {
 	f.delays.forget(key)
 	if known != nil && known.withdrawn.Len() > 0 {
@@ -104,7 +105,7 @@ func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1
 	return reconcile.Result{}, nil
 }
 
-// with handles a group that has a list.
+// with handles a group whose status has a list of pods to evict.
 func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption) (reconcile.Result, error) {
 	l := f.sort(key, d)
 	if l.withdrawn.Len() > 0 {
@@ -132,7 +133,7 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
 
-// list is a group's list, sorted by the next step for each pod.
+// list is the list of pods to evict in a group's status, sorted by the next step for each pod.
 type list struct {
 	// left holds the pods to evict.
 	left []v1alpha1.DisruptedPod

@@ -10,7 +10,7 @@ import (
 // countLostWork adds the lost work of the evicted units to the metrics. The other members of a gang
 // lose their work once all victims of the gang are gone. It is called after the last removal.
 func (x *execution) countLostWork() {
-	// A gang that stops has the class of any of its members.
+	// For a gang that stops, use the class of any of its members.
 	classes, remains := make(map[types.NamespacedName]string), make(map[types.NamespacedName]bool)
 	for _, u := range x.units {
 		evicted, gone := u.fate()
