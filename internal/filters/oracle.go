@@ -240,8 +240,9 @@ func (o *Oracle) takeOver(oc *oracleClass) error {
 	return nil
 }
 
-// Admits asks the filters that look only at the pod and the node. So a rejection that evictions can
-// resolve never hides a rejection that they cannot resolve.
+// Admits returns the reason why evictions cannot make a node admit the class; "" if there is none.
+// It runs only the filters that look at the pod and the node object and at no other pods. So a
+// rejection that evictions can resolve never hides one that they cannot.
 func (o *Oracle) Admits(c, n int) string {
 	oc := &o.classes[c]
 	if oc.rejected != "" {

@@ -213,7 +213,7 @@ func (oc *oracleClass) settle(n, more int) {
 
 // eachNode returns a domain number for each node: every node is a domain.
 func (o *Oracle) eachNode() []int32 {
-	// No label has the empty key.
+	// Use the empty key, because no label has it.
 	const key = ""
 	if known, ok := o.domains[key]; ok {
 		return known
