@@ -97,8 +97,8 @@ func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	}
 }
 
-// Delete marks an object as deleted. Pods with a node keep their groups as long as any of them
-// exists.
+// Delete marks an object as deleted. Its pods with a node keep their groups until none of these
+// pods exists.
 func (r *Resolver) Delete(uid types.UID) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -226,7 +226,8 @@ type podState struct {
 	pod *corev1.Pod
 }
 
-// stand returns the standing of the objects' pods, by UID.
+// stand returns, by UID, the group of each pod of the objects, and the reason why the pod is
+// blocked.
 func (r *Resolver) stand(objects []*object) map[types.UID]podState {
 	out := make(map[types.UID]podState)
 	for _, o := range objects {

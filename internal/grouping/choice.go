@@ -55,8 +55,9 @@ func choiceOf(annotations, labels map[string]string) Choice {
 	}
 }
 
-// or fills in unset fields from a namespace's choice. A required key is no preferred key then, if
-// only one of them is the namespace's.
+// or returns the choice with unset fields filled in from another choice, such as the namespace's.
+// If only one of the required key and the preferred keys is inherited, the required key is removed
+// from the preferred keys.
 func (c Choice) or(other Choice) Choice {
 	out := c.orAny(other)
 	if (c.TopologyKey == "") != (c.PreferredKeys == "") {

@@ -28,8 +28,8 @@ const (
 	syncInterval = 50 * time.Millisecond
 )
 
-// Follower reads the objects of a [Resolver]'s kinds and passes them on. A kind that the API server
-// does not serve costs nothing until a pod belongs to one.
+// Follower reads the objects of a [Resolver]'s kinds and passes them to the Resolver. A kind that
+// the API server does not serve costs nothing until a pod belongs to one.
 type Follower struct {
 	resolver *Resolver
 	objects  dynamic.Interface
@@ -38,7 +38,7 @@ type Follower struct {
 	mu sync.Mutex
 	// read are the followed kinds.
 	read map[schema.GroupKind]*followed
-	// namespaces is followed too.
+	// namespaces has the informer of namespaces.
 	namespaces *followed
 }
 

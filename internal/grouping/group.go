@@ -21,8 +21,8 @@ type Group struct {
 	// Part distinguishes the group from others of the same object: its replica, role or both. It is
 	// "" for the only group.
 	Part string
-	// MinCount is how many members the gang needs. Over is how many of them will not come any more,
-	// because their part of the work is done.
+	// MinCount is the number of members that the gang needs. Over is the number of these members
+	// that the controller does not create any more, because their part of the work is done.
 	MinCount, Over int
 	// Suspended is true while the object has no pods. Ended is true if the object is deleted, or no
 	// longer has such a group.
@@ -118,7 +118,7 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	if o.rule.UnitLabel != "" {
 		unit, rest, _ = strings.Cut(rest, "-")
 	}
-	// The last one is for a role that the object no longer has.
+	// Last, try the rest of the name as a role that the object no longer has.
 	roles := []string{""}
 	for _, role := range o.plan.reading.Roles {
 		roles = append(roles, role.Name)
@@ -141,9 +141,9 @@ func (r *Resolver) IsBounded(key types.NamespacedName) bool {
 	return ok && g.IsBounded()
 }
 
-// Needs returns how many members a group needs, given its current number. Towards the end of the
-// object's work, fewer may remain to come, and finished ones may be gone. If enough are there,
-// MinCount applies.
+// Needs returns the number of members that a group needs, given its current number. Towards the end
+// of the object's work, the controller may create fewer members, and finished members may be gone.
+// If at least MinCount members exist, the group needs MinCount.
 func (g *Group) Needs(members int) int {
 	if members < g.MinCount {
 		return max(g.MinCount-g.Over, min(g.MinCount, 1))

@@ -98,8 +98,8 @@ func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 }
 
 // members returns how many members the group of a unit and role needs, given the unit's roles. The
-// count is 0 if the object no longer has such a group. over is how many of them will not come any
-// more. If no member is needed but some may come, the count is 1.
+// count is 0 if the object no longer has such a group. over is the number of these members that are
+// not created any more. If no member is needed but some may come, the count is 1.
 func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 	for _, role := range roles {
 		if !role.Alone && (!p.perRole || role.Name == suffix.role) {

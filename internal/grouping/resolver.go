@@ -99,7 +99,7 @@ type object struct {
 	kept map[string]*plan
 	// note is the reason why some plan differs from the object's current state; "" if none does.
 	note string
-	// said has the sizes of units according to their youngest pods.
+	// said has the size of each unit as the youngest pod of the unit gives it.
 	said  map[string]saidSize
 	names map[suffix]types.NamespacedName
 }
@@ -195,7 +195,7 @@ func (r *Resolver) Hold(pod *corev1.Pod) gang.Verdict {
 	return hold
 }
 
-// name assigns a group its name.
+// name returns the name of a group and registers it. It returns false if the object is not known.
 func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

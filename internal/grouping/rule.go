@@ -164,8 +164,8 @@ type Role struct {
 	// Led, of the whole object, and ItemLed tell that the other pods of each product are created
 	// only after the first one has a node.
 	Led, ItemLed Led
-	// Said is the key of the value that Replicas had when a pod's unit was created. It applies to
-	// that unit.
+	// Said is the key on a pod with the value that Replicas had when the pod's unit was created.
+	// The value applies to that unit.
 	Said key
 	// Templates are the possible paths of the pods' template. The first one that exists is used.
 	Templates []Path
@@ -185,7 +185,8 @@ const (
 type Size struct {
 	Name  string
 	Count int64
-	// Over is how many of Count will not come any more, because their part of the work is done.
+	// Over is the number of pods in Count that are not created any more, because their part of the
+	// work is done.
 	Over int64
 	// MayCome is true if Count is 0 because no pod is needed, but some may come.
 	MayCome bool
@@ -385,7 +386,8 @@ func (role *Role) scheduler(from map[string]any) string {
 // schedulerName is the path of the scheduler in a template.
 const schedulerName Path = ".spec.schedulerName"
 
-// count returns how many pods a role needs, and how many of those will not come any more.
+// count returns the number of pods that a role needs. over is the number of these pods that are not
+// created any more.
 func (role *Role) count(root, from map[string]any) (count, over int64, err error) {
 	if off, _ := role.Off.value(from); role.Alone || off == true {
 		return 0, 0, nil
@@ -440,8 +442,8 @@ func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, 
 	return min(least, most), err
 }
 
-// done returns how many of a role's pods are done. Unreadable values count as 0, so that too few
-// are only waited for.
+// done returns the number of a role's pods that are done. Unreadable values count as 0, so that a
+// gang waits for pods and does not start with too few.
 func (role *Role) done(from map[string]any) int64 {
 	var sum int64
 	for _, path := range role.Done {

@@ -64,7 +64,7 @@ func (o *object) sizes(p *plan, unit string) []Size {
 	return out
 }
 
-// said returns the size of a pod's unit according to the pod; false if it has none.
+// said returns the size of a pod's unit as the pod gives it; false if the pod gives none.
 func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	for i := range r.Roles {
 		if k := r.Roles[i].Said; k != (key{}) {
@@ -75,7 +75,8 @@ func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	return saidSize{}, false
 }
 
-// hear updates the size of a unit from its youngest pod.
+// hear records the size of a unit that a pod gives, unless a younger pod has given another size. It
+// then reports the unit's groups as changed.
 func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
 	now, ok := rule.said(pod)
 	if !ok || pod.DeletionTimestamp != nil {
