@@ -59,7 +59,8 @@ type Step struct {
 	// Cascade counts the evictions by the replacements of the victims, if the profile evaluates
 	// them.
 	Cascade *core.Cascade `json:"cascade,omitempty"`
-	// RetryAt is when the protections in the way have ended; absent if time does not help.
+	// RetryAt is the time when the protections that block the workload have ended; absent if time
+	// does not help.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Protected are units that a rule protects although their eviction would help. Each has its
 	// rule and the end of its protection. NodesOut counts the nodes that are unsuitable regardless

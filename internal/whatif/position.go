@@ -17,7 +17,8 @@ import (
 // Position is the position of a pending workload among the workloads that the scheduler can try, in
 // the order of the scheduler's queue. It excludes work with scheduling gates, gangs with too few
 // members, and drivers that wait for other pods. With Queues, the scheduler tries the queue
-// furthest below its share first. The order of a Line then applies within each queue.
+// furthest below its share first. The order of the scheduler's queue then applies within each
+// Queue.
 type Position struct {
 	// Place starts at 1. Of is the number of workloads.
 	Place int `json:"place"`
@@ -31,7 +32,7 @@ type Position struct {
 	Before []string `json:"before,omitempty"`
 }
 
-// mostBefore is the maximum number of workloads that a Line names.
+// mostBefore is the maximum number of workloads in Position.Before.
 const mostBefore = 3
 
 // waiting is a pending workload that the scheduler can try.
@@ -40,8 +41,8 @@ type waiting struct {
 	info        *framework.QueuedPodInfo
 }
 
-// PositionOf returns the position of a pending pod's workload. It is the zero Line if the scheduler
-// cannot try the workload.
+// PositionOf returns the position of a pending pod's workload. It returns the zero Position if the
+// scheduler cannot try the workload.
 func (c *Cluster) PositionOf(pod *corev1.Pod) (Position, error) {
 	profile, ok := c.sched.Profiles[pod.Spec.SchedulerName]
 	if !ok {

@@ -37,8 +37,8 @@ func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 	last := s.decided + mostCordons
 	var needed []*corev1.Node
 	for best != nil && err == nil && len(rest) > 0 && s.decided < last {
-		// More nodes never help less. Take the shortest prefix of the rest that helps together with
-		// the needed nodes. Its last node is needed as well.
+		// Find the shortest prefix of the rest that helps together with the needed nodes. Its last
+		// node is needed as well. A longer prefix also helps, because more nodes never help less.
 		n := sort.Search(len(rest), func(n int) bool {
 			if err != nil || s.decided >= last || n+len(needed) == 0 {
 				return false

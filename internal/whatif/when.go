@@ -118,7 +118,7 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 }
 
 // lastProtection describes the protection whose end gives the workload room. A step names only a
-// few of the protections in the way, so this one may be missing.
+// few of the protections that block the workload, so this one may be missing.
 func lastProtection(step *Step) string {
 	// RetryAt is the first nanosecond after the protection.
 	i := slices.IndexFunc(step.Protected, func(p core.ProtectedUnit) bool { return p.Until == step.RetryAt.UnixNano()-1 })

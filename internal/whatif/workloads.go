@@ -14,7 +14,7 @@ type Workload struct {
 	Gang, Whole bool
 	MinCount    int
 	Priority    int32
-	// RaisedBy is how much higher the priority of the workload is while it is a potential victim.
+	// RaisedBy is added to the priority of the workload while it is a potential victim.
 	RaisedBy int64
 	// Never is true if the workload never preempts.
 	Never bool
