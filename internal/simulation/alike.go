@@ -73,9 +73,9 @@ func (k *kin) remove(j *job) {
 	}
 }
 
-// first returns the job that tries on behalf of all of them. It returns nil if one of them is
-// already in the scheduler's queue or waits for its turn. Jobs with a reservation or an eviction
-// under way are skipped: they are retried by themselves.
+// first returns the job to retry in place of all jobs of the kin. It returns nil if one of them is
+// already in the scheduler's queue or waits for its turn. It skips jobs with a reservation or an
+// eviction under way, because they are retried by themselves.
 func (k *kin) first(s *simulation) *job {
 	for _, j := range k.jobs {
 		switch {

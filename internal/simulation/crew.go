@@ -11,7 +11,7 @@ type crew struct {
 	need    int
 	left    time.Duration
 	members []*job
-	// began is when enough members had started to run; zero while too few run. turn counts how
+	// began is the time since when enough members run; zero while too few run. turn counts how
 	// often that has changed.
 	began time.Time
 	turn  int

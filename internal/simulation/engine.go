@@ -51,23 +51,23 @@ type simulation struct {
 	// sorted by key.
 	jobs    map[workload.Key]*job
 	waiting []*job
-	// The jobs with a reservation, sorted by key.
+	// promised are the jobs with a reservation, sorted by key.
 	promised []*job
-	// The kin of all jobs, by likeness and as a list.
+	// alike and kinds hold the kin of all jobs, by likeness and as a list.
 	alike map[likeness]*kin
 	kinds []*kin
-	// freed counts changes that may free room for a job. turnedDown are the kinds that were refused
-	// since freed had the value refusedAt.
+	// freed counts changes that may free room for a job. turnedDown are the kin whose jobs were
+	// refused since freed got the value refusedAt.
 	freed, refusedAt uint64
 	turnedDown       []*kin
 	// ready are the jobs in the scheduler's queue. cycling is true while the next cycle is on the
 	// agenda, and ticking while the next tick of the scheduler's loop is.
 	ready            []*job
 	cycling, ticking bool
-	// easedAt is the version of the quota ledger when the list last found no job to retry for
-	// changed shares.
+	// easedAt is the version of the quota ledger when the waiting list last found no job to retry
+	// for changed shares.
 	easedAt uint64
-	// nextLook is the earliest time when the loop runs again because the list asked for it; zero
+	// nextLook is the earliest time when the loop runs again because the engine asked for it; zero
 	// for none.
 	nextLook time.Time
 	// submissions are all submissions so far.
@@ -85,7 +85,7 @@ type observer interface {
 	toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold)
 	// overLimit is called for a job that does not fit in the limits of its queue.
 	overLimit(s *simulation, j *job)
-	// settled is called after an event, when the list has no more work for the loop.
+	// settled is called after an event, when the engine has no more work for the loop.
 	settled(s *simulation)
 }
 
@@ -163,7 +163,7 @@ func (s *simulation) run(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// isWanted reports whether the list has work for the loop.
+// isWanted reports whether the engine has work for the loop.
 func (s *simulation) isWanted() bool {
 	select {
 	case <-s.engine.Wanted():
@@ -268,7 +268,7 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 	return admission.Waiter{Key: j.key, Queue: j.queue, Priority: j.priority, Since: j.since, Request: request}
 }
 
-// look is one round of the scheduler's loop.
+// look runs one round of the scheduler's loop.
 func (s *simulation) look() {
 	// 1. Retry the workloads whose time has come.
 	due := s.engine.Waits.Due(s.now)
@@ -295,7 +295,7 @@ func (s *simulation) look() {
 	}
 }
 
-// tick is the part of the loop that runs at regular intervals.
+// tick runs the part of the scheduler's loop that is due at regular intervals.
 func (s *simulation) tick() {
 	s.ticking = false
 	if shares := s.shares(); shares.At() != s.easedAt {
@@ -309,7 +309,7 @@ func (s *simulation) tick() {
 	s.tickAgain()
 }
 
-// tickAgain schedules the next tick if there are queues and the list is not empty.
+// tickAgain schedules the next tick if there are queues and the engine has workloads.
 func (s *simulation) tickAgain() {
 	if s.ticking || s.ledger.tree.Len() == 0 || s.engine.Len() == 0 {
 		return
@@ -318,7 +318,7 @@ func (s *simulation) tickAgain() {
 	s.after(admission.Interval, s.tick)
 }
 
-// wake retries workloads because a change may help them. It ends their backing off.
+// wake retries workloads because a change may help them. It ends their back-off.
 func (s *simulation) wake(keys ...workload.Key) {
 	for _, key := range keys {
 		s.engine.Turns.EndBackoff(key)
@@ -356,7 +356,7 @@ func (s *simulation) cycleAgain() {
 	}
 }
 
-// cycle is one cycle of the scheduler, for the most important job in its queue.
+// cycle runs one scheduling cycle, for the most important job in the scheduler's queue.
 func (s *simulation) cycle() {
 	s.cycling = false
 	if len(s.ready) == 0 {

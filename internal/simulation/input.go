@@ -35,8 +35,8 @@ type Work struct {
 	Namespace, Name string
 	// Queue is the name of its leaf queue; "" for none.
 	Queue string
-	// Priority is the scheduling priority. RaisedBy is how much higher the priority is while the
-	// work is a potential victim; 0 for none.
+	// Priority is the scheduling priority. RaisedBy is added to the priority while the work is a
+	// potential victim.
 	Priority int32
 	RaisedBy int64
 	// Never is true if its PriorityClass forbids preempting.
@@ -61,8 +61,9 @@ type Work struct {
 	// Saved is the part of Ran that members on nodes had saved by then. It counts in their first
 	// run, if the work has no interval.
 	Saved time.Duration
-	// Interval is how often the work saves its progress; 0 for Options.Checkpoint. Restart is the
-	// run time that a restart costs. It counts when victims are compared, and not in run times.
+	// Interval is the time between two checkpoints of the work; 0 for Options.Checkpoint. Restart
+	// is the run time that a restart costs. It counts when victims are compared, and not in run
+	// times.
 	Interval, Restart time.Duration
 
 	// patience is the time that the user waits before deleting the pending work; 0 for ever.
@@ -132,9 +133,9 @@ type Options struct {
 	Seed uint64
 	// Lasts is the length of the simulation.
 	Lasts time.Duration
-	// Checkpoint is how often work without an interval saves its progress. An eviction loses the
-	// progress since the last checkpoint. With 0, work never saves progress, and an eviction loses
-	// everything.
+	// Checkpoint is the time between two checkpoints of work without an interval. An eviction loses
+	// the progress since the last checkpoint. With 0, work never saves progress, and an eviction
+	// loses everything.
 	Checkpoint time.Duration
 	// Grace is the longest time that pods take to terminate; at least a second.
 	Grace time.Duration
@@ -144,7 +145,7 @@ type Options struct {
 
 	// faulty is the percentage of evictions that fail because their calls fail.
 	faulty int
-	// longestLag is how much later the quota ledger may learn of a deleted pod than the scheduler's
-	// queue does.
+	// longestLag is the longest time between the deletion of a pod in the scheduler's queue and in
+	// the quota ledger, in either order.
 	longestLag time.Duration
 }

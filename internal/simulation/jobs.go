@@ -63,8 +63,8 @@ type job struct {
 	// saved is the part of the first run that was saved when the simulation began. It counts only
 	// without an interval.
 	saved time.Duration
-	// interval is how often the job saves its progress; 0 for never. restart is the run time that a
-	// restart costs.
+	// interval is the time between two checkpoints of the job; 0 for no checkpoints. restart is the
+	// run time that a restart costs.
 	interval, restart time.Duration
 	// of is the submission of the job. crew is the gang of a member that is scheduled alone; nil
 	// otherwise.
@@ -84,7 +84,7 @@ type job struct {
 	promises []reservation
 	// awaited are the pods that the job last waited for.
 	awaited []*pod
-	// began is when the job was placed, and stopped when it was told to end.
+	// began is the time when the job was placed, and stopped the time when it was told to end.
 	began, stopped time.Time
 	// group, toleration and membership describe the running job to the core.
 	group      *core.Group

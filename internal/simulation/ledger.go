@@ -10,7 +10,7 @@ import (
 )
 
 // ledger is the quota ledger: the queues, with the usage and demand of their work, and the last
-// computed standing.
+// computed state.
 type ledger struct {
 	resources []string
 	gpus      gpus
@@ -124,7 +124,8 @@ type ledgerState struct {
 	easing *fairshare.Easing
 }
 
-// standing returns the current standing. It computes a new one only after a change.
+// standing returns the current state of the quota ledger. It computes a new one only after a
+// change.
 func (s *simulation) standing() *ledgerState {
 	b := s.ledger
 	if b.last != nil && b.last.at == b.counted {

@@ -65,8 +65,7 @@ type recreating struct{ core.Arithmetic }
 
 var _ core.Replacer = recreating{}
 
-// Replacement returns core.ReplacementPreempts for every unit. Work that never preempts is not told
-// apart.
+// Replacement returns core.ReplacementPreempts for every unit, even for work that never preempts.
 func (recreating) Replacement(int) core.Replacement { return core.ReplacementPreempts }
 
 // state returns the node in the core's representation.

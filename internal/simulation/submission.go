@@ -8,7 +8,7 @@ type submission struct {
 	jobs []*job
 	// perGPU converts amounts to GPUs.
 	perGPU gpus
-	// since is when the current wait began; zero while the work is not waiting. waited is the sum
+	// since is the start of the current wait; zero while the work is not waiting. waited is the sum
 	// of the earlier waits.
 	since  time.Time
 	waited time.Duration
