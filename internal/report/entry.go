@@ -29,7 +29,7 @@ type Stop struct {
 	Pods []core.VictimPod
 	// LostDeviceHours is the work that the victim itself loses, since its last checkpoint.
 	LostDeviceHours float64
-	// Since is when the victim started; zero if that is not known.
+	// Since is the start of the victim; zero if it is not known.
 	Since time.Time
 	// Measured is true if GPUHours and CPUHours are known.
 	Measured           bool
@@ -46,7 +46,8 @@ type Entry struct {
 	Preemptor Party
 	Outcome   core.Outcome
 	State     decisionlog.State
-	// Ended is when the result of the decision was known; zero if there was nothing to carry out.
+	// Ended is the time when the result of the decision was known; zero if there was nothing to
+	// carry out.
 	Ended time.Time
 	Stops []Stop
 	// Begun is the number of pods that are evicted although the decision was given up or failed.

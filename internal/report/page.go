@@ -16,7 +16,7 @@ import (
 //go:embed page
 var built embed.FS
 
-// Mode is where the page gets its decisions from.
+// Mode is the source of the page's decisions.
 type Mode string
 
 const (

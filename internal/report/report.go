@@ -149,8 +149,8 @@ type DecisionRow struct {
 	Repeated  bool              `json:"repeated,omitempty"`
 	MinCount  int               `json:"minCount,omitempty"`
 	RetryAt   int64             `json:"retryAt,omitempty"`
-	// WaitEnd is how the preemptor's wait ended after this decision, and WaitEndAt is when. Both
-	// are zero if that was not recorded.
+	// WaitEnd is the kind of end of the preemptor's wait after this decision, and WaitEndAt its
+	// time. Both are zero if the end was not recorded.
 	WaitEnd   decisionlog.End   `json:"waitEnd,omitempty"`
 	WaitEndAt int64             `json:"waitEndAt,omitempty"`
 	Asks      []decisionlog.Ask `json:"asks,omitempty"`
