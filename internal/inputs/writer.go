@@ -168,7 +168,7 @@ func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 		u.SetGroupVersionKind(kind)
 	}
 	if resource == inventory.Pods {
-		// The lines contain the scheduler's own reservations.
+		// Leave out the nomination, because the lines contain the scheduler's reservations.
 		unstructured.RemoveNestedField(fields, "status", "nominatedNodeName")
 	}
 	redaction := inventory.Full
