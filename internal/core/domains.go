@@ -216,7 +216,7 @@ func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 }
 
 // inNodesOf returns the problem restricted to the nodes of a domain. Its count of potential victims
-// is not restricted, so searches that evict use in.
+// is not restricted, so searches that evict use the method in.
 func (v *problem) inNodesOf(d *domain) *problem {
 	w := *v.on(d.nodes)
 	w.domains, w.within = nil, d
