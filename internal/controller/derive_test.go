@@ -186,8 +186,8 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// check reconciles the group twice. The second time must not repeat a report, and must create a
-// group that the first time deleted.
+// check reconciles the group twice. The second call must not repeat a report, and must create a
+// group again that the first call deleted.
 func (tt *deriveCase) check(t *testing.T) {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -40,8 +40,8 @@ func TestFairQueue(t *testing.T) {
 	}
 }
 
-// TestFairOrder checks that each request comes out once, those of one namespace in their order, and
-// that no namespace has two turns while another waits.
+// TestFairOrder checks that each request comes out once, and the requests of one namespace in their
+// order. No namespace has two turns while another one waits.
 func TestFairOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

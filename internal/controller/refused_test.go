@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestTemplateThatIsRefused checks that users see the reason, and that there is no retry.
+// TestTemplateThatIsRefused checks that users see why the API server rejects the fields of a
+// template, and that there is no retry.
 func TestTemplateThatIsRefused(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -39,7 +40,8 @@ func TestTemplateThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestGroupThatCannotBeFilledIn checks that users see the reason, and that there is a retry.
+// TestGroupThatCannotBeFilledIn checks that users see why the fields of a group cannot be written,
+// and that there is a retry.
 func TestGroupThatCannotBeFilledIn(t *testing.T) {
 	t.Parallel()
 	resource := v1alpha1.SchemeGroupVersion.WithResource("podgroups").GroupResource()

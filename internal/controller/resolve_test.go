@@ -392,7 +392,7 @@ func TestTemplateIsFilledIn(t *testing.T) {
 	}
 }
 
-// TestGroupThatGoes checks that the records forgets a deleted group.
+// TestGroupThatGoes checks that the records forget a deleted group.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
 	gangs := engine.New(nil).Gangs

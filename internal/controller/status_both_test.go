@@ -194,8 +194,8 @@ func torn(pod *corev1.Pod) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
 }
 
-// TestPodsOfTwoGroupsAreTold checks that such pods get one event, whether or not a group of that
-// name exists.
+// TestPodsOfTwoGroupsAreTold checks that pods that name two groups get one event, whether or not a
+// group of that name exists.
 func TestPodsOfTwoGroupsAreTold(t *testing.T) {
 	t.Parallel()
 	for name, objects := range map[string][]client.Object{"a group": {gangGroup(1)}, "no group": nil} {

@@ -368,7 +368,7 @@ func TestStartTimeOfWhatWasNotSeen(t *testing.T) {
 	before := named("r", 2, running, scheduled(400))
 	replaced := slices.Concat(before[:1], named("n", 1, running, scheduled(900)))
 	for name, c := range map[string]struct {
-		// seen is whether this process has seen the gang whole before.
+		// seen is true if this process has seen the gang whole before.
 		seen bool
 		pods []*corev1.Pod
 		want int64
