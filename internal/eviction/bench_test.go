@@ -311,7 +311,7 @@ func (b *bench) group(name string) *v1alpha1.PodGroup {
 	return &pg
 }
 
-// listed returns the names of the pods on a group's list.
+// listed returns the names of the pods to evict that a group's status lists.
 func (b *bench) listed(name string) []string {
 	b.t.Helper()
 	d := b.group(name).Status.Disruption

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestRefusedRemovalIsPutOff checks that tries get rarer, down to one every 30 seconds. Events of
-// the pods, such as the mark of the last try, reconcile the group all the time. Each pod is marked
-// once.
+// TestRefusedRemovalIsPutOff checks that tries to delete a refused pod get rarer, down to one every
+// 30 seconds. Events of the pods, such as the mark of the last try, reconcile the group all the
+// time. Each pod is marked once.
 func TestRefusedRemovalIsPutOff(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, disrupted("g-0", "leaving"), pod("g-0"), terminating(pod("leaving")))

@@ -11,7 +11,7 @@ import (
 )
 
 // TestLostWorkByClass checks the lost work of an order, by queue and PriorityClasses. A victim that
-// stays loses nothing, and a gang whose victims do not all go loses only their work.
+// stays loses nothing. If some victims of a gang stay, the gang loses only the work of the others.
 func TestLostWorkByClass(t *testing.T) {
 	t.Parallel()
 	all := map[string]removal{"g-0": accepted, "g-1": accepted, "m-0": accepted, "m-1": accepted, "single": accepted}

@@ -16,7 +16,7 @@ import (
 func TestGroupThatRunsAnew(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// after is how many calls of RunsAnew return false for h.
+		// after is the number of calls of RunsAnew that return false for h.
 		after     int
 		wantStays bool
 	}{
@@ -51,7 +51,7 @@ func TestSurplusThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		surplus bool
-		// after is how many calls of KeepsMinCount return true.
+		// after is the number of calls of KeepsMinCount that return true.
 		after     int
 		wantStays bool
 	}{
