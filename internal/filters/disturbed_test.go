@@ -12,12 +12,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFewestInTheWay has room on all nodes, and pods on each that repel the members. The members
-// must go where the fewest of these are evicted.
+// TestFewestInTheWay has room on all nodes, and pods on each node that repel the members. The
+// members must go to the nodes with the fewest such pods, so that the fewest are evicted.
 func TestFewestInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// inTheWay is the number of pods on each node.
+		// inTheWay is the number of repelling pods on each node.
 		inTheWay []int
 		members  int
 		// apart makes members repel each other too.

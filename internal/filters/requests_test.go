@@ -45,8 +45,8 @@ func largerPods() map[string]func(*corev1.Pod) {
 	}
 }
 
-// TestRequestsAreCountedAsUpstreamDoes checks requests that exceed the sum of a pod's containers,
-// for members of a gang and for running pods.
+// TestRequestsAreCountedAsUpstreamDoes checks requests of pods that exceed the sum of a pod's
+// containers, for members of a gang and for running pods.
 func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 	t.Parallel()
 	for name, change := range largerPods() {

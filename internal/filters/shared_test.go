@@ -195,7 +195,7 @@ func TestVolumeOfAPromisedPod(t *testing.T) {
 		for _, claim := range []*corev1.PersistentVolumeClaim{theirs, ours} {
 			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		}
-		// The pod requests no CPU, so only the volume is in the way.
+		// The pod requests no CPU, so only its volume conflicts with the preemptor.
 		promised, p := pod("x", "", "0", 9), pod("p", "", "1", 5)
 		promised.Namespace, promised.Status.NominatedNodeName = "other", "node-0"
 		claims(promised, "data")

@@ -33,7 +33,7 @@ import (
 
 // world is a cluster with the default profile of a scheduler and the real filters.
 type world struct {
-	// minCount is how many members a gang needs; 0 for all.
+	// minCount is the number of members that a gang needs; 0 for all.
 	minCount int
 	t        testing.TB
 	profile  framework.Framework
