@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// bound is how long anything may take on a busy machine.
+// bound is the longest time that any step may take on a busy machine.
 const bound = time.Minute
 
 // served is the discovery of an API server, by group and version.

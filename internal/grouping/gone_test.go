@@ -153,7 +153,8 @@ func TestNamesakes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tests := map[string]struct {
-		// age is how much older the pod is than the second object. runs is true if it has a node.
+		// age is the age of the pod minus the age of the second object. runs is true if the pod has
+		// a node.
 		age  time.Duration
 		runs bool
 		// unseen is true if the first object has never been known.

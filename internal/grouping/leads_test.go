@@ -28,7 +28,7 @@ func TestLeads(t *testing.T) {
 		pod     *corev1.Pod
 		leads   bool
 		workers int
-		// group is that of the workers, without its hash.
+		// group is the group of the workers, without its hash.
 		group string
 	}{
 		"a driver of Spark":               {w.pod("1", "SparkApplication/spark", sparkName, "spark", "spark-role", "driver"), true, 3, "spark"},

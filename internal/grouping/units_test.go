@@ -22,7 +22,7 @@ func (w *world) serving(name, replica, worker, size string, age time.Duration) *
 	return pod
 }
 
-// needs returns how many members the group of a pod needs.
+// needs returns the number of members that the group of a pod needs.
 func (w *world) needs(pod *corev1.Pod) int {
 	w.t.Helper()
 	w.group(pod)
