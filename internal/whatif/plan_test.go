@@ -285,8 +285,8 @@ func TestPlanCountsWhatIsLeaving(t *testing.T) {
 	}
 }
 
-// TestPlanLeavesOutFinishedPods: a pod that has finished occupies nothing on its node. A pod without
-// a phase is pending, as it is at an API server.
+// TestPlanLeavesOutFinishedPods checks that a finished pod occupies no room on its node. A pod
+// without a phase counts as pending, as in the API server.
 func TestPlanLeavesOutFinishedPods(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[corev1.PodPhase]core.Outcome{
