@@ -200,7 +200,8 @@ func TestRead(t *testing.T) {
 		text        string
 		want        report.Source
 		wantMessage string
-		// wantFirst is whether the error names the first line that is no line of a decision log.
+		// wantFirst is true if the error must name the first line that is no line of a decision
+		// log.
 		wantFirst bool
 	}{
 		"a line":                       {text: whole, want: report.Source{Name: "log", Decisions: 1}},
