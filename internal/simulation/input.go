@@ -145,7 +145,7 @@ type Options struct {
 
 	// faulty is the percentage of evictions that fail because their calls fail.
 	faulty int
-	// longestLag is the longest time between the deletion of a pod in the scheduler's queue and in
-	// the quota ledger, in either order.
+	// longestLag is the longest time from the deletion of a pod in the scheduler's queue until its
+	// deletion in the quota ledger. It may be deleted in the ledger first.
 	longestLag time.Duration
 }

@@ -37,8 +37,8 @@ type referee struct {
 const (
 	// longestGrace is the longest time that pods take to terminate.
 	longestGrace = time.Minute
-	// longestLag is how much later the quota ledger may learn of a deleted pod than the scheduler's
-	// queue does.
+	// longestLag is the longest time from the deletion of a pod in the scheduler's queue until its
+	// deletion in the quota ledger.
 	longestLag = 500 * time.Millisecond
 )
 
@@ -200,7 +200,7 @@ func (r *referee) whole(s *simulation, j *job) {
 	}
 }
 
-// waitsForSomething checks that no job is forgotten. Each job waits for something that the list or
+// waitsForSomething checks that no job is forgotten: each job waits for a cause that the engine or
 // an event will end.
 func (r *referee) waitsForSomething(s *simulation, j *job) {
 	for c := range r.waits {
