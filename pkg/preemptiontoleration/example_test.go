@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// training is a PriorityClass whose pods have ten minutes for a start, except from priorities of 10,000 and up.
+// training returns a PriorityClass whose pods tolerate preemption by priorities below 10,000 for
+// ten minutes after they were scheduled.
 func training() *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "training", Annotations: map[string]string{
@@ -26,7 +27,7 @@ func training() *schedulingv1.PriorityClass {
 	}
 }
 
-// scheduledPod is a pod of the class that was scheduled at that time.
+// scheduledPod returns a pod of the class training that was scheduled at a time.
 func scheduledPod(at time.Time) *corev1.Pod {
 	return &corev1.Pod{
 		Spec: corev1.PodSpec{PriorityClassName: "training"},
@@ -60,7 +61,7 @@ func Example() {
 	// priority 10000 after 11m0s: may
 }
 
-// What cannot be read is no policy, and the error says what to mend.
+// If an annotation cannot be read, the class has no policy, and the error names the annotation.
 func ExampleFromPriorityClass_malformed() {
 	class := training()
 	class.Annotations[preemptiontoleration.AnnotationTolerationSeconds] = "10m"
@@ -73,7 +74,8 @@ func ExampleFromPriorityClass_malformed() {
 	// training 10m true
 }
 
-// A policy of a program's own: work that is never preempted by less than a priority of 10,000.
+// A program can also build a policy itself. The pods of this one tolerate preemption by priorities
+// below 10,000 forever.
 func ExamplePolicy_Tolerates() {
 	policy := &preemptiontoleration.Policy{MinimumPreemptablePriority: 10000, TolerationSeconds: -1}
 	scheduled := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -83,7 +85,7 @@ func ExamplePolicy_Tolerates() {
 	// true true
 }
 
-// What a PostFilter plugin asks about each pod that it may preempt.
+// A PostFilter plugin calls CanToleratePreemption for each pod that it may preempt.
 func ExampleCanToleratePreemption() {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	if err := indexer.Add(training()); err != nil {
@@ -102,7 +104,7 @@ func ExampleCanToleratePreemption() {
 	// 1h0m0s false <nil>
 }
 
-// The time from which the toleration counts.
+// The toleration of a pod begins at this time.
 func ExampleScheduledAt() {
 	fmt.Println(preemptiontoleration.ScheduledAt(scheduledPod(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))))
 	fmt.Println(preemptiontoleration.ScheduledAt(&corev1.Pod{}).IsZero())

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// class makes a PriorityClass; an annotation of "-" is left out.
+// class returns a PriorityClass with both annotations. An annotation with the value "-" is left
+// out.
 func class(name string, value int32, priority, seconds string) *schedulingv1.PriorityClass {
 	c := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}, Value: value}
 	if priority != "-" {
