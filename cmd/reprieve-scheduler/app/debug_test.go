@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// ask has a handler answer a request.
+// ask returns the response of a handler to a request.
 func ask(t *testing.T, handler http.Handler, method string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -50,7 +50,7 @@ func TestLatestDecisions(t *testing.T) {
 	}
 }
 
-// pictured is a cache of nodes, and what is said of them.
+// pictured is a nodeCache and a describer that return the given errors.
 type pictured struct{ ofCache, ofNodes error }
 
 func (p pictured) UpdateSnapshot(klog.Logger, *internalcache.Snapshot) error { return p.ofCache }

@@ -8,7 +8,8 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 )
 
-// TestRetrySoon: a period that is written down holds.
+// TestRetrySoon checks that a configured retry period is kept, and that retryPeriod replaces the
+// library's default.
 func TestRetrySoon(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -9,7 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// TestInputsFlag: what --decision-log-inputs may say, and what it goes with.
+// TestInputsFlag checks the valid values of --decision-log-inputs, and that inputs need a decision
+// log.
 func TestInputsFlag(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ path, inputs, want string }{
@@ -35,8 +36,8 @@ func TestInputsFlag(t *testing.T) {
 	}
 }
 
-// TestNoRecorder: nothing is written down that is not asked for, and the plugins are told of nothing
-// then.
+// TestNoRecorder checks that there is no recorder by default, and that the plugins get a nil
+// recorder.
 func TestNoRecorder(t *testing.T) {
 	t.Parallel()
 	opts := NewOptions()
@@ -46,7 +47,8 @@ func TestNoRecorder(t *testing.T) {
 	}
 }
 
-// TestConfigurationText: the configuration in the log is the one that the scheduler runs with.
+// TestConfigurationText checks that the decision log gets the text of the scheduler's
+// configuration.
 func TestConfigurationText(t *testing.T) {
 	t.Parallel()
 	opts := NewOptions()

@@ -8,7 +8,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestLogOfUntrustedText: what users write is in the log without sequences for terminals. It runs by itself: the log is the process's.
+// TestLogOfUntrustedText checks that the log escapes control characters in text of users. It does
+// not run in parallel, because the log belongs to the process.
 func TestLogOfUntrustedText(t *testing.T) {
 	if err := logsapi.ResetForTest(nil); err != nil {
 		t.Fatal(err)

@@ -9,10 +9,11 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-// emptyConfig is a configuration file that leaves everything open.
+// emptyConfig is the text of a configuration file that sets no field.
 const emptyConfig = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-// optionsOf are those of a command line with flags of one set, and of a configuration file unless that is "".
+// optionsOf returns the options of a command line with flags of one set. If file is not "", it is
+// the text of the configuration file.
 func optionsOf(t *testing.T, set string, args []string, file string) *Options {
 	t.Helper()
 	opts := NewOptions()
@@ -28,7 +29,8 @@ func optionsOf(t *testing.T, set string, args []string, file string) *Options {
 	return opts
 }
 
-// TestIsRateConfigured: only a rate that somebody has written counts, not the library's own.
+// TestIsRateConfigured checks that only a rate in flags or in the file counts as configured, and
+// not the library's default.
 func TestIsRateConfigured(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -59,7 +61,7 @@ func TestIsRateConfigured(t *testing.T) {
 	}
 }
 
-// TestFlagThatIsNotRead is said in the log.
+// TestFlagThatIsNotRead checks that the log names each flag that a configuration file overrides.
 func TestFlagThatIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -81,7 +83,8 @@ func TestFlagThatIsNotRead(t *testing.T) {
 	}
 }
 
-// TestHelpShowsWhatHolds: the help does not show defaults of kube-scheduler's that are none here.
+// TestHelpShowsWhatHolds checks that the help shows Reprieve's defaults where they differ from
+// kube-scheduler's.
 func TestHelpShowsWhatHolds(t *testing.T) {
 	t.Parallel()
 	help := NewCommand().UsageString()

@@ -20,7 +20,8 @@ const (
 	upstream = "multiPoint: {enabled: [{name: Reprieve}]}"
 )
 
-// TestProfiles has what is refused before anything is started, and what is only said.
+// TestProfiles checks which profiles are rejected before anything starts, and which only cause a
+// line in the log.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	const (
@@ -32,10 +33,10 @@ func TestProfiles(t *testing.T) {
 	)
 	out := func(point string) string { return "profiles[1].plugins." + point + " leaves Reprieve out" }
 	for name, c := range map[string]struct {
-		// first is the other profile, which has Reprieve as is right unless it says otherwise.
+		// first holds the plugins of the other profile; "" for a valid profile with Reprieve.
 		first, plugins string
 		want           string
-		// wantSaid are words of the log.
+		// wantSaid lists parts of the expected lines in the log.
 		wantSaid []string
 	}{
 		"as is right":                       {plugins: allOfIt},
@@ -88,11 +89,12 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestArguments: arguments that no plugin would read are refused, and those of Reprieve that it could not read.
+// TestArguments checks that arguments are rejected if no plugin reads them, or if Reprieve cannot
+// read them.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// plugins are those of the profile; as is right where empty.
+		// plugins are the plugins of the profile; "" for a valid profile with Reprieve.
 		plugins, config, want string
 	}{
 		"as is right":                 {config: "{name: Reprieve, args: {preemptMinRuntime: 1h}}"},
@@ -146,7 +148,8 @@ func requireSaid(t *testing.T, logger klog.Logger, want []string) {
 	}
 }
 
-// TestDefaultProfile is right itself.
+// TestDefaultProfile checks that the default configuration passes all checks without a line in the
+// log.
 func TestDefaultProfile(t *testing.T) {
 	t.Parallel()
 	cfg, err := effectiveConfig(t.Context(), NewOptions())
