@@ -97,7 +97,8 @@ func TestChildrenDoNotOutliveAKill(t *testing.T) {
 	})
 	p.signal(t, syscall.SIGKILL)
 	p.waitExit(t)
-	// The children are orphans now: whoever adopts them collects them in its own time, so one that is dead may still be listed.
+	// The children are orphans now. The process that adopts them may reap them late, so a dead
+	// child may still be listed.
 	err := wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(context.Context) (bool, error) {
 		for _, pid := range children {
 			if !isDead(pid) {
@@ -111,7 +112,7 @@ func TestChildrenDoNotOutliveAKill(t *testing.T) {
 	}
 }
 
-// isDead is true for a process that is gone or a zombie.
+// isDead reports whether a process is gone or a zombie.
 func isDead(pid int) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

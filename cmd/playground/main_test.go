@@ -97,7 +97,7 @@ func startCommand(t *testing.T, args ...string) *process {
 	}
 	go func() {
 		defer close(p.exited)
-		// How it ended is in ProcessState.
+		// ProcessState has the result of the process.
 		_ = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {
@@ -216,7 +216,8 @@ func TestUpSchedules(t *testing.T) {
 	binDir := playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	// Neither a kubeconfig nor leader election is set: the first is filled in, the second is on and waited for.
+	// The file sets neither a kubeconfig nor leader election. The playground fills in the
+	// kubeconfig and waits until the scheduler leads.
 	config := filepath.Join(dir, "scheduler.yaml")
 	content := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: of-the-file\n" +
 		"  plugins: {multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}, preFilter: {enabled: [{name: Reprieve}]},\n" +
@@ -407,7 +408,8 @@ func TestBadInputIsOneLine(t *testing.T) {
 	}
 }
 
-// TestBadSchedulerConfig has a mistake that only the scheduler finds: what it says of it is the last line.
+// TestBadSchedulerConfig has a mistake in the configuration that only the scheduler finds. The last
+// line of the output must be the scheduler's message.
 func TestBadSchedulerConfig(t *testing.T) {
 	t.Parallel()
 	binDir := playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)

@@ -45,7 +45,7 @@ func TestSchedulerByHand(t *testing.T) {
 	if err := os.Symlink(binDir, filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	// docs/playground.md has this name.
+	// The command in docs/playground.md has this file name.
 	kubeconfig := filepath.Join(dir, "playground.kubeconfig")
 	p := upWithoutScheduler(t, kubeconfig)
 	p.waitReady(t)
@@ -62,7 +62,7 @@ func TestSchedulerByHand(t *testing.T) {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		// How it ended does not matter: it is killed.
+		// Ignore the result, because the scheduler is killed.
 		_ = scheduler.Wait()
 	}()
 	defer func() {
@@ -70,7 +70,7 @@ func TestSchedulerByHand(t *testing.T) {
 		<-exited
 	}()
 	placeGang(t, newClient(t, kubeconfig), log)
-	// The scheduler goes on watching: the playground ends all the same.
+	// The playground must end although the scheduler still watches.
 	p.signal(t, syscall.SIGTERM)
 	if code := p.waitExit(t); code != 0 {
 		t.Errorf("exit code %d, want 0; standard error:\n%s", code, p.stderr)
