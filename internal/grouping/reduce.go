@@ -153,7 +153,8 @@ func plain(v any) any {
 	}
 }
 
-// set sets the value at a path. It keeps a value in the way, which was read by another path.
+// set sets the value at a path. If another path has set a value there or above, set changes
+// nothing.
 func (p Path) set(to map[string]any, v any) {
 	names := p.names()
 	for _, name := range names[:len(names)-1] {

@@ -304,8 +304,8 @@ func (r *Resolver) named(owner *metav1.OwnerReference, namespace string) (*objec
 	return o, ok && o.objectName == objectName{groupKindOf(owner), namespace, owner.Name}
 }
 
-// leeway is how much older a pod may be than its object. Creation times have whole seconds, and the
-// clocks of two API servers may differ slightly.
+// leeway is the longest time that a pod may be older than its object. Creation times have whole
+// seconds, and the clocks of two API servers may differ slightly.
 const leeway = time.Second
 
 // bearer returns the object of a pod that names it. That is the current object with the name, or an
