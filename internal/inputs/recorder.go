@@ -334,7 +334,7 @@ func (r *Recorder) show(seen *Seen) {
 	}
 	for _, pod := range seen.Pods {
 		if r.podOf(keyOf(pod)) != pod {
-			// The pod may have a node in the snapshot that it is about to lose.
+			// The snapshot may still show a node that the pod is about to lose.
 			show(pod)
 		}
 	}
