@@ -103,7 +103,7 @@ type Policy struct {
 	Order core.Order
 	// Bands are the ranges of priorities that count as equal when victims are compared.
 	Bands []core.Band
-	// Cascade says whether decisions evaluate the evictions by replacements of their victims.
+	// Cascade selects whether decisions evaluate the evictions by replacements of their victims.
 	Cascade core.CascadeMode
 	// Restart is the run time that a restart loses, in nanoseconds, if the order counts lost work.
 	Restart int64
