@@ -18,7 +18,7 @@ type Easing struct {
 // the markets of that standing, or is nil. The standing before must have the same pools. If e is
 // nil or of another tree, there is nothing to compare with, and everything counts as new.
 func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
-	if e == nil || e.of.Tree != s.Tree || (e.parts == nil) != (parts == nil) && !(e.parts.isOneMarket() && parts.isOneMarket()) {
+	if e == nil || e.of.Tree != s.Tree || !e.isComparableWith(parts) {
 		return &Easing{of: s, parts: parts, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
 	}
 	before, next := e.of, &Easing{of: s, parts: parts, grown: slices.Clone(e.grown), lent: e.lent}
@@ -36,6 +36,12 @@ func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
 		next.compareMarkets(e.parts, at)
 	}
 	return next
+}
+
+// isComparableWith reports whether the markets of two standings can be compared: both have several,
+// or the sums of the shares say everything.
+func (e *Easing) isComparableWith(parts *Divided) bool {
+	return (e.parts == nil) == (parts == nil) || e.parts.isOneMarket() && parts.isOneMarket()
 }
 
 // isOneMarket reports whether at most one market has shares of each resource. The sums of the
