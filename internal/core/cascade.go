@@ -1,5 +1,7 @@
 package core
 
+import "cmp"
+
 // CascadeMode says how far a decision evaluates the evictions that follow from it: the replacements
 // of its victims may preempt other work.
 type CascadeMode string
@@ -52,14 +54,17 @@ const cascadeSearches, leastCascadeSearches, cascadeEffort = 256, 8, 2_000_000
 type cascades struct {
 	// whole is the search over all units.
 	whole *search
-	// left is the number of remaining searches.
-	left int
+	// most is the maximum number of searches. The meter of the decision counts them.
+	most int
 }
 
 func (sr *search) newCascades() *cascades {
 	looks := len(sr.s.Units) + len(sr.v.c.byName)
-	return &cascades{whole: sr.whole, left: max(min(cascadeSearches, cascadeEffort/max(looks, 1)), leastCascadeSearches)}
+	return &cascades{whole: sr.whole, most: max(min(cascadeSearches, cascadeEffort/max(looks, 1)), leastCascadeSearches)}
 }
+
+// isUsedUp reports whether the decision must make no more searches for replacements.
+func (cs *cascades) isUsedUp() bool { return cs.whole.v.meter.replacements >= cs.most }
 
 // cascadeOf returns the cascade of the chosen outcome; nil if the preemptor does not ask for it.
 func (sr *search) cascadeOf(f *found) *Cascade {
@@ -81,11 +86,11 @@ func (cs *cascades) of(f *found) Cascade {
 		if stuck != nil && stuck.asksLike(p) {
 			continue
 		}
-		if cs.left == 0 {
+		if cs.isUsedUp() {
 			out.Partial = true
 			continue
 		}
-		cs.left--
+		cs.whole.v.meter.replacements++
 		switch d := a.decide(p); d.Outcome {
 		case Infeasible:
 			stuck = p
@@ -110,7 +115,7 @@ func (sr *search) leastCascade(f found) found {
 		return f
 	}
 	for _, other := range sr.tied(&f) {
-		if cs.left == 0 {
+		if cs.isUsedUp() {
 			break
 		}
 		// A partial result is only a lower bound.
@@ -124,7 +129,7 @@ func (sr *search) leastCascade(f found) found {
 	return f
 }
 
-// costsLike reports whether two scores are equal by all criteria before the cascade.
-func (sc Score) costsLike(o Score) bool {
-	return costMore(sc, o) == 0 && sc.BrokenGangs == o.BrokenGangs && sc.Surplus == o.Surplus
+// compareBeforeStart compares two scores by all criteria except the start, the lower cost first.
+func (sc Score) compareBeforeStart(o Score) int {
+	return cmp.Or(costMore(sc, o), cmp.Compare(sc.BrokenGangs, o.BrokenGangs), cmp.Compare(o.Surplus, sc.Surplus))
 }

@@ -196,7 +196,7 @@ func TestCascadeDecides(t *testing.T) {
 			d.Score.BrokenBudgets = broken
 			return *d.Score
 		}
-		if !cost(got).costsLike(cost(off)) {
+		if cost(got).compareBeforeStart(cost(off)) != 0 {
 			t.Fatalf("the victims cost %+v, want %+v by the criteria before the cascade", cost(got), cost(off))
 		}
 		least := math.MaxInt
@@ -205,7 +205,7 @@ func TestCascadeDecides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if one.Outcome == Preempts && cost(one).costsLike(cost(off)) {
+			if one.Outcome == Preempts && cost(one).compareBeforeStart(cost(off)) == 0 {
 				least = min(least, refCascade(t, s, p, kinds, &one))
 			}
 		}

@@ -49,7 +49,7 @@ func (sr *search) tiedNodes(f *found) []found {
 			continue
 		}
 		tries--
-		if set, score, ok := n.workOut(pr); ok && score.costsLike(f.score) {
+		if set, score, ok := n.workOut(pr); ok && score.compareBeforeStart(f.score) == 0 {
 			out = append(out, n.outcome(pr.node, set, score))
 		}
 	}
@@ -72,7 +72,7 @@ func (sr *search) tiedDomains(f *found) []found {
 		}
 		tries--
 		g, ok := sr.within(pr.domain).wholeCluster()
-		if !ok || !g.score.costsLike(f.score) || !sr.placeIn(pr.domain, g.ws, &g) {
+		if !ok || g.score.compareBeforeStart(f.score) != 0 || !sr.placeIn(pr.domain, g.ws, &g) {
 			continue
 		}
 		g.domain, places[pr.domain] = pr.domain, pr

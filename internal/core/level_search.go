@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -100,7 +99,7 @@ func (l *level) costsNoMoreThan(o *level) bool {
 	if _, inQueues := l.policy.(*queuePolicy); inQueues && !isSubset(causesOf(a), causesOf(b)) {
 		return false
 	}
-	return costsMore(l.cost, o.cost) <= 0
+	return l.cost.compareBeforeStart(o.cost) <= 0
 }
 
 // order returns the place of an outcome among the outcomes of levels, the cheapest first.
@@ -130,11 +129,6 @@ func isSubset(a, b map[victimCause]bool) bool {
 	return true
 }
 
-// costsMore compares two scores by all criteria except the start.
-func costsMore(a, b Score) int {
-	return cmp.Or(costMore(a, b), cmp.Compare(a.BrokenGangs, b.BrokenGangs), cmp.Compare(b.Surplus, a.Surplus))
-}
-
 // withoutLevel returns the Decision for a gang with a mistake in its levels. A gang with members on
 // nodes ignores mistakes, so that the lost ones can be replaced.
 func (sr *search) withoutLevel() (Decision, bool) {
@@ -145,10 +139,11 @@ func (sr *search) withoutLevel() (Decision, bool) {
 	}
 	for i := range sr.p.Preferred {
 		l := &sr.p.Preferred[i]
-		if o := l.obstacle(sr.v.c.byName, sr.p.Domain); o != "" {
+		if !l.hasDomain(sr.v.c.byName) {
 			return Decision{
-				Outcome: Infeasible, Preemptor: *sr.p, Message: l.sentence(o, sr.p.Domain),
-				Levels: []LevelChoice{{Key: l.Key, Obstacle: o}},
+				Outcome: Infeasible, Preemptor: *sr.p,
+				Message: "the members prefer one value of the node label " + l.Key + ", and no node has one",
+				Levels:  []LevelChoice{{Key: l.Key, Obstacle: ObstacleNoPreferredDomain}},
 			}, true
 		}
 	}

@@ -26,14 +26,9 @@ const (
 	NearerLevel LevelRule = "NearerLevel"
 )
 
-// The obstacles of preferred levels. They apply to gangs without a member that has a node.
-const (
-	// ObstacleNoPreferredDomain: no node has a value of the label.
-	ObstacleNoPreferredDomain DomainObstacle = "NoPreferredDomain"
-	// ObstacleAboveRequired: domains of the required label are parts of the domains of the level,
-	// so the level never makes a difference.
-	ObstacleAboveRequired DomainObstacle = "AboveRequired"
-)
+// ObstacleNoPreferredDomain: no node has a value of the label. It applies to gangs without a member
+// that has a node.
+const ObstacleNoPreferredDomain DomainObstacle = "NoPreferredDomain"
 
 // isHome reports whether further members should use a domain.
 func (l *PreferredLevel) isHome(name string) bool {
@@ -67,48 +62,9 @@ func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
 	return r
 }
 
-// obstacle returns the mistake in a level; "" for none. The nodes are indices of Snapshot.Nodes.
-func (l *PreferredLevel) obstacle(nodes []int32, required *RequiredDomain) DomainObstacle {
-	if !slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" }) {
-		return ObstacleNoPreferredDomain
-	}
-	if required != nil && l.isAbove(nodes, required) {
-		return ObstacleAboveRequired
-	}
-	return ""
-}
-
-// isAbove reports whether each required domain is in one domain of the level, and several are in
-// the same one.
-func (l *PreferredLevel) isAbove(nodes []int32, required *RequiredDomain) bool {
-	around, inside, isWider := make(map[string]string), make(map[string]string), false
-	for _, n := range nodes {
-		name, part := l.Of[n], required.Of[n]
-		if part == "" {
-			continue
-		}
-		if other, seen := around[part]; seen && other != name {
-			return false
-		}
-		around[part] = name
-		if name == "" {
-			continue
-		}
-		if other, seen := inside[name]; seen && other != part {
-			isWider = true
-		}
-		inside[name] = part
-	}
-	return isWider
-}
-
-// sentence describes an obstacle for a message.
-func (l *PreferredLevel) sentence(o DomainObstacle, required *RequiredDomain) string {
-	if o == ObstacleAboveRequired {
-		return "the preferred level " + l.Key + " is above the required level " + required.Key +
-			": each domain of " + required.Key + " is in one domain of " + l.Key + " anyway"
-	}
-	return "the members prefer one value of the node label " + l.Key + ", and no node has one"
+// hasDomain reports whether any of some nodes, by index, has a value of the label.
+func (l *PreferredLevel) hasDomain(nodes []int32) bool {
+	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }
 
 // confined returns the problem for members that must share a domain. It shares the answers of the

@@ -323,10 +323,9 @@ func TestLevelRule(t *testing.T) {
 			cluster: nodes(), members: 1, levels: []PreferredLevel{{Key: rackKey, Of: make([]string, 5), Homes: []string{""}}}, wantOutcome: Fits,
 			wantMessage: "gang of 1 fits on a1",
 		},
-		"a level above the required one": {
-			cluster: full(), members: 1, required: []string{"u", "v", "w", "w", ""}, wantOutcome: Infeasible,
-			wantMessage: "the preferred level example.com/rack is above the required level topology.kubernetes.io/zone: " +
-				"each domain of topology.kubernetes.io/zone is in one domain of example.com/rack anyway",
+		"a level above the required one has no effect": {
+			cluster: nodes(), members: 2, required: []string{"u", "v", "w", "w", ""}, wantOutcome: Fits, wantName: "b",
+			wantMessage: "gang of 2 fits on 2 nodes with example.com/rack=b",
 		},
 	}
 	for name, tt := range tests {
