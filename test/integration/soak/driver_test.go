@@ -7,14 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,11 +58,11 @@ const (
 // driver has work come and go. Only run makes calls.
 type driver struct {
 	*stage.Stage
+	actor
 
 	observer *observer
 	random   *rand.Rand
 
-	mu    sync.Mutex
 	phase phase
 	jobs  map[string]*job
 	// ending are jobs of which something may still be there.
@@ -73,8 +71,6 @@ type driver struct {
 	lost map[string]time.Time
 	// names counts jobs, hosts counts nodes.
 	names, hosts int
-	// said is the last error that has been logged.
-	said string
 }
 
 func newDriver(s *stage.Stage, o *observer, random *rand.Rand) *driver {
@@ -106,21 +102,7 @@ func (d *driver) unsettled() string {
 }
 
 // run does one thing after the other until ctx is done.
-func (d *driver) run(ctx context.Context) {
-	// It ends with ctx, which is no error.
-	_ = wait.PollUntilContextCancel(ctx, beat, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		// The API server may be gone, or refuse: what is not done is done another time.
-		if err := d.step(ctx); err != nil && d.Context().Err() == nil && err.Error() != d.said {
-			d.said = err.Error()
-			d.Logf("driver: %.150s", d.said)
-		}
-		return false, nil
-	})
-}
+func (d *driver) run(ctx context.Context) { d.repeat(ctx, d.Stage, "driver", d.step) }
 
 func (d *driver) step(ctx context.Context) error {
 	pods := d.pods()

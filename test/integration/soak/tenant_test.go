@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,13 +44,13 @@ const (
 // creates single pods that its queue has quota for. Only run makes calls.
 type tenant struct {
 	*stage.Stage
+	actor
 
 	observer *observer
 	random   *rand.Rand
 	// edit is a client with the rights of the tenant.
 	edit client.Client
 
-	mu     sync.Mutex
 	active bool
 	jobs   map[string]*job
 	// raised are the jobs whose PodGroup was created again with a better class and mode. They get no
@@ -65,7 +63,6 @@ type tenant struct {
 	probed        time.Time
 	// done counts the deeds.
 	done map[string]int
-	said string
 }
 
 func newTenant(s *stage.Stage, o *observer, random *rand.Rand) *tenant {
@@ -156,22 +153,9 @@ func (t *tenant) left() (pods []*corev1.Pod, groups []*v1alpha1.PodGroup) {
 	return pods, groups
 }
 
-// run performs one deed after another until ctx is done.
-func (t *tenant) run(ctx context.Context) {
-	// It ends with ctx, which is no error.
-	_ = wait.PollUntilContextCancel(ctx, beat, true, func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		// During faults, calls fail. The tenant tries again later.
-		if err := t.step(ctx); err != nil && t.Context().Err() == nil && err.Error() != t.said {
-			t.said = err.Error()
-			t.Logf("tenant: %.150s", t.said)
-		}
-		return false, nil
-	})
-}
+// run performs one deed after another until ctx is done. During faults, calls fail; the tenant tries
+// again later.
+func (t *tenant) run(ctx context.Context) { t.repeat(ctx, t.Stage, "tenant", t.step) }
 
 func (t *tenant) step(ctx context.Context) error {
 	all, groups := t.left()
