@@ -17,19 +17,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
-// dipTime is the time between a drop in a node's allocatable resources and the review of its
-// reservations. A device plugin that restarts removes its devices from the node for some seconds.
-// If the reservation were released in this time, a second set of victims would be evicted. If a
-// node has shrunk permanently, the review comes dipTime late.
+// dipTime is the time between a drop in a node's allocatable resources, or a taint that may be
+// temporary, and the review of the node's reservations. A device plugin that restarts removes its
+// devices from the node for some seconds, and a kubelet that restarts is not ready. If the
+// reservation were released in this time, a second set of victims would be evicted. If a node has
+// shrunk or failed permanently, the review comes dipTime late.
 const dipTime = 10 * time.Second
 
-// dips holds the nodes whose allocatable resources dropped within the last dipTime. A dip ends when
-// the node offers as much as before, when its time has passed, or when the node is gone. Make one
-// with newDips. It is safe for concurrent use.
+// dips holds the nodes whose allocatable resources dropped, or that got a temporary taint, within
+// the last dipTime. A dip ends when the node is as before, when its time has passed, or when the
+// node is gone. Make one with newDips. It is safe for concurrent use.
 type dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
-	nodes map[string]map[corev1.ResourceName]dip
+	nodes map[string]nodeDips
+}
+
+// nodeDips are the dips of a node. The zero value has none.
+type nodeDips struct {
+	resources map[corev1.ResourceName]dip
+	// taintsEnd is the time until which temporary taints do not count; zero without such taints.
+	taintsEnd time.Time
 }
 
 // dip is a drop of one resource of a node.
@@ -39,37 +47,62 @@ type dip struct {
 	ends time.Time
 }
 
-func newDips(lasts time.Duration) *dips {
-	return &dips{lasts: lasts, nodes: make(map[string]map[corev1.ResourceName]dip)}
+// mayBeTemporary reports whether a taint may end within seconds. The node controller adds such
+// taints while a kubelet or a network agent restarts. Taints for memory, disk and processes last
+// for minutes, because the kubelet delays their end, and other taints have an owner.
+func mayBeTemporary(taint *corev1.Taint) bool {
+	switch taint.Key {
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable:
+		return taint.Effect != corev1.TaintEffectPreferNoSchedule
+	default:
+		return false
+	}
 }
 
-// follow records an update of a node.
+// hasTemporaryTaint reports whether a node has a taint that may be temporary.
+func hasTemporaryTaint(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return mayBeTemporary(&taint) })
+}
+
+func newDips(lasts time.Duration) *dips {
+	return &dips{lasts: lasts, nodes: make(map[string]nodeDips)}
+}
+
+// follow records an update of a node. For a node that is new, before has neither resources nor
+// taints.
 func (d *dips) follow(before, after *corev1.Node, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := d.nodes[after.Name]
-	for name := range of {
-		if has, had := after.Status.Allocatable[name], of[name].had; has.Cmp(had) >= 0 {
-			delete(of, name)
+	for name := range of.resources {
+		if has, had := after.Status.Allocatable[name], of.resources[name].had; has.Cmp(had) >= 0 {
+			delete(of.resources, name)
 		}
 	}
 	for name, had := range before.Status.Allocatable {
-		if _, dips := of[name]; dips {
+		if _, dips := of.resources[name]; dips {
 			continue
 		}
 		if has := after.Status.Allocatable[name]; has.Cmp(had) < 0 {
-			if of == nil {
-				of = make(map[corev1.ResourceName]dip)
+			if of.resources == nil {
+				of.resources = make(map[corev1.ResourceName]dip)
 			}
-			of[name] = dip{had: had.DeepCopy(), ends: now.Add(d.lasts)}
+			of.resources[name] = dip{had: had.DeepCopy(), ends: now.Add(d.lasts)}
 		}
+	}
+	// One temporary taint may replace another. The time runs from the first one.
+	switch {
+	case !hasTemporaryTaint(after):
+		of.taintsEnd = time.Time{}
+	case !hasTemporaryTaint(before):
+		of.taintsEnd = now.Add(d.lasts)
 	}
 	d.set(after.Name, of)
 }
 
 // set replaces the dips of a node. The caller holds the lock.
-func (d *dips) set(node string, of map[corev1.ResourceName]dip) {
-	if len(of) == 0 {
+func (d *dips) set(node string, of nodeDips) {
+	if len(of.resources) == 0 && of.taintsEnd.IsZero() {
 		delete(d.nodes, node)
 	} else {
 		d.nodes[node] = of
@@ -88,13 +121,18 @@ func (d *dips) over(now time.Time) (nodes []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for node, of := range d.nodes {
-		before := len(of)
-		for name := range of {
-			if !of[name].ends.After(now) {
-				delete(of, name)
+		isOver := false
+		for name := range of.resources {
+			if !of.resources[name].ends.After(now) {
+				delete(of.resources, name)
+				isOver = true
 			}
 		}
-		if len(of) < before {
+		if !of.taintsEnd.IsZero() && !of.taintsEnd.After(now) {
+			of.taintsEnd = time.Time{}
+			isOver = true
+		}
+		if isOver {
 			nodes = append(nodes, node)
 		}
 		d.set(node, of)
@@ -103,22 +141,26 @@ func (d *dips) over(now time.Time) (nodes []string) {
 	return nodes
 }
 
-// without returns a node with the resources that it offered before its dips.
+// without returns a node as it was before its dips: with the resources that it offered, and without
+// temporary taints.
 func (d *dips) without(node *corev1.Node) *corev1.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of := d.nodes[node.Name]
-	if len(of) == 0 {
+	of, dips := d.nodes[node.Name]
+	if !dips {
 		return node
 	}
 	out := node.DeepCopy()
 	if out.Status.Allocatable == nil {
 		out.Status.Allocatable = make(corev1.ResourceList)
 	}
-	for name := range of {
-		if has, had := out.Status.Allocatable[name], of[name].had; has.Cmp(had) < 0 {
+	for name := range of.resources {
+		if has, had := out.Status.Allocatable[name], of.resources[name].had; has.Cmp(had) < 0 {
 			out.Status.Allocatable[name] = had.DeepCopy()
 		}
+	}
+	if !of.taintsEnd.IsZero() {
+		out.Spec.Taints = slices.DeleteFunc(out.Spec.Taints, func(taint corev1.Taint) bool { return mayBeTemporary(&taint) })
 	}
 	return out
 }
@@ -127,7 +169,9 @@ func (d *dips) without(node *corev1.Node) *corev1.Node {
 func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, dip := range d.nodes[node] {
+	of := d.nodes[node]
+	end = of.taintsEnd
+	for _, dip := range of.resources {
 		if dip.ends.After(end) {
 			end = dip.ends
 		}
@@ -151,10 +195,15 @@ func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) 
 	return "", time.Time{}
 }
 
+// waitsForDip returns the message for a workload that waits for the end of a node's dip.
+func waitsForDip(node string) string {
+	return fmt.Sprintf("waits for node %s, which offers less or is not ready for now", node)
+}
+
 // waitForDip keeps the reservations of a preemptor until a dip ends, and does not carry out the
 // decision, because it was made during the dip.
 func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
-	key, said := made.pre.key, fmt.Sprintf("waits for node %s, which has begun to offer less", node)
+	key, said := made.pre.key, waitsForDip(node)
 	if key.Gang {
 		p.sched.gangs.Unplanned(key)
 		v := gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: said}

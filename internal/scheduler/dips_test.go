@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,34 +80,188 @@ func TestDips(t *testing.T) {
 	}
 }
 
-// TestNodeThatDips checks that a node keeps its reservations if it offers less for a short time.
-// That holds even if another pod is placed in the remaining room. If the node offers less
-// permanently, it loses the reservations.
+// TestTemporaryTaints checks for which taints a node counts as untainted, and for how long.
+func TestTemporaryTaints(t *testing.T) {
+	t.Parallel()
+	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
+		return corev1.Taint{Key: key, Effect: effect}
+	}
+	notReady := taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)
+	evicts := taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)
+	full, another := taint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule), taint("another", corev1.TaintEffectNoSchedule)
+	type at struct {
+		after  int
+		taints []corev1.Taint
+		// counts is the number of taints that the node counts with then.
+		counts int
+	}
+	for name, steps := range map[string][]at{
+		"never":                       {{0, nil, 0}},
+		"for a moment":                {{0, []corev1.Taint{notReady}, 0}, {9, nil, 0}, {11, nil, 0}},
+		"for good":                    {{0, []corev1.Taint{notReady}, 0}, {9, []corev1.Taint{notReady}, 0}, {10, []corev1.Taint{notReady}, 1}, {20, []corev1.Taint{notReady}, 1}},
+		"again":                       {{0, []corev1.Taint{notReady}, 0}, {9, nil, 0}, {12, []corev1.Taint{notReady}, 0}, {21, []corev1.Taint{notReady}, 0}, {22, []corev1.Taint{notReady}, 1}},
+		"another effect joins":        {{0, []corev1.Taint{notReady}, 0}, {9, []corev1.Taint{notReady, evicts}, 0}, {10, []corev1.Taint{notReady, evicts}, 2}},
+		"one replaces another":        {{0, []corev1.Taint{notReady}, 0}, {9, []corev1.Taint{evicts}, 0}, {10, []corev1.Taint{evicts}, 1}},
+		"the network is away":         {{0, []corev1.Taint{taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule)}, 0}},
+		"a full disk":                 {{0, []corev1.Taint{full}, 1}},
+		"another taint counts beside": {{0, []corev1.Taint{another, notReady}, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, began, now := newDips(10*time.Second), time.Unix(0, 0), node("a", "8")
+			for _, step := range steps {
+				moment, next := began.Add(time.Duration(step.after)*time.Second), now.DeepCopy()
+				next.Spec.Taints = step.taints
+				d.follow(now, next, moment)
+				now = next
+				d.over(moment)
+				if got := d.without(now).Spec.Taints; len(got) != step.counts {
+					t.Errorf("After %d s, it counts with the taints %v, want %d", step.after, got, step.counts)
+				}
+			}
+			d.forget("a")
+			if d.len() != 0 {
+				t.Error("A node that is gone has dips")
+			}
+		})
+	}
+}
+
+// aDip is a way in which a node can be unusable for a moment, and its end.
+type aDip struct{ begin, end func(*corev1.Node) }
+
+// offersCPU sets the CPUs of a node.
+func offersCPU(cpu string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpu) }
+}
+
+func untainted(n *corev1.Node) { n.Spec.Taints = nil }
+
+// dipsOfNodes are the dips of node-0, which offers 5 CPUs.
+var dipsOfNodes = map[string]aDip{
+	"it offers less":  {offersCPU("0"), offersCPU("5")},
+	"it is not ready": {notReady, untainted},
+	"it is unreachable": {func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{
+			{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
+		}
+	}, untainted},
+}
+
+// TestNodeThatDips checks that a node keeps its reservations if it offers less or is not ready for
+// a short time. That holds even if another pod is placed in the remaining room. If the state is
+// permanent, the node loses the reservations.
 func TestNodeThatDips(t *testing.T) {
 	t.Parallel()
 	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
 		for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {
 			for where, others := range map[string][]*corev1.Node{"with other room": {node("node-1", "4")}, "alone": nil} {
-				t.Run(name+", "+kind+", "+where, func(t *testing.T) {
-					t.Parallel()
-					r, p := waitingForRoom(t, group, others)
-					if recovers {
-						r.dipsFor(time.Hour)
-						r.recovers(p)
-						return
-					}
-					r.dipsFor(2 * time.Second)
-					if others == nil {
-						r.eventually("it gives up its room", func() bool { r.cycles(); _, ok := r.reservedOn(p.UID); return !ok })
-						return
-					}
-					r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
-					if got := r.taken(1); !slices.Equal(got, []string{"dearer"}) {
-						t.Errorf("%v is taken then", got)
-					}
-				})
+				for state, dip := range dipsOfNodes {
+					t.Run(strings.Join([]string{state, name, kind, where}, ", "), func(t *testing.T) {
+						t.Parallel()
+						r, p := waitingForRoom(t, group, others)
+						if recovers {
+							r.dipsFor(time.Hour, dip.begin)
+							r.recovers(p, dip.end)
+							return
+						}
+						r.dipsFor(2*time.Second, dip.begin)
+						if others == nil {
+							r.eventually("it gives up its room", func() bool { r.cycles(); _, ok := r.reservedOn(p.UID); return !ok })
+							return
+						}
+						r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
+						if got := r.taken(1); !slices.Equal(got, []string{"dearer"}) {
+							t.Errorf("%v is taken then", got)
+						}
+					})
+				}
 			}
 		}
+	}
+}
+
+// TestPlanOnANodeThatDips checks that a gang keeps its plan if the node of its next member is not
+// ready for a moment. Otherwise another node would be preempted for it.
+func TestPlanOnANodeThatDips(t *testing.T) {
+	t.Parallel()
+	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(3, "1")...)
+			r.create(on(pod("v", "", "1", 0), "node-2"))
+			g := members("g", 2, "1", 10)
+			r.gangOf("g", 2, 10)
+			r.create(g...)
+			r.eventually("one member waits for the other", func() bool {
+				if len(r.active()) > 0 && r.sched.gangs.Planned(gangKey(key("g"))) != 1 {
+					r.cycle()
+				}
+				return r.sched.gangs.Planned(gangKey(key("g"))) == 1
+			})
+			next := r.sched.gangs.Next(gangKey(key("g")))
+			planned, _ := r.sched.gangs.PlannedNode(gangKey(key("g")), next)
+			if !recovers {
+				r.sched.dips.lastFor(time.Second)
+			}
+			r.changeNode(planned, notReady)
+			if !recovers {
+				r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+				return
+			}
+			r.never("the plan is released", time.Second, func() bool {
+				r.cycles()
+				return r.sched.gangs.Planned(gangKey(key("g"))) != 1 || len(r.evictor.orders) > 0
+			})
+			r.changeNode(planned, untainted)
+			r.waitBound("g-0")
+			r.waitBound("g-1")
+			if n := len(r.evictor.orders); n > 0 {
+				t.Errorf("%v is taken", r.taken(0))
+			}
+		})
+	}
+}
+
+// TestEvictionOnANodeThatDips checks that an order is wanted as long as the node of the preemptor
+// may be ready again.
+func TestEvictionOnANodeThatDips(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		r.create(on(pod("v", "", "1", 0), "node-0"))
+		r.create(newPreemptor(r))
+		r.cycle()
+		r.changeNode("node-0", notReady)
+		r.never("it is not wanted", 200*time.Millisecond, func() bool { return !r.wants(0) })
+		r.changeNode("node-0", untainted)
+		r.failNode("node-0")
+		r.eventually("it is wanted no more", func() bool { return !r.wants(0) })
+	})
+}
+
+// TestReplacedNodeHasNoDips checks a node that was deleted and created again within one update.
+// The new node did not offer the resources of the old one.
+func TestReplacedNodeHasNoDips(t *testing.T) {
+	t.Parallel()
+	r, p := waitingForRoom(t, "", nil)
+	old, err := r.sched.nodes.Get("node-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := old.DeepCopy()
+	offersCPU("1")(now)
+	r.sched.noteDips(old, now)
+	if _, dips := r.sched.dips.endOf("node-0"); !dips {
+		t.Fatal("The same node has no dip")
+	}
+	now.UID = "another"
+	r.sched.noteDips(old, now)
+	if _, dips := r.sched.dips.endOf("node-0"); dips {
+		t.Error("Another node has a dip")
+	}
+	if _, ok := r.reservedOn(p.UID); !ok {
+		t.Error("The room was released although the node offers enough")
 	}
 }
 
@@ -137,26 +292,20 @@ func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *c
 	return r, p
 }
 
-// offers sets the CPUs of node-0.
-func (r *rig) offers(cpu string) {
-	r.t.Helper()
-	r.changeNode("node-0", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpu) })
-}
-
-// dipsFor removes all CPUs from node-0, and then adds a pod of another scheduler there.
-func (r *rig) dipsFor(lasts time.Duration) {
+// dipsFor begins a dip of node-0, and then adds a pod of another scheduler there.
+func (r *rig) dipsFor(lasts time.Duration, begin func(*corev1.Node)) {
 	r.t.Helper()
 	r.sched.dips.lastFor(lasts)
-	r.offers("0")
+	r.changeNode("node-0", begin)
 	r.eventually("the dip is followed", func() bool { return r.sched.dips.len() == 1 })
 	foreign := on(pod("foreign", "", "1", 30), "node-0")
 	foreign.Spec.SchedulerName = "another"
 	r.create(foreign)
 }
 
-// recovers restores the CPUs of node-0 after some time, during which the pod is retried. The pod
-// then gets its room.
-func (r *rig) recovers(p *corev1.Pod) {
+// recovers ends the dip of node-0 after some time, during which the pod is retried. The pod then
+// gets its room.
+func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 	r.t.Helper()
 	r.sched.retry(r.sched.keyOf(p))
 	r.never("it gives up its room", 2*time.Second, func() bool {
@@ -164,7 +313,7 @@ func (r *rig) recovers(p *corev1.Pod) {
 		node, _ := r.reservedOn(p.UID)
 		return node != "node-0" || len(r.evictor.orders) > 1
 	})
-	r.offers("5")
+	r.changeNode("node-0", end)
 	r.eventually("the dip is over", func() bool { return r.sched.dips.len() == 0 })
 	r.remove(r.evictor.orders[0].Victims["uid-v"])
 	r.waitBound("p")

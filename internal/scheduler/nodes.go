@@ -29,15 +29,17 @@ func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceE
 		AddFunc: func(obj any) {
 			h.nodeSet(obj)
 			if node, ok := obj.(*corev1.Node); ok {
+				// Reservations of an earlier leader may be on a node that is not ready for a moment.
+				h.dips.follow(&corev1.Node{}, node, h.clock.Now())
 				h.chargeOn(node.Name)
 			}
 		},
 		UpdateFunc: func(before, after any) {
 			h.nodeSet(after)
+			h.noteDips(before, after)
 			if turnsMoreAway(before, after) {
 				h.releaseLost()
 			}
-			h.noteCapacity(before, after)
 		},
 		DeleteFunc: func(obj any) {
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -62,14 +64,21 @@ func turnsMoreAway(before, after any) bool {
 		!maps.Equal(now.Labels, old.Labels))
 }
 
-// noteCapacity records whether a node offers less than before. If it still offers less some time
-// later, the main loop reviews its reservations.
-func (h *Scheduler) noteCapacity(before, after any) {
+// noteDips records whether a node offers less than before, or has a temporary taint. If that is so
+// some time later, the main loop reviews the node's reservations. A node that was replaced by
+// another of its name within one update has no dips: its reservations are reviewed at once.
+func (h *Scheduler) noteDips(before, after any) {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
-	if ok1 && ok2 {
-		h.dips.follow(old, now, h.clock.Now())
+	if !ok1 || !ok2 {
+		return
 	}
+	if old.UID != now.UID {
+		h.dips.forget(old.Name)
+		h.doubt(now.Name)
+		old = &corev1.Node{}
+	}
+	h.dips.follow(old, now, h.clock.Now())
 }
 
 func (h *Scheduler) nodeSet(obj any) {
@@ -150,7 +159,7 @@ func (h *Scheduler) reportLost(key types.NamespacedName, why string) {
 }
 
 // lostNode returns a message that names a node with a reservation of the workload, and says why the
-// node cannot accept the pod any more. It returns "" if all nodes can.
+// node cannot accept the pod any more. It returns "" if all nodes can, or may soon.
 func (b *ledger) lostNode(key workload.Key) string {
 	for _, r := range b.reserved.Of(key) {
 		if why := b.turnsAway(r.Node, r.Pod.GetPod()); why != "" {
@@ -189,15 +198,22 @@ func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 	return lost
 }
 
-// turnsAway returns the reason why a node cannot accept a pod, or "" if it can. The node may be
-// gone or cordoned, may have a taint that the pod does not tolerate, or may lack labels that the
-// pod requires. A node that is not ready has such a taint. Other obstacles are for the filters of a
-// cycle.
-func (r *clusterIndex) turnsAway(name string, pod *corev1.Pod) string {
-	node, err := r.nodes.Get(name)
+// turnsAway returns the reason why a node has no place for a pod any more, or "" if it has. The node
+// may be gone, or may reject the pod. A node with a dip counts as it was before.
+func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
+	node, err := b.nodes.Get(name)
 	if err != nil {
 		return fmt.Sprintf("node %s has gone", name)
 	}
+	return b.rejects(b.dips.without(node), pod)
+}
+
+// rejects returns the reason why a node cannot accept a pod, or "" if it can. The node may be
+// cordoned, may have a taint that the pod does not tolerate, or may lack labels that the pod
+// requires. A node that is not ready has such a taint. Other obstacles are for the filters of a
+// cycle.
+func (r *clusterIndex) rejects(node *corev1.Node, pod *corev1.Pod) string {
+	name := node.Name
 	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) &&
 		r.profiles.filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
 		return fmt.Sprintf("node %s is cordoned", name)

@@ -65,9 +65,22 @@ func notReady(n *corev1.Node) {
 
 // ways are the ways to lose a node.
 var ways = map[string]func(*rig, string){
-	"it goes":         (*rig).removeNode,
-	"it is cordoned":  func(r *rig, name string) { r.changeNode(name, cordon) },
-	"it is not ready": func(r *rig, name string) { r.changeNode(name, notReady) },
+	"it goes":        (*rig).removeNode,
+	"it is cordoned": func(r *rig, name string) { r.changeNode(name, cordon) },
+	"it has a taint of an owner": func(r *rig, name string) {
+		r.changeNode(name, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "maintenance", Effect: corev1.TaintEffectNoSchedule}}
+		})
+	},
+	"it is not ready for too long": (*rig).failNode,
+}
+
+// failNode makes a node not ready, and returns after the time of a dip. That time is short.
+func (r *rig) failNode(name string) {
+	r.t.Helper()
+	r.sched.dips.lastFor(time.Millisecond)
+	r.changeNode(name, notReady)
+	r.eventually("the dip is over", func() bool { return r.sched.dips.len() == 0 })
 }
 
 // nominatedTo returns the nodes that pods are nominated to in the framework.
@@ -235,10 +248,16 @@ func TestToleratedIsNotLost(t *testing.T) {
 	r.create(p)
 	r.cycle()
 	r.succeed(0)
-	for _, change := range []func(*corev1.Node){cordon, notReady, func(n *corev1.Node) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule})
-	}} {
-		r.changeNode("node-0", change)
+	for _, change := range []func(){
+		func() { r.changeNode("node-0", cordon) },
+		func() { r.failNode("node-0") },
+		func() {
+			r.changeNode("node-0", func(n *corev1.Node) {
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule})
+			})
+		},
+	} {
+		change()
 		r.sched.releaseLost()
 		if !r.sched.reserved.Has(p.UID) || !r.wants(0) {
 			t.Fatal("Its room was taken back")
@@ -258,7 +277,7 @@ func TestFiltersThatAreOff(t *testing.T) {
 	r.cycle()
 	r.succeed(0)
 	r.changeNode("node-0", cordon)
-	r.changeNode("node-0", notReady)
+	r.failNode("node-0")
 	r.sched.releaseLost()
 	if !r.sched.reserved.Has(p.UID) {
 		t.Error("Its room was taken back")

@@ -166,5 +166,5 @@ func (r *clusterIndex) overdueSentence(v *decisionView, classes []snapshot.Class
 // Other pods on the node do not matter.
 func (r *clusterIndex) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
 	wanted, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
-	return err == nil && wanted && r.turnsAway(node.Name, pod) == ""
+	return err == nil && wanted && r.rejects(node, pod) == ""
 }

@@ -177,7 +177,8 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 //
 //   - If notConfirmed drops a stale nomination from the planned node, or a nomination of lower
 //     standing, the member is retried with the plan.
-//   - If the member no longer fits on its planned node, the plan is released.
+//   - If the member no longer fits on its planned node, the plan is released. If the node has a dip,
+//     that comes at the end of the dip.
 //   - If other members of the plan come first, the member waits.
 //   - If the leader was rejected before it planned, another member leads.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
@@ -188,6 +189,10 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 		p.sched.activate(pod)
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
 	case planned && (confinedTo(state) != "" || p.sched.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
+		if ends, dips := p.sched.dips.endOf(node); dips {
+			p.sched.waits.WaitUntil(gangKey(g.Key), engine.Retry, ends)
+			return fwk.NewStatus(fwk.Unschedulable, waitsForDip(node))
+		}
 		return p.sched.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)

@@ -49,7 +49,7 @@ var happenings = []string{
 	"pod", "pod", "pod", "pod", "member", "member", "member", "member", "group", "group",
 	"delete a pod", "delete a pod", "delete a pending pod", "delete a pending pod", "drop a group", "move a member",
 	"end an order", "end an order", "end an order", "fail an order", "a victim goes", "a victim goes", "a victim goes",
-	"a pod that runs", "queue", "drop a queue", "node", "drop a node", "cordon a node", "time passes", "restart",
+	"a pod that runs", "queue", "drop a queue", "node", "drop a node", "cordon a node", "a node fails or recovers", "time passes", "restart",
 }
 
 // cluster is a scheduler on a fake client, with its own clock and random events. There are few
@@ -282,7 +282,7 @@ func (c *cluster) happen(h happening) {
 			delete(c.queues, "q")
 			c.r.sched.QueueDeleted(confirmed("q"))
 		}
-	case "node", "drop a node", "cordon a node":
+	case "node", "drop a node", "cordon a node", "a node fails or recovers":
 		c.changeNodes(h)
 	case "time passes":
 		c.note("%d s pass", 1+h.a%20)
@@ -346,6 +346,15 @@ func (c *cluster) changeNodes(h happening) {
 		now = now.DeepCopy()
 		now.Spec.Unschedulable = !now.Spec.Unschedulable
 		c.note("node %s: unschedulable is %v", name, now.Spec.Unschedulable)
+		_, err = all.Update(c.t.Context(), now, metav1.UpdateOptions{})
+	case h.what == "a node fails or recovers":
+		now = now.DeepCopy()
+		if len(now.Spec.Taints) > 0 {
+			untainted(now)
+		} else {
+			notReady(now)
+		}
+		c.note("node %s: the taints are %v", name, now.Spec.Taints)
 		_, err = all.Update(c.t.Context(), now, metav1.UpdateOptions{})
 	}
 	if err != nil {

@@ -240,10 +240,14 @@ func (d *doubts) isRecent(node string) bool {
 func (h *Scheduler) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
 
 // reviewRooms releases the reservations that recorded nodes cannot fulfill. It also records nodes
-// that have offered less for some time.
+// whose dips have lasted too long, and releases the reservations on those that reject the pods.
 func (h *Scheduler) reviewRooms(now time.Time) {
-	for _, node := range h.dips.over(now) {
+	over := h.dips.over(now)
+	for _, node := range over {
 		h.doubt(node)
+	}
+	if len(over) > 0 {
+		h.releaseLost()
 	}
 	h.releaseCrowded(h.doubted.take(), workload.Key{})
 }
