@@ -143,6 +143,7 @@ func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.Na
 func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
 func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
 func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role       { return nil }
+func (plain) NeverPreempts(*gang.Group, ...*corev1.Pod) bool   { return false }
 func (plain) Degraded(*gang.Group) snapshot.Degraded           { return snapshot.Degraded{} }
 
 func (plain) VictimPriority(_ *gang.Group, scheduling int32, _ string) int32 { return scheduling }

@@ -59,7 +59,7 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 		group:    g,
 		queue:    p.sched.queueOf(pod),
 		priority: p.sched.priorityOf(pod),
-		never:    p.neverPreempts(g, pod),
+		never:    p.sched.tolerations.NeverPreempts(g, pod),
 		minCount: 1,
 		pods:     []*corev1.Pod{pod},
 		pause:    p.sched.pauseOf(podKey(pod), pod),
@@ -91,7 +91,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	if len(pending) > 0 {
 		pre.queue = p.sched.queueOf(pending[0])
 		pre.priority = p.sched.priorityOf(pending[0])
-		pre.never = p.neverPreempts(g, pending...)
+		pre.never = p.sched.tolerations.NeverPreempts(g, pending...)
 	}
 	if g.TopologyKey != "" || len(g.PreferredKeys) > 0 {
 		pre.beside = p.sched.nodesOf(slices.Concat(members.Assigned, through))
@@ -101,23 +101,6 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pre.priority = lowestPriority(slices.Concat(pending, through, members.Assigned)...)
 	}
 	return pre
-}
-
-// neverPreempts reports whether a group, or pods without a group, may not preempt. If the group has
-// no policy of its own, its PriorityClass decides. If that class does not exist, the pods decide:
-// one pod that never preempts is enough.
-func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
-	if g != nil && g.PreemptionPolicy != "" {
-		return g.PreemptionPolicy == corev1.PreemptNever
-	}
-	if g != nil && g.PriorityClassName != "" {
-		if class, err := p.priorityClasses.Get(g.PriorityClassName); err == nil {
-			return class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever
-		}
-	}
-	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
-	})
 }
 
 // groupKey returns the name of the preemptor's PodGroup; it is empty if there is none.

@@ -51,6 +51,11 @@ func (s sources) RunOf(g *gang.Group) engine.Run { return s.sched.runs.Look(g, s
 // RoleOf is part of snapshot.Groups.
 func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.sched.roleOf(g, pod) }
 
+// NeverPreempts is part of snapshot.Groups.
+func (s sources) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
+	return s.sched.tolerations.NeverPreempts(g, pods...)
+}
+
 // Degraded is part of snapshot.Groups.
 func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.sched.degradedBy(g) }
 

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
@@ -39,6 +41,8 @@ type facts struct {
 	degraded map[types.NamespacedName]Degraded
 	// sealed are the terms of the members of all groups.
 	sealed engine.Sealed
+	// classes are the PriorityClasses.
+	classes cache.Indexer
 	// reads counts the pods that the cache has read, and asked the pods that it asked for the group
 	// of.
 	reads, asked int
@@ -48,6 +52,7 @@ func newFacts() *facts {
 	return &facts{
 		groups: map[types.NamespacedName]*gang.Group{}, disrupted: map[types.UID]bool{}, overdue: map[types.UID]bool{}, late: map[types.UID]bool{},
 		delegated: map[corev1.ResourceName]bool{}, derived: map[types.UID]types.NamespacedName{},
+		classes: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil),
 	}
 }
 
@@ -77,6 +82,10 @@ func (f *facts) RoleOf(_ *gang.Group, pod *corev1.Pod) *core.Role {
 		return &core.Role{Name: role, Needs: 1}
 	}
 	return nil
+}
+
+func (f *facts) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
+	return NewClassTolerations(schedulinglisters.NewPriorityClassLister(f.classes)).NeverPreempts(g, pods...)
 }
 
 func (f *facts) Degraded(g *gang.Group) Degraded { return f.degraded[g.Key] }

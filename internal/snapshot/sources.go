@@ -13,7 +13,7 @@ import (
 )
 
 // Sources are the sources that a Cache asks about pods, groups and queues. All are required. Only
-// scheduling cycles call them, from [Cache.Level].
+// scheduling cycles call them, from [Cache.Level] and the methods of a [View].
 type Sources struct {
 	Membership  Membership
 	Groups      Groups
@@ -45,6 +45,9 @@ type Groups interface {
 	// is its priority without a class for that, and placed the queue of its running members; "" for
 	// none.
 	VictimPriority(g *gang.Group, scheduling int32, placed string) int32
+	// NeverPreempts reports whether pods of a group may not preempt. g is nil for pods without a
+	// group, or if the group does not exist.
+	NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool
 	// Degraded returns the number of members that a group had and lacks, with the time; zero if it
 	// lacks none.
 	Degraded(g *gang.Group) Degraded

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// ClassTolerations are the [Tolerations] from the annotations of PriorityClasses. It is safe for
+// ClassTolerations are the [Tolerations] from the annotations of PriorityClasses, with the values
+// and preemption policies of the classes. It is safe for
 // concurrent use. When a class changes ([SameToleration]), the Cache must be invalidated.
 type ClassTolerations struct {
 	classes schedulinglisters.PriorityClassLister
@@ -71,6 +73,23 @@ func (t *ClassTolerations) ValueOf(name string) (int32, bool) {
 		return 0, false
 	}
 	return class.Value, true
+}
+
+// NeverPreempts reports whether a group, or pods without a group, may not preempt. If the group has
+// no policy of its own, its PriorityClass decides. If that class does not exist, the pods decide:
+// one pod that never preempts is enough.
+func (t *ClassTolerations) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
+	if g != nil && g.PreemptionPolicy != "" {
+		return g.PreemptionPolicy == corev1.PreemptNever
+	}
+	if g != nil && g.PriorityClassName != "" {
+		if class, err := t.classes.Get(g.PriorityClassName); err == nil {
+			return class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever
+		}
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	})
 }
 
 // OfClass returns the toleration of work of a class, counted from start; nil for the name "".

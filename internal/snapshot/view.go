@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
@@ -33,6 +34,8 @@ type View struct {
 	held map[string][]core.Hold
 	// standing is the state of the queues; nil without queues.
 	standing *queue.Snapshot
+	// sources are the sources of the Cache.
+	sources *Sources
 }
 
 // ReservedRoom is room on a node that is reserved for a pod that is not there yet.
@@ -49,7 +52,7 @@ type ReservedRoom struct {
 // View returns the cluster at the last Level for one preemptor, with the given reservations. It
 // ignores a reservation if its node does not exist, or if its pod is already on the node.
 func (c *Cache) View(promises []ReservedRoom) *View {
-	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing}
+	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing, sources: &c.sources}
 	holds := make([]core.Hold, 0, len(promises))
 	for _, p := range promises {
 		info := c.nodes[p.Node].info
@@ -209,17 +212,32 @@ func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 
 // Replacement reports whether the pods of a unit are created again after its eviction. A pod is if
 // an owner controls it; for a static pod, which is never evicted, that is its node. If a
-// group is evicted whole, each pod must have such an owner.
+// group is evicted whole, each pod must have such an owner. The preemption policy of their group
+// counts before the policies of the pods.
 func (v *View) Replacement(unit int) core.Replacement {
-	kind, pods := core.ReplacementPreempts, v.Cluster.Units[unit].Pods
-	for i := range pods {
-		pi := PodInfo(&pods[i])
+	var pods []*corev1.Pod
+	for i := range v.Cluster.Units[unit].Pods {
+		pi := PodInfo(&v.Cluster.Units[unit].Pods[i])
 		if pi == nil || metav1.GetControllerOfNoCopy(pi.GetPod()) == nil {
 			return core.NoReplacement
 		}
-		if policy := pi.GetPod().Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
-			kind = core.ReplacementWaits
-		}
+		pods = append(pods, pi.GetPod())
 	}
-	return kind
+	if v.sources.Groups.NeverPreempts(v.groupOf(pods), pods...) {
+		return core.ReplacementWaits
+	}
+	return core.ReplacementPreempts
+}
+
+// groupOf returns the group of the pods of a unit; nil for none.
+func (v *View) groupOf(pods []*corev1.Pod) *gang.Group {
+	if len(pods) == 0 {
+		return nil
+	}
+	key, ok := v.sources.Membership.GroupOf(pods[0])
+	if !ok {
+		return nil
+	}
+	g, _ := v.sources.Groups.Group(key)
+	return g
 }
