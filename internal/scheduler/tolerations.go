@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// watchTolerations watches PriorityClasses. When the toleration of a class changes, all cached
-// units are read again, and preemptors that protections blocked are retried.
+// watchTolerations watches PriorityClasses. When the toleration or the value of a class changes, all
+// cached units are read again, and preemptors that protections blocked are retried.
 func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()
@@ -22,8 +22,7 @@ func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 		UpdateFunc: func(before, after any) {
 			b, ok1 := before.(*schedulingv1.PriorityClass)
 			a, ok2 := after.(*schedulingv1.PriorityClass)
-			// A class that was deleted and created again may have another value.
-			if ok1 && (!ok2 || b.Value != a.Value || !snapshot.SameToleration(b, a)) {
+			if ok1 && (!ok2 || !snapshot.SameToleration(b, a)) {
 				changed(after)
 			}
 		},

@@ -151,9 +151,10 @@ func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Tole
 	return t
 }
 
-// SameToleration reports whether a change of a class changes no toleration.
+// SameToleration reports whether a change of a class changes no toleration and no priority. The
+// value of a class changes only if the class is deleted and created again while no watch is open.
 func SameToleration(before, after *schedulingv1.PriorityClass) bool {
-	if after.GlobalDefault != before.GlobalDefault {
+	if after.GlobalDefault != before.GlobalDefault || after.Value != before.Value {
 		return false
 	}
 	for _, key := range []string{preemptiontoleration.AnnotationMinimumPreemptablePriority, preemptiontoleration.AnnotationTolerationSeconds} {

@@ -14,6 +14,7 @@ func TestSameToleration(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after map[string]string
 		nowDefault    bool
+		nowValue      int32
 		want          bool
 	}{
 		"nothing":                             {want: true},
@@ -25,10 +26,11 @@ func TestSameToleration(t *testing.T) {
 		"an empty value goes":                 {before: map[string]string{seconds: ""}},
 		"a value becomes empty":               {before: map[string]string{seconds: "1"}, after: map[string]string{seconds: ""}},
 		"the class becomes the default class": {nowDefault: true},
+		"the class has another value":         {nowValue: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Annotations: tc.before}}
-			after := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Annotations: tc.after}, GlobalDefault: tc.nowDefault}
+			after := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Annotations: tc.after}, GlobalDefault: tc.nowDefault, Value: tc.nowValue}
 			if got := SameToleration(before, after); got != tc.want {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
