@@ -113,11 +113,14 @@ func (a *aftermath) use(queue string, request Amounts, sign int64) {
 	}
 }
 
-// decide is Decide for a replacement. Only room decides whether a node admits it.
+// decide is Decide for a replacement. Only room decides whether a node admits it. A Decision without
+// room has only its outcome.
 func (a *aftermath) decide(p *Preemptor) Decision {
 	v := newView(&a.s, p, Arithmetic{})
 	v.meter = a.whole.v.meter
-	return newSearch(v, slices.Concat(a.whole.protections, []protection{goneUnits{a.gone}})).run()
+	sr := newSearch(v, slices.Concat(a.whole.protections, []protection{goneUnits{a.gone}}))
+	sr.outcomeOnly = true
+	return sr.run()
 }
 
 // carryOut updates the cluster to the state after the decision for a replacement. It returns how

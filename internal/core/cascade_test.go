@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -156,6 +157,34 @@ func TestCascadeOfABrokenGang(t *testing.T) {
 	d := mustDecide(t, s, p, replacing{})
 	if d.Outcome != Preempts || d.Cascade == nil || d.Cascade.Evictions == 0 {
 		t.Errorf("%s, cascade %+v; want replacements that evict", d.Message, d.Cascade)
+	}
+}
+
+// TestReplacementsWithoutRetryTimes checks that a replacement without room costs no search for the
+// moment when protections end. Protections that never end have no such moment.
+func TestReplacementsWithoutRetryTimes(t *testing.T) {
+	t.Parallel()
+	const nodes = 8
+	steps := func(until func(node int) int64) int {
+		b := clusterOf("gpu").node("a", 8).pod("large", "a", 5, 6)
+		for n := range nodes {
+			name := fmt.Sprint("n", n)
+			b = b.node(name, 7).pod("low-"+name, name, 1, 4, tolerating(6, until(n)))
+		}
+		p := podOf(10, 8)
+		p.Cascade = CascadeMeasure
+		d, steps, err := DecideCounting(b.snapshot(), p, replacing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (Cascade{Replacements: 1}); d.Cascade == nil || *d.Cascade != want {
+			t.Fatalf("%s, cascade %+v, want %+v", d.Message, d.Cascade, want)
+		}
+		return steps
+	}
+	passing, lasting := steps(func(node int) int64 { return int64(node+1) * 3600e9 }), steps(func(int) int64 { return Forever })
+	if passing != lasting {
+		t.Errorf("%d steps, want %d as with protections that last forever", passing, lasting)
 	}
 }
 

@@ -51,6 +51,8 @@ type search struct {
 	// the preemptor fits without victims, so that only such a limit blocks it.
 	full int32
 	room bool
+	// If outcomeOnly is true, a Decision without room says nothing but that.
+	outcomeOnly bool
 	// cost is the cost of the victims of the last outcome, as levels are compared by. It is set for
 	// gangs with preferred levels.
 	cost Score

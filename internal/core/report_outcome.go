@@ -186,6 +186,9 @@ func ruleCounts(units map[Rule]int) []RuleCount {
 
 // infeasible returns the Decision that names the missing room with all potential victims removed.
 func (sr *search) infeasible() Decision {
+	if sr.outcomeOnly {
+		return Decision{Outcome: Infeasible}
+	}
 	d := Decision{
 		Outcome: Infeasible, Preemptor: *sr.p, RetryAt: sr.retryAt(), Reprieved: sr.policy.potential(),
 		Protected: sr.protectedCounts(), ProtectedUnits: sr.protectedUnits(),
@@ -211,6 +214,9 @@ func (sr *search) infeasible() Decision {
 // may evict nothing.
 func (sr *search) infeasibleAsIs() Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
+	if sr.outcomeOnly {
+		return d
+	}
 	sr.missing(&d, newSimulation(sr.v, sr.v.c.later), asThingsAre)
 	return d
 }
