@@ -45,6 +45,10 @@ type Cascade struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
+// hasFewerThan reports whether there are certainly fewer evictions than in another cascade. A partial
+// result is only a lower bound, so it never has fewer.
+func (c *Cascade) hasFewerThan(o *Cascade) bool { return !c.Partial && c.Evictions < o.Evictions }
+
 // cascadeSearches bounds the searches of one decision for the room of replacements. In larger
 // clusters there are fewer: cascadeEffort is how many units and nodes all searches beyond
 // leastCascadeSearches may look at together.
@@ -118,8 +122,7 @@ func (sr *search) leastCascade(f found) found {
 		if cs.isUsedUp() {
 			break
 		}
-		// A partial result is only a lower bound.
-		if c := cs.of(&other); !c.Partial && c.Evictions < f.cascade.Evictions {
+		if c := cs.of(&other); c.hasFewerThan(f.cascade) {
 			f, f.cascade = other, &c
 		}
 		if f.cascade.Evictions == 0 {

@@ -99,7 +99,10 @@ func (l *level) costsNoMoreThan(o *level) bool {
 	if _, inQueues := l.policy.(*queuePolicy); inQueues && !isSubset(causesOf(a), causesOf(b)) {
 		return false
 	}
-	return l.cost.compareBeforeStart(o.cost) <= 0
+	if order := l.cost.compareBeforeStart(o.cost); order != 0 {
+		return order < 0
+	}
+	return l.p.Cascade != CascadeDecide || !b.Cascade.hasFewerThan(a.Cascade)
 }
 
 // order returns the place of an outcome among the outcomes of levels, the cheapest first.

@@ -394,6 +394,41 @@ func TestLevelsOfBadInput(t *testing.T) {
 	}
 }
 
+// TestCascadeOfLevels checks that levels whose outcomes cost the same are compared by the evictions
+// of replacements, if these decide.
+func TestCascadeOfLevels(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		mode        CascadeMode
+		rule        LevelRule
+		lowest      int32
+		wantVictims []string
+		wantMessage string
+	}{
+		"they are measured":     {mode: CascadeMeasure, wantVictims: []string{"a1", "b1"}},
+		"they decide":           {mode: CascadeDecide, wantVictims: []string{"c1", "d1"}, wantMessage: "; example.com/rack x would have cost 2 evictions by replacements more"},
+		"the level precedes":    {mode: CascadeDecide, rule: NearerLevel, wantVictims: []string{"a1", "b1"}},
+		"no replacement evicts": {mode: CascadeDecide, lowest: 5, wantVictims: []string{"a1", "b1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).node("d", 8).node("e", 7).node("f", 7).
+				pod("a1", "a", 5, 6, startedAt(5)).pod("b1", "b", 5, 6, startedAt(5)).pod("c1", "c", 5, 3, startedAt(9)).pod("d1", "d", 5, 3, startedAt(9)).
+				pod("e1", "e", tt.lowest, 4).pod("f1", "f", tt.lowest, 4).snapshot()
+			p := gangOf(10, 2, members("w", 2, 0, 8))
+			p.Preferred = []PreferredLevel{{Key: rackKey, Of: []string{"x", "x", "", "", "", ""}}}
+			p.Cascade, p.LevelRule = tt.mode, tt.rule
+			d := mustDecide(t, s, p, replacing{})
+			if got := victimNames(&d); !slices.Equal(got, tt.wantVictims) {
+				t.Errorf("%v, want %v: %s", got, tt.wantVictims, d.Message)
+			}
+			if !strings.HasSuffix(d.Message, tt.wantMessage) {
+				t.Errorf("%q, want the end %q", d.Message, tt.wantMessage)
+			}
+		})
+	}
+}
+
 // TestRoomOfDomains checks how many members domains hold, and the units in the way.
 func TestRoomOfDomains(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8)

@@ -28,6 +28,9 @@ type LevelChoice struct {
 	Groups int    `json:"groups,omitempty"`
 	Pods   int    `json:"pods,omitempty"`
 	Score  *Score `json:"score,omitempty"`
+	// Cascade counts the evictions by the replacements of these victims; nil if the preemptor does
+	// not ask for it.
+	Cascade *Cascade `json:"cascade,omitempty"`
 	// Others are other domains of the level, up to a cap. They are in the order of
 	// DomainChoice.Others, or those with room for the most members first if the level was not
 	// searched.
@@ -92,7 +95,7 @@ func (sr *search) domainOfNodes(nodes []int32) *DomainChoice {
 func (l *level) choice(of *PreferredLevel, nodes []int32) LevelChoice {
 	c := LevelChoice{Key: of.Key, Domains: len(l.v.domains)}
 	if d := l.decision; d != nil {
-		c.Outcome, c.Score, c.Groups, c.Pods = d.Outcome, d.Score, victimGroups(d), victimPods(d)
+		c.Outcome, c.Score, c.Groups, c.Pods, c.Cascade = d.Outcome, d.Score, victimGroups(d), victimPods(d), d.Cascade
 		if d.Domain != nil {
 			c.Name, c.Others = d.Domain.Name, d.Domain.Others
 		}
@@ -183,6 +186,8 @@ func (c *LevelChoice) difference(d *Decision) string {
 		return verb(pods, "pod more", "pods more")
 	case c.Score.BrokenGangs > less.BrokenGangs:
 		return verb(c.Score.BrokenGangs-less.BrokenGangs, "gang below minCount more", "gangs below minCount more")
+	case c.Cascade != nil && d.Cascade != nil && c.Score.compareBeforeStart(less) == 0 && c.Cascade.Evictions > d.Cascade.Evictions:
+		return verb(c.Cascade.Evictions-d.Cascade.Evictions, "eviction by replacements more", "evictions by replacements more")
 	default:
 		return fmt.Sprintf("%s of higher priorities", plural(c.Pods, "pod"))
 	}
