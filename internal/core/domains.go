@@ -77,20 +77,18 @@ func (r *RequiredDomain) sentence(o DomainObstacle) string {
 	}
 }
 
-// split finds the domains of the nodes. The view refuses nodes outside of them.
+// split finds the domains of the nodes. The view admits no member on nodes outside of them.
 func (v *problem) split() {
 	r := v.p.Domain
 	if r == nil {
 		return
 	}
 	at := make(map[string]int)
-	v.domains = make([]domain, 0)
+	v.domains, v.outside = make([]domain, 0), make([]bool, len(v.s.Nodes))
 	for _, n := range v.c.byName {
 		name := r.Of[n]
 		if !r.mayUse(name) {
-			for c := range v.admits {
-				v.admits[c][n] = refused
-			}
+			v.outside[n] = true
 			continue
 		}
 		i, known := at[name]

@@ -67,16 +67,12 @@ func (l *PreferredLevel) hasDomain(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }
 
-// confined returns the problem for members that must share a domain. It shares the answers of the
-// oracle so far.
+// confined returns the problem for members that must share a domain. Both problems share the
+// answers of the oracle.
 func (v *problem) confined(to *RequiredDomain) *problem {
 	w, p := *v, *v.p
 	p.Domain = to
 	w.p, w.domains, w.within = &p, nil, nil
-	w.admits = make([][]admission, len(v.admits))
-	for c := range v.admits {
-		w.admits[c] = slices.Clone(v.admits[c])
-	}
 	w.split()
 	return &w
 }

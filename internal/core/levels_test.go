@@ -429,6 +429,42 @@ func TestCascadeOfLevels(t *testing.T) {
 	}
 }
 
+// askedOnce counts how often Admits is asked about a node.
+type askedOnce struct {
+	Arithmetic
+	asked map[int]int
+}
+
+func (o askedOnce) Admits(_, node int) string {
+	o.asked[node]++
+	return ""
+}
+
+// TestLevelsShareTheirAnswers checks that the oracle is asked once whether a node admits a class,
+// for all levels together.
+func TestLevelsShareTheirAnswers(t *testing.T) {
+	t.Parallel()
+	s := clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).
+		pod("p-a", "a", 5, 8).pod("p-b", "b", 5, 8).pod("p-c", "c", 5, 8).snapshot()
+	p := gangOf(10, 2, members("m", 2, 0, 8))
+	p.Preferred = []PreferredLevel{
+		{Key: rackKey, Of: []string{"r", "r", "s"}}, {Key: "example.com/block", Of: []string{"k", "k", "k"}},
+	}
+	p.Domain = &RequiredDomain{Key: zoneKey, Of: []string{"z", "z", "z"}}
+	o := askedOnce{asked: make(map[int]int)}
+	if d := mustDecide(t, s, p, o); d.Outcome != Preempts {
+		t.Fatal(d.Message)
+	}
+	if len(o.asked) == 0 {
+		t.Error("Admits is not asked")
+	}
+	for node, times := range o.asked {
+		if times > 1 {
+			t.Errorf("Admits is asked %d times about node %s", times, s.Nodes[node].Name)
+		}
+	}
+}
+
 // TestRoomOfDomains checks how many members domains hold, and the units in the way.
 func TestRoomOfDomains(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8)

@@ -26,8 +26,11 @@ type problem struct {
 	anyStateful bool
 	// topologies are the rules about domains, by class.
 	topologies [][]Topology
-	// admits caches Oracle.Admits by class and node.
+	// admits caches Oracle.Admits by class and node. The problems of one decision share it.
 	admits [][]admission
+	// outside marks the nodes outside of all domains that the members may share; nil for a
+	// preemptor without a required domain.
+	outside []bool
 	// domains are the domains that the members may share; nil for a preemptor without a required
 	// domain, and for a view of one domain. within is the domain of such a view.
 	domains []domain
@@ -207,8 +210,12 @@ func (v *problem) eligible(ceiling int32) []int32 {
 	return units
 }
 
-// admitsNode is Oracle.Admits, asked once per class and node.
+// admitsNode reports whether a node in a domain of the members admits a class. It asks
+// Oracle.Admits once per class and node.
 func (v *problem) admitsNode(class int, node int32) bool {
+	if v.outside != nil && v.outside[node] {
+		return false
+	}
 	a := &v.admits[class][node]
 	if *a == unasked {
 		*a = admitted
@@ -217,6 +224,12 @@ func (v *problem) admitsNode(class int, node int32) bool {
 		}
 	}
 	return *a == admitted
+}
+
+// isKnownRefused reports whether a node is outside of the domains, or was found not to admit a
+// class.
+func (v *problem) isKnownRefused(class int, node int32) bool {
+	return v.outside != nil && v.outside[node] || v.admits[class][node] == refused
 }
 
 // freeLater returns the room of a node once the terminating pods are gone.

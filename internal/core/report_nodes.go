@@ -91,7 +91,7 @@ func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	resource = -1
 	room := v.freeLater(n)
 	for c, wanted := range v.wanted {
-		if v.admits[c][n] == refused {
+		if v.isKnownRefused(c, n) {
 			if why := v.refusal(c, n); refusal == "" || why < refusal {
 				refusal = why
 			}
