@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -52,7 +51,6 @@ func TestBudgetThatCannotBeRead(t *testing.T) {
 // are evicted last.
 func TestDecidedInSpiteOfABudget(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	s.addNodes("node-0", "node-1")
 	guarded := on(pod("guarded", "", "4", 0), "node-0")

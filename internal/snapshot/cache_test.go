@@ -16,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
@@ -248,7 +247,6 @@ func (th *theatre) check() {
 // TestCacheIsLevel checks that a cache with any changes equals a new one.
 func TestCacheIsLevel(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	rapid.Check(t, func(rt *rapid.T) {
 		th := newTheatre(rt)
 		rt.Repeat(map[string]func(*rapid.T){
@@ -272,7 +270,6 @@ func TestCacheIsLevel(t *testing.T) {
 // TestLevelCostsWhatHasChanged checks that an unchanged node is not read again.
 func TestLevelCostsWhatHasChanged(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	reads := func() int {
 		t.Helper()
@@ -324,7 +321,6 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 // on one.
 func TestOneClockOnAllNodes(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	group := gang.Group{Key: key("g"), UID: "uid-g", MinCount: 2, Priority: ptr.To[int32](0), StartTime: time.Unix(1000, 0)}
 	s.facts.groups[group.Key] = &group
@@ -364,7 +360,6 @@ func TestOneClockOnAllNodes(t *testing.T) {
 // TestLevelStartsOverAfterAnError checks that recorded changes are not lost.
 func TestLevelStartsOverAfterAnError(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	group := &gang.Group{Key: key("g"), UID: "uid-g", Whole: true, Priority: ptr.To[int32](0)}
 	s.facts.groups[group.Key] = group

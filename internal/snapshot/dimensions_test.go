@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -34,7 +33,6 @@ func describe(t *testing.T, v *View, p *corev1.Pod, filter ResourceFilter) *core
 // maps it. Unchanged nodes must be read again when a class is added or removed.
 func TestDelegatedRoom(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	everywhere, nowhere := map[string]int{string(gpu): 2}, map[string]int(nil)
 	cases := map[string]struct {
 		before, now bool
@@ -82,7 +80,6 @@ func TestDelegatedRoom(t *testing.T) {
 // TestRequests checks that requests leave out resources that others decide on every node.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	cases := map[string]struct {
 		name      corev1.ResourceName
 		filter    leaves

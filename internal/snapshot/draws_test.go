@@ -7,7 +7,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
 // guard is a stage with one budget over three ready pods on separate nodes.
@@ -19,7 +18,6 @@ type guard struct {
 
 func newGuard(t *testing.T, healthy int32) *guard {
 	t.Helper()
-	metrics.Register()
 	g := &guard{stage: newStage(t)}
 	for _, name := range []string{"a", "b", "c"} {
 		g.addNodes("node-" + name)

@@ -14,7 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -66,7 +65,6 @@ func (queued) Standing(resources []string) *queue.Snapshot {
 // stateOf returns the state of a cluster with one object of each kind.
 func stateOf(t *testing.T) State {
 	t.Helper()
-	metrics.Register()
 	s := newStage(t)
 	f := queued{s.facts}
 	kept := NewCache(Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Profiles: f, Delegation: f})

@@ -12,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -53,7 +52,6 @@ func left(t *testing.T, v *View) string {
 // respected.
 func TestPromises(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	cases := map[string]struct {
 		node      string
 		respected bool
@@ -93,7 +91,6 @@ func TestPromises(t *testing.T) {
 // TestDisrupted checks that pods are terminating as long as a source says so.
 func TestDisrupted(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	s.addNodes("node-0", "node-1")
 	p := on(pod("p", "", "1", 0), "node-0")
@@ -115,7 +112,6 @@ func TestDisrupted(t *testing.T) {
 // victim.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	s.addNodes("node-0")
 	p := on(pod("p", "", "1", 0), "node-0")
@@ -153,7 +149,6 @@ func TestOverdue(t *testing.T) {
 // counts in its queue nonetheless.
 func TestLeavesLate(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	s.addNodes("node-0")
 	s.facts.groups[key("g")] = &gang.Group{Key: key("g"), MinCount: 1}
@@ -175,7 +170,6 @@ func TestLeavesLate(t *testing.T) {
 // only the pod itself.
 func TestRefusedDeletions(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	s.addNodes("node-0", "node-1")
 	s.facts.groups[key("g")] = &gang.Group{Key: key("g"), UID: "uid-g", Whole: true, Priority: ptr.To[int32](0)}
@@ -196,7 +190,6 @@ func TestRefusedDeletions(t *testing.T) {
 // their mirror in the API.
 func TestStaticPods(t *testing.T) {
 	t.Parallel()
-	metrics.Register()
 	s := newStage(t)
 	s.addNodes("node-0")
 	s.facts.groups[key("g")] = &gang.Group{Key: key("g"), UID: "uid-g", Whole: true, Priority: ptr.To[int32](0)}
