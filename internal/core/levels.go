@@ -2,8 +2,9 @@ package core
 
 import "slices"
 
-// PreferredLevel is a label whose value the members of a gang should share. Each value is a domain,
-// as in a RequiredDomain, but the members may be in several domains.
+// PreferredLevel is a label whose value the members of a gang should share, as in a RequiredDomain,
+// but the members may be in several domains. Each domain is inside of one domain of each farther
+// preferred level. Nodes with one value may be in several domains, which then have longer names.
 type PreferredLevel struct {
 	// Key is the label.
 	Key string `json:"key"`

@@ -220,9 +220,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 	}
 	if pre.key.Gang && pre.group != nil && len(pre.group.PreferredKeys) > 0 {
 		input.LevelRule = levelRuleOf(p.args)
-		for _, key := range pre.group.PreferredKeys {
-			input.Preferred = append(input.Preferred, v.PreferredLevel(key, pre.beside))
-		}
+		input.Preferred = v.PreferredLevels(pre.group.PreferredKeys, pre.beside)
 	}
 	for _, r := range v.own {
 		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})

@@ -46,3 +46,71 @@ func TestRequiredDomain(t *testing.T) {
 		})
 	}
 }
+
+// TestPreferredLevels checks that nodes with the same value at a level are in different domains if
+// they are apart at a farther level.
+func TestPreferredLevels(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for name, labels := range map[string]map[string]string{
+		"a-1-1": {"zone": "a", "block": "1", "rack": "1"},
+		"a-1-2": {"zone": "a", "block": "1", "rack": "2"},
+		"a-2-1": {"zone": "a", "block": "2", "rack": "1"},
+		"b-1-1": {"zone": "b", "block": "1", "rack": "1"},
+		"b-3-4": {"zone": "b", "block": "3", "rack": "4"},
+		"n-1":   {"block": "1", "rack": "1"},
+		"n-n":   {"zone": "b"},
+	} {
+		n := node(name, "4")
+		n.Labels = labels
+		s.cache.AddNode(klog.Background(), n)
+	}
+	for name, tt := range map[string]struct {
+		keys, members []string
+		// wantOf has the domains of nodes at each level.
+		wantOf    map[string][]string
+		wantHomes [][]string
+	}{
+		"one level": {
+			keys: []string{"rack"}, members: []string{"a-1-1", "b-1-1"},
+			wantOf: map[string][]string{
+				"a-1-1": {"1"}, "a-1-2": {"2"}, "a-2-1": {"1"}, "b-1-1": {"1"}, "b-3-4": {"4"}, "n-1": {"1"}, "n-n": {""},
+			},
+			wantHomes: [][]string{{"1"}},
+		},
+		"two levels": {
+			keys: []string{"rack", "zone"}, members: []string{"a-1-1", "n-n", "b-1-1"},
+			wantOf: map[string][]string{
+				"a-1-1": {"a/1", "a"}, "a-1-2": {"2", "a"}, "a-2-1": {"a/1", "a"}, "b-1-1": {"b/1", "b"}, "b-3-4": {"4", "b"},
+				"n-1": {"(none)/1", ""}, "n-n": {"", "b"},
+			},
+			wantHomes: [][]string{{"", "a/1", "b/1"}, {"a", "b"}},
+		},
+		"three levels": {
+			keys: []string{"rack", "block", "zone"},
+			wantOf: map[string][]string{
+				"a-1-1": {"a/1/1", "a/1", "a"}, "a-1-2": {"2", "a/1", "a"}, "a-2-1": {"a/2/1", "2", "a"}, "b-1-1": {"b/1/1", "b/1", "b"},
+				"b-3-4": {"4", "3", "b"}, "n-1": {"(none)/1/1", "(none)/1", ""}, "n-n": {"", "", "b"},
+			},
+			wantHomes: [][]string{nil, nil, nil},
+		},
+		"a node that does not exist": {keys: []string{"rack", "zone"}, members: []string{"n-9"}, wantHomes: [][]string{{""}, {""}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := s.view()
+			got := v.PreferredLevels(tt.keys, tt.members)
+			for i, level := range got {
+				if level.Key != tt.keys[i] || !slices.Equal(level.Homes, tt.wantHomes[i]) {
+					t.Errorf("%s: homes %q, want %q", level.Key, level.Homes, tt.wantHomes[i])
+				}
+				for slot := range v.Cluster.Nodes {
+					name := v.Cluster.Nodes[slot].Name
+					if want, known := tt.wantOf[name]; known && level.Of[slot] != want[i] {
+						t.Errorf("node %s is in %s %q, want %q", name, level.Key, level.Of[slot], want[i])
+					}
+				}
+			}
+		})
+	}
+}
