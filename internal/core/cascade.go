@@ -45,8 +45,8 @@ type Cascade struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
-// hasFewerThan reports whether there are certainly fewer evictions than in another cascade. A partial
-// result is only a lower bound, so it never has fewer.
+// hasFewerThan reports whether there are certainly fewer evictions than in another cascade. A
+// partial result is only a lower bound, so it never has fewer.
 func (c *Cascade) hasFewerThan(o *Cascade) bool { return !c.Partial && c.Evictions < o.Evictions }
 
 // cascadeSearches bounds the searches of one decision for the room of replacements. In larger

@@ -113,8 +113,8 @@ func (a *aftermath) use(queue string, request Amounts, sign int64) {
 	}
 }
 
-// decide is Decide for a replacement. Only room decides whether a node admits it. A Decision without
-// room has only its outcome.
+// decide is Decide for a replacement. Only room decides whether a node admits it. A Decision
+// without room has only its outcome.
 func (a *aftermath) decide(p *Preemptor) Decision {
 	v := newView(&a.s, p, Arithmetic{})
 	v.meter = a.whole.v.meter

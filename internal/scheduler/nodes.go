@@ -29,7 +29,7 @@ func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceE
 		AddFunc: func(obj any) {
 			h.nodeSet(obj)
 			if node, ok := obj.(*corev1.Node); ok {
-				// Reservations of an earlier leader may be on a node that is not ready for a moment.
+				// A node with reservations of an earlier leader may be not ready for a moment.
 				h.dips.follow(&corev1.Node{}, node, h.clock.Now())
 				h.chargeOn(node.Name)
 			}
@@ -198,8 +198,8 @@ func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 	return lost
 }
 
-// turnsAway returns the reason why a node has no place for a pod any more, or "" if it has. The node
-// may be gone, or may reject the pod. A node with a dip counts as it was before.
+// turnsAway returns the reason why a node has no place for a pod any more, or "" if it has. The
+// node may be gone, or may reject the pod. A node with a dip counts as it was before.
 func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
 	node, err := b.nodes.Get(name)
 	if err != nil {

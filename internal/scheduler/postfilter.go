@@ -177,8 +177,8 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 //
 //   - If notConfirmed drops a stale nomination from the planned node, or a nomination of lower
 //     standing, the member is retried with the plan.
-//   - If the member no longer fits on its planned node, the plan is released. If the node has a dip,
-//     that comes at the end of the dip.
+//   - If the member no longer fits on its planned node, the plan is released. If the node has a
+//     dip, that comes at the end of the dip.
 //   - If other members of the plan come first, the member waits.
 //   - If the leader was rejected before it planned, another member leads.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {

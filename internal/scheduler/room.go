@@ -240,7 +240,7 @@ func (d *doubts) isRecent(node string) bool {
 func (h *Scheduler) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
 
 // reviewRooms releases the reservations that recorded nodes cannot fulfill. It also records nodes
-// whose dips have lasted too long, and releases the reservations on those that reject the pods.
+// whose dips have lasted too long, and releases the reservations whose nodes reject the pods.
 func (h *Scheduler) reviewRooms(now time.Time) {
 	over := h.dips.over(now)
 	for _, node := range over {

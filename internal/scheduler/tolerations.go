@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// watchTolerations watches PriorityClasses. When the toleration or the value of a class changes, all
-// cached units are read again, and preemptors that protections blocked are retried.
+// watchTolerations watches PriorityClasses. When the toleration or the value of a class changes,
+// all cached units are read again, and preemptors that protections blocked are retried.
 func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()
