@@ -35,6 +35,9 @@
 //  10. leastCascade: if the preemptor asks for it, outcomes that cost the same are compared by the
 //     evictions of their victims' replacements.
 //
+// A preemptor that fits without victims uses the fullest nodes. With a [fragmentation.Mix], it uses
+// the nodes where the free devices that a typical workload cannot use increase least.
+//
 // A gang may require a domain of nodes, such as a rack: then each domain is searched. If it prefers
 // levels of domains, each level is searched in the same way, and inLevels compares the outcomes.
 //

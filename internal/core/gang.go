@@ -177,5 +177,5 @@ func (t *simulation) surplus(placements []placement) []placement {
 	for _, st := range placements {
 		counts[st.class]--
 	}
-	return t.fill(t.hardestFirst(counts), fullestFirst, nil)
+	return t.fill(t.hardestFirst(counts), t.tightest(), nil)
 }

@@ -8,20 +8,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// nodeOrder returns nodes, given by name, in the order for trying members of a class. It uses the
-// room at the time of the call.
-type nodeOrder func(t *simulation, class int, nodes []int32) iter.Seq[int32]
+// nodeOrder returns nodes, given by name, in the order for trying members of a class, each with the
+// number of members to place there before the next node. It uses the room at the time of the call.
+type nodeOrder func(t *simulation, class int, nodes []int32) iter.Seq2[int32, int]
 
 // firstFitOrder is the order by name.
-func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq[int32] { return slices.Values(nodes) }
+func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq2[int32, int] {
+	return func(yield func(int32, int) bool) {
+		for _, n := range nodes {
+			if !yield(n, roomToCount) {
+				return
+			}
+		}
+	}
+}
 
 // fullestFirst puts nodes with room for the fewest members first, which keeps large holes.
-func fullestFirst(t *simulation, class int, nodes []int32) iter.Seq[int32] {
+func fullestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, 1)
 }
 
 // emptiestFirst puts nodes with room for the most members first, which spreads members.
-func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq[int32] {
+func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, -1)
 }
 
@@ -30,7 +38,7 @@ const roomToCount = 1 << 20
 
 // byRoom sorts nodes by room alone, so the oracle is asked only about nodes that are reached.
 // Usually few of many are, so a heap is enough. Nodes with equal room are sorted by name.
-func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq[int32] {
+func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq2[int32, int] {
 	type candidate struct{ room, place int32 }
 	ahead := &heap.Heap[candidate]{Before: func(a, b *candidate) bool {
 		return a.room < b.room || a.room == b.room && a.place < b.place
@@ -44,9 +52,9 @@ func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq[int32] {
 		}
 	}
 	ahead.Init()
-	return func(yield func(int32) bool) {
+	return func(yield func(int32, int) bool) {
 		for len(ahead.Items) > 0 {
-			if !yield(nodes[ahead.Pop().place]) {
+			if !yield(nodes[ahead.Pop().place], roomToCount) {
 				return
 			}
 		}
@@ -86,17 +94,21 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 	}
 	nodes := order(t, w.class, t.nodesFor(w.class, within))
 	if !t.stateful[w.class] {
-		for n := range nodes {
+		for n, most := range nodes {
 			if len(placements) == w.count {
 				break
 			}
-			for range t.roomFor(w.class, n, w.count-len(placements)) {
+			for range t.roomFor(w.class, n, min(w.count-len(placements), most)) {
 				put(n)
 			}
 		}
 		return placements
 	}
-	ls := t.lanesOf(w.class, slices.Collect(nodes))
+	var sorted []int32
+	for n := range nodes {
+		sorted = append(sorted, n)
+	}
+	ls := t.lanesOf(w.class, sorted)
 	for moved := false; len(placements) < w.count; {
 		l := ls.next()
 		switch {
@@ -142,7 +154,7 @@ func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	if placements, ok := t.packApart(ws); ok {
 		return placements, true
 	}
-	orders := []nodeOrder{fullestFirst}
+	orders := []nodeOrder{t.tightest()}
 	if len(ws) > 1 || t.anyStateful {
 		orders = append(orders, firstFitOrder, emptiestFirst)
 	}
@@ -224,7 +236,7 @@ func (t *simulation) most(ws []want) []placement {
 	}
 	for _, within := range t.confinements(ws) {
 		if len(best) < total(ws) {
-			try(t.fill(ws, fullestFirst, within))
+			try(t.fill(ws, t.tightest(), within))
 		}
 	}
 	t.placeAll(best)

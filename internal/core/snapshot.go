@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
 // Snapshot describes the cluster at one moment. Decide never changes it, so any number of decisions
@@ -233,6 +234,9 @@ type Preemptor struct {
 	// they still fit, so that the eviction of earlier victims is not wasted. Members and nodes that
 	// no longer exist are skipped.
 	Nominated []Placement `json:"-"`
+	// Mix is the workload that free devices are kept usable for. Members that fit without victims
+	// use the nodes where the fragmentation rises least. If it is nil, they use the fullest nodes.
+	Mix *fragmentation.Mix `json:"-"`
 	// Order is the order of the criteria that victims are compared by.
 	Order Order `json:"order,omitempty"`
 	// Cascade says whether the decision evaluates the evictions by replacements of its victims.

@@ -121,6 +121,11 @@ func validatePreemptor(p *Preemptor, dims int) error {
 	if len(p.Devices) != 0 && len(p.Devices) != dims {
 		return fmt.Errorf("%w: %s has %d amounts of devices for %d resources", ErrBadInput, p.Key(), len(p.Devices), dims)
 	}
+	if p.Mix != nil {
+		if err := p.Mix.Check(dims); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrBadInput, p.Key(), err)
+		}
+	}
 	if err := bands(p.Bands).validate(); err != nil {
 		return err
 	}

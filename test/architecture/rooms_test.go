@@ -42,7 +42,7 @@ func TestImportsGoDownwards(t *testing.T) {
 // that it runs where there is no Kubernetes and no clock: in a simulation, say.
 func TestDecidingIsPlainGo(t *testing.T) {
 	t.Parallel()
-	plain := []string{"internal/workload", "internal/heap", "internal/core/fairshare", "internal/core", "internal/admission"}
+	plain := []string{"internal/workload", "internal/heap", "internal/core/fairshare", "internal/core/fragmentation", "internal/core", "internal/admission"}
 	for _, pkg := range plain {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
 		if err != nil || len(files) == 0 {
