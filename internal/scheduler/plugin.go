@@ -32,6 +32,8 @@ type Plugin struct {
 	resources     snapshot.ResourceFilter
 	unschedulable unschedulable
 	refusals      noRoomCache
+	// scoring is the criterion of fragmentation as Score uses it; nil if it is off.
+	scoring *scoring
 }
 
 var (
@@ -55,6 +57,7 @@ func newPlugin(sched *Scheduler, args *configv1alpha1.ReprieveArgs, handle frame
 		priorityClasses: factory.Scheduling().V1().PriorityClasses().Lister(),
 		claims:          factory.Core().V1().PersistentVolumeClaims().Lister(),
 		resources:       filters.NewResources(handle),
+		scoring:         scoringOf(&args.Placement),
 	}
 }
 

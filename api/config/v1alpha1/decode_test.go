@@ -66,6 +66,23 @@ func TestDecode(t *testing.T) {
 			yaml:    "{cascade: Decide, victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]}",
 			wantErr: "must be [BrokenBudgets HighestPriority PrioritySum Pods Surplus Cascade StartTime] or ",
 		},
+		"typical workloads": {yaml: "placement: {workloads: [{requests: {cpu: 500m, nvidia.com/gpu: 1}, weight: 3}, {requests: {cpu: 4}, weight: 1}]}", want: func(a *ReprieveArgs) bool {
+			w := a.Placement.Workloads
+			cpu := w[0].Requests["cpu"]
+			return len(w) == 2 && *a.Placement.Device == "nvidia.com/gpu" && cpu.MilliValue() == 500 && w[0].Weight == 3
+		}},
+		"another device": {yaml: "placement: {device: amd.com/gpu, workloads: [{requests: {amd.com/gpu: 8}, weight: 1}]}", want: func(a *ReprieveArgs) bool {
+			return *a.Placement.Device == "amd.com/gpu"
+		}},
+		"a device that is none":       {yaml: "placement: {device: cpu}", wantErr: `args: placement.device: Invalid value: "cpu": must be an extended resource such as nvidia.com/gpu`},
+		"workloads without a device":  {yaml: "placement: {workloads: [{requests: {cpu: 1}, weight: 1}]}", wantErr: "args: placement.workloads: Invalid value: 1: must have a workload that requests nvidia.com/gpu"},
+		"a workload without a weight": {yaml: "placement: {workloads: [{requests: {nvidia.com/gpu: 1}}]}", wantErr: "args: placement.workloads[0].weight: Invalid value: 0: must be between 1 and 1000000"},
+		"a negative request":          {yaml: "placement: {workloads: [{requests: {cpu: -1, nvidia.com/gpu: 1}, weight: 1}]}", wantErr: `args: placement.workloads[0].requests[cpu]: Invalid value: "-1": must not be negative`},
+		"a share of a device":         {yaml: "placement: {workloads: [{requests: {nvidia.com/gpu: 0.5}, weight: 1}]}", wantErr: `args: placement.workloads[0].requests[nvidia.com/gpu]: Invalid value: "500m": must be a whole number`},
+		"too many workloads": {
+			yaml:    "placement: {workloads: [" + strings.Repeat("{requests: {nvidia.com/gpu: 1}, weight: 1}, ", 129) + "]}",
+			wantErr: "args: placement.workloads: Too many: 129: must have at most 128 items",
+		},
 		"bands": {yaml: "priorityBands: [{min: 100, max: 199}, {min: -5, max: 99}, {min: 2000000000, max: 2000001000}]", want: func(a *ReprieveArgs) bool {
 			return slices.Equal(a.PriorityBands, []PriorityBand{{100, 199}, {-5, 99}, {2000000000, 2000001000}})
 		}},

@@ -22,6 +22,7 @@ func SetDefaults(args *ReprieveArgs) {
 		args.VictimOrder = VictimOrders(*args.Cascade)[0]
 	}
 	fill(&args.LevelOrder, LowerCost)
+	fill(&args.Placement.Device, "nvidia.com/gpu")
 	fill(&args.LostWork.RestartCost, metav1.Duration{})
 	fill(&args.TerminationTimeout, metav1.Duration{Duration: 5 * time.Minute})
 	fill(&args.MaxGracePeriod, metav1.Duration{Duration: time.Hour})

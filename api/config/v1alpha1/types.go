@@ -160,6 +160,9 @@ type ReprieveArgs struct {
 	// Example: 30m
 	MaxGracePeriod *metav1.Duration `json:"maxGracePeriod,omitempty"`
 
+	// placement configures where pods are placed that fit without victims.
+	Placement PlacementArgs `json:"placement,omitempty"`
+
 	// lostWork configures how the criterion LostWork counts.
 	LostWork LostWorkArgs `json:"lostWork,omitempty"`
 
@@ -303,6 +306,40 @@ func (args *LostWorkArgs) MilliDevices(name string) int64 {
 func isExtended(name string) bool {
 	domain, rest, hasDomain := strings.Cut(name, "/")
 	return hasDomain && domain != "" && rest != "" && !strings.HasSuffix(domain, "kubernetes.io")
+}
+
+// PlacementArgs configure where pods are placed that fit without victims.
+type PlacementArgs struct {
+	// device is the extended resource whose fragmentation counts. A unit is a whole device: a
+	// resource whose units are shares of a device is not supported.
+	//
+	// Default: nvidia.com/gpu
+	//
+	// Example: amd.com/gpu
+	Device *string `json:"device,omitempty"`
+
+	// workloads lists the typical kinds of pods, and switches the criterion of fragmentation on.
+	// A free device is fragmented if the next pod of this list cannot use it, because the node has
+	// too few free devices or CPUs. With the criterion, pods use the nodes where fragmentation
+	// increases least. For a single pod, this is the plugin's score, beside the scores of other
+	// plugins: set weights under plugins.score. The members of a gang use such nodes one after the
+	// other, and other scores have no effect on them. Victims are not chosen by fragmentation.
+	// Requests of CPUs and devices suffice. With an empty list, the plugin has no score, and gangs
+	// use the fullest nodes. At most 128.
+	//
+	// Default: []
+	//
+	// Example: [{requests: {cpu: 8, nvidia.com/gpu: 1}, weight: 70},
+	// {requests: {cpu: 90, nvidia.com/gpu: 8}, weight: 30}]
+	Workloads []TypicalWorkload `json:"workloads,omitempty"`
+}
+
+// TypicalWorkload is a kind of pods that a cluster typically runs.
+type TypicalWorkload struct {
+	// requests has the requests of one pod.
+	Requests map[string]resource.Quantity `json:"requests"`
+	// weight is the frequency of the kind, relative to the other kinds. Between 1 and 1000000.
+	Weight int64 `json:"weight"`
 }
 
 // QueueArgs configure the use of Queues.

@@ -21,6 +21,9 @@ const longestGrace = 99999 * time.Hour
 // mostBands is the maximum number of priority bands.
 const mostBands = 32
 
+// mostWorkloads is the maximum number of typical workloads, and mostWeight their highest weight.
+const mostWorkloads, mostWeight = 128, 1_000_000
+
 // systemCritical is the lowest priority of system-critical pods.
 const systemCritical = 2_000_000_000
 
@@ -53,6 +56,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	}
 	errs = append(errs, victimOrder(field.NewPath("victimOrder"), args.VictimOrder, *args.Cascade)...)
 	errs = append(errs, priorityBands(field.NewPath("priorityBands"), args.PriorityBands)...)
+	errs = append(errs, placement(field.NewPath("placement"), &args.Placement)...)
 	errs = append(errs, lostWork(field.NewPath("lostWork"), &args.LostWork)...)
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
 	// The scheduler deletes with this period. A period of 0 would delete without the kubelet.
@@ -128,6 +132,37 @@ func priorityBands(path *field.Path, bands []PriorityBand) (errs field.ErrorList
 				break
 			}
 		}
+	}
+	return errs
+}
+
+// placement returns the errors of the arguments about placement.
+func placement(path *field.Path, args *PlacementArgs) (errs field.ErrorList) {
+	if !isExtended(*args.Device) {
+		errs = append(errs, field.Invalid(path.Child("device"), *args.Device, "must be an extended resource such as nvidia.com/gpu"))
+	}
+	if len(args.Workloads) > mostWorkloads {
+		return append(errs, field.TooMany(path.Child("workloads"), len(args.Workloads), mostWorkloads))
+	}
+	usesDevices := false
+	for i, workload := range args.Workloads {
+		at := path.Child("workloads").Index(i)
+		if workload.Weight < 1 || workload.Weight > mostWeight {
+			errs = append(errs, field.Invalid(at.Child("weight"), workload.Weight, fmt.Sprintf("must be between 1 and %d", mostWeight)))
+		}
+		for _, name := range slices.Sorted(maps.Keys(workload.Requests)) {
+			quantity := workload.Requests[name]
+			if quantity.Sign() < 0 {
+				errs = append(errs, field.Invalid(at.Child("requests").Key(name), quantity.String(), "must not be negative"))
+			}
+			if isExtended(name) && quantity.MilliValue()%1000 != 0 {
+				errs = append(errs, field.Invalid(at.Child("requests").Key(name), quantity.String(), "must be a whole number"))
+			}
+			usesDevices = usesDevices || name == *args.Device && quantity.Sign() > 0
+		}
+	}
+	if len(args.Workloads) > 0 && !usesDevices {
+		errs = append(errs, field.Invalid(path.Child("workloads"), len(args.Workloads), "must have a workload that requests "+*args.Device))
 	}
 	return errs
 }

@@ -1,0 +1,168 @@
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
+)
+
+var (
+	_ fwk.PreScorePlugin  = (*Plugin)(nil)
+	_ fwk.ScorePlugin     = (*Plugin)(nil)
+	_ fwk.ScoreExtensions = (*Plugin)(nil)
+)
+
+// MixOf returns the typical workload in a profile's arguments, as amounts of some resources. It
+// returns nil if the list is empty, or if the device is not among the resources. A kind of pods with
+// another resource that is not among them fits on no node. The last resource is the one that no node
+// has.
+func MixOf(args *configv1alpha1.PlacementArgs, resources []string) *fragmentation.Mix {
+	known := resources[:len(resources)-1]
+	device := slices.Index(known, *args.Device)
+	if len(args.Workloads) == 0 || device < 0 {
+		return nil
+	}
+	mix := &fragmentation.Mix{Device: device}
+	for _, w := range args.Workloads {
+		shape := fragmentation.Shape{Request: make([]int64, len(resources)), Weight: w.Weight}
+		for name, quantity := range w.Requests {
+			value := quantity.Value()
+			if name == string(corev1.ResourceCPU) {
+				value = quantity.MilliValue()
+			}
+			at := slices.Index(known, name)
+			if at < 0 {
+				at = len(known)
+			}
+			shape.Request[at] = max(shape.Request[at], value)
+		}
+		if pods := slices.Index(known, string(corev1.ResourcePods)); pods >= 0 {
+			shape.Request[pods] = 1
+		}
+		mix.Shapes = append(mix.Shapes, shape)
+	}
+	return mix
+}
+
+// scoring is the criterion of fragmentation, for amounts of the resources in the list of typical
+// workloads. It is never changed.
+type scoring struct {
+	mix *fragmentation.Mix
+	// resources are the resources of amounts. No pod requests the last one, "".
+	resources []string
+}
+
+// scoringOf returns the criterion of a profile; nil if it is off.
+func scoringOf(args *configv1alpha1.PlacementArgs) *scoring {
+	names := map[string]bool{*args.Device: true, string(corev1.ResourcePods): true}
+	for _, w := range args.Workloads {
+		for name := range w.Requests {
+			names[name] = true
+		}
+	}
+	s := &scoring{resources: append(slices.Sorted(maps.Keys(names)), "")}
+	if s.mix = MixOf(args, s.resources); s.mix == nil {
+		return nil
+	}
+	return s
+}
+
+// request returns the amounts that a pod requests.
+func (s *scoring) request(pod *corev1.Pod) []int64 {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	out := make([]int64, len(s.resources))
+	for r, name := range s.resources {
+		quantity := requests[corev1.ResourceName(name)]
+		switch corev1.ResourceName(name) {
+		case corev1.ResourcePods:
+			out[r] = 1
+		case corev1.ResourceCPU:
+			out[r] = quantity.MilliValue()
+		default:
+			out[r] = quantity.Value()
+		}
+	}
+	return out
+}
+
+// free returns the free amounts of a node.
+func (s *scoring) free(node fwk.NodeInfo) []int64 {
+	room, used := node.GetAllocatable(), node.GetRequested()
+	out := make([]int64, len(s.resources))
+	for r, name := range s.resources {
+		switch name := corev1.ResourceName(name); name {
+		case corev1.ResourcePods:
+			out[r] = int64(room.GetAllowedPodNumber() - len(node.GetPods()))
+		case corev1.ResourceCPU:
+			out[r] = room.GetMilliCPU() - used.GetMilliCPU()
+		case corev1.ResourceMemory:
+			out[r] = room.GetMemory() - used.GetMemory()
+		case corev1.ResourceEphemeralStorage:
+			out[r] = room.GetEphemeralStorage() - used.GetEphemeralStorage()
+		default:
+			out[r] = room.GetScalarResources()[name] - used.GetScalarResources()[name]
+		}
+	}
+	return out
+}
+
+// scoredKey is the key of the amounts that the pod of a cycle requests.
+const scoredKey fwk.StateKey = Name + "/scored"
+
+// scored holds the amounts. They are never changed.
+type scored struct{ request []int64 }
+
+// Clone is part of fwk.StateData.
+func (s *scored) Clone() fwk.StateData { return s }
+
+// PreScore computes the request of the cycle's pod. It skips Score if the criterion of fragmentation
+// is off.
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if p.scoring == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(scoredKey, &scored{request: p.scoring.request(pod)})
+	return nil
+}
+
+// Score returns how much the pod of the cycle lowers the fragmentation of a node. It is negative if
+// the fragmentation increases.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	data, err := state.Read(scoredKey)
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	s, ok := data.(*scored)
+	if !ok || p.scoring == nil {
+		return 0, nil
+	}
+	return -p.scoring.mix.Rise(p.scoring.free(node), s.request), nil
+}
+
+// ScoreExtensions returns the plugin: NormalizeScore scales scores.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+// NormalizeScore scales scores to the range of the framework. Only the nodes with the lowest rise
+// have the highest score. If all nodes are equal, all have it.
+func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	if len(scores) == 0 {
+		return nil
+	}
+	byScore := func(a, b fwk.NodeScore) int { return int(min(max(a.Score-b.Score, -1), 1)) }
+	least, most := slices.MinFunc(scores, byScore).Score, slices.MaxFunc(scores, byScore).Score
+	for i := range scores {
+		if scores[i].Score == most {
+			scores[i].Score = fwk.MaxNodeScore
+			continue
+		}
+		scores[i].Score = min(int64(float64(scores[i].Score-least)/float64(most-least)*float64(fwk.MaxNodeScore)), fwk.MaxNodeScore-1)
+	}
+	return nil
+}
