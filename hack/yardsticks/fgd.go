@@ -6,9 +6,11 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,11 +29,12 @@ const (
 	wholeOfTotal = 1.0
 )
 
-// allocations are percentages of all GPUs, by policy.
-type allocations struct{ random, bestFit, fgd string }
+// publication is a line of the results that the authors of FGD publish: the allocated and the
+// fragmented part of all GPUs in percent, by policy.
+type publication struct{ random, bestFit, fgd, randomFragmented, bestFitFragmented, fgdFragmented string }
 
-// publishedAllocations returns the allocations that the authors of FGD publish, by list.
-func publishedAllocations() (map[string]allocations, error) {
+// publications returns the published results by list.
+func publications() (map[string]publication, error) {
 	f, err := published.Open("testdata/fgd.csv")
 	if err != nil {
 		return nil, err
@@ -41,9 +44,9 @@ func publishedAllocations() (map[string]allocations, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]allocations)
+	out := make(map[string]publication)
 	for _, l := range lines[1:] {
-		out[l[0]] = allocations{random: l[1], bestFit: l[2], fgd: l[3]}
+		out[l[0]] = publication{l[1], l[2], l[3], l[4], l[5], l[6]}
 	}
 	return out, nil
 }
@@ -51,9 +54,10 @@ func publishedAllocations() (map[string]allocations, error) {
 // errTrace is returned if the row fgd has no lists to play.
 var errTrace = errors.New("the row needs a directory of lists: -trace DIR, or TRACE=DIR for make")
 
-// fgdText plays the lists of pods in the trace's directory and compares the allocations.
+// fgdText plays the lists of pods in the trace's directory and compares allocation and
+// fragmentation.
 func fgdText(ctx context.Context, r *run) (string, error) {
-	theirs, err := publishedAllocations()
+	theirs, err := publications()
 	if err != nil {
 		return "", err
 	}
@@ -64,12 +68,7 @@ func fgdText(ctx context.Context, r *run) (string, error) {
 	if r.trace == "" || len(lists) == 0 {
 		return "", errTrace
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Means of %d orders of arrival.\n\n", r.seeds)
-	b.WriteString("| List | FGD, published | BestFit, published | Random, published | Pods left out: shares of a GPU | " +
-		"Best fit, here | Random, here | Reprieve | Reprieve − best fit, here |\n" +
-		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	var unsupported []string
+	t := &fgdTables{behind: make(map[string]float64)}
 	for _, list := range lists {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
 		f, err := newFilling(filepath.Join(r.trace, openb.NodeList), list)
@@ -77,24 +76,66 @@ func fgdText(ctx context.Context, r *run) (string, error) {
 			return "", err
 		}
 		if f.gpuPods == 0 || f.models > 0 {
-			unsupported = append(unsupported, name)
+			t.unsupported = append(t.unsupported, name)
 			continue
 		}
 		pub, ok := theirs[name]
 		if !ok {
-			pub = allocations{"–", "–", "–"}
+			pub = publication{"–", "–", "–", "–", "–", "–"}
 		}
-		ours, best, random, err := f.means(ctx, r, name)
+		means, err := f.means(ctx, r, name)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "| %s | %s %% | %s %% | %s %% | %d of %d | %.2f %% | %.2f %% | %.2f %% | %+.2f |\n",
-			name, pub.fgd, pub.bestFit, pub.random, f.shares, f.shares+len(f.pods), best, random, ours, ours-best)
+		t.add(name, f, &pub, means)
 	}
-	if len(unsupported) > 0 {
-		fmt.Fprintf(&b, "\nNot supported, because all pods share GPUs or name a model of GPU:\n%s.\n", strings.Join(unsupported, ", "))
+	return t.text(r.seeds), nil
+}
+
+// fgdTables are the two tables of the row.
+type fgdTables struct {
+	allocated, fragmented strings.Builder
+	// lists counts the lists in the tables. behind has the lists where the criterion allocates less
+	// than best fit, with the difference.
+	lists       int
+	behind      map[string]float64
+	unsupported []string
+}
+
+// add adds the lines of a list.
+func (t *fgdTables) add(name string, f *filling, pub *publication, m *means) {
+	t.lists++
+	difference := m.on.allocated - m.bestFit.allocated
+	if difference < 0 {
+		t.behind[name] = difference
 	}
-	return strings.ReplaceAll(b.String(), "– %", "–"), nil
+	fmt.Fprintf(&t.allocated, "| %s | %s %% | %s %% | %s %% | %d of %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% | %+.2f |\n",
+		name, pub.fgd, pub.bestFit, pub.random, f.shares, f.shares+len(f.pods),
+		m.bestFit.allocated, m.random.allocated, m.off.allocated, m.on.allocated, difference)
+	fmt.Fprintf(&t.fragmented, "| %s | %s %% | %s %% | %s %% | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n",
+		name, pub.fgdFragmented, pub.bestFitFragmented, pub.randomFragmented,
+		m.bestFit.fragmented, m.random.fragmented, m.off.fragmented, m.on.fragmented)
+}
+
+// text returns the block of the row.
+func (t *fgdTables) text(seeds int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Means of %d orders of arrival. GPUs that pods have, as a part of all GPUs:\n\n", seeds)
+	b.WriteString("| List | FGD, published | BestFit, published | Random, published | Pods left out: shares of a GPU | " +
+		"Best fit, here | Random, here | Reprieve, criterion off | Reprieve, criterion on | On − best fit, here |\n" +
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n" + t.allocated.String())
+	b.WriteString("\nFree GPUs that the next pod of the list cannot use, as a part of all GPUs:\n\n" +
+		"| List | FGD, published | BestFit, published | Random, published | " +
+		"Best fit, here | Random, here | Reprieve, criterion off | Reprieve, criterion on |\n" +
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n" + t.fragmented.String())
+	fmt.Fprintf(&b, "\nWith the criterion, the allocation is at least best fit's on %d of %d lists.\n", t.lists-len(t.behind), t.lists)
+	for _, name := range slices.Sorted(maps.Keys(t.behind)) {
+		fmt.Fprintf(&b, "Missed: %s, by %.2f points.\n", name, -t.behind[name])
+	}
+	if len(t.unsupported) > 0 {
+		fmt.Fprintf(&b, "\nNot supported, because all pods share GPUs or name a model of GPU:\n%s.\n", strings.Join(t.unsupported, ", "))
+	}
+	return strings.ReplaceAll(b.String(), "– %", "–")
 }
 
 // filling fills the nodes of a trace with its pods, and no pod ends.
@@ -107,8 +148,8 @@ type filling struct {
 	gpuPods, shares, models int
 }
 
-// gpus is the index of GPUs in amounts.
-const gpus = 2
+// cpus and gpus are the indexes of CPUs and GPUs in amounts. Memory is between them.
+const cpus, gpus = 0, 2
 
 // newFilling reads a list of nodes and a list of pods. Some lists have no times and no QoS, so
 // package openb cannot read them.
@@ -193,23 +234,43 @@ func (f *filling) arrivals(random *rand.Rand) []core.Amounts {
 	return out
 }
 
-// means plays some orders of arrival and returns the mean allocations in percent.
-func (f *filling) means(ctx context.Context, r *run, name string) (ours, best, random float64, err error) {
+// means are the mean results of some orders of arrival, by policy. off and on are Reprieve without
+// and with the criterion of fragmentation.
+type means struct{ bestFit, random, off, on filled }
+
+// means plays some orders of arrival.
+func (f *filling) means(ctx context.Context, r *run, name string) (*means, error) {
+	var sum means
+	mix := f.criterion()
 	for seed := range r.seeds {
 		if err := context.Cause(ctx); err != nil {
-			return 0, 0, 0, err
+			return nil, err
 		}
 		pods := f.arrivals(rand.New(rand.NewPCG(uint64(seed+1), 11)))
-		decided, err := f.byCore(pods)
+		off, err := f.byCore(pods, nil)
 		if err != nil {
-			return 0, 0, 0, err
+			return nil, err
+		}
+		on, err := f.byCore(pods, mix)
+		if err != nil {
+			return nil, err
 		}
 		draw := rand.New(rand.NewPCG(uint64(seed+1), 13))
 		fit := f.fill(pods, f.leastLeft)
 		drawn := f.fill(pods, func(_ []core.Amounts, fitting []int, _ core.Amounts) int { return fitting[draw.IntN(len(fitting))] })
-		fmt.Fprintf(r.progress, "%s, order %d: Reprieve %.2f, best fit %.2f, random %.2f\n", name, seed+1, decided, fit, drawn)
-		ours, best, random = ours+decided, best+fit, random+drawn
+		fmt.Fprintf(r.progress, "%s, order %d: criterion off %.2f, on %.2f, best fit %.2f, random %.2f\n",
+			name, seed+1, off.allocated, on.allocated, fit.allocated, drawn.allocated)
+		part := 1 / float64(r.seeds)
+		sum.off.add(off, part)
+		sum.on.add(on, part)
+		sum.bestFit.add(fit, part)
+		sum.random.add(drawn, part)
 	}
-	n := float64(max(r.seeds, 1))
-	return ours / n, best / n, random / n, nil
+	return &sum, nil
+}
+
+// add adds a part of another result.
+func (x *filled) add(o filled, part float64) {
+	x.allocated += part * o.allocated
+	x.fragmented += part * o.fragmented
 }

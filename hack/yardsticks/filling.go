@@ -6,19 +6,18 @@ import (
 	"slices"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
 // chooser returns one of the nodes that a request fits on, given the free amounts of all nodes.
 type chooser func(free []core.Amounts, fitting []int, request core.Amounts) int
 
-// fill places pods one after the other and returns the allocated part of all GPUs, in percent. Pods
-// that fit on no node are dropped.
-func (f *filling) fill(pods []core.Amounts, choose chooser) float64 {
+// fill places pods one after the other and returns the result. Pods that fit on no node are dropped.
+func (f *filling) fill(pods []core.Amounts, choose chooser) filled {
 	free := make([]core.Amounts, len(f.nodes))
 	for n := range free {
 		free[n] = slices.Clone(f.nodes[n])
 	}
-	allocated := int64(0)
 	var fitting []int
 	for _, request := range pods {
 		fitting = fitting[:0]
@@ -34,9 +33,8 @@ func (f *filling) fill(pods []core.Amounts, choose chooser) float64 {
 		for r, v := range request {
 			at[r] -= v
 		}
-		allocated += request[gpus]
 	}
-	return f.percent(allocated)
+	return f.result(free)
 }
 
 func (f *filling) percent(allocated int64) float64 {
@@ -74,26 +72,26 @@ func (f *filling) leastLeft(free []core.Amounts, fitting []int, request core.Amo
 	return best
 }
 
-// byCore is fill with the nodes that Reprieve's core decides on.
-func (f *filling) byCore(pods []core.Amounts) (float64, error) {
+// byCore is fill with the nodes that Reprieve's core decides on. mix is the criterion; nil for none.
+func (f *filling) byCore(pods []core.Amounts, mix *fragmentation.Mix) (filled, error) {
 	cluster := core.NewCluster([]string{"cpu", "memory", "nvidia.com/gpu"})
-	states := make(map[string]*core.NodeState, len(f.nodes))
+	states, free := make(map[string]*core.NodeState, len(f.nodes)), make([]core.Amounts, len(f.nodes))
 	for n, allocatable := range f.nodes {
 		name := fmt.Sprintf("node-%04d", n)
-		states[name] = &core.NodeState{Node: core.Node{Name: name, Allocatable: allocatable, Free: slices.Clone(allocatable)}}
+		free[n] = slices.Clone(allocatable)
+		states[name] = &core.NodeState{Node: core.Node{Name: name, Allocatable: allocatable, Free: free[n]}}
 		if err := cluster.SetNode(states[name]); err != nil {
-			return 0, err
+			return filled{}, err
 		}
 	}
-	allocated := int64(0)
 	for i, request := range pods {
 		name := fmt.Sprintf("pod-%05d", i)
 		d, err := core.Decide(cluster.Snapshot(), &core.Preemptor{
-			Namespace: "openb", Name: name, UID: name, MinCount: 1, Never: true,
+			Namespace: "openb", Name: name, UID: name, MinCount: 1, Never: true, Mix: mix,
 			Classes: []core.Class{{Request: request, Members: []core.Member{{Name: name, UID: name}}}},
 		}, core.Arithmetic{})
 		if err != nil {
-			return 0, err
+			return filled{}, err
 		}
 		if d.Outcome != core.Fits {
 			continue
@@ -104,9 +102,8 @@ func (f *filling) byCore(pods []core.Amounts) (float64, error) {
 		}
 		st.Pods = append(st.Pods, core.RunningPod{Pod: core.Pod{Namespace: "openb", Name: name, UID: name, Request: request}, Running: true})
 		if err := cluster.SetNode(st); err != nil {
-			return 0, err
+			return filled{}, err
 		}
-		allocated += request[gpus]
 	}
-	return f.percent(allocated), nil
+	return f.result(free), nil
 }

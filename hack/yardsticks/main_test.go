@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
 // page is the page that the command writes into.
@@ -82,15 +83,18 @@ func TestFilling(t *testing.T) {
 		pods: []core.Amounts{{1000, 1, 2000}, {1000, 1, 4000}},
 	}
 	// The small node is the best fit of the small pod, so both pods find room.
-	if got := f.fill(f.pods, f.leastLeft); got != 100 {
-		t.Errorf("best fit allocates %.1f %%, want 100 %%", got)
+	if got := f.fill(f.pods, f.leastLeft); got.allocated != 100 || got.fragmented != 0 {
+		t.Errorf("best fit allocates %.1f %%, want 100 %%", got.allocated)
 	}
 	first := func(_ []core.Amounts, fitting []int, _ core.Amounts) int { return fitting[0] }
-	if got := f.fill(f.pods, first); got < 33 || got > 34 {
-		t.Errorf("the first node allocates %.1f %%, want a third", got)
+	// Each node has two free GPUs left, which the large pod cannot use.
+	if got := f.fill(f.pods, first); got.allocated < 33 || got.allocated > 34 || got.fragmented < 33 || got.fragmented > 34 {
+		t.Errorf("the first node allocates %.1f %% and leaves %.1f %% fragmented, want a third each", got.allocated, got.fragmented)
 	}
-	if got, err := f.byCore(f.pods[:1]); err != nil || got < 33 || got > 34 {
-		t.Errorf("the core allocates %.1f %%, %v; want a third", got, err)
+	for _, mix := range []*fragmentation.Mix{nil, f.criterion()} {
+		if got, err := f.byCore(f.pods, mix); err != nil || got.allocated != 100 {
+			t.Errorf("the core allocates %.1f %%, %v; want 100 %%", got.allocated, err)
+		}
 	}
 	sum := int64(0)
 	for _, pod := range f.arrivals(rand.New(rand.NewPCG(1, 1))) {
