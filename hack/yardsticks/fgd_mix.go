@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
-// mixOf returns the mix of some pods, with the most frequent kinds first. As in the paper, a kind is
-// a number of CPUs and of GPUs. Kinds past [fragmentation.MostShapes] are left out.
+// mixOf returns the mix of some pods, with the most frequent kinds first. As in the paper, a kind
+// is a number of CPUs and of GPUs. Kinds past [fragmentation.MostShapes] are left out.
 func mixOf(pods []core.Amounts) *fragmentation.Mix {
 	type kind [gpus + 1]int64
 	counts := make(map[kind]int64)

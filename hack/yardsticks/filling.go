@@ -12,7 +12,8 @@ import (
 // chooser returns one of the nodes that a request fits on, given the free amounts of all nodes.
 type chooser func(free []core.Amounts, fitting []int, request core.Amounts) int
 
-// fill places pods one after the other and returns the result. Pods that fit on no node are dropped.
+// fill places pods one after the other and returns the result. Pods that fit on no node are
+// dropped.
 func (f *filling) fill(pods []core.Amounts, choose chooser) filled {
 	free := make([]core.Amounts, len(f.nodes))
 	for n := range free {
@@ -72,7 +73,8 @@ func (f *filling) leastLeft(free []core.Amounts, fitting []int, request core.Amo
 	return best
 }
 
-// byCore is fill with the nodes that Reprieve's core decides on. mix is the criterion; nil for none.
+// byCore is fill with the nodes that Reprieve's core decides on. mix is the criterion; nil for
+// none.
 func (f *filling) byCore(pods []core.Amounts, mix *fragmentation.Mix) (filled, error) {
 	cluster := core.NewCluster([]string{"cpu", "memory", "nvidia.com/gpu"})
 	states, free := make(map[string]*core.NodeState, len(f.nodes)), make([]core.Amounts, len(f.nodes))

@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// nodeOrder returns nodes, given by name, in the order for trying members of a class, each with the
-// number of members to place there before the next node. It uses the room at the time of the call.
+// nodeOrder returns nodes, given by name, in the order for trying members of a class. Each comes
+// with the number of members to place there before the next node. It uses the room at the time of
+// the call.
 type nodeOrder func(t *simulation, class int, nodes []int32) iter.Seq2[int32, int]
 
 // firstFitOrder is the order by name.

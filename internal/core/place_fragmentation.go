@@ -14,9 +14,10 @@ func (t *simulation) tightest() nodeOrder {
 	return fullestFirst
 }
 
-// leastRiseFirst puts nodes first where one member raises the fragmentation least. Of equals, the
-// node with the fewest free devices comes first, then the one with room for the fewest members, and
-// then the first one by name. A node that got a member comes again in the order of its new rise.
+// leastRiseFirst puts nodes first where one member raises the fragmentation least. Equal nodes come
+// in the order of free devices, fewest first. Then the node with room for the fewest members comes
+// first, and then the first by name. A node that got a member comes again in the order of its new
+// rise.
 func leastRiseFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	type candidate struct {
 		rise, devices int64

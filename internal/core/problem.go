@@ -213,7 +213,7 @@ func (v *problem) eligible(ceiling int32) []int32 {
 // admitsNode reports whether a node in a domain of the members admits a class. It asks
 // Oracle.Admits once per class and node.
 func (v *problem) admitsNode(class int, node int32) bool {
-	if v.outside != nil && v.outside[node] {
+	if len(v.outside) > 0 && v.outside[node] {
 		return false
 	}
 	a := &v.admits[class][node]
@@ -229,7 +229,7 @@ func (v *problem) admitsNode(class int, node int32) bool {
 // isKnownRefused reports whether a node is outside of the domains, or was found not to admit a
 // class.
 func (v *problem) isKnownRefused(class int, node int32) bool {
-	return v.outside != nil && v.outside[node] || v.admits[class][node] == refused
+	return len(v.outside) > 0 && v.outside[node] || v.admits[class][node] == refused
 }
 
 // freeLater returns the room of a node once the terminating pods are gone.

@@ -132,6 +132,11 @@ func validatePreemptor(p *Preemptor, dims int) error {
 	if p.Restart < 0 {
 		return fmt.Errorf("%w: %s has a restart cost of %d ns", ErrBadInput, p.Key(), p.Restart)
 	}
+	return validateMembers(p, dims)
+}
+
+// validateMembers checks the classes of a preemptor, and the number of members that it needs.
+func validateMembers(p *Preemptor, dims int) error {
 	members := 0
 	for c := range p.Classes {
 		if len(p.Classes[c].Request) != dims {

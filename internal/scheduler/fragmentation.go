@@ -20,9 +20,8 @@ var (
 )
 
 // MixOf returns the typical workload in a profile's arguments, as amounts of some resources. It
-// returns nil if the list is empty, or if the device is not among the resources. A kind of pods with
-// another resource that is not among them fits on no node. The last resource is the one that no node
-// has.
+// returns nil if the list is empty, or if the device is not among the resources. A kind of pods
+// with another resource that is not among them fits on no node. No node has the last resource.
 func MixOf(args *configv1alpha1.PlacementArgs, resources []string) *fragmentation.Mix {
 	known := resources[:len(resources)-1]
 	device := slices.Index(known, *args.Device)
@@ -122,8 +121,8 @@ type scored struct{ request []int64 }
 // Clone is part of fwk.StateData.
 func (s *scored) Clone() fwk.StateData { return s }
 
-// PreScore computes the request of the cycle's pod. It skips Score if the criterion of fragmentation
-// is off.
+// PreScore computes the request of the cycle's pod. It skips Score if the criterion of
+// fragmentation is off.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if p.scoring == nil {
 		return fwk.NewStatus(fwk.Skip)
@@ -159,10 +158,10 @@ func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod
 	least, most := slices.MinFunc(scores, byScore).Score, slices.MaxFunc(scores, byScore).Score
 	for i := range scores {
 		if scores[i].Score == most {
-			scores[i].Score = fwk.MaxNodeScore
+			scores[i].Score = fwk.MaxScore
 			continue
 		}
-		scores[i].Score = min(int64(float64(scores[i].Score-least)/float64(most-least)*float64(fwk.MaxNodeScore)), fwk.MaxNodeScore-1)
+		scores[i].Score = min(int64(float64(scores[i].Score-least)/float64(most-least)*float64(fwk.MaxScore)), fwk.MaxScore-1)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func TestScores(t *testing.T) {
 			least = min(least, rise)
 		}
 		for name, score := range got {
-			if score < 0 || score > fwk.MaxNodeScore || (score == fwk.MaxNodeScore) != (rises[name] == least) {
+			if score < 0 || score > fwk.MaxScore || (score == fwk.MaxScore) != (rises[name] == least) {
 				t.Fatalf("%s has the score %d with a rise of %d, and the lowest rise is %d", name, score, rises[name], least)
 			}
 		}
@@ -161,7 +161,7 @@ func TestLowerFragmentationScoresHighest(t *testing.T) {
 		infos = append(infos, info)
 	}
 	got := scoresOf(t.Context(), t, p, gpuPod("p", "", "1", "1"), infos)
-	if got["broken"] != fwk.MaxNodeScore || got["whole"] != 0 || got["larger"] <= got["whole"] || got["larger"] >= got["broken"] {
+	if got["broken"] != fwk.MaxScore || got["whole"] != 0 || got["larger"] <= got["whole"] || got["larger"] >= got["broken"] {
 		t.Errorf("the scores are %v", got)
 	}
 }

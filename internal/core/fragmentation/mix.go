@@ -61,8 +61,8 @@ func (m *Mix) Weight() (sum int64) {
 }
 
 // Unusable returns the fragmentation of a node with some free amounts, as the number of devices
-// multiplied by [Mix.Weight]. If a kind of pod does not fit, it can use none of the free devices. If
-// it requests no device, it uses none either. Otherwise it can use all of them.
+// multiplied by [Mix.Weight]. If a kind of pod does not fit, it can use none of the free devices.
+// If it requests no device, it uses none either. Otherwise it can use all of them.
 func (m *Mix) Unusable(free []int64) (sum int64) {
 	devices := min(free[m.Device], mostDevices)
 	if devices <= 0 {
