@@ -31,6 +31,8 @@ type placing struct {
 	// [Gangs.Failed].
 	plan, failed string
 	stuck        bool
+	// came is true if a member has arrived since the members were last listed for a decision.
+	came bool
 	// spare is the number of planned members that the gang can lose and still be whole.
 	spare int
 	// reserved has the nodes of the members that are assumed on a node and that the informer has
@@ -146,6 +148,24 @@ func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 // members were tried.
 func (gs *Gangs) Planning(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing.rejected = nil })
+}
+
+// ListsMembers records that the members are about to be listed for a decision.
+func (gs *Gangs) ListsMembers(key workload.Key) {
+	gs.changeKnown(key, func(g *gang) { g.placing.came = false })
+}
+
+// MemberComes records that a member has become ready for scheduling.
+func (gs *Gangs) MemberComes(key workload.Key) {
+	gs.changeKnown(key, func(g *gang) { g.placing.came = true })
+}
+
+// HasNewMember reports whether a member has arrived since the last ListsMembers. The decision since
+// then does not count it. The leader is only admitted while the gang has a record, so a gang
+// without one has no such decision.
+func (gs *Gangs) HasNewMember(key workload.Key) (came bool) {
+	gs.read(key, func(g *gang) { came = g.placing.came })
+	return came
 }
 
 // Idle reports whether the gang has no leader and no planned member.

@@ -576,3 +576,23 @@ func isIn(r *rig, group types.NamespacedName, pod *corev1.Pod) bool {
 	of, isMember := r.sched.groupOf(now)
 	return isMember && of == group
 }
+
+// TestMemberThatComesWhileAGangIsDecided checks that a member is tried that arrives during a decision
+// without room. The gang has no verdict yet when the member's event comes.
+func TestMemberThatComesWhileAGangIsDecided(t *testing.T) {
+	t.Parallel()
+	l := &looking{looks: func() {}}
+	r := newRigOn(t, clientWith(nodes(1, "1")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil, func(in *Inputs) { in.Recorder = l })
+	r.gangOf("g", 1, 0)
+	l.looks = func() {
+		l.looks = func() {}
+		r.create(pod("small", "g", "1", 0))
+		// The handlers of this package have seen it once the engine knows it.
+		r.eventually("the engine knows the member", func() bool {
+			small, err := r.sched.pods.Pods("ns").Get("small")
+			return err == nil && r.sched.engine.IsPresent(podKey(small))
+		})
+	}
+	r.create(pod("large", "g", "2", 0))
+	r.eventually("the small member is placed", func() bool { r.cycles(); return r.nodeOf("small") != "" })
+}

@@ -122,6 +122,10 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	result, status := p.carryOut(ctx, pod, made)
 	if made.decision.Outcome == core.Infeasible {
 		p.releaseDevices(ctx, made.pre)
+		if p.sched.gangs.HasNewMember(gangKey(g.Key)) {
+			// Its event came before the verdict. It may be smaller than the others, and fit.
+			p.sched.retrySoon(g.Key)
+		}
 	}
 	p.sched.membersLeft(g.Key, made.pre.pods)
 	return result, status

@@ -55,6 +55,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		// steps.
 		return p.confine(state, pod, node)
 	}
+	p.sched.gangs.ListsMembers(gangKey(key))
 	g, members, verdict := p.sched.gate(key)
 	if verdict != (gang.Verdict{}) {
 		// The gang passed PreEnqueue, and its state has changed since.

@@ -276,6 +276,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.moved.Store(true)
 		h.gangs.CheckReported(gangKey(key), h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil:
+		h.gangs.MemberComes(gangKey(key))
 		if leader := h.gangs.Leader(gangKey(key)); leader != "" && leader != string(pod.UID) && h.foundNoRoom(key) {
 			h.retrySoon(key)
 		}
