@@ -501,3 +501,23 @@ func BenchmarkLevels(b *testing.B) {
 		})
 	}
 }
+
+// TestLevelDifference checks that the message about a farther level names the criterion that makes
+// the level cost more.
+func TestLevelDifference(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		level, chosen Score
+		want          string
+	}{
+		"higher priorities": {Score{PrioritySum: 9}, Score{PrioritySum: 8}, "2 pods of higher priorities"},
+		"less surplus":      {Score{Surplus: 1}, Score{Surplus: 2}, "1 pod more that its gang needs"},
+		"another queue":     {Score{}, Score{}, "2 pods of another rule, queue or start"},
+	} {
+		victims := []Victim{{Pods: make([]VictimPod, 2)}}
+		level := &LevelChoice{Score: &c.level, Pods: 2}
+		if got := level.difference(&Decision{Score: &c.chosen, Victims: victims}); got != c.want {
+			t.Errorf("%s: the difference is %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -184,11 +184,16 @@ func (c *LevelChoice) difference(d *Decision) string {
 		return verb(groups, "group more", "groups more")
 	case pods > 0:
 		return verb(pods, "pod more", "pods more")
+	case c.Score.PrioritySum > less.PrioritySum:
+		return fmt.Sprintf("%s of higher priorities", plural(c.Pods, "pod"))
 	case c.Score.BrokenGangs > less.BrokenGangs:
 		return verb(c.Score.BrokenGangs-less.BrokenGangs, "gang below minCount more", "gangs below minCount more")
+	case c.Score.Surplus < less.Surplus:
+		return verb(less.Surplus-c.Score.Surplus, "pod more that its gang needs", "pods more that their gangs need")
 	case c.Cascade != nil && d.Cascade != nil && c.Score.compareBeforeStart(less) == 0 && c.Cascade.Evictions > d.Cascade.Evictions:
 		return verb(c.Cascade.Evictions-d.Cascade.Evictions, "eviction by replacements more", "evictions by replacements more")
 	default:
-		return fmt.Sprintf("%s of higher priorities", plural(c.Pods, "pod"))
+		// Under queues, victims of other rules or queues have no common measure.
+		return fmt.Sprintf("%s of another rule, queue or start", plural(c.Pods, "pod"))
 	}
 }
