@@ -19,10 +19,10 @@ var (
 	_ fwk.ScoreExtensions = (*Plugin)(nil)
 )
 
-// MixOf returns the typical workload in a profile's arguments, as amounts of some resources. It
+// mixOf returns the typical workload in a profile's arguments, as amounts of some resources. It
 // returns nil if the list is empty, or if the device is not among the resources. A kind of pods
 // with another resource that is not among them fits on no node. No node has the last resource.
-func MixOf(args *configv1alpha1.PlacementArgs, resources []string) *fragmentation.Mix {
+func mixOf(args *configv1alpha1.PlacementArgs, resources []string) *fragmentation.Mix {
 	known := resources[:len(resources)-1]
 	device := slices.Index(known, *args.Device)
 	if len(args.Workloads) == 0 || device < 0 {
@@ -67,7 +67,7 @@ func scoringOf(args *configv1alpha1.PlacementArgs) *scoring {
 		}
 	}
 	s := &scoring{resources: append(slices.Sorted(maps.Keys(names)), "")}
-	if s.mix = MixOf(args, s.resources); s.mix == nil {
+	if s.mix = mixOf(args, s.resources); s.mix == nil {
 		return nil
 	}
 	return s
@@ -132,17 +132,20 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 }
 
 // Score returns how much the pod of the cycle lowers the fragmentation of a node. It is negative if
-// the fragmentation increases.
-func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	data, err := state.Read(scoredKey)
-	if err != nil {
-		return 0, fwk.AsStatus(err)
-	}
-	s, ok := data.(*scored)
-	if !ok || p.scoring == nil {
+// the fragmentation increases, and 0 if the criterion is off. A profile may run it without
+// PreScore.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	if p.scoring == nil {
 		return 0, nil
 	}
-	return -p.scoring.mix.Rise(p.scoring.free(node), s.request), nil
+	var request []int64
+	data, err := state.Read(scoredKey)
+	if s, ok := data.(*scored); ok && err == nil {
+		request = s.request
+	} else {
+		request = p.scoring.request(pod)
+	}
+	return -p.scoring.mix.Rise(p.scoring.free(node), request), nil
 }
 
 // ScoreExtensions returns the plugin: NormalizeScore scales scores.

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
 const gpu = corev1.ResourceName("nvidia.com/gpu")
@@ -175,6 +176,55 @@ func TestNoScore(t *testing.T) {
 	}
 }
 
+// TestScoreWithoutPreScore checks the score in a profile that runs Score alone.
+func TestScoreWithoutPreScore(t *testing.T) {
+	t.Parallel()
+	info := framework.NewNodeInfo()
+	info.SetNode(gpuNode("whole", "32", "8"))
+	incoming := gpuPod("p", "", "1", "1")
+	workload := configv1alpha1.TypicalWorkload{Requests: map[string]resource.Quantity{string(gpu): resource.MustParse("8")}, Weight: 1}
+	for name, c := range map[string]struct {
+		plugin *Plugin
+		want   int64
+	}{
+		"on":  {scoringPlugin(workload), -7},
+		"off": {scoringPlugin(), 0},
+	} {
+		if got, status := c.plugin.Score(t.Context(), framework.NewCycleState(), incoming, info); !status.IsSuccess() || got != c.want {
+			t.Errorf("%s: the score is %d, %v; want %d", name, got, status, c.want)
+		}
+	}
+}
+
+// TestBoundsOfWorkloads checks that the arguments and the mix have the same bounds.
+func TestBoundsOfWorkloads(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kinds  int
+		weight int64
+		want   bool
+	}{
+		"the largest":   {fragmentation.MostShapes, fragmentation.MostWeight, true},
+		"one kind more": {fragmentation.MostShapes + 1, 1, false},
+		"more weight":   {1, fragmentation.MostWeight + 1, false},
+	} {
+		args := &configv1alpha1.ReprieveArgs{}
+		configv1alpha1.SetDefaults(args)
+		for range c.kinds {
+			args.Placement.Workloads = append(args.Placement.Workloads, configv1alpha1.TypicalWorkload{
+				Requests: map[string]resource.Quantity{string(gpu): resource.MustParse("1")}, Weight: c.weight,
+			})
+		}
+		if errs := configv1alpha1.Validate(args); (len(errs) == 0) != c.want {
+			t.Errorf("%s: the arguments have the errors %v", name, errs)
+		}
+		resources := []string{string(gpu), ""}
+		if err := mixOf(&args.Placement, resources).Check(len(resources)); (err == nil) != c.want {
+			t.Errorf("%s: the mix has the error %v", name, err)
+		}
+	}
+}
+
 // TestMixOfResources checks the amounts of typical workloads in the resources of a cluster.
 func TestMixOfResources(t *testing.T) {
 	t.Parallel()
@@ -182,11 +232,11 @@ func TestMixOfResources(t *testing.T) {
 		Requests: map[string]resource.Quantity{"cpu": resource.MustParse("1500m"), "memory": resource.MustParse("1Ki"), string(gpu): resource.MustParse("2"), "rdma/hca": resource.MustParse("1")},
 		Weight:   7,
 	}}}
-	mix := MixOf(args, []string{"pods", "cpu", "memory", "ephemeral-storage", string(gpu), ""})
+	mix := mixOf(args, []string{"pods", "cpu", "memory", "ephemeral-storage", string(gpu), ""})
 	if mix.Device != 4 || mix.Weight() != 7 || !slices.Equal(mix.Shapes[0].Request, []int64{1, 1500, 1024, 0, 2, 1}) {
 		t.Errorf("the mix is %+v", mix)
 	}
-	if mix := MixOf(args, []string{"pods", "cpu", "memory", "ephemeral-storage", ""}); mix != nil {
+	if mix := mixOf(args, []string{"pods", "cpu", "memory", "ephemeral-storage", ""}); mix != nil {
 		t.Errorf("without the device, the mix is %+v", mix)
 	}
 }

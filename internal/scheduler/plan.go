@@ -207,7 +207,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 			PackingSteps: int(*p.args.Search.PackingSteps),
 		},
 		Classes: v.Describe(classes, p.resources), Devices: devicesAmong(v.Cluster.Resources, &p.args.LostWork),
-		Mix: MixOf(&p.args.Placement, v.Cluster.Resources),
+		Mix: mixOf(&p.args.Placement, v.Cluster.Resources),
 	}
 	if p.args.CountsLostWork() {
 		input.Order = core.OrderLostWork
