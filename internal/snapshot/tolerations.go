@@ -16,8 +16,8 @@ import (
 )
 
 // ClassTolerations are the [Tolerations] from the annotations of PriorityClasses, with the values
-// and preemption policies of the classes. It is safe for
-// concurrent use. When a class changes ([SameToleration]), the Cache must be invalidated.
+// and preemption policies of the classes. It is safe for concurrent use. When a class changes
+// ([SameToleration]), the Cache must be invalidated.
 type ClassTolerations struct {
 	classes schedulinglisters.PriorityClassLister
 

@@ -1,9 +1,6 @@
 package v1alpha1
 
 import (
-	"slices"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -249,23 +246,6 @@ const (
 	CascadeDecide CascadeMode = "Decide"
 )
 
-// VictimOrders returns the lists that victimOrder may have in a cascade mode, the default first.
-func VictimOrders(mode CascadeMode) [][]VictimCriterion {
-	orders := [][]VictimCriterion{
-		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
-		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime},
-	}
-	if mode == CascadeDecide {
-		for i, order := range orders {
-			orders[i] = slices.Insert(order, len(order)-1, Cascade)
-		}
-	}
-	return orders
-}
-
-// CountsLostWork reports whether the arguments' order of victims includes lost work.
-func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
-
 // LostWorkArgs configure how the criterion LostWork counts. The arguments of the preemptor's
 // profile apply.
 type LostWorkArgs struct {
@@ -291,23 +271,6 @@ type LostWorkArgs struct {
 	Weights map[string]resource.Quantity `json:"weights,omitempty"`
 }
 
-// MilliDevices returns how many thousandths of a device one unit of a resource counts as.
-func (args *LostWorkArgs) MilliDevices(name string) int64 {
-	if weight, isListed := args.Weights[name]; isListed {
-		return weight.MilliValue()
-	}
-	if isExtended(name) {
-		return 1000
-	}
-	return 0
-}
-
-// isExtended reports whether a name denotes an extended resource.
-func isExtended(name string) bool {
-	domain, rest, hasDomain := strings.Cut(name, "/")
-	return hasDomain && domain != "" && rest != "" && !strings.HasSuffix(domain, "kubernetes.io")
-}
-
 // PlacementArgs configure where pods are placed that fit without victims.
 type PlacementArgs struct {
 	// device is the extended resource whose fragmentation counts. A unit is a whole device: a
@@ -324,8 +287,9 @@ type PlacementArgs struct {
 	// increases least. For a single pod, this is the plugin's score, beside the scores of other
 	// plugins: set weights under plugins.score. The members of a gang use such nodes one after the
 	// other, and other scores have no effect on them. Victims are not chosen by fragmentation.
-	// Requests of CPUs and devices suffice. With an empty list, the plugin has no score, and gangs
-	// use the fullest nodes. At most 128.
+	// In the score, reserved room counts as free until its pod is on the node. Requests of CPUs and
+	// devices suffice. With an empty list, the plugin has no score, and gangs use the fullest nodes.
+	// At most 128.
 	//
 	// Default: []
 	//

@@ -1,0 +1,40 @@
+package v1alpha1
+
+import (
+	"slices"
+	"strings"
+)
+
+// VictimOrders returns the lists that victimOrder may have in a cascade mode, the default first.
+func VictimOrders(mode CascadeMode) [][]VictimCriterion {
+	orders := [][]VictimCriterion{
+		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
+		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime},
+	}
+	if mode == CascadeDecide {
+		for i, order := range orders {
+			orders[i] = slices.Insert(order, len(order)-1, Cascade)
+		}
+	}
+	return orders
+}
+
+// CountsLostWork reports whether the arguments' order of victims includes lost work.
+func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
+
+// MilliDevices returns how many thousandths of a device one unit of a resource counts as.
+func (args *LostWorkArgs) MilliDevices(name string) int64 {
+	if weight, isListed := args.Weights[name]; isListed {
+		return weight.MilliValue()
+	}
+	if isExtended(name) {
+		return 1000
+	}
+	return 0
+}
+
+// isExtended reports whether a name denotes an extended resource.
+func isExtended(name string) bool {
+	domain, rest, hasDomain := strings.Cut(name, "/")
+	return hasDomain && domain != "" && rest != "" && !strings.HasSuffix(domain, "kubernetes.io")
+}
