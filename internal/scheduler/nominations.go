@@ -75,6 +75,14 @@ func (b *ledger) nominatedNodes() sets.Set[string] {
 	return out
 }
 
+// nominatedOn returns the pods without a reservation that are nominated to a node and still wait
+// for a place. The framework also keeps nominations of deleted pods.
+func (h *Scheduler) nominatedOn(node string) []fwk.PodInfo {
+	return slices.DeleteFunc(h.handle.NominatedPodsForNode(node), func(pi fwk.PodInfo) bool {
+		return h.reserved.Has(pi.GetPod().UID) || !h.awaitsPlace(pi.GetPod())
+	})
+}
+
 // dropInflated deletes nominations that inflate a priority from the framework's memory, and reports
 // whether there were any. The framework copies them from the API whenever a pod changes.
 // Reservations keep the room.
@@ -223,9 +231,9 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 		}
 	}
 	for node := range p.sched.nominatedNodes().Intersection(used) {
-		for _, nominated := range p.handle.NominatedPodsForNode(node) {
+		for _, nominated := range p.sched.nominatedOn(node) {
 			pod := nominated.GetPod()
-			if p.sched.reserved.Has(pod.UID) || p.sched.owns(pre, pod) || p.sched.standingOf(pod).KeepsFrom(pre.standing()) {
+			if p.sched.owns(pre, pod) || p.sched.standingOf(pod).KeepsFrom(pre.standing()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)

@@ -103,7 +103,13 @@ func TestNominationOfOneThatIsDeleted(t *testing.T) {
 	for name, minCount := range map[string]int{"a gang": 2, "pods of a basic group": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nodes(1, "2")...)
+			r := newRig(t, nodes(1, "3")...)
+			// The nomination of a pod that waits keeps its room. It also makes the scheduler look
+			// at the nominations of this node.
+			waits := pod("waits", "", "1", 5)
+			waits.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
+			waits.Status.NominatedNodeName = "node-0"
+			r.create(waits)
 			nominee := pod("nominee", "", "1", 5)
 			nominee.Finalizers = []string{"test/stays"}
 			now := metav1.Now()

@@ -45,9 +45,9 @@ func (h *Scheduler) allReservations() []snapshot.RankedRoom {
 		}
 	}
 	for node := range h.nominatedNodes() {
-		for _, nominated := range h.handle.NominatedPodsForNode(node) {
+		for _, nominated := range h.nominatedOn(node) {
 			pod := nominated.GetPod()
-			if seen.Has(pod.UID) || h.reserved.Has(pod.UID) {
+			if seen.Has(pod.UID) {
 				continue
 			}
 			seen.Insert(pod.UID)

@@ -53,6 +53,19 @@ func (e *team) keeps(period time.Duration) {
 	})
 }
 
+// losesItsQueue waits until the gang is evicted or its condition says that it counts for no queue.
+// The eviction may come first: then no pod is left, and nobody writes the condition.
+func (e *team) losesItsQueue() {
+	e.Helper()
+	e.Eventually("the gang is evicted, or counts for no queue", func(ctx context.Context) string {
+		c := meta.FindStatusCondition(stage.ConditionsOf(e.PodGroup(ctx, "training")), v1alpha1.ConditionQueueOrphaned)
+		if pod := e.Find(ctx, "training"); pod == nil || pod.DeletionTimestamp != nil || c != nil && stage.Mentions(c.Message, []string{"count for no queue"}) {
+			return ""
+		}
+		return fmt.Sprintf("the condition is %+v", c)
+	})
+}
+
 // TestQueueDeletedByMistake checks that running work of a deleted Queue keeps its place for the
 // documented time, and says so.
 func TestQueueDeletedByMistake(t *testing.T) {
@@ -62,13 +75,7 @@ func TestQueueDeletedByMistake(t *testing.T) {
 	e.WaitCondition("training", v1alpha1.ConditionQueueOrphaned, metav1.ConditionTrue, v1alpha1.ReasonQueueNotFound,
 		"was deleted", "keep their place and their protections until")
 	e.keeps(deletedTimeout - 10*time.Second)
-	e.Eventually("the gang is evicted, or counts for no queue", func(ctx context.Context) string {
-		c := meta.FindStatusCondition(stage.ConditionsOf(e.PodGroup(ctx, "training")), v1alpha1.ConditionQueueOrphaned)
-		if pod := e.Find(ctx, "training"); pod == nil || pod.DeletionTimestamp != nil || c != nil && stage.Mentions(c.Message, []string{"count for no queue"}) {
-			return ""
-		}
-		return fmt.Sprintf("the condition is %+v", c)
-	})
+	e.losesItsQueue()
 }
 
 // TestQueueReturns checks that nothing changes for running work if its deleted Queue is created
@@ -94,7 +101,7 @@ func TestQueueDeletedOnPurpose(t *testing.T) {
 	e := newTeam(t)
 	began := time.Now()
 	e.deleteQueue(e.name, true)
-	e.WaitCondition("training", v1alpha1.ConditionQueueOrphaned, metav1.ConditionTrue, v1alpha1.ReasonQueueNotFound, "count for no queue")
+	e.losesItsQueue()
 	if took := time.Since(began); took >= deletedTimeout/2 {
 		e.Errorf("The gang has lost its queue after %v", took)
 	}
