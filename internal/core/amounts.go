@@ -31,11 +31,11 @@ func fits(wanted, room []int64) bool {
 	return true
 }
 
-// fitsTogether is like fits, for room in two parts.
+// fitsTogether is like fits, for free room that is the sum of two vectors.
 func fitsTogether(wanted, room, more []int64) bool { return shortIn(wanted, room, more) < 0 }
 
-// shortIn returns the first wanted resource that two parts of room together have too little of; -1
-// if they have enough of all.
+// shortIn adds two vectors of room and returns the first wanted resource that the sum has too
+// little of. It returns -1 if the sum has enough of each.
 func shortIn(wanted, room, more []int64) int {
 	for r, v := range wanted {
 		if v > 0 && v > room[r]+more[r] {
@@ -45,7 +45,7 @@ func shortIn(wanted, room, more []int64) int {
 	return -1
 }
 
-// howMany returns how often wanted fits into room, up to most.
+// howMany returns the number of requests of size wanted that fit into room, at most most.
 func howMany(wanted, room []int64, most int) int {
 	count := int64(most)
 	for r, v := range wanted {
@@ -55,8 +55,8 @@ func howMany(wanted, room []int64, most int) int {
 		if room[r] < v {
 			return 0
 		}
-		// A product is cheaper than a division, and mostly shows that another resource is the
-		// limit.
+		// In most iterations another resource is the limit. The product shows this, and costs less
+		// than a division.
 		if v <= maxAmount/(count+1) && v*count <= room[r] {
 			continue
 		}

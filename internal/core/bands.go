@@ -16,8 +16,8 @@ type Band struct {
 // bands are the bands of a decision, in ascending order.
 type bands []Band
 
-// of returns the lowest priority of the band that a priority is in. A priority in no band is
-// returned unchanged. Priorities in different bands keep their order.
+// of returns the lowest priority of the band that contains the given priority. A priority outside
+// all bands is returned unchanged. Priorities in different bands keep their order.
 func (b bands) of(priority int32) int32 {
 	for i := range b {
 		if b[i].Min <= priority && priority <= b[i].Max {
@@ -27,7 +27,8 @@ func (b bands) of(priority int32) int32 {
 	return priority
 }
 
-// distinct returns the results of the method of for ascending priorities, each once.
+// distinct maps ascending priorities to their bands with the method of, and returns each result
+// once.
 func (b bands) distinct(priorities []int32) []int32 {
 	if len(b) == 0 {
 		return priorities
@@ -38,8 +39,8 @@ func (b bands) distinct(priorities []int32) []int32 {
 	return slices.Compact(priorities)
 }
 
-// validate returns an error if the bands are not in ascending order, or if one of them has
-// system-critical priorities and others.
+// validate returns an error if the bands are not in ascending order, or if one band contains both
+// system-critical and other priorities.
 func (b bands) validate() error {
 	for i := range b {
 		switch {
@@ -54,9 +55,9 @@ func (b bands) validate() error {
 	return nil
 }
 
-// inBands returns the same search with bands in place of priorities, and with the same potential
-// victims. A band may contain the preemptor's priority and lower ones. So priorities that are not
-// below the preemptor's are not replaced, and no further victim is permitted.
+// inBands returns the same search with each unit's priority replaced by its band. The potential
+// victims stay the same. A band may contain the preemptor's priority and lower ones, so only
+// priorities below the preemptor's are replaced. Otherwise a band would permit further victims.
 func (sr *search) inBands(mem *scratch) *search {
 	s, v := *sr.s, *sr.v
 	s.bands = sr.p.Bands
@@ -89,7 +90,7 @@ func (sr *search) inBands(mem *scratch) *search {
 	}
 }
 
-// bandColumn builds the column of a node in a view with bands. Within a band, the other criteria of
+// bandColumn sorts the units of node n by bands of priorities. Within a band, the other criteria of
 // the order of units apply.
 func bandColumn(s *Snapshot, mem *scratch, c, d *columns, n int32) {
 	col, dims := &c.nodes[n], d.dims
@@ -123,8 +124,8 @@ func bandColumn(s *Snapshot, mem *scratch, c, d *columns, n int32) {
 	d.locate(n)
 }
 
-// compareBands compares units of one rank in a view with bands: by their bands, then by the other
-// criteria of the order of units.
+// compareBands compares two units of one rank: by their bands, then by the other criteria of the
+// order of units.
 func (s *Snapshot) compareBands(a, b int32) int {
 	x, y := &s.Units[a], &s.Units[b]
 	return cmp.Or(cmp.Compare(s.bands.of(y.Priority), s.bands.of(x.Priority)), moreImportantOfEquals(x, y))

@@ -2,11 +2,13 @@ package core
 
 import "slices"
 
-// budgetDraw counts how many evictions the disruption budgets still allow.
+// budgetDraw counts how many evictions each PodDisruptionBudget still allows while a search adds
+// victims.
 type budgetDraw struct {
 	s    *Snapshot
 	left []int64
-	// settled has the units that are evicted in any case. They draw on budgets only once.
+	// settled has the units that are evicted in any case. Each is subtracted from its budgets only
+	// once.
 	settled map[int32]bool
 }
 
@@ -18,7 +20,7 @@ func newBudgetDraw(s *Snapshot) *budgetDraw {
 	return &budgetDraw{s: s, left: left, settled: make(map[int32]bool)}
 }
 
-// newBudgetDraw returns nil if no unit draws on a budget.
+// newBudgetDraw returns a counter of allowed evictions; nil if no unit has a budget.
 func (v *problem) newBudgetDraw() *budgetDraw {
 	if !v.c.budgeted {
 		return nil
@@ -26,7 +28,7 @@ func (v *problem) newBudgetDraw() *budgetDraw {
 	return newBudgetDraw(v.s)
 }
 
-// settle draws for a unit that is evicted in any case.
+// settle subtracts a unit that is evicted in any case from its budgets.
 func (d *budgetDraw) settle(unit int32) {
 	d.evict(unit)
 	d.settled[unit] = true
@@ -38,8 +40,8 @@ func (d *budgetDraw) unsettle(unit int32) {
 	d.spare(unit)
 }
 
-// evict draws on the budgets of all pods of a unit together. It returns the number of these pods
-// that break a budget.
+// evict subtracts all pods of a unit from their budgets. It returns the number of these pods that
+// break a budget.
 func (d *budgetDraw) evict(unit int32) int {
 	if d.settled[unit] {
 		return 0
@@ -72,8 +74,8 @@ func (d *budgetDraw) spare(unit int32) {
 	}
 }
 
-// splitByBudgets splits units into two lists that keep their order. breaking has the units that
-// would break a budget, given the evictions before them.
+// splitByBudgets splits units into two lists, each in the given order. breaking has the units whose
+// eviction would break a budget, if the units before them are evicted too.
 func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
 	if len(s.Budgets) == 0 {
 		return nil, units
@@ -89,7 +91,8 @@ func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
 	return breaking, others
 }
 
-// breaksAlone reports whether evicting a unit breaks a budget even if no other unit is evicted.
+// breaksAlone reports whether the eviction of a unit breaks a budget even if no other unit is
+// evicted.
 func breaksAlone(s *Snapshot, unit int32) bool {
 	for i := range s.Units[unit].Pods {
 		for _, b := range s.Units[unit].Pods[i].Budgets {
@@ -104,7 +107,8 @@ func breaksAlone(s *Snapshot, unit int32) bool {
 	return newBudgetDraw(s).evict(unit) > 0
 }
 
-// breakers returns the units of lower priority that break a budget alone.
+// breakers returns the potential victims on a node whose eviction breaks a budget even if no other
+// unit is evicted.
 func breakers(s *Snapshot, c *columns, victims *potentialVictims) []int32 {
 	if !c.budgeted {
 		return nil

@@ -2,20 +2,22 @@ package core
 
 import "cmp"
 
-// CascadeMode says how far a decision evaluates the evictions that follow from it: the replacements
-// of its victims may preempt other work.
+// CascadeMode selects whether a decision also evaluates further evictions. Controllers replace
+// evicted pods, and the replacements may preempt other work.
 type CascadeMode string
 
 const (
 	// CascadeOff evaluates nothing. It is the zero value.
 	CascadeOff CascadeMode = ""
-	// CascadeMeasure evaluates the chosen outcome and reports the result.
+	// CascadeMeasure evaluates the chosen outcome and reports the number of further evictions.
 	CascadeMeasure CascadeMode = "Measure"
-	// CascadeDecide also compares outcomes by it, after the surplus and before the start.
+	// CascadeDecide also prefers outcomes with fewer further evictions. This criterion comes after
+	// the surplus and before the start of the victims.
 	CascadeDecide CascadeMode = "Decide"
 )
 
-// Replacement says whether pods are created again after their eviction.
+// Replacement tells whether a controller creates pods again after their eviction, and whether the
+// new pods may preempt.
 type Replacement uint8
 
 const (
@@ -27,17 +29,17 @@ const (
 	ReplacementWaits
 )
 
-// Replacer is an Oracle that knows the units that are replaced after their eviction. With another
-// Oracle, no unit is.
+// Replacer is an Oracle that also answers which units controllers create again after an eviction.
+// If the Oracle is no Replacer, the search assumes that no unit is created again.
 type Replacer interface {
 	// Replacement reports whether the pods of a unit are created again after its eviction.
 	Replacement(unit int) Replacement
 }
 
-// Cascade is the second level of a preemption: the evictions by the replacements of its victims.
-// The replacements of evicted replacements, which would be a third level, do not count.
+// Cascade counts the second level of a preemption: the evictions by the replacements of its
+// victims. It does not count a third level, the evictions by replacements of replacements.
 type Cascade struct {
-	// Replacements is how many of the victims' pods are created again.
+	// Replacements is the number of the victims' pods that controllers create again.
 	Replacements int `json:"replacements"`
 	// Evictions is how many pods they would evict.
 	Evictions int `json:"evictions"`
@@ -49,9 +51,9 @@ type Cascade struct {
 // partial result is only a lower bound, so it never has fewer.
 func (c *Cascade) hasFewerThan(o *Cascade) bool { return !c.Partial && c.Evictions < o.Evictions }
 
-// cascadeSearches bounds the searches of one decision for the room of replacements. In larger
-// clusters there are fewer: cascadeEffort is how many units and nodes all searches beyond
-// leastCascadeSearches may look at together.
+// cascadeSearches is the most searches for room for replacements in one decision. Larger clusters
+// get fewer searches, but at least leastCascadeSearches. Beyond that minimum, all searches together
+// may look at cascadeEffort units and nodes.
 const cascadeSearches, leastCascadeSearches, cascadeEffort = 256, 8, 2_000_000
 
 // cascades evaluates outcomes of one decision.
@@ -67,7 +69,7 @@ func (sr *search) newCascades() *cascades {
 	return &cascades{whole: sr.whole, most: max(min(cascadeSearches, cascadeEffort/max(looks, 1)), leastCascadeSearches)}
 }
 
-// isUsedUp reports whether the decision must make no more searches for replacements.
+// isUsedUp reports whether the decision has used up its searches for replacements.
 func (cs *cascades) isUsedUp() bool { return cs.whole.v.meter.replacements >= cs.most }
 
 // cascadeOf returns the cascade of the chosen outcome; nil if the preemptor does not ask for it.
@@ -79,8 +81,9 @@ func (sr *search) cascadeOf(f *found) *Cascade {
 	return &c
 }
 
-// of evaluates an outcome. The replacements look for room one after the other, by the importance of
-// their victims. Each sees the cluster as the earlier ones leave it.
+// of counts the evictions that follow from an outcome. The replacements look for room one after the
+// other, in the order of their victims' importance. Each search sees the cluster after the earlier
+// replacements were placed.
 func (cs *cascades) of(f *found) Cascade {
 	a := newAftermath(cs.whole, f)
 	var out Cascade
@@ -107,8 +110,8 @@ func (cs *cascades) of(f *found) Cascade {
 }
 
 // leastCascade returns the outcome whose replacements evict the fewest pods. It compares outcomes
-// of other nodes or domains that cost the same by all criteria before the start. Among equals, it
-// prefers the given outcome, then the latest start.
+// on other nodes or in other domains whose cost is equal by all criteria before the start of
+// victims. If several evict equally few pods, it prefers f, then the latest start of the victims.
 func (sr *search) leastCascade(f found) found {
 	if sr.p.Cascade != CascadeDecide || len(f.victims) == 0 {
 		return f

@@ -10,10 +10,10 @@ import (
 )
 
 // aftermath is the cluster after a preemption: the victims and the terminating pods are gone, and
-// the preemptor has its room. It shares all data with the original snapshot except the data that
-// differs. Units that are gone stay in their columns, and a protection keeps searches away from
-// them. Room that the preemptor and earlier replacements have belongs to no unit, so no replacement
-// evicts them.
+// the preemptor is placed. It copies only the data that differs from the original snapshot. The
+// lists of units on each node still contain evicted units, which goneUnits protects from a second
+// eviction. The room of the preemptor and of earlier replacements belongs to no unit, so no
+// replacement can evict them.
 type aftermath struct {
 	whole *search
 	s     Snapshot
@@ -28,7 +28,7 @@ func newAftermath(whole *search, f *found) *aftermath {
 	a := &aftermath{whole: whole, s: *v.s, c: *v.c, gone: make(map[int32]bool)}
 	a.c.later = slices.Clone(v.c.later)
 	a.c.free = a.c.later
-	// The shared table knows gangs that the outcome breaks as whole.
+	// The table of losses is not used here: it counts gangs that the outcome breaks as whole.
 	a.c.losses = nil
 	a.s.columns, a.s.Leaving, a.s.losses = &a.c, nil, nil
 	a.s.Budgets = slices.Clone(v.s.Budgets)
@@ -95,7 +95,7 @@ func (a *aftermath) groups() map[string][]int32 {
 	return groups
 }
 
-// occupy gives room on a node to a pod of a queue.
+// occupy subtracts a pod's request from the free room of a node and adds it to its queue's usage.
 func (a *aftermath) occupy(node int32, request Amounts, queue string) {
 	room := a.room(node)
 	for r, v := range request {
@@ -123,8 +123,8 @@ func (a *aftermath) decide(p *Preemptor) Decision {
 	return sr.run()
 }
 
-// carryOut updates the cluster to the state after the decision for a replacement. It returns how
-// many pods are evicted.
+// carryOut applies the decision for a replacement to the cluster, and returns the number of pods
+// that it evicts.
 func (a *aftermath) carryOut(p *Preemptor, d *Decision) (pods int) {
 	requests := make(map[string]Amounts)
 	for _, class := range p.Classes {
@@ -148,7 +148,7 @@ func (a *aftermath) carryOut(p *Preemptor, d *Decision) (pods int) {
 	return pods
 }
 
-// nodeNamed returns a node by its name; -1 for none.
+// nodeNamed returns the index of the node with a name; -1 if there is none.
 func (a *aftermath) nodeNamed(name string) int32 {
 	at, ok := slices.BinarySearchFunc(a.c.byName, name, func(n int32, name string) int { return strings.Compare(a.s.Nodes[n].Name, name) })
 	if !ok {
@@ -173,10 +173,11 @@ func (a *aftermath) unitOf(victim *Victim) int32 {
 	return -1
 }
 
-// goneUnits protects the units that have been evicted already.
+// goneUnits is a protection of the units that have been evicted already, so that no search evicts
+// them twice.
 type goneUnits struct{ units map[int32]bool }
 
-// ruleEvicted is the rule of goneUnits. No Decision that leaves the package has it.
+// ruleEvicted is the rule of the protection goneUnits. Decide never returns it.
 const ruleEvicted Rule = "Evicted"
 
 func (e goneUnits) protects(_ *ruling, u int32) (Verdict, bool) {

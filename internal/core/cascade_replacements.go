@@ -2,10 +2,10 @@ package core
 
 import "slices"
 
-// replacements returns the workloads that controllers create in place of victims, the most
-// important victims first. Evicted members of one gang come back together. Only as many of them
-// preempt as the gang needs to be whole; the others take free room. A group that is evicted whole
-// needs all of its pods.
+// replacements returns the workloads that controllers create in place of the victims. The
+// replacements of the most important victims come first. The evicted members of one gang are one
+// replacement. Only as many of them preempt as the gang needs to be whole; the others take free
+// room. A group that is evicted whole needs all of its pods.
 func (a *aftermath) replacements(victims []int32) []*Preemptor {
 	replacer, ok := a.whole.v.oracle.(Replacer)
 	if !ok {
@@ -37,8 +37,8 @@ func (a *aftermath) replacements(victims []int32) []*Preemptor {
 	return out
 }
 
-// replacementOf returns the replacement of a unit, without members. Its profile is not known, so
-// the settings of the preemptor's profile apply.
+// replacementOf returns the preemptor that replaces a unit, still without members. The profile of
+// the replacement is not known, so it gets the settings of the original preemptor's profile.
 func (a *aftermath) replacementOf(unit *Unit) *Preemptor {
 	by := a.whole.p
 	p := &Preemptor{
@@ -53,7 +53,7 @@ func (a *aftermath) replacementOf(unit *Unit) *Preemptor {
 	return p
 }
 
-// join adds the pods of a unit as members.
+// join adds the pods of a unit to the preemptor as members.
 func (p *Preemptor) join(unit *Unit) {
 	role, rank := "", p.memberCount()
 	if unit.Role != nil {
@@ -82,7 +82,8 @@ func (p *Preemptor) memberCount() (members int) {
 	return members
 }
 
-// asksLike reports whether two single pods get the same answer in the same cluster.
+// asksLike reports whether two single pods are so alike that Decide gives both the same result in
+// the same cluster.
 func (p *Preemptor) asksLike(o *Preemptor) bool {
 	return !p.Gang && !o.Gang && p.PodGroup == "" && o.PodGroup == "" &&
 		p.Priority == o.Priority && p.Never == o.Never && p.Queue == o.Queue && slices.Equal(p.Classes[0].Request, o.Classes[0].Request)

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// cascadeNodes and cascadeDomains bound the nodes and domains whose outcomes are compared by their
-// cascade.
+// cascadeNodes and cascadeDomains are the most nodes and domains whose outcomes are compared by
+// further evictions.
 const cascadeNodes, cascadeDomains = 64, 16
 
-// tied returns the outcomes of other nodes, or of other required domains, that cost the same as an
-// outcome by all criteria before the cascade. Those with the latest start come first. A gang
-// without a required domain has one outcome.
+// tied returns outcomes on other nodes, or in other required domains, with the same cost as f by
+// all criteria before the cascade. Those with the latest start of victims come first. A gang
+// without a required domain has only one outcome.
 func (sr *search) tied(f *found) []found {
 	switch {
 	case !sr.p.Gang:
@@ -23,7 +23,8 @@ func (sr *search) tied(f *found) []found {
 	}
 }
 
-// tiedNodes is tied for a single pod. A node has one outcome: its cheapest set of victims.
+// tiedNodes returns the tied outcomes of a single pod. Each node has one outcome: its cheapest set
+// of victims.
 func (sr *search) tiedNodes(f *found) []found {
 	n := sr.newNodeSearch()
 	n.best, n.any = *f, true
@@ -59,7 +60,8 @@ func (sr *search) tiedNodes(f *found) []found {
 	return out
 }
 
-// tiedDomains is tied for a gang with a required domain. A domain has the outcome of its search.
+// tiedDomains returns the tied outcomes of a gang with a required domain. Each domain has the
+// outcome of its own search.
 func (sr *search) tiedDomains(f *found) []found {
 	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds(), best: *f, any: true}
 	ds.list()

@@ -10,51 +10,53 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Cluster keeps the columns that a search reads from one decision to the next. So a decision costs
-// as much as has changed, not as much as the cluster holds. The caller reports changed nodes one at
-// a time, and requests a [Snapshot] for each decision, which copies nothing.
+// Cluster keeps the data that a search reads from one decision to the next. So the cost of a
+// decision depends on the changes since the last one, not on the size of the cluster. The caller
+// reports changed nodes one at a time. For each decision, it requests a [Snapshot], which copies
+// nothing.
 //
-// A Snapshot is valid until the next change of the Cluster. Its Units have empty slots, without
-// pods, in place of removed units. Only one goroutine may use a Cluster at a time.
+// A Snapshot is valid until the next change of the Cluster. In its Units, removed units leave empty
+// entries without pods. Only one goroutine may use a Cluster at a time.
 type Cluster struct {
 	s Snapshot
 	c columns
-	// slots has the position of each node, by name. idleNodes and idleUnits are positions that can
-	// be used again.
+	// slots maps the name of a node to its index. idleNodes and idleUnits are indexes that can be
+	// used again.
 	slots                map[string]int32
 	idleNodes, idleUnits []int32
 	// onNode lists the units with a pod on each node.
 	onNode [][]int32
-	// whole has the unit of each PodGroup that is preempted as a whole, by UID.
+	// whole maps the UID of each PodGroup that is preempted as a whole to its unit.
 	whole map[string]int32
-	// undated has the groups without a known start, which use the start of their earliest member.
+	// undated has the units of groups without a known start. They start when their earliest member
+	// started.
 	undated map[int32]bool
-	// side has the pods of the node in SetNode that are units of their own.
+	// side is the shared array for those pods of the node in SetNode that are units of their own.
 	side []Pod
 	// going are the terminating pods by node.
 	going map[int32][]Pod
-	// dirty are the nodes whose columns are out of date.
+	// dirty has the nodes whose data in columns is outdated.
 	dirty                     map[int32]bool
 	namesChanged, goingChange bool
-	// guarded counts pods with budgets, spanning counts units with several pods.
+	// guarded counts pods with disruption budgets. spanning counts units with several pods.
 	guarded, spanning int
 	// queues are the queues of units, with their usage; nil without queues.
 	queues *Queues
-	// uneven are the gangs, by UID, whose surplus members must be determined again.
+	// uneven has the UIDs of the gangs whose surplus members must be determined again.
 	uneven map[string]bool
-	// gangs are the whole gangs whose members are preempted one by one.
+	// gangs has the gangs that are whole and whose members are preempted one by one.
 	gangs gangIndex
-	// held has the original room of the nodes that the last Snapshot holds room on, to restore it.
+	// held saves the original free room of the nodes where the last Snapshot reserved room.
 	held []room
-	// known has the request vectors in use, because most pods share a few.
+	// known has all request vectors in use, so that pods with equal requests share one vector.
 	known map[string]Amounts
 }
 
 // NodeState is the complete state of a node.
 type NodeState struct {
 	Node
-	// Pods are the running pods on the node, Leaving the terminating ones. Their Node field is
-	// ignored.
+	// Pods are the running pods on the node. Leaving are the terminating ones. The Node field of
+	// both is ignored.
 	Pods    []RunningPod
 	Leaving []Pod
 }
@@ -62,13 +64,14 @@ type NodeState struct {
 // RunningPod is a pod with the facts that make it a unit, or part of one.
 type RunningPod struct {
 	Pod
-	// Priority is the pod's own. It is used only without a group.
+	// Priority is the pod's own priority. A pod in a group uses the group's priority instead.
 	Priority int32
-	// Toleration and Membership are the pod's own. Like the priority, they are used only without a
-	// group, and so is Since.
+	// Toleration and Membership are the pod's own settings. A pod in a group uses the group's
+	// instead, for Since too.
 	Toleration *Toleration
 	Membership *QueueMembership
-	// Since is when the pod was scheduled, in nanoseconds since 1970; 0 if it has not been.
+	// Since is the time when the pod was scheduled, in nanoseconds since 1970; 0 for a pod that is
+	// not scheduled.
 	Since int64
 	// Running is true once the pod's containers have been started.
 	Running bool
@@ -77,41 +80,42 @@ type RunningPod struct {
 	Static bool
 	// Role is the pod's role in its gang; nil for a gang without roles and for other pods.
 	Role *Role
-	// MinRuntime has the min-runtimes of the pod's profile, nil for none. It is used only without a
-	// group.
+	// MinRuntime has the min-runtimes of the pod's profile; nil for none. A pod in a group uses the
+	// group's instead.
 	MinRuntime *MinRuntime
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
 }
 
-// Group is a PodGroup as its pods see it.
+// Group is a PodGroup with the facts that its pods share in a search.
 type Group struct {
 	Namespace, Name, UID string
-	// Priority is the priority of all members as potential victims. RaisedBy is how much of it the
-	// group has above its scheduling priority; 0 for most groups.
+	// Priority is the priority of all members as potential victims. RaisedBy is its excess over the
+	// group's scheduling priority; 0 for most groups.
 	Priority int32
 	RaisedBy int64
 	// Whole is true in disruption mode PodGroup.
 	Whole bool
-	// Lacks is the number of members that the gang had and lacks now; 0 for none.
+	// Lacks is the number of members that the gang has lost and not replaced; 0 for none.
 	Lacks int32
-	// Stale is true once the gang has lacked members for too long. It is then preempted as a whole,
-	// with a priority lower by one.
+	// Stale is true once the gang has lacked members for too long. It is then evicted as a whole,
+	// and its priority as a victim is lower by one.
 	Stale bool
-	// Start is when the group was first whole, in nanoseconds since 1970; 0 to use the start of the
-	// earliest member.
+	// Start is the time when the group was first whole, in nanoseconds since 1970. With 0, the
+	// start of the earliest member counts.
 	Start int64
 	// Toleration and Membership apply to all members.
 	Toleration *Toleration
 	Membership *QueueMembership
-	// Since is when the group last became whole, in nanoseconds since 1970; 0 if it is not whole.
+	// Since is the time when the group last became whole, in nanoseconds since 1970; 0 for a group
+	// that is not whole.
 	Since int64
 	// MinRuntime has the min-runtimes of the profile that schedules the members, nil for none.
 	MinRuntime *MinRuntime
 }
 
-// Hold is room on a node that one preemptor cannot use, because it is reserved for pods that the
-// preemptor must respect.
+// Hold is reserved room on a node that one preemptor cannot use. It belongs to pods that have
+// precedence over the preemptor.
 type Hold struct {
 	// Node is the node's name; empty for a hold that counts for the queue only.
 	Node    string
@@ -120,8 +124,8 @@ type Hold struct {
 	Queue string
 }
 
-// NewCluster returns an empty cluster with the given dimensions. They cannot change: a further
-// resource needs a new Cluster.
+// NewCluster returns an empty cluster with the given resources. The resources cannot change: a
+// further resource needs a new Cluster.
 func NewCluster(resources []string) *Cluster {
 	return &Cluster{
 		s: Snapshot{Resources: slices.Clone(resources)},
@@ -146,15 +150,16 @@ func (c *Cluster) SetBudgets(budgets []Budget) {
 	c.padBudgets(n)
 }
 
-// padBudgets adds budgets that pods refer to before they are described. They allow everything.
+// padBudgets adds budgets for positions that pods refer to before SetBudgets describes them. The
+// added budgets allow every eviction.
 func (c *Cluster) padBudgets(n int) {
 	for len(c.s.Budgets) < n {
 		c.s.Budgets = append(c.s.Budgets, Budget{Allowed: math.MaxInt32})
 	}
 }
 
-// SetQueues replaces the queues and their fair shares. The queues must have the cluster's
-// dimensions; a nil tree means no queues. The call is cheap where only the shares are new.
+// SetQueues replaces the queues and their fair shares. Both must have the cluster's resources. A
+// nil tree means that there are no queues. The call is cheap if only the shares changed.
 func (c *Cluster) SetQueues(tree *fairshare.Tree, shares []Amounts) {
 	switch {
 	case tree == nil:
@@ -199,7 +204,7 @@ func (c *Cluster) SetNode(st *NodeState) error {
 	return nil
 }
 
-// countAlone returns how many pods are units of their own.
+// countAlone returns the number of pods that are units of their own.
 func countAlone(pods []RunningPod) (count int) {
 	for i := range pods {
 		if g := pods[i].Group; g == nil || !g.Whole {
@@ -224,9 +229,9 @@ func (c *Cluster) RemoveNode(name string) {
 	c.namesChanged = true
 }
 
-// Snapshot returns the cluster's current state, minus the held room. It is valid until the next
-// change and until the next Snapshot. The held room is subtracted from the columns themselves. The
-// next call restores it.
+// Snapshot returns the current state of the cluster without the reserved room in held. It is valid
+// until the next change and until the next Snapshot. The reserved room is subtracted from the
+// shared data itself, and the next call restores it.
 func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 	c.letGo()
 	c.refresh()
@@ -240,7 +245,7 @@ func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 	return &s
 }
 
-// queuesWith returns the queues with held room added to the usage of its queues.
+// queuesWith returns the queues, with the reserved room added to their usage.
 func (c *Cluster) queuesWith(held []Hold) *Queues {
 	if c.queues == nil {
 		return nil
@@ -260,13 +265,13 @@ func (c *Cluster) queuesWith(held []Hold) *Queues {
 	return &q
 }
 
-// room is a node's room before some of it was held.
+// room is the free room of a node before a Hold was subtracted.
 type room struct {
 	slot        int32
 	free, later []int64
 }
 
-// hold subtracts a request from a node's room and saves the original.
+// hold subtracts a request from a node's free room and saves the original.
 func (c *Cluster) hold(slot int32, request Amounts) {
 	free, later := c.room(slot)
 	c.held = append(c.held, room{slot: slot, free: slices.Clone(free), later: slices.Clone(later)})
@@ -276,7 +281,7 @@ func (c *Cluster) hold(slot int32, request Amounts) {
 	}
 }
 
-// letGo restores all held room, the last hold first.
+// letGo restores the free room of all nodes, in the reverse order of the calls of hold.
 func (c *Cluster) letGo() {
 	for i := range slices.Backward(c.held) {
 		h := &c.held[i]

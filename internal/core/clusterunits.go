@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// mostKnown bounds the vectors that are kept for sharing. Beyond it, the map is cleared.
+// mostKnown is the most request vectors that are kept for sharing. If there are more, the map is
+// cleared.
 const mostKnown = 1 << 16
 
 // intern returns a shared copy of a vector.
@@ -66,8 +67,8 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if !slices.Contains(c.onNode[slot], at) {
 		c.onNode[slot] = append(c.onNode[slot], at)
 	}
-	// Pods draw on budgets one after the other, so their order must not depend on when they were
-	// added.
+	// The order of pods decides which of them break a budget. So it must not depend on when they
+	// were added.
 	i, _ := slices.BinarySearchFunc(u.Pods, pod.UID, func(p Pod, uid string) int { return strings.Compare(p.UID, uid) })
 	u.Pods = slices.Insert(u.Pods, i, pod)
 	c.refused(at)
@@ -86,8 +87,8 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	c.disturb(u)
 }
 
-// alone returns the pod list of a unit with one pod. The pods of a node share one array: it needs
-// less memory, and the node's pods are replaced together.
+// alone returns a list with only the given pod. The lists of a node's pods share one array, to save
+// memory.
 func (c *Cluster) alone(pod Pod) []Pod {
 	c.side = append(c.side, pod)
 	n := len(c.side)
@@ -98,11 +99,11 @@ func (c *Cluster) alone(pod Pod) []Pod {
 // either mode once the gang is stale.
 func (g *Group) isUnit() bool { return g.Whole || g.isStale() }
 
-// isStale reports whether the gang is stale. A gang of the lowest priority never is, because its
-// unit needs a priority lower by one.
+// isStale reports whether the gang counts as stale. A gang of the lowest priority never does,
+// because its unit would need a priority lower by one.
 func (g *Group) isStale() bool { return g.Stale && g.Priority > math.MinInt32 }
 
-// standing returns the priority of the group as a unit.
+// standing returns the priority that the unit of the group has as a victim.
 func (g *Group) standing() int32 {
 	if g.isStale() {
 		return g.Priority - 1
@@ -163,9 +164,9 @@ func (c *Cluster) countAll(at int32, sign int64) {
 	}
 }
 
-// tellSurplus marks the surplus members of gangs that have changed. Members that do not run come
-// first, then the least important ones. In each role, it marks no more members than the gang can
-// spare.
+// tellSurplus marks the surplus members of gangs that have changed. It starts with the members that
+// do not run, then the least important ones. In each role, it marks no more members than the gang
+// can lose and remain whole.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
 		members := slices.Clone(c.c.groups[uid])
@@ -204,7 +205,8 @@ func (c *Cluster) tellSurplus() {
 	clear(c.uneven)
 }
 
-// refused sets the time until which a refused deletion protects a whole group.
+// refused copies the time until which a rejected deletion protects a member to the unit of the
+// whole group.
 func (c *Cluster) refused(at int32) {
 	u, latest := &c.s.Units[at], int64(0)
 	for i := range u.Pods {
@@ -216,14 +218,14 @@ func (c *Cluster) refused(at int32) {
 	}
 }
 
-// uncount removes one unit from the count of its priority.
+// uncount subtracts one from the number of units with a priority.
 func (c *Cluster) uncount(priority int32) {
 	if c.c.perPriority[priority]--; c.c.perPriority[priority] == 0 {
 		delete(c.c.perPriority, priority)
 	}
 }
 
-// earliestStart returns the first start of any pod; 0 if none has started.
+// earliestStart returns the earliest start of the pods; 0 if none has started.
 func earliestStart(pods []Pod) int64 {
 	first := int64(0)
 	for i := range pods {
@@ -234,7 +236,8 @@ func earliestStart(pods []Pod) int64 {
 	return first
 }
 
-// disturb marks the columns of a unit as outdated, because its position may have changed.
+// disturb marks the nodes of a unit as outdated in columns, because the unit's position in their
+// order may have changed.
 func (c *Cluster) disturb(u *Unit) {
 	for i := range u.Pods {
 		c.dirty[int32(u.Pods[i].Node)] = true
@@ -248,8 +251,8 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 	} else {
 		at = int32(len(c.s.Units))
 		if at == int32(cap(c.s.Units)) {
-			// There are as many units as pods, so the spare capacity that append would allocate is
-			// large.
+			// Grow by a sixteenth only: with append, the spare capacity would be large, because
+			// there are as many units as pods.
 			c.s.Units = append(make([]Unit, 0, at+at/16+64), c.s.Units...)
 		}
 		c.s.Units = append(c.s.Units, Unit{})

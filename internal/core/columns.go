@@ -10,33 +10,37 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// columns hold the data of a Snapshot that a search reads. They have flat vectors of room by node,
-// and each node's units by importance, with running sums of their requests. A [Cluster] keeps them
-// between decisions. For a Snapshot without a Cluster, they are built for each decision.
+// columns hold the data of a Snapshot in the form that a search reads. They have flat vectors of
+// free room by node. For each node they have its units by importance, with running sums of their
+// requests. A [Cluster] keeps columns between decisions. A Snapshot without a Cluster builds them
+// for each decision.
 type columns struct {
 	dims int
-	// free is each node's room now; later is its room once the terminating pods are gone. Each node
-	// has dims values.
+	// free is the room of each node now, and later its room after the terminating pods are gone.
+	// Both have dims values for each node.
 	free, later []int64
-	// all is the sum of each node's units, and top the highest priority among them. Both follow
-	// from the column, but most questions about a node need only these two.
+	// all is the sum of the requests of each node's units, and top is the highest priority among
+	// them. They repeat data of the nodeColumn, because most questions about a node need only these
+	// two.
 	all []int64
 	top []int64
-	// widest is the most room that a single unit of each node would free, by resource. It bounds
-	// the cost of the node. lowest is the lowest priority among its units.
+	// widest is, for each node and resource, the most room that a single one of its units would
+	// free. It bounds how few units must be evicted. lowest is the lowest priority among the units.
 	widest []int64
 	lowest []int32
-	// sound marks the nodes whose quantities are all within range. Other nodes are left out of the
-	// search.
+	// sound marks the nodes whose quantities are all within range. The search ignores all other
+	// nodes.
 	sound []bool
 	nodes []nodeColumn
-	// sites has the place of units with one pod; see lone.
+	// sites has the node and position of each unit with one pod; see lone.
 	sites []site
-	// byName lists the live nodes by name. rank is the inverse and breaks ties between nodes.
+	// byName lists the existing nodes by name. rank is the position of each node in that list and
+	// breaks ties between nodes.
 	byName, rank []int32
 	// perPriority counts the units of each priority.
 	perPriority map[int32]int
-	// budgeted is true if some unit draws on a budget, spanning if some unit has more than one pod.
+	// budgeted is true if any unit has a disruption budget, spanning if any unit has more than one
+	// pod.
 	budgeted, spanning bool
 	// having has the units of each trait.
 	having traitIndex
@@ -46,46 +50,48 @@ type columns struct {
 	index *leafIndex
 	// groups lists the units of each PodGroup by its UID; nil without an index.
 	groups map[string][]int32
-	// losses has the parts of lost work that do not depend on the decision. A restricted view has
-	// none.
+	// losses has the parts of lost work that are the same at any time. It is nil in the columns of
+	// a search over some units only.
 	losses *lossTables
 	// lent is memory for restricted views.
 	lent *sync.Pool
 }
 
-// nodeColumn holds the units with pods on one node, least important first.
+// nodeColumn holds the units with pods on one node, the least important first.
 type nodeColumn struct {
 	units      []int32
 	priorities []int32
-	// starts are the units' start times; a unit that has not started counts as the latest.
+	// starts are the start times of the units. A unit that has not started has the latest possible
+	// time.
 	starts []int64
-	// sums has dims values for every prefix of units, the empty one included: the room that
-	// evicting the prefix frees.
+	// sums has dims values for each number of units, from 0 on. They are the room that the eviction
+	// of the first units in the column, that many, frees.
 	sums []int64
-	// surplus is how many pods of the units are surplus.
+	// surplus counts the surplus pods of the units.
 	surplus int
-	// alone is true if every unit has only one pod. The column then has all facts about its units,
-	// except surplus.
+	// alone is true if each unit has only one pod. The nodeColumn then has all facts about its
+	// units, except surplus.
 	alone bool
 }
 
-// site is a unit's place in the columns: a node, and a position in its column.
+// site is the place of a unit in the columns: the index of its node, and its position on that node.
 type site struct{ node, pos int32 }
 
-// set rebuilds the column of a node. The node's room must be up to date.
+// set rebuilds the nodeColumn of node n. The free room of the node must be up to date.
 func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 	at := int(n) * c.dims
 	c.nodes[n], c.sound[n] = b.column(entries, c.later[at:at+c.dims], c.widest[at:at+c.dims])
 	c.sumUp(n)
 	c.locate(n)
 	for _, e := range entries {
-		// The column of a node with quantities out of range has no units.
+		// A node with quantities out of range gets a nodeColumn without units.
 		c.losses.forget(e.unit)
 	}
 	c.losses.touch(n)
 }
 
-// sumUp copies the sums and priorities that most questions need from a node's column.
+// sumUp copies the sum of requests and the priorities from a node's nodeColumn into all, top and
+// lowest.
 func (c *columns) sumUp(n int32) {
 	col := &c.nodes[n]
 	copy(c.all[int(n)*c.dims:][:c.dims], col.sum(len(col.units), c.dims))
@@ -102,9 +108,9 @@ func (c *columns) locate(n int32) {
 	}
 }
 
-// lone returns the column that has all facts about a unit, and the unit's position. It returns
-// false for a unit with several pods, and if the column has any such unit. The caller must then
-// read the unit itself.
+// lone returns the nodeColumn that has all facts about a unit, and the unit's position in it. It
+// returns false if the unit has several pods, or another unit of the node does. The caller must
+// then read the Unit itself.
 func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	at = c.sites[unit]
 	if int(at.node) >= len(c.nodes) {
@@ -114,20 +120,20 @@ func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	return col, at, col.alone && int(at.pos) < len(col.units) && col.units[at.pos] == unit
 }
 
-// entry is one unit's part of a node while a column is built.
+// entry is the part of a unit on one node, while the nodeColumn is built.
 type entry struct {
 	unit int32
 	row  int32
 }
 
-// columnBuilder builds node columns. It reuses its scratch space between nodes.
+// columnBuilder builds a nodeColumn. It reuses its memory for one node after the other.
 type columnBuilder struct {
 	s    *Snapshot
 	dims int
 	rows []int64
 }
 
-// add adds a pod of a unit to the entries of its node.
+// add adds a pod of a unit to the entries of the node that is being built.
 func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entry {
 	if l := len(entries); l == 0 || entries[l-1].unit != unit {
 		entries = append(entries, entry{unit: unit, row: int32(len(b.rows) / max(b.dims, 1))})
@@ -140,8 +146,8 @@ func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entr
 	return entries
 }
 
-// column sorts the entries of a node into its column and reports whether all sums are within range
-// of the node's room. It sets widest to the most that one unit would free.
+// column sorts entries into the nodeColumn of a node, and sets widest to the most room that one
+// unit would free. It reports whether all sums are within range.
 func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColumn, bool) {
 	n := len(entries)
 	slices.SortFunc(entries, func(x, y entry) int { return -compareUnits(b.s, x.unit, y.unit) })
@@ -209,7 +215,7 @@ func newColumns(s *Snapshot) *columns {
 	return c
 }
 
-// fill builds the columns of all nodes. The nodes' room must be up to date.
+// fill builds the nodeColumn of every node. The nodes' free room must be up to date.
 func (c *columns) fill(s *Snapshot) {
 	b := &columnBuilder{s: s, dims: c.dims}
 	entries := make([][]entry, len(s.Nodes))
@@ -258,7 +264,7 @@ func (c *columns) sortNodes(s *Snapshot) {
 	}
 }
 
-// count returns how many units of the column have a priority below the given one.
+// count returns the number of units on the node with a priority below the given one.
 func (col *nodeColumn) count(below int64) int {
 	lo, hi := 0, len(col.priorities)
 	for lo < hi {
@@ -272,5 +278,5 @@ func (col *nodeColumn) count(below int64) int {
 	return lo
 }
 
-// sum returns the room that evicting the first k units of the column frees.
+// sum returns the room that the eviction of the first k units of the node frees.
 func (col *nodeColumn) sum(k, dims int) []int64 { return col.sums[k*dims:][:dims] }

@@ -24,7 +24,7 @@ func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) 
 	return d, v.meter.steps, nil
 }
 
-// search is one run of Decide, over all units or in a restricted view.
+// search is one run of Decide, over all units or over some of them.
 type search struct {
 	s *Snapshot
 	p *Preemptor
@@ -32,29 +32,29 @@ type search struct {
 	// protections apply to this decision.
 	protections []protection
 	policy      policy
-	// whole is the search over all units: this search, or the search that this restricted one
-	// belongs to.
+	// whole is the search over all units: this search itself, or the search that this restricted
+	// one belongs to.
 	whole *search
 	// nodes are the nodes with potential victims, or all nodes if these are not known.
 	nodes []int32
-	// roomy is true if some node has room for some member without any eviction.
+	// roomy is true if any node has room for any member without an eviction.
 	roomy bool
-	// If thorough is true, the plain algorithm competes with an outcome that breaks gangs, even if
-	// no other criterion can improve.
+	// thorough makes the plain algorithm of KEP-5710 compete with an outcome that breaks gangs,
+	// even if it can improve no other criterion.
 	thorough bool
-	// refused is the first set of victims that exceeded a bound.
+	// refused is the first set of victims that exceeded a bound on sets, such as a fair share.
 	refused *overBound
 	// compared are the topology domains that the search compared; nil for a preemptor that does not
 	// require one.
 	compared []domainOutcome
-	// full is a queue with a limit that leaves no room for the preemptor, or -1. room is true if
-	// the preemptor fits without victims, so that only such a limit blocks it.
+	// full is the index of a queue whose limit leaves no room for the preemptor; -1 for none. room
+	// is true if the preemptor fits without victims, so that only this limit blocks it.
 	full int32
 	room bool
 	// If outcomeOnly is true, a Decision without room says nothing but that.
 	outcomeOnly bool
-	// cost is the cost of the victims of the last outcome, as levels are compared by. It is set for
-	// gangs with preferred levels.
+	// cost is the cost of the victims of the last outcome, for the comparison of preferred levels.
+	// It is set for gangs with preferred levels.
 	cost Score
 }
 
@@ -74,7 +74,7 @@ func (sr *search) run() Decision {
 	return sr.anywhere()
 }
 
-// anywhere decides on the nodes of the view, regardless of preferred levels.
+// anywhere decides without regard to preferred levels, on all nodes that this search may use.
 func (sr *search) anywhere() Decision {
 	if d, ok := sr.fitsNow(); ok {
 		return d
@@ -98,8 +98,8 @@ func (sr *search) fitsNow() (Decision, bool) {
 	return sr.placed(Fits, placements), true
 }
 
-// fitsLater places the preemptor with all terminating pods gone, which the caller has removed from
-// the oracle's state. It runs after fitsNow.
+// fitsLater places the preemptor after all terminating pods are gone. The caller has removed these
+// from the oracle's state. It runs after fitsNow.
 func (sr *search) fitsLater() (Decision, bool) {
 	if len(sr.s.Leaving) == 0 {
 		return Decision{}, false
@@ -113,7 +113,7 @@ func (sr *search) fitsLater() (Decision, bool) {
 	return sr.placed(Waits, placements), true
 }
 
-// preempts searches the potential victims. It runs after fitsLater.
+// preempts searches for units to evict. It runs after fitsLater.
 func (sr *search) preempts() Decision {
 	sr.policy = newPolicy(sr.v, sr.protections)
 	if _, forbidden := sr.policy.rules().forbidden(); forbidden || sr.p.MinCount == 0 {
@@ -125,7 +125,8 @@ func (sr *search) preempts() Decision {
 	return sr.policy.search(sr)
 }
 
-// allowed reports whether units may be evicted together, and records the first set that may not.
+// allowed reports whether the policy allows the eviction of all these units together. It records
+// the first set that the policy does not allow.
 func (sr *search) allowed(victims []int32) bool {
 	b, ok := sr.policy.fits(victims)
 	if !ok && sr.refused == nil {
@@ -135,12 +136,13 @@ func (sr *search) allowed(victims []int32) bool {
 	return ok
 }
 
-// pick returns the cheapest victims with the final placements of the preemptor.
+// pick returns the cheapest set of victims, with the final placements of the preemptor's members.
 func (sr *search) pick() (found, bool) {
 	first, ok := sr.bestDomain()
 	sr.compared = first.compared
 	if !ok && sr.s.losses != nil {
-		// The bounds of queues refuse the sets that lose the least work.
+		// The policy does not allow the sets with the least lost work. Search by priorities
+		// instead.
 		first, ok = sr.byPriority()
 	}
 	if !ok {
@@ -150,21 +152,23 @@ func (sr *search) pick() (found, bool) {
 	if !sr.p.Gang || sr.placeIn(f.domain, f.ws, &f) {
 		return sr.leastCascade(f), true
 	}
-	// The oracle rejects the last outcome because of other pods.
+	// The oracle rejects the placement of the last outcome because of other pods. Use the first
+	// outcome.
 	if f.score == first.score || !sr.placeIn(first.domain, f.ws, &first) {
 		return found{}, false
 	}
 	return sr.leastCascade(first), true
 }
 
-// placeIn places the members of an outcome in a topology domain; nil for the whole cluster.
+// placeIn determines the final placements for the victims of an outcome, on the nodes of a topology
+// domain; nil for the whole cluster.
 func (sr *search) placeIn(d *domain, ws []want, f *found) bool {
 	g := &gang{search: sr.within(d), ws: ws}
 	return g.place(f)
 }
 
-// removeLeaving removes all terminating pods from the oracle's state, at no cost; the result undoes
-// it. The columns already count their room, so only a stateful oracle is called.
+// removeLeaving removes all terminating pods from the oracle's state and returns a function that
+// restores them. The columns already count their room, so only a stateful oracle is called.
 func (sr *search) removeLeaving() (undo func()) {
 	if !sr.v.anyStateful {
 		return func() {}
@@ -183,8 +187,8 @@ func (sr *search) removeLeaving() (undo func()) {
 	}
 }
 
-// withoutVictims places the preemptor, surplus included, without evicting anything. It needs roomy
-// to be set for the same room.
+// withoutVictims places the preemptor, surplus included, into the given free room without evicting
+// anything. The field roomy must have been computed for the same room.
 func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	if !sr.roomy {
 		return nil, false
@@ -197,8 +201,8 @@ func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	return nil, false
 }
 
-// everyone finds places for the members, surplus included, in the current room. It leaves the state
-// unchanged.
+// everyone returns places for all members, surplus included, in the current room. It leaves the
+// simulation unchanged.
 func (t *simulation) everyone() ([]placement, bool) {
 	placements, ok := t.nominated()
 	if !ok {
@@ -215,8 +219,8 @@ func (t *simulation) everyone() ([]placement, bool) {
 	return placements, len(placements) > 0
 }
 
-// nominated places members on the nodes that an earlier decision nominated. If these members are
-// not enough, it returns false and places none.
+// nominated places members on the nodes that an earlier decision nominated. If too few members are
+// nominated or fit, it returns false and places none.
 func (t *simulation) nominated() ([]placement, bool) {
 	if len(t.p.Nominated) == 0 {
 		return nil, false
@@ -232,7 +236,8 @@ func (t *simulation) nominated() ([]placement, bool) {
 	}
 	var placements []placement
 	for placed := -1; placed < len(placements); {
-		// A restart of the scheduler may have lost the order of the nominations.
+		// After a restart of the scheduler, the nominations may be in another order. Try the order
+		// of the members.
 		placed = len(placements)
 		for _, p := range t.p.Nominated {
 			class, isMember := classOf[p.UID]
@@ -257,8 +262,8 @@ func (t *simulation) nominated() ([]placement, bool) {
 	return t.countedFirst(placements), true
 }
 
-// countedFirst sorts placed members into the order that MinCount counts them in, if they also fit
-// in that order.
+// countedFirst sorts placed members into the order that MinCount counts them in. It keeps the given
+// order if the members do not fit in the other one.
 func (t *simulation) countedFirst(placements []placement) []placement {
 	order := make([]int, len(placements))
 	for i := range order {
@@ -292,8 +297,9 @@ func (sr *search) anyRoom(free []int64) bool {
 	return false
 }
 
-// insist returns the members that must be placed, with all potential victims removed. t starts with
-// all units in place. If the oracle is stateful, the potential victims stay removed afterwards.
+// insist returns the members that must be placed. It tests this with all potential victims removed.
+// t starts with all units in place. If the oracle is stateful, the potential victims stay removed
+// afterwards.
 func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
 		t.outUpTo(t.victims.below)
@@ -304,8 +310,8 @@ func (sr *search) insist(t *simulation) ([]want, bool) {
 	return apart.insist()
 }
 
-// insist returns the members that must be placed. These are the first members by rank. If they do
-// not all fit, these are other members that fit and are enough.
+// insist returns the members that must be placed. It prefers the first members by rank. If they do
+// not all fit, it returns other members that fit together and are enough.
 func (t *simulation) insist() ([]want, bool) {
 	first := firstMembers(t.p.Classes, t.p.MinCount)
 	ws := t.hardestFirst(first)
@@ -319,8 +325,9 @@ func (t *simulation) insist() ([]want, bool) {
 	return t.anyMembers(every, t.p.byRole(first))
 }
 
-// anyMembers looks for members to insist on, with the needed number of each role. It tries the
-// hardest classes first, then the easiest first, and in a small case every mix of classes.
+// anyMembers looks for members that fit together, with the needed number of each role. It tries the
+// classes that are hardest to place first, then the easiest. In a small case, it tries every
+// combination of classes.
 func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bool) {
 	hardest := t.p.upTo(every, needed)
 	easiest := slices.Clone(hardest)
@@ -343,7 +350,7 @@ func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bo
 	return m.next(every, t.p.MinCount)
 }
 
-// mixing is a search over the mixes of classes.
+// mixing is a search over the numbers of members that each class contributes.
 type mixing struct {
 	*simulation
 	counts []int
@@ -352,8 +359,8 @@ type mixing struct {
 	tries  int
 }
 
-// next tries the mixes of the remaining classes in turn, starting with as many members of the
-// hardest class as possible.
+// next tries the combinations of the remaining classes in turn. It starts with as many members as
+// possible of the class that is hardest to place.
 func (m *mixing) next(every []want, left int) ([]want, bool) {
 	if left == 0 {
 		m.tries--

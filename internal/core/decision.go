@@ -16,7 +16,7 @@ const (
 	Waits Outcome = "Waits"
 	// Preempts: there is room once the victims have terminated.
 	Preempts Outcome = "Preempts"
-	// Infeasible: there is no room, even if all potential victims are evicted.
+	// Infeasible: there is no room for the preemptor, even if all potential victims are evicted.
 	Infeasible Outcome = "Infeasible"
 )
 
@@ -27,47 +27,48 @@ type Decision struct {
 	Outcome Outcome `json:"outcome"`
 	// Preemptor is the pod or gang that the decision is for.
 	Preemptor Preemptor `json:"preemptor"`
-	// Placements has the node of each member, in an order of placement. Each member passes every
-	// filter given those before it, with the victims and all terminating pods gone. Surplus members
-	// without room are left out.
+	// Placements has the node of each member, in the order of placement. With the victims and all
+	// terminating pods gone, each member passes every filter next to the members before it. Surplus
+	// members without room are omitted.
 	Placements []Placement `json:"placements,omitempty"`
 	// Victims are the units to evict, most important first.
 	Victims []Victim `json:"victims,omitempty"`
 	// BrokenGangs are the gangs that fall below minCount because members of them are victims.
 	BrokenGangs []GangRef `json:"brokenGangs,omitempty"`
-	// Reprieved counts the potential victims that are not evicted.
+	// Reprieved counts the potential victims that the decision does not evict.
 	Reprieved int `json:"reprieved"`
-	// ReprievedUnits name the most important reprieved units on the preemptor's nodes, up to a cap.
+	// ReprievedUnits names the most important reprieved units on the preemptor's nodes, up to a
+	// maximum number.
 	ReprievedUnits []UnitRef `json:"reprievedUnits,omitempty"`
-	// ElsewhereUnits name the least important reprieved units on other nodes, up to a cap. They
-	// would be the first victims there.
+	// ElsewhereUnits names the least important reprieved units on other nodes, up to a maximum
+	// number. These units would be the first victims there.
 	ElsewhereUnits []ElsewhereUnit `json:"elsewhereUnits,omitempty"`
 	// Protected counts the units that the policy protects, by rule.
 	Protected []RuleCount `json:"protected,omitempty"`
-	// ProtectedUnits name the least important protected units, the closest to eviction, up to a
-	// cap.
+	// ProtectedUnits names the least important protected units, which are the closest to eviction,
+	// up to a maximum number.
 	ProtectedUnits []ProtectedUnit `json:"protectedUnits,omitempty"`
-	// Ceiling is the highest priority of units that were at risk; nil if none were.
+	// Ceiling is the highest priority of units that were at risk of eviction; nil if none were.
 	Ceiling *int32 `json:"ceiling,omitempty"`
 	// Score is the cost of the victims; nil without victims.
 	Score *Score `json:"score,omitempty"`
 	// LostWork is the total lost work, in milli-device-seconds: of the victims, and of the other
 	// members of BrokenGangs. It is set even if the order does not count lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
-	// Cascade counts the evictions by the replacements of the victims; nil if the preemptor does
-	// not ask for it, and without victims.
+	// Cascade counts the evictions by the replacements of the victims. It is nil without victims,
+	// or if the preemptor does not request the count.
 	Cascade *Cascade `json:"cascade,omitempty"`
-	// RetryAt is the first moment when an infeasible preemptor would have room because protections
-	// have ended, if nothing else changes. It is in nanoseconds since 1970; 0 if time does not
-	// help.
+	// RetryAt is the first moment when an infeasible preemptor would fit because protections have
+	// ended, if nothing else changes. It is in nanoseconds since 1970; 0 if waiting does not help.
 	RetryAt int64 `json:"retryAt,omitempty"`
-	// NodesOut counts, by reason, the nodes that could not admit a member even with all potential
-	// victims evicted. If the preemptor has a placement, nodes that filters reject are counted only
-	// as far as the search asked about them.
+	// NodesOut counts, by reason, the nodes that could not admit a member even if all potential
+	// victims were evicted. If the preemptor has a placement, it omits nodes that the search did
+	// not ask the filters about.
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
-	// Domain is the choice among the domains of a gang that requires one; nil for others.
+	// Domain describes the choice between domains, for a gang that requires one; nil for others.
 	Domain *DomainChoice `json:"domain,omitempty"`
-	// Levels are the choices at the preferred levels of a gang, the nearest first; nil for others.
+	// Levels describes the choice at each preferred level of a gang, the nearest level first; nil
+	// for others.
 	Levels []LevelChoice `json:"levels,omitempty"`
 	// Message summarizes the decision in one short sentence.
 	Message string `json:"message"`
@@ -90,15 +91,15 @@ type Victim struct {
 	UID       string `json:"uid"`
 	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool `json:"group"`
-	// Priority is the priority that the unit counts by as a victim. RaisedBy is how much of it the
-	// unit has above its scheduling priority.
+	// Priority is the priority of the unit as a victim. RaisedBy is its excess over the unit's
+	// scheduling priority.
 	Priority int32 `json:"priority"`
 	RaisedBy int64 `json:"raisedBy,omitempty"`
 	// Rule is the rule that allows it.
 	Rule Rule `json:"rule"`
 	// Queue is the unit's leaf queue.
 	Queue string `json:"queue,omitempty"`
-	// LostWork is the work that the unit itself loses, in milli-device-seconds.
+	// LostWork is the work that the pods of this unit lose, in milli-device-seconds.
 	LostWork int64 `json:"lostWork,omitempty"`
 	// Pods are all pods evicted with the unit.
 	Pods []VictimPod `json:"pods"`
@@ -119,8 +120,8 @@ type GangRef struct {
 	UID       string `json:"uid"`
 	// MinCount is how many members the gang needs.
 	MinCount int `json:"minCount"`
-	// LostWork is the work of the members that are not victims, in milli-device-seconds. They lose
-	// it because the gang stops.
+	// LostWork is the work that the gang's other members lose because the gang stops, in
+	// milli-device-seconds.
 	LostWork int64 `json:"lostWork,omitempty"`
 }
 
@@ -152,11 +153,13 @@ type UnitRef struct {
 // chosen.
 type ElsewhereUnit struct {
 	UnitRef
-	// Node is the unit's node; for a group, the first of its nodes that the search looked at.
+	// Node is the node of the unit. For a group, it is the first of its nodes that the search
+	// looked at.
 	Node string `json:"node"`
-	// Pods is how many pods would be evicted with it.
+	// Pods is the number of pods of the unit.
 	Pods int `json:"pods"`
-	// Start is when it started, in nanoseconds since 1970; omitted if it has not.
+	// Start is the time when the unit started, in nanoseconds since 1970; omitted if it has not
+	// started.
 	Start int64 `json:"start,omitempty"`
 }
 
@@ -165,10 +168,10 @@ type ProtectedUnit struct {
 	UnitRef
 	// Rule is the rule that protects it.
 	Rule Rule `json:"rule"`
-	// Until is the last moment of the protection, in nanoseconds since 1970; omitted if it has no
-	// end.
+	// Until is the end of the protection, in nanoseconds since 1970; omitted if the protection has
+	// no end.
 	Until int64 `json:"until,omitempty"`
-	// Queue is the queue that has the setting, if a queue has.
+	// Queue is the queue with the setting that protects the unit; empty if no queue does.
 	Queue string `json:"queue,omitempty"`
 }
 
@@ -206,9 +209,9 @@ func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 	return out
 }
 
-// placementsOf assigns the placements of each class to its members. If other pods matter, the
-// result keeps an order such that each member fits. If only room matters, members are sorted by
-// rank, needed members first.
+// placementsOf assigns a member to each placement of a class. If the oracle is stateful, the result
+// keeps an order such that each member fits. Otherwise members are sorted by rank, needed members
+// first.
 func placementsOf(v *problem, placements []placement) []Placement {
 	if !v.anyStateful {
 		placements = slices.Clone(placements)
@@ -233,8 +236,8 @@ func placementsOf(v *problem, placements []placement) []Placement {
 	return sorted
 }
 
-// handOut returns a member of the class for each placement. Members that were nominated to the
-// placement's node keep it; the others are assigned by rank.
+// handOut returns a member of the right class for each placement. A member that was nominated to
+// the node of a placement gets that placement. The others follow by rank.
 func (v *problem) handOut(placements []placement) []*Member {
 	nominated := make(map[string]string, len(v.p.Nominated))
 	for _, p := range v.p.Nominated {

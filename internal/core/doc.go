@@ -13,8 +13,8 @@
 //
 // # The search
 //
-// [Decide] is the only entry point. A preemptor that fits as things are has no victims ([Fits]).
-// One that fits once the terminating pods are gone has none either ([Waits]). Otherwise Decide runs
+// [Decide] is the only entry point. A preemptor that fits now has no victims ([Fits]). A preemptor
+// that fits after the terminating pods are gone has none either ([Waits]). Otherwise Decide runs
 // the search of KEP-5710 ("Preemption algorithm"). Its steps, with their names in the code:
 //
 //  1. bestDomain: the search domains. These are the nodes for a pod (nodeSearch), and the whole
@@ -43,38 +43,39 @@
 //
 // # Who may be evicted
 //
-// judge returns the verdict on one unit, with the rule and the end of a protection. Every search
-// and every report uses it. It asks the policy for the entitlement and then each protection in
-// turn. There are two policies, priorityPolicy and queuePolicy. queuePolicy reads the
-// [fairshare.Tree] of queues, the fair shares and the quotas. It also applies bounds that hold for
-// sets of units: a fair share, or the surplus of a gang inside a min-runtime (ledger).
+// judge returns the verdict on one unit: whether it may be evicted, the rule, and the end of a
+// protection. Every search and every report uses judge. It first asks a policy whether the
+// preemptor is entitled to the unit, then each protection. There are two policies, priorityPolicy
+// and queuePolicy. queuePolicy reads the [fairshare.Tree] of queues, the fair shares and the
+// quotas. It also applies bounds on sets of units: a fair share, or the surplus of a gang inside a
+// min-runtime (ledger).
 //
-// Both policies judge most units in bulk: all units of one priority have the same entitlement, and
-// often all units of a leaf queue. Units that may be protected are judged one by one.
+// Both policies judge most units in bulk. All units of one priority have the same entitlement, and
+// often all units of a leaf queue do. Units that may be protected are judged one by one.
 //
-// Where queues count, potential victims have ranks in place of priorities (victimOrder,
-// reclaimOrder). The search then runs on a restricted view of the same snapshot, with columns of
-// these units only. Whether units may be evicted together depends on the usage of all queues after
-// their eviction (pathUse, ledger). If the cheapest set is not allowed, the search goes through the
-// sets (wholeSets), without the units that no allowed set can have (reclaimable).
+// If queues count, ranks replace the priorities of potential victims (victimOrder, reclaimOrder).
+// The search then runs on a restricted view: the same snapshot with only these units. Whether units
+// may be evicted together depends on the usage of all queues after the eviction (pathUse, ledger).
+// If the cheapest set is not allowed, the search tries other sets (wholeSets), without the units
+// that are in no allowed set (reclaimable).
 //
-// # Three ways to know whether there is room
+// # Three ways to check for room
 //
-// For a pod, the search works out nodes one by one (nodeVictims). It skips nodes whose lower bound
-// (prospect) does not beat the best outcome so far.
+// For a pod, the search finds the victims on each node separately (nodeVictims). It skips nodes
+// whose lower bound of the cost (prospect) is no better than the best outcome so far.
 //
-// For a gang of one class that depends only on room, the search counts how many members each node
-// can hold (counter). No member is placed before the victims are known, so the gang would fit on no
-// placement if any one of the victims stayed. Units that matter to one node only are chosen exactly
-// (choice). cover finds the cheapest units on each node for each number of members, and choice the
-// cheapest numbers over the nodes.
+// The second way is for a gang of one class that depends only on room. The search counts how many
+// members each node can hold (counter), and places them only once the victims are known. So the
+// gang has no placement if any one of the victims stays. For units with pods on one node only, the
+// choice is exact (choice). cover finds the cheapest units on each node for each number of members.
+// choice then finds the cheapest numbers over all nodes.
 //
-// Where classes compete for nodes, or the Oracle matters, the search places members and puts units
-// back around them (reprieving). A member in the way moves if it fits elsewhere. That is bin
-// packing. The search tries all placements of small cases (backtrack). For large cases it takes the
-// first one found, which may miss a solution.
+// The third way is for classes that compete for nodes, and for stateful oracles. The search places
+// members and puts units back around them (reprieving). If a member is in the way of a unit, it
+// moves to another node where it fits. That is bin packing. Small cases try all placements
+// (backtrack). Large cases use the first placement found, and may miss a solution.
 //
-// Parts without an exact method are greedy, and the best of several ways is kept. Then victims
-// beside groups and budgets are chosen again (refined), and a local search improves small gangs
-// (improve). The tests measure the distance to the optimum.
+// Where no exact method is known, the search uses several greedy methods and keeps the best result.
+// It then chooses the victims with one pod and without budgets again (refined). A local search
+// improves small gangs (improve). Tests measure the distance to the optimum.
 package core

@@ -6,35 +6,37 @@ import (
 	"slices"
 )
 
-// domainProspect is a domain that may have room, with lower bounds of the cost of its outcome. Each
-// bound holds on its own, so they may be compared one criterion after the other.
+// domainProspect is a domain that may have room for the gang, with lower bounds of the cost of its
+// outcome. Each bound holds independently of the others, so they may be compared one criterion
+// after the other.
 type domainProspect struct {
 	domain *domain
-	// places is the number of members that would find a place now, with any number of each class.
+	// places is the number of members that find room now, counted for each class as if it were
+	// alone.
 	places int
-	// ceiling bounds the highest priority of a victim, lost the lost work, sum the sum of
-	// priorities and pods the number of pods.
+	// These are lower bounds of the outcome. ceiling bounds the highest priority of a victim, lost
+	// the lost work, sum the sum of priorities, and pods the number of pods.
 	ceiling   int32
 	lost, sum int64
 	pods      int
 }
 
-// domainBounds computes the bounds of domains by arithmetic on the columns. Other pods can only
-// make more evictions necessary, so the bounds hold for every oracle.
+// domainBounds computes the bounds of domains from the columns alone. Other pods can only make more
+// evictions necessary, so the bounds hold for every oracle.
 type domainBounds struct {
 	*problem
 	// need is how many members must be placed.
 	need int
-	// class is the only class with members; -1 if there are several.
+	// class is the index of the only class with members; -1 if there are several.
 	class int
-	// levels are the priorities of units, the lowest first.
+	// levels are the distinct priorities of units, the lowest first.
 	levels []int32
 	room   []int64
 	rates  []nodeRate
 	lost   []int64
 }
 
-// nodeRate has the least cost of room on a node, for each additional member, and the most members
+// nodeRate has the least cost of room on a node for each additional member, and the most members
 // that can be added.
 type nodeRate struct {
 	gain            int
@@ -55,7 +57,8 @@ func (sr *search) newDomainBounds() *domainBounds {
 	return b
 }
 
-// top returns the highest priority of a potential victim, or the lowest number without any.
+// top returns the highest priority of a potential victim; the lowest possible number if there is
+// none.
 func (b *domainBounds) top() int32 {
 	if len(b.levels) == 0 {
 		return math.MinInt32
@@ -63,8 +66,8 @@ func (b *domainBounds) top() int32 {
 	return b.levels[len(b.levels)-1]
 }
 
-// membersUpTo returns how many members a domain can hold at most with the potential victims up to a
-// priority evicted. It stops counting at the number that is needed.
+// membersUpTo returns the most members that a domain can hold with the potential victims up to a
+// priority evicted. It stops counting at the number of members that the gang needs.
 func (b *domainBounds) membersUpTo(d *domain, level int32) int {
 	below, fit := min(int64(level)+1, b.victims.below), 0
 	for c := range b.wanted {
@@ -99,7 +102,8 @@ func (b *domainBounds) membersOn(class int, n int32, below int64, most int) int 
 	return count
 }
 
-// prospect returns the bounds of a domain that has room with all potential victims evicted.
+// prospect returns the bounds of a domain that has room for the gang with all potential victims
+// evicted.
 func (b *domainBounds) prospect(d *domain) domainProspect {
 	pr := domainProspect{domain: d, ceiling: math.MinInt32}
 	var fit int
@@ -124,8 +128,8 @@ func (b *domainBounds) prospect(d *domain) domainProspect {
 	return pr
 }
 
-// addRates raises the bounds of a gang of one class. Each bound is the cheapest fractional choice
-// of members on nodes.
+// addRates raises the bounds for a gang of one class. Each new bound is the cost of the cheapest
+// fractional assignment of members to nodes.
 func (b *domainBounds) addRates(pr *domainProspect) {
 	b.rates = b.rates[:0]
 	missing := b.need
@@ -143,8 +147,8 @@ func (b *domainBounds) addRates(pr *domainProspect) {
 	}
 }
 
-// rate returns the least cost of additional members on a node. A unit frees at most as much as the
-// largest one there, and at least one of its pods is on the node.
+// rate returns the least cost of additional members on a node. It assumes that each unit frees as
+// much as the largest unit there, and that only one of its pods is on the node.
 func (b *domainBounds) rate(n int32, now, most int) nodeRate {
 	col, free, widest := b.column(n), b.freeLater(n), b.c.widest[int(n)*b.dims:][:b.dims]
 	lost, count := b.leastLost(col), col.count(b.victims.below)
@@ -169,8 +173,8 @@ func (b *domainBounds) rate(n int32, now, most int) nodeRate {
 	return best
 }
 
-// leastLost returns lower bounds of the lost work of the units of a column, for each of their pods,
-// the least first. It returns nil if lost work does not count. The result is scratch space.
+// leastLost returns lower bounds of the lost work per pod of the units on a node, the least first.
+// It returns nil if lost work does not count. The result is valid until the next call.
 func (b *domainBounds) leastLost(col *nodeColumn) []int64 {
 	if b.s.losses == nil {
 		return nil
@@ -184,8 +188,8 @@ func (b *domainBounds) leastLost(col *nodeColumn) []int64 {
 }
 
 // cheapest returns a lower bound of the cost of room for a number of members: the sum of the lowest
-// costs for each member. True costs are whole numbers, so the bound is rounded up, less the error
-// of the sum.
+// costs per member. True costs are whole numbers, so the sum is rounded up, after subtracting its
+// rounding error.
 func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64 {
 	slices.SortFunc(b.rates, func(x, y nodeRate) int { return cmp.Compare(of(&x), of(&y)) })
 	cost := 0.0
@@ -201,16 +205,17 @@ func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64
 	return int64(math.Ceil(cost - cost*epsilon*float64(len(b.rates)+4)))
 }
 
-// domainTie bounds the criteria that decide between topology domains of equal cost.
+// domainTie bounds the criteria that decide between topology domains with equal costs.
 type domainTie struct {
-	// broken is the fewest gangs that fall below minCount, and surplus the most surplus pods. start
-	// is the latest start that the earliest victim of the highest priority can have.
+	// broken is the lowest possible number of gangs that fall below minCount, and surplus the
+	// highest possible number of surplus pods. start is the latest start that the earliest victim
+	// of the highest priority can have.
 	broken, surplus int
 	start           int64
 }
 
-// tie returns the bounds of a domain whose victims have its ceiling, and at least its number of
-// pods.
+// tie returns the bounds of a domain, if its victims reach the ceiling of pr and are at least as
+// many pods.
 func (b *domainBounds) tie(pr *domainProspect) domainTie {
 	t := domainTie{start: math.MaxInt64}
 	lower, spare := 0, 0
@@ -234,7 +239,7 @@ func (b *domainBounds) tie(pr *domainProspect) domainTie {
 		}
 	}
 	if b.c.spanning || b.anyStateful {
-		// Pods of a unit may be on nodes outside of the domain.
+		// A unit may also have pods outside of the domain, so its surplus pods cannot be bounded.
 		t.surplus = math.MaxInt32
 		return t
 	}
@@ -246,7 +251,7 @@ func (b *domainBounds) tie(pr *domainProspect) domainTie {
 	return t
 }
 
-// fewestGangs returns how many gangs at least have a number of pods together.
+// fewestGangs returns the smallest number of gangs that have count pods together.
 func fewestGangs(pods map[string]int, count int) (gangs int) {
 	sizes := make([]int, 0, len(pods))
 	for _, n := range pods {

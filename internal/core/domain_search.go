@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// domainEffort bounds how many units and nodes the searches of domains may look at together. At
-// least leastDomains are searched. Only large clusters with many equal domains reach the bound.
+// domainEffort is the most units and nodes that the searches of all domains may look at together.
+// At least leastDomains are searched. Only large clusters with many equal domains reach the bound.
 const domainEffort, leastDomains = 20_000_000, 64
 
 // domainOutcome is the result of searching one domain.
 type domainOutcome struct {
 	domain *domain
-	// members is how many members the domain has room for with all potential victims evicted, at
-	// most the number that is needed.
+	// members is the number of members that fit into the domain with all potential victims evicted,
+	// at most the number that the gang needs.
 	members int
-	// victims are the units to evict, and score is their cost; nil if no allowed set was found.
+	// victims are the units to evict, and score is their cost; nil if the search found no set of
+	// victims that the policy allows.
 	victims []int32
 	score   *Score
 	// least has the bounds of a domain that was not searched because it cannot be better; nil for
@@ -24,10 +25,10 @@ type domainOutcome struct {
 	least *domainProspect
 }
 
-// cheapestDomain searches the domains one by one and returns the cheapest outcome. Among equals, it
-// chooses the fullest domain (compareRoom). Domains are searched in the order of their lower
-// bounds, until the best outcome beats every remaining bound. The number of searches is limited
-// only once one has found an outcome.
+// cheapestDomain searches the domains one by one and returns the cheapest outcome. Among equal
+// outcomes, it prefers the fullest domain (compareRoom). It searches domains in the order of their
+// lower bounds and stops once no remaining bound is better than the best outcome. The limit on
+// searches applies only after one of them has found an outcome.
 func (sr *search) cheapestDomain(one func(sub *search) (found, bool)) (found, bool) {
 	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds()}
 	ds.list()
@@ -82,7 +83,7 @@ func (pr *domainProspect) compare(o *domainProspect) int {
 	)
 }
 
-// try searches a domain and keeps the outcome if it is the best so far.
+// try searches a domain and keeps its outcome if it is the best so far.
 func (ds *domainSearch) try(pr *domainProspect, one func(sub *search) (found, bool)) {
 	sub := ds.within(pr.domain)
 	f, ok := one(sub)
@@ -100,8 +101,8 @@ func (ds *domainSearch) try(pr *domainProspect, one func(sub *search) (found, bo
 	ds.best, ds.of, ds.any = f, pr, true
 }
 
-// againstBest compares the bounds of a domain with the best outcome so far. It is positive if the
-// domain cannot be better, and 0 if the domain is no better by the leading criteria.
+// againstBest compares the bounds of a domain with the best outcome so far. The result is positive
+// if the domain cannot be better. It is 0 if the domain is at best equal by the leading criteria.
 func (ds *domainSearch) againstBest(pr *domainProspect) int {
 	best := &ds.best.score
 	if !ds.any || best.BrokenBudgets > 0 {
@@ -113,8 +114,8 @@ func (ds *domainSearch) againstBest(pr *domainProspect) int {
 	)
 }
 
-// mayBeBetter reports whether a domain with the same cost as the best one by the leading criteria
-// may still be better.
+// mayBeBetter reports whether a domain that equals the best one by the leading criteria may be
+// better by the others.
 func (ds *domainSearch) mayBeBetter(pr *domainProspect) bool {
 	best, tie := &ds.best.score, ds.bounds.tie(pr)
 	return cmp.Or(
@@ -123,8 +124,8 @@ func (ds *domainSearch) mayBeBetter(pr *domainProspect) bool {
 	) < 0
 }
 
-// compareRoom puts the fullest domain first: it has the fewest free places, and of equals the most
-// nodes. The last criterion is the name.
+// compareRoom puts the fullest domain first: the one with the fewest free places. Among equals, the
+// domain with the most nodes comes first, then the first by name.
 func (pr *domainProspect) compareRoom(o *domainProspect) int {
 	return cmp.Or(
 		cmp.Compare(pr.places, o.places), cmp.Compare(len(o.domain.nodes), len(pr.domain.nodes)),

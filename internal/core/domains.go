@@ -28,24 +28,25 @@ const (
 	ObstacleNoDomain DomainObstacle = "NoDomain"
 	// ObstacleSeveralHomes: the members that have a node are in more than one domain.
 	ObstacleSeveralHomes DomainObstacle = "SeveralHomes"
-	// ObstacleNoHome: the members that have a node are on nodes in no domain, or the domain has no
-	// node that pods can be scheduled to.
+	// ObstacleNoHome: the members that have a node are on nodes without the label, or no node of
+	// their domain accepts pods.
 	ObstacleNoHome DomainObstacle = "NoHome"
 )
 
-// domain is one domain that the members may share.
+// domain is one topology domain where the members may be placed together.
 type domain struct {
 	name string
 	// nodes are sorted by name.
 	nodes []int32
 }
 
-// mayUse reports whether the members may share a domain.
+// mayUse reports whether the members may be placed in a domain.
 func (r *RequiredDomain) mayUse(name string) bool {
 	return name != "" && (len(r.Homes) == 0 || len(r.Homes) == 1 && r.Homes[0] == name)
 }
 
-// obstacle returns the reason why none of the domains can be searched; "" if one can.
+// obstacle returns the reason why the members cannot use any of the domains; "" if they can use
+// one.
 func (r *RequiredDomain) obstacle(domains []domain) DomainObstacle {
 	switch {
 	case len(r.Homes) > 1:
@@ -102,7 +103,7 @@ func (v *problem) split() {
 	slices.SortFunc(v.domains, func(a, b domain) int { return strings.Compare(a.name, b.name) })
 }
 
-// refusal returns the reason why a node can never admit a member of a class; "" if it can.
+// refusal returns the reason why a node can never admit a member of a class; "" if the node can.
 func (v *problem) refusal(class int, node int32) string {
 	if r := v.p.Domain; r != nil && !r.mayUse(r.Of[node]) {
 		if r.Of[node] == "" {
@@ -113,17 +114,17 @@ func (v *problem) refusal(class int, node int32) string {
 	return v.oracle.Admits(class, int(node))
 }
 
-// in returns the problem restricted to a domain. Its potential victims are units with a pod in the
-// domain. If some class is stateful, they also include units elsewhere that members' filters depend
-// on (Oracle.Touches).
+// in returns the problem restricted to the nodes of a domain. Its potential victims are the units
+// with a pod in the domain. If a class is stateful, they include units elsewhere that the members'
+// filters depend on (Oracle.Touches).
 func (v *problem) in(d *domain) *problem {
 	w := v.inNodesOf(d)
 	w.victims.count = len(w.eligible(int32(w.victims.below - 1)))
 	return w
 }
 
-// candidates returns, sorted, the units that may be potential victims in a problem restricted to a
-// domain.
+// candidates returns the sorted indexes of the units that may be potential victims in a problem
+// restricted to a domain.
 func (v *problem) candidates() []int32 {
 	var units []int32
 	for _, n := range v.within.nodes {
@@ -140,7 +141,7 @@ func (v *problem) candidates() []int32 {
 	return slices.Compact(units)
 }
 
-// within returns the search restricted to a domain; the same search for nil.
+// within returns the search restricted to a domain. With nil it returns sr itself.
 func (sr *search) within(d *domain) *search {
 	if d == nil {
 		return sr
@@ -168,10 +169,11 @@ func (sr *search) hasRoom() bool {
 	return false
 }
 
-// freeViews returns the views to place the members in without victims, in the order to try them.
-// They are the whole view, or the domains that may have enough room. Domains with nodes that an
-// earlier decision nominated come first, then those with room for the most members. Then comes the
-// fullest one: it has the fewest places, and of equals the most nodes.
+// freeViews returns the restricted problems for placing the members without victims, in the order
+// to try them. Without a required domain, that is only the whole problem. Otherwise they are the
+// domains that may have enough room. Domains with nodes that an earlier decision nominated come
+// first, then those with room for the most members. Among equals, the fullest domain comes first:
+// the one with the fewest places, then with the most nodes.
 func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 	if v.domains == nil {
 		return slices.Values([]*problem{v})
@@ -213,16 +215,16 @@ func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 	}
 }
 
-// inNodesOf returns the problem restricted to the nodes of a domain. Its count of potential victims
-// is not restricted, so searches that evict use the method in.
+// inNodesOf returns the problem restricted to the nodes of a domain. It does not restrict the
+// potential victims, so searches that evict use the method in.
 func (v *problem) inNodesOf(d *domain) *problem {
 	w := *v.on(d.nodes)
 	w.domains, w.within = nil, d
 	return &w
 }
 
-// placesIn returns how many members a domain may hold, at most, and its number of places for
-// members of any class.
+// placesIn returns an upper bound of the members that fit into a domain, and its number of places
+// for members of any class.
 func (v *problem) placesIn(d *domain, free []int64) (fit, places int) {
 	for c := range v.wanted {
 		ofClass := 0

@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// Cases up to these sizes get a second search at no noticeable cost.
+// A second search of cases up to these sizes takes no noticeable time.
 const (
-	// plainUnits bounds the plain algorithm as a competitor if every step asks the oracle.
+	// plainUnits is the most units of a case where the plain algorithm competes although every step
+	// asks the oracle.
 	plainUnits = 2000
 	// reverseUnits bounds the search from above.
 	reverseUnits = 100_000
 )
 
-// wholeCluster is the search for a gang. Several ways to choose victims compete by the order of
-// outcomes. The plain algorithm of the document is one of them, so the result is never worse.
+// wholeCluster searches victims for a gang. It chooses them in several ways and returns the best
+// outcome. One of the ways is the plain algorithm of KEP-5710, so the result is never worse than
+// that algorithm's.
 func (sr *search) wholeCluster() (found, bool) {
 	g, ok := sr.competition()
 	if !ok {
@@ -29,7 +31,7 @@ func (sr *search) wholeCluster() (found, bool) {
 	return g.best, true
 }
 
-// competition tries all ways to choose victims and keeps the cheapest outcome.
+// competition chooses victims in all ways and returns the cheapest outcome.
 func (sr *search) competition() (*gang, bool) {
 	t := newSimulation(sr.v, sr.v.c.later)
 	defer t.allBack()
@@ -62,11 +64,12 @@ func (sr *search) competition() (*gang, bool) {
 	return g, g.any
 }
 
-// gang is a search over the whole cluster for a gang.
+// gang is the search for the victims of a gang, over the whole cluster or one domain.
 type gang struct {
 	*search
 	ws []want
-	// counts is true if it is enough to count members: there is one class, and only room matters.
+	// counts is true if counting is enough to know whether the gang fits: it has one class, and
+	// only room matters.
 	counts bool
 	best   found
 	any    bool
@@ -81,7 +84,7 @@ func (g *gang) consider(f found, ok bool) {
 	}
 }
 
-// compete tries the ways to choose victims up to a priority.
+// compete chooses victims with priorities up to level in all ways.
 func (g *gang) compete(v *problem, level int32) {
 	if !g.counts {
 		t := newSimulation(v, v.c.later)
@@ -92,15 +95,15 @@ func (g *gang) compete(v *problem, level int32) {
 	g.competeByCount(v, level)
 }
 
-// outcome returns the result for a set of victims. If budgets count, victims must be sorted, most
-// important first.
+// outcome returns the cost and placements for a set of victims. If budgets count, victims must be
+// sorted, most important first.
 func (g *gang) outcome(victims []int32, placements []placement) found {
 	sc := scoreOf(g.s, victims)
 	return found{ws: g.ws, victims: victims, placements: placements, score: sc, ceiling: sc.HighestPriority}
 }
 
-// improve tries small exchanges between victims and other units in a small case. It leaves a large
-// case unchanged, so its running time is bounded.
+// improve exchanges victims for other units in a small case, and keeps exchanges that lower the
+// cost. It leaves a large case unchanged, so its running time is bounded.
 func (g *gang) improve() {
 	if g.optimal || len(g.best.victims) == 0 {
 		return
@@ -129,7 +132,8 @@ func (g *gang) improve() {
 	}
 }
 
-// countUpTo returns the number of potential victims up to a priority, or an upper bound of it.
+// countUpTo returns the number of potential victims with priorities up to top, or an upper bound of
+// it.
 func (v *problem) countUpTo(top int32) int {
 	if v.within != nil {
 		return len(v.eligible(top))
@@ -143,7 +147,7 @@ func (v *problem) countUpTo(top int32) int {
 	return count
 }
 
-// localSearchLimit returns how many units a case may have for improve.
+// localSearchLimit returns the most units that a case may have for improve.
 func (g *gang) localSearchLimit() int {
 	if g.counts {
 		return 64
@@ -151,9 +155,9 @@ func (g *gang) localSearchLimit() int {
 	return 24
 }
 
-// place assigns the final nodes with the victims evicted, in an order such that each member fits
-// after the previous ones. It places all wanted members first, then as much surplus as fits. If the
-// oracle rejects the placement, it returns false and changes nothing.
+// place assigns the final nodes, with the victims evicted, in an order such that each member fits
+// after the previous ones. It places all wanted members first, then as many surplus members as fit.
+// If the oracle rejects the placement, it returns false and changes nothing.
 func (g *gang) place(f *found) bool {
 	t := newSimulation(g.v, g.v.c.later)
 	t.removeAll(f.victims)

@@ -5,56 +5,60 @@ import (
 	"slices"
 )
 
-// For members that share a domain, pricedDomains bounds how many domains are priced, those with the
-// most room first. settledDomains bounds how many of the cheapest ones are searched to the end.
+// Bounds for members that must share a domain. pricedDomains is the number of domains whose cost is
+// computed, those with the most room first. settledDomains is the number of the cheapest ones that
+// are searched to the end.
 const (
 	pricedDomains  = 64
 	settledDomains = 4
 )
 
-// Each of several parties prices its own domains. partyPrices bounds their total, fewDomains is a
-// minimum per party. Parties inside a larger domain price domains in at most fewDomains of these.
+// Bounds for a gang with several parties, each with domains of its own. partyPrices is the total
+// number of domains whose cost is computed, and fewDomains the minimum for each party. Parties
+// inside a larger domain compute costs in at most fewDomains of the larger domains.
 const (
 	partyPrices = 256
 	fewDomains  = 8
 )
 
-// arrangement is a way to place members, with the units evicted for it.
+// arrangement is a set of placements of members, with the units that are evicted for them.
 type arrangement struct {
 	placements []placement
 	chosen     []int32
-	// back are units that some member depends on and that stay: it was placed with them in place.
+	// back lists the units that stay because a member needs them: it was placed next to their pods.
 	back  []int32
 	score Score
 }
 
-// enter applies the arrangement's units to t. A unit that was put back beside a member may have
-// been chosen for a later one.
+// enter applies the arrangement's evictions to t. A unit in back may still have been chosen as a
+// victim for a later member.
 func (a *arrangement) enter(t *simulation) {
 	t.restoreAll(a.back)
 	t.removeAll(a.chosen)
 }
 
-// arranging is a search for placements that cost little to free. In t, all units up to a level are
-// removed.
+// arranging is a search for placements on nodes that cost little to free. In t, all units with
+// priorities up to a level are removed.
 type arranging struct {
 	*gang
 	t     *simulation
 	level int32
-	// before is already placed in t, and part of each result.
+	// before has the placements that are already applied to t. Each result includes them.
 	before arrangement
 	// most bounds how many domains are priced.
 	most int
 }
 
-// cheapArrangements places the members where freeing room costs little, in each of several domains
-// if they share one. The returned arrangements are not applied; the cheapest come first.
+// cheapArrangements places the members on nodes that cost little to free. If members share a
+// domain, it does so in each of several domains. The cheapest arrangements come first. They are not
+// applied to t.
 func (g *gang) cheapArrangements(t *simulation, level int32) []arrangement {
 	ar := &arranging{gang: g, t: t, level: level, most: pricedDomains}
 	return ar.arrange(g.ws)
 }
 
-// arrange lists the cheapest arrangements found, in addition to the members already placed.
+// arrange returns the cheapest arrangements found. Each includes the members that are already
+// placed.
 func (ar *arranging) arrange(ws []want) []arrangement {
 	var out []arrangement
 	if parties := ar.t.parties(ws); len(parties) > 1 {
@@ -68,7 +72,7 @@ func (ar *arranging) arrange(ws []want) []arrangement {
 	return ar.cheapest(ws, ar.t.confinements(ws), ar.arrangeCheaply)
 }
 
-// arrangeInside arranges a party that needs several places inside a larger domain. It tries one
+// arrangeInside arranges a party that needs several domains inside one larger domain. It tries one
 // larger domain after another.
 func (ar *arranging) arrangeInside(ws []want) []arrangement {
 	few := *ar
@@ -84,7 +88,8 @@ func (ar *arranging) arrangeInside(ws []want) []arrangement {
 }
 
 // arrangeParties arranges the parties one after the other, each in its cheapest domain given the
-// earlier ones. The hardest party comes first. A few parties are also tried in reverse order.
+// earlier parties. The party that is hardest to place comes first. With few parties, the reverse
+// order is tried too.
 func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	parties = ar.t.hardestParties(parties)
 	ways := 2
@@ -115,7 +120,7 @@ func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	return out
 }
 
-// undo restores an earlier arrangement, which is part of this one.
+// undo returns t to an earlier arrangement, which must be part of the current one.
 func (ar *arranging) undo(before arrangement) {
 	ar.t.unplaceAll(ar.before.placements[len(before.placements):])
 	ar.t.removeAll(ar.before.back[len(before.back):])
@@ -123,8 +128,9 @@ func (ar *arranging) undo(before arrangement) {
 	ar.before = before
 }
 
-// cheapest tries ways to confine members to domains. It tries the nil confinement only if nothing
-// else has been found.
+// cheapest tries to place the members within each of several confinements, which are sets of
+// allowed domains. It tries the nil confinement, the whole cluster, only if no other one has a
+// result.
 func (ar *arranging) cheapest(ws []want, ways []confinement, try func([]want, confinement) (arrangement, bool)) []arrangement {
 	if len(ways) > ar.most {
 		ar.roomiestFirst(ws, ways)
@@ -144,8 +150,8 @@ func (ar *arranging) cheapest(ws []want, ways []confinement, try func([]want, co
 	return out[:min(len(out), settledDomains)]
 }
 
-// roomiestFirst sorts confinements by the number of members that fit without further evictions. The
-// nil confinement stays last.
+// roomiestFirst sorts confinements by the number of members that fit without further evictions, the
+// highest first. The nil confinement stays last.
 func (ar *arranging) roomiestFirst(ws []want, ways []confinement) {
 	type candidate struct {
 		within confinement
@@ -174,8 +180,8 @@ func (ar *arranging) roomiestFirst(ws []want, ways []confinement) {
 	}
 }
 
-// planned returns a simulation of room only, where exactly the chosen units are removed, and a draw
-// with these settled.
+// planned returns a simulation that regards room only, with exactly the chosen units removed. It
+// also returns a budgetDraw that has settled these units.
 func (ar *arranging) planned() (*simulation, *budgetDraw) {
 	plan, draw := newSimulation(ar.t.arithmetic(), ar.t.c.later), ar.t.newBudgetDraw()
 	plan.removeAll(ar.before.chosen)
@@ -188,7 +194,7 @@ func (ar *arranging) planned() (*simulation, *budgetDraw) {
 	return plan, draw
 }
 
-// arrangeCheaply places members on nodes that are cheap to free.
+// arrangeCheaply places members on the nodes of a confinement that cost least to free.
 func (ar *arranging) arrangeCheaply(ws []want, within confinement) (arrangement, bool) {
 	plan, draw := ar.planned()
 	var placements []placement

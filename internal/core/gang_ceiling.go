@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// lowestCeiling finds the lowest priority such that all wanted members fit with the units up to it
-// evicted; units above it are safe. It is a binary search over the distinct priorities. It returns
-// false if evicting every potential victim is not enough; with known set, it skips that check. If
-// the oracle is stateful, some units stay removed from t.
+// lowestCeiling returns the lowest priority such that all wanted members fit with the units up to
+// it evicted. Units above it are not evicted. It is a binary search over the distinct priorities.
+// It returns false if the eviction of every potential victim is not enough; with known set, it
+// skips that check. If the oracle is stateful, some units stay removed from t.
 func (t *simulation) lowestCeiling(ws []want, known bool) (int32, bool) {
 	var levels []int32
 	for priority, n := range t.c.perPriority {
@@ -35,18 +35,18 @@ func (t *simulation) lowestCeiling(ws []want, known bool) (int32, bool) {
 	return levels[low], true
 }
 
-// ceiling returns the lowest ceiling of a view, with all units left in place.
+// ceiling returns the lowest ceiling of a problem, and leaves all units in place.
 func (v *problem) ceiling(ws []want) (int32, bool) {
 	t := newSimulation(v, v.c.later)
 	defer t.allBack()
 	return t.lowestCeiling(ws, false)
 }
 
-// feasibleUpTo reports whether all wanted members fit once all potential victims up to a priority
-// are evicted. KEP-5710: if that does not help, the search domain is out.
+// feasibleUpTo reports whether all wanted members fit after the eviction of all potential victims
+// up to a priority. If they do not fit with all of them evicted, KEP-5710 drops the search domain.
 func (t *simulation) feasibleUpTo(level int32, ws []want) bool {
-	// Room is computed from the columns first. If that decides, no units are moved and the oracle
-	// is not asked.
+	// Add up the room from the columns first. If that decides, no unit is moved and the oracle is
+	// not asked.
 	saved := t.free
 	t.free = slices.Clone(t.c.later)
 	t.clearBelow(int64(level) + 1)
@@ -65,8 +65,8 @@ func (t *simulation) feasibleUpTo(level int32, ws []want) bool {
 	return t.feasible(ws)
 }
 
-// outUpTo removes exactly the potential victims up to a priority. It moves only the units between
-// the previous level and this one, because every move is work for the oracle.
+// outUpTo removes the potential victims up to a priority and restores all others. It moves only the
+// units between the previous priority and this one, because the oracle must follow every move.
 func (t *simulation) outUpTo(level int64) {
 	if t.pool == nil {
 		t.pool = t.eligible(int32(min(t.victims.below-1, math.MaxInt32)))
@@ -88,8 +88,8 @@ func (t *simulation) allBack() {
 	}
 }
 
-// clearBelow adds the room of all potential victims below a priority to their nodes, without moving
-// units.
+// clearBelow adds the room of all potential victims below a priority to the free room of their
+// nodes, without moving the units.
 func (t *simulation) clearBelow(priority int64) {
 	for _, n := range t.c.byName {
 		col, free := t.column(n), t.freeOf(n)

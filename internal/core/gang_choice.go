@@ -9,28 +9,28 @@ import (
 )
 
 // choice determines the victims, up to a ceiling, for a gang of one class that depends only on
-// room. It decides how many more members each node gets, and the cheapest units to evict for them
-// there. Units with one pod on one node and without budgets matter to their node only. So both
-// halves can be exact; see docs/design/victims-of-gangs.md.
+// room. It decides how many more members each node gets, and which units are evicted there. Both
+// parts can be exact: a unit with one pod and without budgets affects its own node only. See
+// docs/design/victims-of-gangs.md.
 //
-// Over the nodes, the problem is a knapsack with one choice for each node. The cheapest fractional
-// choice (relax) is a bound. At its price per member, the choice is clear for nearly all nodes. The
-// few that may differ from it are tried (exchange).
+// Over all nodes, the problem is a knapsack that takes one option of each node. The cheapest
+// fractional solution (relax) is a lower bound. At its price per member, the best option is clear
+// for nearly all nodes. For the few other nodes, alternatives are tried (exchange).
 type choice struct {
 	*counter
 	x     *nodeVictims
 	level int64
 	// unguarded keeps units with budgets in place.
 	unguarded bool
-	// missing is how many members have no room yet.
+	// missing is the number of members that have no room yet.
 	missing int
 	nodes   []choiceNode
-	// after leaves out options that start at this time or earlier. limit is the highest price of
-	// interest.
+	// after excludes options whose earliest start is at this time or earlier. limit is the highest
+	// cost of interest.
 	after int64
 	limit price
-	// proven is false once a search of a node or an exchange has reached its bound. effort is the
-	// remaining budget of exchanges.
+	// proven becomes false when the search of a node or an exchange reaches its bound. effort is
+	// the remaining budget of exchanges.
 	proven bool
 	effort int
 
@@ -45,22 +45,24 @@ type choice struct {
 // choiceNode is a node that can hold more members.
 type choiceNode struct {
 	node int32
-	// now is how many members the node holds, and most how many with all potential victims evicted.
+	// now is the number of members that the node holds without evictions, and most the number with
+	// all potential victims evicted.
 	now, most int
-	// options are sorted by gain, the first with gain 0; nil until they have been worked out.
+	// options are the ways to free room on the node, sorted by gain, the first with gain 0; nil
+	// until they are computed.
 	options []nodeOption
-	// base is the index of the option in relax, and taken the index of the final choice.
+	// base is the index of the option that relax takes, and taken the index of the final one.
 	base, taken int
 }
 
-// nodeOption is the cost of room for gain more members on a node.
+// nodeOption is the lowest cost of room for gain more members on a node.
 type nodeOption struct {
 	gain  int
 	cost  setCost
 	units []int32
 }
 
-// price is a cost without its start: the part that can be added and multiplied.
+// price is a cost without its start of victims. All its parts can be added and multiplied.
 type price struct {
 	lost, sum     int64
 	pods, surplus int32
@@ -84,7 +86,8 @@ func (p price) plus(o price) price {
 	return price{p.lost + o.lost, p.sum + o.sum, p.pods + o.pods, p.surplus + o.surplus}
 }
 
-// leading returns the first component that counts: lost work if it does, or the priorities.
+// leading returns the first part of the cost that counts: the lost work if the order has it,
+// otherwise the sum of priorities.
 func (p price) leading(s *Snapshot) int64 {
 	if s.losses != nil {
 		return p.lost
@@ -92,11 +95,13 @@ func (p price) leading(s *Snapshot) int64 {
 	return p.sum
 }
 
-// increment is the step from one option of a node to the next one worth taking. With to 0, it
-// stands for a node whose options are not worked out, and is no more expensive than its first step.
+// increment is the step from one option of a node to the next one worth taking. With to 0, it is a
+// placeholder for a node whose options are not computed yet. A placeholder is at most as expensive
+// as the node's first real step.
 type increment struct {
 	index, to, gain int32
-	// perMember is the leading component of the cost for each member, rounded to a float64.
+	// perMember is the leading part of the cost divided by the number of members, rounded to a
+	// float64.
 	perMember float64
 	cost      price
 	start     int64
@@ -106,7 +111,7 @@ func (ch *choice) increment(index int32, to, gain int, cost price, start int64) 
 	return increment{index, int32(to), int32(gain), float64(cost.leading(ch.s)) / float64(gain), cost, start}
 }
 
-// compare compares increments by their cost for each member.
+// compare compares increments by their cost per member.
 func (a *increment) compare(b *increment) int {
 	if a.perMember != b.perMember {
 		return cmp.Compare(a.perMember, b.perMember)
@@ -117,7 +122,7 @@ func (a *increment) compare(b *increment) int {
 	return a.cost.times(int(b.gain)).compare(b.cost.times(int(a.gain)))
 }
 
-// before puts the cheaper increment first, and among equals one that stands for a node.
+// before reports whether a comes before b: by cost per member, then placeholders of nodes first.
 func (a *increment) before(b *increment) bool {
 	if d := a.compare(b); d != 0 {
 		return d < 0
@@ -129,7 +134,8 @@ func (a *increment) before(b *increment) bool {
 	return a.start > b.start || a.start == b.start && a.index < b.index
 }
 
-// newChoice returns a choice for a simulation; some units may already be removed from it.
+// newChoice returns a choice for a simulation. Units that are already removed from the simulation
+// count as evicted.
 func newChoice(t *simulation, w want, level int32) *choice {
 	ch := &choice{
 		counter: newCounter(t, w), x: newNodeVictims(t.problem, t.newBudgetDraw()), level: int64(level),
@@ -141,7 +147,7 @@ func newChoice(t *simulation, w want, level int32) *choice {
 	return ch
 }
 
-// movable reports whether a unit matters to one node only.
+// movable reports whether a unit affects one node only, so that choice may decide about it.
 func (ch *choice) movable(col *nodeColumn, pos int) bool {
 	u := col.units[pos]
 	if ch.out[u] || !col.alone && len(ch.s.Units[u].Pods) > 1 {
@@ -171,7 +177,7 @@ func (ch *choice) run() ([]int32, bool) {
 	return units, true
 }
 
-// list finds the nodes that can hold more members.
+// list fills the list of nodes that can hold more members.
 func (ch *choice) list() {
 	for _, n := range ch.c.byName {
 		now := int(ch.caps[n])
@@ -205,7 +211,8 @@ func (ch *choice) release(col *nodeColumn, pos int) {
 	}
 }
 
-// cheapest finds the cheapest choice among the options that start late enough.
+// cheapest returns the cost of the cheapest choice among the options whose start is later than
+// after.
 func (ch *choice) cheapest() (price, bool) {
 	last, left, ok := ch.relax()
 	if !ok {
@@ -225,14 +232,15 @@ func (ch *choice) cheapest() (price, bool) {
 	return total, true
 }
 
-// relax takes the increments with the lowest cost for each member until there is room for all. It
-// returns the last one, which is not part of base, and how many of its members are needed.
+// relax takes the increments with the lowest cost per member until there is room for all members.
+// It returns the last increment, which base does not include, and how many of its members are
+// needed.
 func (ch *choice) relax() (last increment, left int, ok bool) {
 	ch.start()
 	spent := price{}
 	for left = ch.missing; len(ch.increments.Items) > 0; {
 		s := ch.increments.Items[0]
-		// No later increment is cheaper for each member than this one.
+		// Stop if the limit is exceeded: no later increment costs less per member than this one.
 		if s.perMember*float64(left) > float64(ch.limit.leading(ch.s)-spent.leading(ch.s))*(1+1e-9) {
 			return increment{}, 0, false
 		}
@@ -255,7 +263,7 @@ func (ch *choice) relax() (last increment, left int, ok bool) {
 	return increment{}, 0, false
 }
 
-// start fills the heap with the first increment of every node, or one that stands for it.
+// start fills the heap with the first increment of every node, or with its placeholder.
 func (ch *choice) start() {
 	ch.increments.Items = ch.increments.Items[:0]
 	for i := range ch.nodes {
@@ -267,7 +275,8 @@ func (ch *choice) start() {
 				ch.increments.Items = append(ch.increments.Items, b)
 				continue
 			}
-			// All units of the node must be evicted, so its only option is worked out at once.
+			// If all units of the node must be evicted, it has only one option, which is computed
+			// now.
 			ch.workOut(int32(i))
 		}
 		if first, ok := ch.next(int32(i)); ok {
@@ -277,8 +286,8 @@ func (ch *choice) start() {
 	ch.increments.Init()
 }
 
-// next returns the increment from the base of a node with the lowest cost for each member, the
-// longest one among equals.
+// next returns the increment from the base of node i with the lowest cost per member. Among equals,
+// it returns the one with the most members.
 func (ch *choice) next(i int32) (best increment, ok bool) {
 	n := &ch.nodes[i]
 	from := &n.options[n.base]
@@ -295,8 +304,7 @@ func (ch *choice) next(i int32) (best increment, ok bool) {
 	return best, ok
 }
 
-// bound returns the increment that stands for a node. No increment of the node costs less for each
-// member.
+// bound returns the placeholder of a node. No increment of the node costs less per member.
 func (ch *choice) bound(i int32) increment {
 	var best increment
 	ch.bounds(&ch.nodes[i], func(gain int, least price) {
@@ -307,9 +315,9 @@ func (ch *choice) bound(i int32) increment {
 	return best
 }
 
-// bounds calls tell with a lower bound of a node's cost for each number of members. The bound is
-// the fewest units to evict if each frees as much as the largest, at the lowest priorities and with
-// the least lost work.
+// bounds calls tell with a lower bound of the node's cost for each number of members. The bound
+// assumes that each evicted unit frees as much as the largest one, and takes the lowest priorities
+// and the least lost work.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int32(ch.surplusUpTo(col, ch.level))
@@ -334,8 +342,8 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	}
 }
 
-// leastLost returns the lost work of the units of a column up to the ceiling, the least first; nil
-// if lost work does not count. The result is scratch space.
+// leastLost returns the lost work of the units on a node up to the ceiling, the least first. It
+// returns nil if lost work does not count. The result is valid until the next call.
 func (ch *choice) leastLost(col *nodeColumn) []int64 {
 	if ch.s.losses == nil {
 		return nil
@@ -373,7 +381,7 @@ func (ch *choice) workOut(i int32) {
 	}
 }
 
-// load prepares the search for the cheapest units of a node, for members with the given request.
+// load prepares the search for the cheapest units of node n, for members with the given request.
 func (ch *choice) load(n int32, wanted []int64) {
 	col, positions := ch.column(n), ch.x.potential[:0]
 	for pos := range col.count(min(ch.level+1, ch.victims.below)) {
@@ -395,7 +403,7 @@ func (ch *choice) piece(count int) []nodeOption {
 	return piece
 }
 
-// later looks for a choice with the same cost among options with later starts.
+// later looks for a choice with the same cost whose victims started later.
 func (ch *choice) later(best price) {
 	starts := ch.startsAfter(ch.earliest())
 	taken := make([]int, len(ch.nodes))
@@ -403,7 +411,7 @@ func (ch *choice) later(best price) {
 	for i := range ch.nodes {
 		taken[i] = ch.nodes[i].taken
 	}
-	// Usually there is none, so the smallest gain is tried first.
+	// Usually no start is later at the same cost, so the search tries the nearest start first.
 	for lo, hi, mid := 0, len(starts), 0; lo < hi; mid = (lo + hi) / 2 {
 		ch.after = starts[mid] - 1
 		if total, ok := ch.cheapest(); !ok || total != best {
@@ -420,7 +428,7 @@ func (ch *choice) later(best price) {
 	}
 }
 
-// earliest returns the earliest start among the options taken.
+// earliest returns the earliest start of victims among the final options.
 func (ch *choice) earliest() int64 {
 	start := int64(math.MaxInt64)
 	for i := range ch.nodes {
@@ -431,7 +439,7 @@ func (ch *choice) earliest() int64 {
 	return start
 }
 
-// startsAfter lists all starts of options that are later than a given one.
+// startsAfter lists the starts of all options that are later than the given one.
 func (ch *choice) startsAfter(start int64) []int64 {
 	var starts []int64
 	for i := range ch.nodes {

@@ -6,16 +6,17 @@ import (
 )
 
 const (
-	// exchangeMembers bounds how many members more or fewer than the fractional choice the tried
-	// nodes may have together. If nodes hold more than 13 members, the bound may exclude solutions.
+	// exchangeMembers is the largest difference in members, over all tried nodes together, from the
+	// fractional choice. If a node holds more than 13 members, this bound may exclude solutions.
 	exchangeMembers = 512
-	// exchangeEffort bounds the sums computed in all exchanges of a decision. One takes about 3 ns.
+	// exchangeEffort is the most sums that all exchanges of a decision compute. One sum takes about
+	// 3 ns.
 	exchangeEffort = 20_000_000
 )
 
-// deviation is an option of a node other than its option in the fractional choice. It has more or
-// fewer members, and a cost beyond the price of these members, scaled by the gain of the last
-// increment.
+// deviation is an option of a node that the fractional choice does not take. It has more or fewer
+// members than the option taken. Its extra is the cost above the price of these members, multiplied
+// by the gain of the last increment.
 type deviation struct {
 	index   int32
 	to      int
@@ -23,13 +24,13 @@ type deviation struct {
 	extra   price
 }
 
-// exchange improves on the fractional choice rounded up. At the price of a member in the last
-// increment, every other option has an extra cost. A choice is cheaper if its extras add up to less
-// than the cost that the last increment wastes.
+// exchange looks for a cheaper choice than the fractional one rounded up. Measured at the price per
+// member of the last increment, every other option has an extra cost. A choice is cheaper if its
+// extras add up to less than the cost of the members that the last increment gains without need.
 //
-// At most 3Δ nodes deviate in some optimum, where Δ is the most members that one node can deviate
-// by. With more nodes, some deviations would cancel out. So of the deviations by equally many
-// members, the 3Δ cheapest are enough.
+// In at least one optimum, at most 3Δ nodes deviate, where Δ is the largest deviation of one node,
+// in members. With more nodes, some deviations would cancel out. So for each number of members, the
+// 3Δ cheapest deviations are enough.
 func (ch *choice) exchange(last increment, left int) {
 	limit := last.cost.times(int(last.gain) - left)
 	if int(last.gain) == left || limit == (price{}) {
@@ -48,7 +49,7 @@ func (ch *choice) exchange(last increment, left int) {
 	}
 }
 
-// widen works out the nodes that may have an option with an extra up to limit.
+// widen computes the options of all nodes that may have one with an extra up to limit.
 func (ch *choice) widen(last increment, limit price) {
 	for i := range ch.nodes {
 		n := &ch.nodes[i]
@@ -96,8 +97,8 @@ func (ch *choice) deviations(last increment, limit price) []deviation {
 	return devs
 }
 
-// exchangeTable has the least extra for every number of members that the nodes together may differ
-// from the fractional choice by.
+// exchangeTable has the least extra for each total difference in members between all nodes and the
+// fractional choice.
 type exchangeTable struct {
 	last  increment
 	left  int
@@ -105,9 +106,10 @@ type exchangeTable struct {
 	// rows are the deviations, one row per node.
 	rows [][]deviation
 	low  int
-	// least is the least extra so far, with negative lost work for none. next is scratch space.
+	// least has the least extra so far for each number of members. Negative lost work marks a
+	// number without a solution. next is memory for the following row.
 	least, next []price
-	// steps are the deviations that led to each entry of least, counted from 1, row by row.
+	// steps has, for each row, the deviation that led to each entry of least, counted from 1.
 	steps [][]int16
 }
 
@@ -125,7 +127,7 @@ func newExchangeTable(last increment, left int, limit price, devs []deviation) *
 }
 
 // run returns the deviations of a cheaper choice, if there is one. It reports whether the table
-// covers all cases.
+// covered all possible solutions.
 func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
 	complete = x.open()
 	for i, row := range x.rows {
@@ -158,7 +160,7 @@ func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
 }
 
 // open creates the table without deviations. It reports whether the table is wide enough for all
-// relevant cases: 3Δ nodes by at most Δ members.
+// possible solutions: 3Δ nodes with at most Δ members each.
 func (x *exchangeTable) open() bool {
 	up, down, widest := 0, 0, 0
 	for _, row := range x.rows {
@@ -175,7 +177,7 @@ func (x *exchangeTable) open() bool {
 	return up <= exchangeMembers && down <= exchangeMembers
 }
 
-// add extends the table by one more node that may deviate.
+// add extends the table by the deviations of one more node.
 func (x *exchangeTable) add(row []deviation) {
 	x.next = append(x.next[:0], x.least...)
 	steps := make([]int16, len(x.least))

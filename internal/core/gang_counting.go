@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// counter counts how many members of one class fit while units are removed and restored. For a gang
-// of one class that depends only on room, that number is enough: no member is placed before the
-// victims are known.
+// counter counts the members of one class that fit, while a search removes and restores units. If
+// the gang has one class and depends only on room, this number is enough to judge a set of victims.
+// The members are placed after the victims are chosen.
 type counter struct {
 	*simulation
 	class int
@@ -16,7 +16,8 @@ type counter struct {
 	total int
 	// changes counts the changes of caps.
 	changes int
-	// limits are the nodes that may hold fewer members than fit, because the oracle rejects more.
+	// limits has the most members of a node, for nodes where the oracle rejects more although they
+	// would fit.
 	limits map[int32]int
 }
 
@@ -37,7 +38,7 @@ func (c *counter) recount(n int32) {
 	c.total += int(c.caps[n])
 }
 
-// roomAt returns how many members a node holds now.
+// roomAt returns the number of members that node n can hold now.
 func (c *counter) roomAt(n int32) int {
 	room := c.roomFor(c.class, n, c.need)
 	if limit, ok := c.limits[n]; ok {
@@ -46,7 +47,7 @@ func (c *counter) roomAt(n int32) int {
 	return room
 }
 
-// limit sets the most members that a node may hold.
+// limit sets the most members that node n may hold.
 func (c *counter) limit(n int32, members int) {
 	if c.limits == nil {
 		c.limits = make(map[int32]int)
@@ -86,11 +87,11 @@ func (c *counter) restore(unit int32) {
 	c.recountUnit(unit)
 }
 
-// room reports whether there is room for all members.
+// room reports whether the nodes can hold all members.
 func (c *counter) room() bool { return c.total >= c.need }
 
-// packer is the counterpart of counter if classes compete or other pods matter. It places all
-// wanted members to find out whether there is room.
+// packer is the roomKeeper for classes that compete or depend on other pods. It places all wanted
+// members to find out whether there is room.
 type packer struct {
 	*simulation
 	ws []want
@@ -98,15 +99,16 @@ type packer struct {
 
 func (p *packer) room() bool { return p.feasible(p.ws) }
 
-// roomKeeper is the part of a search that reprieve and improve need.
+// roomKeeper answers whether the members fit while units are removed and restored. Reprieve and
+// improve use it.
 type roomKeeper interface {
 	remove(unit int32)
 	restore(unit int32)
 	room() bool
 }
 
-// bringBack restores units in the given order if the preemptor still has room. It returns the units
-// that must stay removed.
+// bringBack restores units in the given order, each if the preemptor still has room. It returns the
+// units that must stay removed.
 func bringBack(k roomKeeper, units []int32) []int32 {
 	var out []int32
 	for _, u := range units {
@@ -137,8 +139,8 @@ func (g *gang) competeByCount(v *problem, level int32) {
 	}
 }
 
-// choose considers the cheapest units with one pod each, regardless of budgets. If there are no
-// other units and no budget is broken, the outcome is optimal.
+// choose chooses the cheapest victims among the units with one pod each, regardless of budgets. If
+// there are no other units and no budget is broken, the outcome is optimal.
 func (g *gang) choose(v *problem, level int32) {
 	ch := newChoice(newSimulation(v, v.c.later), g.ws[0], level)
 	units, ok := ch.run()
@@ -153,7 +155,8 @@ func (g *gang) choose(v *problem, level int32) {
 	g.optimal = ch.proven && !v.c.spanning && f.score.BrokenBudgets == 0 && g.addsUp() && g.allowed(units)
 }
 
-// cheapestPlacement frees the nodes where it costs least and reprieves units that are not needed.
+// cheapestPlacement chooses nodes for the members where freeing costs least, then reprieves the
+// units that need not be evicted.
 func (g *gang) cheapestPlacement(v *problem, level int32) (found, bool) {
 	m := newNodeCosts(newSimulation(v, v.c.later), g.ws[0], level, v.newBudgetDraw())
 	if !m.choose() {
@@ -162,7 +165,7 @@ func (g *gang) cheapestPlacement(v *problem, level int32) (found, bool) {
 	return g.counted(m.simulation, m.chosen)
 }
 
-// counted reprieves units that are removed from t and returns the outcome.
+// counted reprieves units among those removed from t, by counting members, and returns the outcome.
 func (g *gang) counted(t *simulation, out []int32) (found, bool) {
 	c := newCounter(t, g.ws[0])
 	if !c.room() {
@@ -171,9 +174,9 @@ func (g *gang) counted(t *simulation, out []int32) (found, bool) {
 	return g.outcome(reprieveCounted(c, out), nil), true
 }
 
-// reprieveCounted reprieves removed units and returns the cheaper result of two orders. One is the
-// order of the document (units that would break a budget first, then by importance), the other is
-// by cost. Without budgets, the result is in no particular order.
+// reprieveCounted reprieves units in two orders and returns the victims of the cheaper result. One
+// order is KEP-5710's: units that would break a budget first, then by importance. The other is by
+// cost. Without budgets, the result has no particular order.
 func reprieveCounted(c *counter, units []int32) []int32 {
 	chosen, open := c.apart(units)
 	if len(open) == 0 {
@@ -203,8 +206,9 @@ func reprieveCounted(c *counter, units []int32) []int32 {
 	return victims
 }
 
-// apart separates units that are victims for certain, because no single one of them can come back,
-// from the others. It does not try if that takes long or if budgets matter.
+// apart returns the units that are victims for certain, because the members do not fit if any one
+// of these is restored, and the other units. If this check would take long, or if budgets matter,
+// it returns all units as open.
 func (c *counter) apart(units []int32) (chosen, open []int32) {
 	if c.c.budgeted || c.c.spanning {
 		return nil, units
@@ -221,8 +225,8 @@ func (c *counter) apart(units []int32) (chosen, open []int32) {
 	return chosen, open
 }
 
-// dearestFirst sorts units, given by importance: units that break a budget first, then the heaviest
-// ones.
+// dearestFirst sorts units that are in the order of importance: units that break a budget first,
+// then those with the most loss.
 func dearestFirst(s *Snapshot, units []int32) []int32 {
 	breaking, others := splitByBudgets(s, units)
 	byWeight := func(a, b int32) int {

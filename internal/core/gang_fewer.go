@@ -6,20 +6,21 @@ import (
 	"strings"
 )
 
-// gangTries bounds the searches for an outcome with fewer gangs below minCount. In larger clusters
-// there are fewer tries: gangEffort is how many units and nodes all searches beyond leastGangTries
-// may look at together. If other pods matter, each look costs statefulEffort times more.
+// gangTries is the most searches for an outcome that breaks fewer gangs. A gang is broken if it
+// falls below minCount. Larger clusters get fewer searches, but at least leastGangTries. Beyond
+// that minimum, all searches together may look at gangEffort units and nodes. If other pods matter,
+// a look costs statefulEffort times as much.
 const gangTries, leastGangTries, gangEffort, statefulEffort = 128, 4, 200_000, 10
 
-// fewerGangs looks for an outcome with the same cost by the document's criteria and fewer gangs
-// below minCount.
+// fewerGangs looks for an outcome that breaks fewer gangs at the same cost by the criteria of
+// KEP-5710.
 //
-// The number of gangs that a set breaks is not a sum over its units, so the bounds of the searches
-// cannot include it. But a search that protects the needed members of all gangs except some finds
-// the cheapest set that breaks no other gangs. So fewerGangs runs the unchanged searches on sets of
-// gangs that may be broken. If there are few sets, it tries all of them, small ones first;
-// otherwise it starts with the gangs of the first outcome and removes some. Where that is not
-// exact, the plain algorithm competes.
+// The number of broken gangs is not a sum over the victims, so the searches cannot bound it. But if
+// a search protects the needed members of all gangs except some, it finds the cheapest set of
+// victims that breaks no other gangs. So fewerGangs runs the searches for different sets of gangs
+// that may be broken. If there are few sets, it tries all of them, small ones first. Otherwise it
+// starts with the gangs that the first outcome breaks and removes some. Where that is not exact,
+// the plain algorithm competes.
 func (sr *search) fewerGangs(f found) found {
 	if f.score.BrokenGangs == 0 {
 		return f
@@ -47,35 +48,36 @@ func (sr *search) newGangSearch(f found) *gangSearch {
 	return s
 }
 
-// gangSearch goes through sets of gangs that may be broken.
+// gangSearch tries sets of gangs that may be broken, to find a cheaper outcome.
 type gangSearch struct {
 	*search
-	// first is the cheapest outcome by all criteria except the number of broken gangs. best is the
-	// cheapest outcome so far.
+	// first is the cheapest outcome if the number of broken gangs does not count. best is the
+	// cheapest outcome so far by all criteria.
 	first, best found
 	// gangs are the gangs with needed members among the potential victims, those with the most such
 	// members first.
 	gangs []*gangAtRisk
-	// at is the index of each unit's gang in gangs. It is inNoGang for a unit that breaks none, and
-	// outOfReach for one that is not a potential victim.
+	// at has, for each unit, the index of its gang in gangs. It is inNoGang for a unit that breaks
+	// no gang, and outOfReach for a unit that is not a potential victim.
 	at []int32
-	// units counts the potential victims up to the ceiling, and tries the remaining searches.
+	// units is the number of potential victims up to the ceiling. tries is the number of searches
+	// that may still run.
 	units, tries int
-	// spare is true if a gang has spare members. Members other than those marked as surplus may
-	// then be evicted without breaking it.
+	// spare is true if a gang has more members than it needs. Then members that are not marked as
+	// surplus may be evicted without breaking the gang.
 	spare bool
 }
 
-// inNoGang and outOfReach are values of gangSearch.at without a gang.
+// Values of gangSearch.at for units without a gang.
 const inNoGang, outOfReach = -1, -2
 
-// gangAtRisk is a gang with its needed members that are potential victims.
+// gangAtRisk is a gang with its needed members, as far as they are potential victims.
 type gangAtRisk struct {
 	uid   string
 	units []int32
 }
 
-// list finds the gangs that an outcome as cheap as the best one may break.
+// list finds the gangs that an outcome may break if it is as cheap as the best one.
 func (s *gangSearch) list() {
 	byUID := make(map[string]*gangAtRisk)
 	s.at = make([]int32, len(s.s.Units))
@@ -103,7 +105,7 @@ func (s *gangSearch) list() {
 	s.sort(func(a, b *gangAtRisk) int { return cmp.Compare(len(b.units), len(a.units)) })
 }
 
-// sort sorts the gangs by an order, then by UID.
+// sort sorts the gangs by the given order, then by UID.
 func (s *gangSearch) sort(order func(a, b *gangAtRisk) int) {
 	slices.SortFunc(s.gangs, func(a, b *gangAtRisk) int { return cmp.Or(order(a, b), strings.Compare(a.uid, b.uid)) })
 	for i, g := range s.gangs {
@@ -113,8 +115,8 @@ func (s *gangSearch) sort(order func(a, b *gangAtRisk) int) {
 	}
 }
 
-// mayHaveRoom reports whether there could be room if only some gangs are broken, at any cost. It is
-// quick arithmetic on the columns and avoids most searches.
+// mayHaveRoom reports whether the preemptor could fit at any cost if only the given gangs may be
+// broken. It adds up the columns, which is fast, and makes most searches unnecessary.
 func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 	class := s.onlyClass()
 	if slices.ContainsFunc(s.p.Classes[class+1:], func(c Class) bool { return len(c.Members) > 0 }) {
@@ -147,9 +149,9 @@ func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 	return false
 }
 
-// breaking searches for the cheapest outcome that breaks only some gangs and keeps the best one so
-// far. It reports whether the outcome costs no more by the document's criteria. Without tries left
-// it returns false.
+// breaking searches for the cheapest outcome that breaks no gangs except some. It keeps that
+// outcome if it is the best so far. It reports whether the outcome costs no more than the first one
+// by the criteria of KEP-5710. Without tries left it returns false.
 func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	if s.losesMore(some) {
 		return found{}, false
@@ -175,7 +177,7 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	if !ok {
 		return found{}, false
 	}
-	// In that search, the loss of the gangs that may be broken did not count.
+	// The search did not count the loss of the gangs that it was allowed to break. Add it.
 	f.score.LostWork = s.s.losses.together(f.victims)
 	if costMore(f.score, s.best.score) > 0 {
 		return found{}, false
@@ -186,9 +188,9 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	return f, true
 }
 
-// few tries all small sets of gangs, as long as the remaining tries cover all sets of a size. It
-// reports whether the best outcome is exact, as far as the searches are. Larger sets cannot help:
-// the first outcome is the best that breaks that many gangs.
+// few tries all sets of gangs, the small ones first, while the remaining tries are enough for all
+// sets of a size. It reports whether the best outcome is exact, as far as the searches are. Sets as
+// large as the first outcome's need no try: no outcome that breaks that many gangs is better.
 func (s *gangSearch) few() bool {
 	for size := 1; size < s.first.score.BrokenGangs && size <= s.best.score.BrokenGangs; size++ {
 		if !areFew(len(s.gangs), size, s.tries) {
@@ -212,8 +214,8 @@ func (s *gangSearch) plainly() {
 	}
 }
 
-// ofSize tries all sets of a size that start with the chosen gangs and continue with gangs from a
-// position on.
+// ofSize tries all sets with size gangs that consist of chosen and of gangs from the position from
+// on.
 func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	if len(chosen) == size {
 		s.breaking(chosen)
@@ -224,7 +226,7 @@ func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	}
 }
 
-// areFew reports whether n gangs have at most limit sets of a size.
+// areFew reports whether n gangs have at most limit subsets of a size.
 func areFew(n, size, limit int) bool {
 	sets := 1
 	for i := range size {
@@ -235,9 +237,9 @@ func areFew(n, size, limit int) bool {
 	return true
 }
 
-// shrink looks for a small set of gangs that is enough to break. It looks for a short prefix of all
-// gangs, then of the gangs that the first outcome breaks. Then it leaves out each gang that is not
-// needed.
+// shrink looks for a small set of gangs that is enough to break. It tries short prefixes of the
+// list of all gangs, then of the gangs that the first outcome breaks. Then it leaves out each gang
+// that is not needed.
 func (s *gangSearch) shrink() {
 	few := s.broken(s.first)
 	if prefix, ok := s.prefix(s.gangs, len(few)); ok {
@@ -254,7 +256,7 @@ func (s *gangSearch) shrink() {
 	}
 }
 
-// broken lists the broken gangs of an outcome, in the search's order.
+// broken lists the gangs that an outcome breaks, in the order of the search.
 func (s *gangSearch) broken(f found) []*gangAtRisk {
 	broken := brokenGangs(s.s, f.victims)
 	var out []*gangAtRisk
@@ -266,8 +268,8 @@ func (s *gangSearch) broken(f found) []*gangAtRisk {
 	return out
 }
 
-// prefix finds the shortest prefix of some gangs, shorter than a limit, that is enough to break. It
-// returns the gangs of the prefix that are broken.
+// prefix finds the shortest prefix of gangs, shorter than limit, that has an outcome. It returns
+// the gangs of that prefix that the outcome breaks.
 func (s *gangSearch) prefix(gangs []*gangAtRisk, limit int) ([]*gangAtRisk, bool) {
 	limit = min(limit, len(gangs)+1)
 	enough := func(count int) (found, bool) { return s.breaking(gangs[:count]) }

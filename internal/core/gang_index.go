@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// gangIndex has the whole gangs whose members are preempted one by one, by UID. It does not have
-// gangs that are already below minCount, because these cannot fall below it.
+// gangIndex has, by UID, the gangs that are whole and whose members are preempted one by one. It
+// omits gangs that are already below minCount, because they cannot fall below it.
 type gangIndex map[string]*wholeGang
 
 // wholeGang is a gang with at least minCount members, and as many of each role as it needs.
@@ -14,8 +14,8 @@ type wholeGang struct {
 	minCount int
 	// units are all of its members.
 	units []int32
-	// counted are the members that keep the gang whole: the running ones if they are enough,
-	// otherwise all members with a node.
+	// counted counts the members that keep the gang whole: only the running ones if they are
+	// enough, otherwise all members with a node.
 	counted Headcount
 	// onlyRunning is true if only running members count.
 	onlyRunning bool
@@ -24,7 +24,8 @@ type wholeGang struct {
 // counts reports whether a member is counted.
 func (g *wholeGang) counts(u *Unit) bool { return u.Running || !g.onlyRunning }
 
-// set updates the entry of a gang, given all of its members. It keeps the slice.
+// set updates the entry of a gang from the list of all its members. It keeps the slice, so the
+// caller must not change it.
 func (x gangIndex) set(s *Snapshot, uid string, members []int32) {
 	delete(x, uid)
 	if len(members) == 0 || !elastic(&s.Units[members[0]]) {
@@ -62,7 +63,7 @@ func newGangIndex(s *Snapshot) gangIndex {
 	return x
 }
 
-// of returns the whole gang that counts a unit as a member; nil for none.
+// of returns the gang that is whole and counts the unit as a member; nil if there is none.
 func (x gangIndex) of(u *Unit) *wholeGang {
 	if len(x) == 0 || u.Group || u.PodGroup == "" {
 		return nil
@@ -73,15 +74,15 @@ func (x gangIndex) of(u *Unit) *wholeGang {
 	return nil
 }
 
-// isNeeded reports whether a unit is a member that its gang needs to stay whole.
+// isNeeded reports whether a gang that is whole would lose a needed member with this unit.
 func (x gangIndex) isNeeded(u *Unit) bool { return !u.Surplus && x.of(u) != nil }
 
-// breaking counts the remaining members of gangs as victims are added, to find gangs that fall
-// below minCount.
+// breaking counts the remaining members of gangs while a search adds victims. It finds the gangs
+// that fall below minCount.
 type breaking struct {
 	gangs gangIndex
 	left  map[string]*Headcount
-	// broken has one victim of each gang that has fallen below minCount, by UID.
+	// broken maps the UID of each gang that has fallen below minCount to one of its victims.
 	broken map[string]int32
 }
 
@@ -107,8 +108,8 @@ func (b *breaking) add(s *Snapshot, u int32) {
 	}
 }
 
-// brokenGangs returns the gangs that fall below minCount once some units are evicted, by UID, with
-// one victim of each.
+// brokenGangs returns the gangs that fall below minCount if the given units are evicted: a map from
+// UID to one victim of each.
 func brokenGangs(s *Snapshot, victims []int32) map[string]int32 {
 	gangs := s.gangs
 	if gangs == nil {
@@ -124,7 +125,8 @@ func brokenGangs(s *Snapshot, victims []int32) map[string]int32 {
 	return b.broken
 }
 
-// gangRefs returns the gangs that fall below minCount, by name.
+// gangRefs returns the gangs that fall below minCount if the given units are evicted, sorted by
+// name.
 func (sr *search) gangRefs(victims []int32, lost *losses) []GangRef {
 	var out []GangRef
 	for uid, u := range brokenGangs(sr.s, victims) {

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// cheapLanes places members of one class on nodes that are cheap to free, lane by lane. Each lane
-// gets the number of members that an even spread gives it, and chooses its own nodes.
+// cheapLanes places members of one class on nodes that are cheap to free, one lane after the other.
+// A lane is a group of nodes with the same spread domains. Each lane gets the number of members
+// that an even spread gives it, and chooses its own nodes.
 type cheapLanes struct {
 	t     *simulation
 	w     want
@@ -14,25 +15,25 @@ type cheapLanes struct {
 	cheap []cheapLane
 	// on counts the placed members by node.
 	on []int
-	// back are the units that were put back so that members are placed beside them.
+	// back are the units that stay because members were placed next to them.
 	back []int32
 }
 
-// cheapLane is a lane that chooses nodes by the cost of freeing them.
+// cheapLane is a lane that chooses its nodes by the cost of freeing them.
 type cheapLane struct {
 	costs  *nodeCosts
 	placed int
-	// ready are nodes with room for more members. putOff are nodes to reconsider when no other is
-	// left.
+	// ready are the nodes with room for more members. putOff are nodes to try again when no other
+	// node is left.
 	ready, putOff []int32
-	// since counts the members placed since the nodes in putOff were last reconsidered. lastResort
-	// is true if members may also use nodes where their filters pass only after further evictions.
+	// since is the number of members placed after the nodes in putOff were last tried. lastResort
+	// allows nodes where the members' filters pass only after further evictions.
 	since      int
 	lastResort bool
 }
 
-// newCheapLanes prepares the lanes of a class. In t, all potential victims are removed. In plan,
-// only the chosen ones are, and draw has settled them.
+// newCheapLanes prepares the lanes of a class. In t, all potential victims must be removed. In
+// plan, only the chosen ones must be, and draw must count them as settled.
 func newCheapLanes(t, plan *simulation, draw *budgetDraw, w want, level int32, within confinement) *cheapLanes {
 	c := &cheapLanes{t: t, w: w, lanes: t.lanesOf(w.class, t.nodesFor(w.class, within)), on: make([]int, len(t.s.Nodes))}
 	shares := c.evenly()
@@ -45,7 +46,7 @@ func newCheapLanes(t, plan *simulation, draw *budgetDraw, w want, level int32, w
 	return c
 }
 
-// evenly returns how many members each lane should get, so that the domains are as even as room
+// evenly returns the number of members for each lane that makes the domains as even as the room
 // allows.
 func (c *cheapLanes) evenly() []int {
 	ls := c.lanes.lanes
@@ -60,7 +61,7 @@ func (c *cheapLanes) evenly() []int {
 			room[i] += c.t.roomFor(c.w.class, n, c.w.count)
 		}
 	}
-	// more counts the members assigned so far, by rule and domain.
+	// more has, for each rule and domain, the number of members assigned so far.
 	more := make([]map[int32]int, len(c.lanes.rules))
 	for r := range more {
 		more[r] = make(map[int32]int)
@@ -92,7 +93,7 @@ func (c *cheapLanes) evenly() []int {
 	return shares
 }
 
-// fill places members one by one until no more are accepted.
+// fill places members one by one until no lane accepts another.
 func (c *cheapLanes) fill() []placement {
 	var placements []placement
 	for len(placements) < c.w.count {
@@ -115,7 +116,7 @@ func (c *cheapLanes) fill() []placement {
 	return placements
 }
 
-// next returns the node for the next member, in the lane whose domains hold the fewest pods.
+// next returns a node for the next member, from the lane whose domains have the fewest pods.
 func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 	for {
 		l := c.lanes.next()
@@ -130,8 +131,8 @@ func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 	}
 }
 
-// node returns the node of a lane's next member. It returns false if the lane has its share, or if
-// no room can be made.
+// node returns a node for the next member of a lane. It returns false if the lane has all its
+// members, or if none of its nodes can be freed.
 func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	m := l.costs
 	for l.placed < m.need {
@@ -160,8 +161,8 @@ func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	return 0, false
 }
 
-// leastDisturbed sorts the ready nodes by the cost of further victims, per member that fits on the
-// node. Further victims are potential victims that are not chosen yet and that members' filters
+// leastDisturbed sorts the ready nodes by the cost of further victims per member that fits on the
+// node. Further victims are potential victims that are not chosen yet and that the members' filters
 // depend on. Nodes of equal cost keep their order.
 func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	type disturbance struct{ broken, lost, weight float64 }
@@ -184,26 +185,26 @@ func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	})
 }
 
-// refuse limits a node to the given number of members until no other node is left. Units chosen for
-// the first members stay chosen; without them, the node would seem to cost nothing.
+// refuse limits node n to a number of members until no other node is left. Units that were chosen
+// for the first members stay chosen. If they were restored, the node would seem to cost nothing.
 func (l *cheapLane) refuse(n int32, members int) {
 	l.putOff = append(l.putOff, n)
 	if members == 0 {
 		l.costs.giveBack(n)
 	}
 	l.costs.limit(n, members)
-	// The cost of room on the node is no longer known.
+	// The known cost of room on the node is outdated now.
 	l.costs.touched[n]++
 }
 
-// undisturbed puts back the units of a node that have not been chosen, and reports whether a member
-// is accepted next to them. If not, all of them are removed again. As a last resort, it always
-// returns true.
+// undisturbed restores the units of a node that are not chosen as victims, and reports whether the
+// node still accepts a member. If it does not, the units are removed again. With lastResort set,
+// the result is always true.
 func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	for _, u := range c.t.column(n).units {
 		if l.costs.out[u] {
-			// The unit may have been put back beside a member of another class before it was
-			// chosen.
+			// The unit may have been restored for a member of another class before it was chosen as
+			// a victim.
 			c.t.remove(u)
 		}
 	}
@@ -230,7 +231,7 @@ func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	return false
 }
 
-// takeInto adds the chosen units and the placements to a plan, and returns the chosen units.
+// takeInto adds the placements and the victims of the lanes to plan, and returns the victims.
 func (c *cheapLanes) takeInto(plan *simulation, placements []placement) []int32 {
 	var chosen []int32
 	for i := range c.cheap {
@@ -255,7 +256,7 @@ func (m *nodeCosts) reconsider(n int32) {
 	}
 }
 
-// fullest lists the nodes with room for further members, those with the least room first.
+// fullest lists the nodes with room for further members, the node with the least room first.
 func (m *nodeCosts) fullest(on []int) []int32 {
 	var nodes []int32
 	for _, n := range m.c.byName {

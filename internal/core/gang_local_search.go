@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// localSearch improves a set of victims step by step. Each step adds one or two victims and puts
-// back all units that become unnecessary.
+// localSearch improves a set of victims step by step. Each step adds one or two victims and
+// restores all units that are not needed any more.
 type localSearch struct {
 	*gang
 	t *simulation
@@ -12,12 +12,12 @@ type localSearch struct {
 	pool    []int32
 	victims []int32
 	score   Score
-	// effort is the cost of moving one unit, and left the remaining budget.
+	// effort is the cost of moving one unit. left is the remaining budget.
 	effort, left int
 }
 
-// localSearchEffort bounds the work spent on exchanges; it is small compared with the rest of the
-// search. Moving a group costs one more per podsPerEffort pods.
+// localSearchEffort bounds the work of exchanges, so that it is small compared with the rest of the
+// search. Moving a group costs one more unit of work for each podsPerEffort pods.
 const localSearchEffort, podsPerEffort = 40_000, 64
 
 func (e *localSearch) run() {
@@ -57,7 +57,7 @@ func (e *localSearch) step() bool {
 	return false
 }
 
-// podsOf counts the pods of all groups among some units.
+// podsOf returns the number of pods of those units that are groups.
 func podsOf(s *Snapshot, units []int32) (pods int) {
 	for _, u := range units {
 		if n := len(s.Units[u].Pods); n > 1 {
@@ -67,7 +67,8 @@ func podsOf(s *Snapshot, units []int32) (pods int) {
 	return pods
 }
 
-// try evicts further units and keeps the result if it is cheaper.
+// try adds victims, restores the units that become unnecessary, and keeps the result if it is
+// cheaper.
 func (e *localSearch) try(more ...int32) bool {
 	for _, u := range more {
 		e.k.remove(u)
@@ -81,8 +82,8 @@ func (e *localSearch) try(more ...int32) bool {
 		}
 		before := e.t.packed
 		victims := bringBack(e.k, order)
-		// Small gangs whose members depend on each other are packed again for each unit; the
-		// packings count too.
+		// If the members of a small gang depend on each other, each unit causes a new packing.
+		// Packings count as effort too.
 		e.left -= len(order)*e.effort + podsOf(e.s, order)/podsPerEffort + e.t.packed - before
 		sortByImportance(e.s, victims)
 		if sc := scoreOf(e.s, victims); better(sc, e.score) < 0 && e.allowed(victims) {

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// addsUp reports whether the cost of a set of victims is the sum of its units' costs. Lost work
-// does not add up beside gangs that may fall below minCount: the gang stops, whichever member is
-// evicted first. With budgets, the cheapest units may break a budget.
+// addsUp reports whether the cost of a set of victims is the sum of the costs of its units. Lost
+// work is no sum if a gang may fall below minCount: the first victim stops the gang, and a second
+// adds nothing. Nor are broken budgets a sum.
 func (sr *search) addsUp() bool {
 	return sr.s.losses == nil || len(sr.s.gangs) == 0 && !sr.v.c.budgeted
 }
 
-// withLosses makes the search count lost work in another way; nil for not at all.
+// withLosses replaces the way that the search counts lost work. With nil, lost work does not count.
 func (sr *search) withLosses(l *losses) {
 	s, v := *sr.s, *sr.v
 	s.losses, v.s = l, &s
 	sr.s, sr.v, sr.refused = &s, &v, nil
 }
 
-// cheaperBesideGangs looks for a cheaper outcome where costs do not add up because of gangs. If
-// lost work does not count, that is an outcome with fewer gangs below minCount.
+// cheaperBesideGangs looks for a cheaper outcome if gangs prevent costs from adding up. If lost
+// work does not count, that is an outcome with fewer gangs below minCount.
 //
-// The searches charge the loss of a whole gang for each of its needed members. So they prefer other
-// victims to a second member of a gang that stops anyway. This function runs the searches again,
-// each time with some gangs whose loss does not count. It protects the other gangs, except gangs
-// that cost more than the whole outcome so far. It compares the outcomes by their true cost.
+// The searches count the loss of a whole gang for each of its needed members. So they avoid a
+// second member of a gang although the gang stops anyway. This function runs the searches again,
+// each time with some gangs whose loss does not count. It protects all other gangs, except gangs
+// that lose more work than the best outcome. It then compares the outcomes by their true cost.
 func (sr *search) cheaperBesideGangs(f found) found {
 	if sr.s.losses == nil {
 		return sr.fewerGangs(f)
@@ -46,8 +46,8 @@ func (sr *search) cheaperBesideGangs(f found) found {
 	return sr.orByPriority(s.best)
 }
 
-// losesMore reports whether any outcome that breaks all of some gangs loses more work than the best
-// outcome. An outcome that breaks fewer of them belongs to another set of gangs.
+// losesMore reports whether every outcome that breaks all the given gangs loses more work than the
+// best outcome. Outcomes that break only some of them belong to another set of gangs.
 func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	if s.s.losses == nil || s.best.score.BrokenBudgets > 0 {
 		return false
@@ -59,9 +59,9 @@ func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	return sum > s.best.score.LostWork
 }
 
-// orByPriority returns the outcome of the search by priorities if that is cheaper. It does not
-// search if the outcome is known to be the cheapest. That is so if the search was exact, costs add
-// up, and any potential victims may be evicted together.
+// orByPriority returns the cheaper of f and the outcome of the search by priorities. It does not
+// search if f is known to be the cheapest. That is so if the search was exact, costs add up, and
+// any potential victims may be evicted together.
 func (sr *search) orByPriority(f found) found {
 	isExact := f.proven && !sr.v.anyStateful && !sr.policy.bounded()
 	if isExact && sr.addsUp() {
@@ -73,7 +73,7 @@ func (sr *search) orByPriority(f found) found {
 	return f
 }
 
-// byPriority returns the outcome of the search by priorities, with its lost work.
+// byPriority returns the outcome of the search by priorities, with its lost work computed.
 func (sr *search) byPriority() (found, bool) {
 	sub := *sr
 	sub.withLosses(nil)
@@ -86,11 +86,11 @@ func (sr *search) byPriority() (found, bool) {
 	return f, true
 }
 
-// lossOf returns the loss of a gang that stops.
+// lossOf returns the work that is lost if a gang stops.
 func (s *gangSearch) lossOf(g *gangAtRisk) int64 { return s.s.losses.gang(g.uid) }
 
-// cheapestFirst sorts the gangs by their loss, and drops each gang that costs more than the best
-// outcome.
+// cheapestFirst sorts the gangs by their loss. It drops each gang that loses more work than the
+// best outcome.
 func (s *gangSearch) cheapestFirst() {
 	if s.best.score.BrokenBudgets == 0 {
 		s.gangs = slices.DeleteFunc(s.gangs, func(g *gangAtRisk) bool {
@@ -106,8 +106,8 @@ func (s *gangSearch) cheapestFirst() {
 	s.sort(func(a, b *gangAtRisk) int { return cmp.Compare(s.lossOf(a), s.lossOf(b)) })
 }
 
-// fewByLoss tries all sets of gangs that may be part of a cheaper outcome, as long as the remaining
-// tries cover all sets of a size. It reports whether they did.
+// fewByLoss tries all sets of gangs that may belong to a cheaper outcome, while the remaining tries
+// are enough for all sets of a size. It reports whether it tried all sets.
 func (s *gangSearch) fewByLoss() bool {
 	least := int64(0)
 	for size := 1; size <= len(s.gangs); size++ {
@@ -122,7 +122,8 @@ func (s *gangSearch) fewByLoss() bool {
 	return true
 }
 
-// grow adds further gangs to the gangs that the best outcome breaks, one at a time.
+// grow adds other gangs, one at a time, to the gangs that the best outcome breaks, and searches
+// again.
 func (s *gangSearch) grow() {
 	some := s.broken(s.best)
 	for _, g := range s.gangs {
@@ -140,8 +141,8 @@ func (s *gangSearch) grow() {
 	}
 }
 
-// shrinkByLoss leaves out each of the gangs that the best outcome breaks, the one with the largest
-// loss first.
+// shrinkByLoss removes gangs, one at a time, from the gangs that the best outcome breaks, and
+// searches again. The gang with the largest loss comes first.
 func (s *gangSearch) shrinkByLoss() {
 	for _, g := range slices.Backward(s.gangs) {
 		if s.tries == 0 {

@@ -2,10 +2,10 @@ package core
 
 import "slices"
 
-// packed is the search if classes compete for nodes, or other pods matter. Arithmetic proposes
-// nodes by the cost of freeing them. The members are placed there one by one, with the oracle's
-// consent if it is stateful. Then units are put back around them. No members are placed in t before
-// and after the call.
+// packed is the search for classes that compete for nodes, or that depend on other pods. It
+// proposes nodes by the cost of freeing them, and places the members there one by one. It asks the
+// oracle if it is stateful. Then it restores units around the members. No members are placed in t
+// before the call, nor after it.
 func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 	t.outUpTo(int64(level))
 	pool := slices.Clone(t.pool[:t.gone])
@@ -31,15 +31,16 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 	return best, ok
 }
 
-// settle reprieves all units that can come back around placed members and unplaces the members. The
-// victims stay removed from the simulation. It returns false if the members do not fit.
+// settle restores all units that fit next to the placed members, then removes the members again.
+// The victims stay removed from the simulation. It returns false if the members do not fit.
 func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int32) (found, bool) {
 	order, ok := t.reordered(placements)
 	if !ok {
-		// A group restored for one node may be in the way on another.
+		// Remove all units again: a group that was restored for one node may be in the way on
+		// another.
 		t.removeAll(pool)
 		if order, ok = t.reordered(placements); !ok {
-			// A pod that the members need beside them has been removed.
+			// A pod was removed that the members need next to them.
 			t.unplaceAll(placements)
 			return found{}, false
 		}
@@ -50,8 +51,8 @@ func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int3
 	return g.outcome(victims, slices.Clone(r.placements)), true
 }
 
-// arithmetic returns the view without the oracle's answers about other pods. Changes to it do not
-// affect v.
+// arithmetic returns a copy of the problem that regards only room, and does not ask the oracle
+// about other pods. Changes of the copy do not affect v.
 func (v *problem) arithmetic() *problem {
 	w := *v
 	w.stateful, w.anyStateful = make([]bool, len(v.stateful)), false

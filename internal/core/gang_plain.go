@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// plain is the algorithm of KEP-5710 to the letter, with first fit as its placement. It competes
-// with the cheaper placements, so the outcome is never worse than the document's. Units that cannot
-// come back with all members in place get a second chance with members moving out of the way.
+// plain is the algorithm of KEP-5710 to the letter, and places members by first fit. It competes
+// with the cheaper placements, so the result is never worse than that algorithm's. If a unit does
+// not fit next to the members, members may move out of its way.
 func (g *gang) plain(level int32) (found, bool) {
 	v := g.v
 	if g.optimal && (!g.thorough || g.best.score.BrokenGangs == 0) {
@@ -56,8 +56,8 @@ func (g *gang) plain(level int32) (found, bool) {
 	return f, true
 }
 
-// plainCounted is plain for a gang that counting settles. Only units next to a member can be in its
-// way, so the other units are never removed.
+// plainCounted is plain for a gang whose members can be counted. Only units on a node with a member
+// can be in its way, so all other units stay in place.
 func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 	t := newSimulation(v, v.c.later)
 	t.clearBelow(int64(level) + 1)
@@ -79,7 +79,7 @@ func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 		}
 	}
 	if v.c.spanning {
-		// Otherwise nodes are independent, and importance matters within one node only.
+		// Without budgets, nodes are independent, so the order matters within a node only.
 		sortByImportance(g.s, near)
 	}
 	var victims []int32
@@ -93,7 +93,7 @@ func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 	return g.counted(t, victims)
 }
 
-// plainBudgets returns the units whose eviction would break a budget but that can stay.
+// plainBudgets returns those units that can stay and whose eviction would break a budget.
 func (g *gang) plainBudgets() (kept []int32, ok bool) {
 	t := newSimulation(g.v, g.v.c.later)
 	all := g.v.eligible(int32(g.v.victims.below - 1))
@@ -114,7 +114,7 @@ func (g *gang) plainBudgets() (kept []int32, ok bool) {
 	return kept, true
 }
 
-// firstFit places the members node by node, the classes by rank.
+// firstFit places each member on the first node with room. Classes are placed in the order of rank.
 func (g *gang) firstFit(t *simulation) (*reprieving, bool) {
 	ws := slices.Clone(g.ws)
 	slices.SortFunc(ws, func(a, b want) int { return byRank(t.first(a.class), t.first(b.class)) })
@@ -129,7 +129,7 @@ func (g *gang) firstFit(t *simulation) (*reprieving, bool) {
 	return &reprieving{simulation: t, ws: g.ws, placements: placements, inPlace: true}, true
 }
 
-// apart separates units on nodes without members (easy) from the others (hard).
+// apart separates units on nodes without members (easy) from all others (hard).
 func (r *reprieving) apart(pool []int32) (easy, hard []int32) {
 	for _, u := range pool {
 		if r.touchesMembers(u) {

@@ -1,7 +1,8 @@
 package core
 
-// refined chooses the victims with one pod and without budgets again, where only room matters. The
-// choice is exact, given the other victims and, with several classes, the members' nodes.
+// refined chooses again among the victims with one pod and without budgets, if only room matters.
+// The new choice is exact for the given other victims. With several classes, it also depends on the
+// members' nodes.
 func (g *gang) refined(f *found) (found, bool) {
 	if g.v.anyStateful || !g.counts && f.placements == nil {
 		return found{}, false
@@ -33,7 +34,7 @@ func (g *gang) refined(f *found) (found, bool) {
 	return g.counted(t, append(units, fixed...))
 }
 
-// around finds the cheapest victims for members whose nodes are fixed.
+// around returns the cheapest victims for members whose nodes are fixed.
 func (ch *choice) around(placements []placement) (units []int32, ok bool) {
 	ch.placeAll(placements)
 	defer ch.unplaceAll(placements)

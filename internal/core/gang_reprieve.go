@@ -7,19 +7,18 @@ type reprieving struct {
 	*simulation
 	ws         []want
 	placements []placement
-	// inPlace keeps every member on its node, as the document does.
+	// inPlace forbids moving members to other nodes, as in KEP-5710.
 	inPlace bool
-	// spare is an upper bound of the members of each class that have room elsewhere; nil if
-	// unknown. full are classes that found no place elsewhere while a unit was back.
+	// spare is, for each class, an upper bound of the members that have room on other nodes; nil if
+	// unknown. full has the classes that found no place elsewhere while a unit was restored.
 	spare, full []int
 }
 
-// run puts units of pool (most important first) back if the members still have room afterwards. It
-// returns the units that cannot come back, most important first. Units whose eviction would break a
-// disruption budget are tried before all others, and within both, the most important first. A unit
-// comes back whole or not at all.
+// run restores units of pool (most important first), each if the members still have room
+// afterwards. It returns the units that stay removed, most important first. Units whose eviction
+// would break a disruption budget are tried first. A unit is restored whole or not at all.
 //
-// chosen are the units that members were placed for. All others are expected to come back.
+// chosen are the units that members were placed for. The search expects to restore all others.
 func (r *reprieving) run(pool, chosen []int32) []int32 {
 	isChosen := make(map[int32]bool, len(chosen))
 	for _, u := range chosen {
@@ -49,8 +48,8 @@ func (r *reprieving) run(pool, chosen []int32) []int32 {
 	return victims
 }
 
-// together puts back units that cause no conflict, all at once if possible, because each check
-// looks at all placements. It returns the units that cause a conflict.
+// together restores units that conflict with no member and returns the others. It first tries to
+// restore all at once, because each check looks at all placements.
 func (r *reprieving) together(units []int32) (trouble []int32) {
 	if len(units) == 0 {
 		return nil
@@ -69,8 +68,8 @@ func (r *reprieving) together(units []int32) (trouble []int32) {
 	return append(r.together(units[:half]), r.together(units[half:])...)
 }
 
-// stand reports whether the members may stay on their nodes, in an order where each passes, and
-// adopts that order.
+// stand reports whether the members can stay on their nodes in some order such that each passes its
+// filters. It adopts that order.
 func (r *reprieving) stand(placements []placement) bool {
 	order, ok := r.reordered(placements)
 	if ok {
@@ -90,8 +89,8 @@ func (r *reprieving) touchesMembers(u int32) bool {
 	return false
 }
 
-// back puts one unit back. If members are in its way and fit elsewhere, they move. So without any
-// one of the final victims, the preemptor has no room.
+// back restores one unit. If members are in its way and fit on other nodes, they move. So if any
+// one of the final victims stayed, the preemptor would have no room.
 func (r *reprieving) back(u int32) bool {
 	if r.spare == nil && !r.inPlace {
 		r.mayHaveRoom(nil)
@@ -114,7 +113,7 @@ func (r *reprieving) back(u int32) bool {
 	return false
 }
 
-// tellFull finds the classes without room elsewhere, now that the unit is removed again.
+// tellFull finds the classes without room on other nodes, after the unit was removed again.
 func (r *reprieving) tellFull() {
 	for _, c := range r.full {
 		if !r.mayMove(c) {
@@ -124,7 +123,7 @@ func (r *reprieving) tellFull() {
 	r.full = r.full[:0]
 }
 
-// mayMove reports whether a member of a class may have room elsewhere.
+// mayMove reports whether members of a class may have room on other nodes.
 func (r *reprieving) mayMove(c int) bool {
 	i := slices.IndexFunc(r.placements, func(st placement) bool { return st.class == c })
 	st := r.placements[i]
@@ -135,9 +134,9 @@ func (r *reprieving) mayMove(c int) bool {
 	})
 }
 
-// refusedBeside lists members on a unit's nodes that the oracle now rejects in any order of
-// members. It only checks classes whose rules do not depend on earlier members. It avoids a check
-// of all members.
+// refusedBeside lists the members on a unit's nodes that the oracle rejects now, in any order of
+// members. It checks only classes whose rules do not depend on earlier members. A result makes the
+// check of all members unnecessary.
 func (r *reprieving) refusedBeside(u int32) (refused []placement) {
 	pods := r.s.Units[u].Pods
 	for i := range pods {
@@ -157,7 +156,7 @@ func (r *reprieving) refusedBeside(u int32) (refused []placement) {
 	return refused
 }
 
-// unitFits reports whether the members on a unit's nodes still have room.
+// unitFits reports whether the members on a unit's nodes still have enough room.
 func (r *reprieving) unitFits(u int32) bool {
 	if _, at, ok := r.c.lone(u); ok {
 		return r.holdsAt(at.node)
@@ -171,8 +170,9 @@ func (r *reprieving) unitFits(u int32) bool {
 	return true
 }
 
-// moveAside moves the members that no longer hold, or the refused ones if there are any, to other
-// nodes with room. If they cannot all be placed, it returns false and restores the state.
+// moveAside moves the refused members to other nodes with room. If there are none, it moves all
+// members that their nodes no longer accept. If not all can be placed, it returns false and
+// restores the state.
 func (r *reprieving) moveAside(refused []placement) bool {
 	if r.spare != nil && !slices.ContainsFunc(r.spare, func(members int) bool { return members > 0 }) {
 		return false
@@ -192,7 +192,7 @@ func (r *reprieving) moveAside(refused []placement) bool {
 		r.unplaceAll(fresh)
 		switch {
 		case all && len(refused) > 0:
-			// The unit is also in the way of members on other nodes.
+			// The unit is in the way of members on other nodes too.
 			r.placeAll(displaced)
 			return r.moveAside(nil)
 		case len(fresh) == 0 && len(displaced) > 0 && counts[displaced[0].class] == len(displaced):
@@ -203,8 +203,9 @@ func (r *reprieving) moveAside(refused []placement) bool {
 	return false
 }
 
-// displace unplaces the members that no longer hold: the refused ones if there are any, otherwise
-// members without room. If all have room, it unplaces the members that the oracle now rejects.
+// displace removes the members that their nodes no longer accept from the simulation. These are the
+// refused ones; without them, the members without room. If all have room, they are the members that
+// the oracle rejects.
 func (r *reprieving) displace(refused []placement) (stay, displaced []placement) {
 	part := func(holds func(placement) bool) {
 		stay, displaced = stay[:0], nil
@@ -228,8 +229,8 @@ func (r *reprieving) displace(refused []placement) (stay, displaced []placement)
 	return stay, displaced
 }
 
-// mayHaveRoom reports whether members of each class could move at all. Units only come back, so a
-// class without room has none until members move.
+// mayHaveRoom reports whether members of each class could move at all. Restored units only reduce
+// the room, so a class without room has none until members move.
 func (r *reprieving) mayHaveRoom(counts []int) bool {
 	if r.spare == nil {
 		r.spare = make([]int, len(r.wanted))
@@ -247,7 +248,7 @@ func (r *reprieving) mayHaveRoom(counts []int) bool {
 	return true
 }
 
-// repack places all members again, in a small case.
+// repack places all members from the beginning, in a small case.
 func (r *reprieving) repack() bool {
 	if len(r.placements) > r.limits.PackingMembers || len(r.c.byName) > r.limits.PackingNodes || len(r.ws) == 1 && !r.anyStateful {
 		return false

@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// Role is a member's role in its gang, such as a head or a worker of a group. A member cannot
-// replace one of another role.
+// Role is a member's role in its gang, such as a group's head or worker. A member cannot replace a
+// member of another role.
 type Role struct {
 	// Name identifies the role within the gang.
 	Name string
@@ -13,8 +13,8 @@ type Role struct {
 
 // Headcount counts members of one gang, in total and by role. The zero value counts none.
 //
-// It alone determines which members are surplus. Protections, the order of victims and the checks
-// before an eviction use it.
+// Headcount alone determines which members are surplus. Protections, the order of victims and the
+// checks before an eviction use it.
 type Headcount struct {
 	members int
 	roles   []roleCount
@@ -26,7 +26,7 @@ type roleCount struct {
 	members int
 }
 
-// Add counts further members of a role; nil for a gang without roles. A negative number removes
+// Add counts further members of a role; nil for a gang without roles. A negative number subtracts
 // members, and 0 only registers the role.
 func (h *Headcount) Add(role *Role, members int) {
 	h.members += members
@@ -46,8 +46,8 @@ func (h *Headcount) find(role *Role) int {
 }
 
 // Spare returns how many members of a role the gang can lose without falling below minCount. It is
-// the smaller of two numbers: members past minCount, and members of the role past the role's needs.
-// A negative number is how many are missing.
+// the smaller of two surpluses: members past minCount, and members of the role past its needs. A
+// negative result is the number of missing members.
 func (h *Headcount) Spare(minCount int, role *Role) int {
 	spare := h.members - minCount
 	if role == nil {
@@ -60,8 +60,8 @@ func (h *Headcount) Spare(minCount int, role *Role) int {
 	return min(spare, have-int(role.Needs))
 }
 
-// IsWhole reports whether there are minCount members and, of each registered role, as many as the
-// gang needs.
+// IsWhole reports whether the gang has minCount members, and enough members of each registered
+// role.
 func (h *Headcount) IsWhole(minCount int) bool {
 	return h.members >= minCount && !slices.ContainsFunc(h.roles, func(c roleCount) bool { return c.members < int(c.role.Needs) })
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// moreImportant is the order of units, most important first. KEP-5710 defines the first two
-// criteria. The others are our choice, which the proposal permits. The order is total: only a unit
-// and itself compare equal.
+// moreImportant compares units by importance, the most important first. KEP-5710 defines the first
+// two criteria. It leaves the others to the implementation. The order is total: only a unit and
+// itself compare equal.
 func moreImportant(a, b *Unit) int {
-	// The first difference nearly always decides, so later criteria are computed only when needed.
+	// The priority nearly always decides, so later criteria are computed only when needed.
 	if a.Priority != b.Priority {
 		return cmp.Compare(b.Priority, a.Priority)
 	}
@@ -36,9 +36,9 @@ func moreImportantOfEquals(a, b *Unit) int {
 	)
 }
 
-// compareUnits is like moreImportant, for units by index. In a restricted view it compares ranks
-// first, then the order among units of one rank. In a view with bands, it compares bands in place
-// of priorities.
+// compareUnits is like moreImportant, for units by index. If the search is restricted and has
+// ranks, it compares the ranks first. If the search has bands, it compares bands in place of
+// priorities.
 func compareUnits(s *Snapshot, a, b int32) int {
 	if s.ranks != nil {
 		if c := cmp.Or(cmp.Compare(s.ranks[b], s.ranks[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {
@@ -51,8 +51,8 @@ func compareUnits(s *Snapshot, a, b int32) int {
 	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
 }
 
-// priority returns the priority that a unit's importance depends on: its own, or its rank in a
-// restricted view.
+// priority returns the number that comes first in a unit's importance: its rank if the search has
+// ranks, otherwise its priority.
 func (s *Snapshot) priority(u int32) int32 {
 	if s.ranks != nil {
 		return s.ranks[u]
@@ -84,8 +84,8 @@ func surplusLast(a, b *Unit) int {
 	}
 }
 
-// earlierStart puts units that have run longer first. A unit that has not started has nothing to
-// lose and is last.
+// earlierStart puts units that started earlier first. A unit that has not started has no work to
+// lose and comes last.
 func earlierStart(a, b int64) int {
 	return cmp.Compare(startOrLast(a), startOrLast(b))
 }

@@ -6,33 +6,34 @@ import (
 	"slices"
 )
 
-// lanes are the nodes that a class may use, grouped by the domains that its members are spread
-// over.
+// lanes are the nodes that a class may use, grouped by the domains over which spread rules
+// distribute its members.
 type lanes struct {
-	// spread is true if some rule of the class spreads members, over domains of any size.
+	// spread is true if any rule of the class spreads members, over domains of any size.
 	spread bool
-	// rules are the rules that define the lanes: each of their domains holds several nodes. Rules
-	// with large domains come first.
+	// rules are the spread rules that define the lanes: those with several nodes in each domain.
+	// Rules with large domains come first.
 	rules []Topology
 	lanes []lane
 }
 
-// manyDomains is the most domains of a rule that define lanes. With more domains, each is about as
-// small as a node, and lanes would cost more than they help. The skew is checked for each node in
-// any case.
+// manyDomains is the most domains of a rule that define lanes. If a rule has more, its domains are
+// about as small as a node, and lanes would cost more than they help. The skew is checked for each
+// node in any case.
 const manyDomains = 64
 
-// lane is a set of nodes that are equal to every spread over domains of several nodes.
+// lane is a set of nodes in the same domains, for all rules in lanes.rules.
 type lane struct {
 	index int
-	// nodes are in the order of trial, and at is the position for the next member.
+	// nodes are sorted in the order to try them. at is the index of the node for the next member.
 	nodes []int32
 	at    int
 	// domains has the lane's domain, by rule.
 	domains []int32
 }
 
-// lanesOf groups nodes into lanes. If members are not spread, there is one lane.
+// lanesOf groups nodes into lanes by the spread rules of a class. Without such rules, all nodes are
+// in one lane.
 func (v *problem) lanesOf(class int, nodes []int32) *lanes {
 	ls := &lanes{}
 	for _, r := range v.topologies[class] {
@@ -76,8 +77,8 @@ func keyOf(numbers []int32) string {
 	return string(key)
 }
 
-// next returns the lane for the next member. Of the lanes that have nodes left and keep the skew,
-// it is the lane with the fewest pods in its domains. It returns nil if there is none.
+// next returns the lane for the next member. Of the lanes with nodes left and a permitted skew, it
+// is the lane with the fewest pods in its domains. It returns nil if there is none.
 func (ls *lanes) next() *lane {
 	var best *lane
 	for i := range ls.lanes {
@@ -88,7 +89,7 @@ func (ls *lanes) next() *lane {
 	return best
 }
 
-// takes reports whether one more member in a lane keeps the skew between lanes.
+// takes reports whether the skew between lanes stays permitted with one more member in a lane.
 func (ls *lanes) takes(l *lane) bool {
 	for i, r := range ls.rules {
 		if !r.Spread.Takes(l.domains[i]) {
@@ -98,7 +99,7 @@ func (ls *lanes) takes(l *lane) bool {
 	return true
 }
 
-// emptier compares the domains of lanes, large domains first.
+// emptier compares the numbers of pods in the domains of two lanes, large domains first.
 func (ls *lanes) emptier(a, b *lane) bool {
 	for i, r := range ls.rules {
 		if x, y := r.Spread.Count(a.domains[i]), r.Spread.Count(b.domains[i]); x != y {

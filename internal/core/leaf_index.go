@@ -3,10 +3,10 @@ package core
 // leafIndex maps leaf queues to their units and units to their leaf queues. Without a tree, all
 // units are in no queue.
 type leafIndex struct {
-	// leaves has the leaf of each unit, -1 for none. at is the position of each unit in the list of
-	// its leaf.
+	// leaves has the leaf queue of each unit, -1 for none. at is the position of each unit in the
+	// list of its leaf.
 	leaves, at []int32
-	// lists are by leaf, from 1 on; 0 is for units in no queue.
+	// lists has the units of each leaf queue, from index 1 on. Index 0 has the units in no queue.
 	lists []leafList
 }
 
@@ -14,10 +14,10 @@ type leafIndex struct {
 type leafList struct {
 	units []int32
 	// most is an upper bound of the request of any unit. latest is an upper bound of the time when
-	// the clock of any unit began.
+	// the run time of any unit began to count.
 	most   []int64
 	latest int64
-	// unbegun counts the units whose clock has not begun.
+	// unbegun is the number of units whose run time does not count yet.
 	unbegun int
 }
 
@@ -62,7 +62,7 @@ func (ro *leafIndex) put(s *Snapshot, u, leaf int32) {
 	ro.widen(s, u)
 }
 
-// widen extends the bound on requests by a unit's request.
+// widen raises the upper bound of requests to include a unit's request.
 func (ro *leafIndex) widen(s *Snapshot, u int32) {
 	l := &ro.lists[ro.leaves[u]+1]
 	if l.most == nil {
@@ -73,7 +73,7 @@ func (ro *leafIndex) widen(s *Snapshot, u int32) {
 	}
 }
 
-// drop removes a unit from its list. The unit's data must be the same as in put.
+// drop removes a unit from its list. The unit's data must be the same as in the call of put.
 func (ro *leafIndex) drop(s *Snapshot, u int32) {
 	l := &ro.lists[ro.leaves[u]+1]
 	at, last := ro.at[u], l.units[len(l.units)-1]

@@ -4,10 +4,10 @@ import (
 	"slices"
 )
 
-// levelSearch decides for a gang with preferred levels. The search of each level confines the
-// members to one of its domains. Among the outcomes, the gang's LevelRule decides.
+// levelSearch decides for a gang with preferred levels. It searches each level with the members
+// confined to one of its domains. The gang's LevelRule then selects one of the outcomes.
 type levelSearch struct {
-	// levels are the preferred levels, the nearest first, and then the level without a preference:
+	// levels are the preferred levels, the nearest first. The last entry has no preference: it is
 	// the required domain, or the whole cluster.
 	levels []*level
 }
@@ -15,7 +15,7 @@ type levelSearch struct {
 // level is the search of one level.
 type level struct {
 	*search
-	// domains are the domains of the level; nil for the level without a preference.
+	// domains are the domains of the level; nil for the entry without a preference.
 	domains *RequiredDomain
 	// decision is the outcome of the search; nil if the level was not searched.
 	decision *Decision
@@ -56,7 +56,7 @@ func (ls *levelSearch) nearest() *level {
 	return ls.last()
 }
 
-// cheapest returns the level with the outcome of the lowest cost, and of equals the nearest one.
+// cheapest returns the level whose outcome has the lowest cost; among equals, the nearest level.
 func (ls *levelSearch) cheapest() *level {
 	for _, l := range ls.levels {
 		if d, ok := l.fitsNow(); ok {
@@ -85,12 +85,12 @@ func (ls *levelSearch) cheapest() *level {
 	return best
 }
 
-// isEmpty reports whether a preferred level has no domain that members may use.
+// isEmpty reports whether a preferred level has no domain that the members may use.
 func (l *level) isEmpty() bool { return l.domains != nil && len(l.v.domains) == 0 }
 
 // costsNoMoreThan reports whether the outcome of a level costs at most as much as the outcome of a
-// farther level. If queues count, victims of other rules or queues have no common measure. They
-// cost more, because the distance of queues from their fair shares comes before priorities.
+// farther level. If the victims differ in rules or queues, their costs cannot be compared, and the
+// result is false. The distance of queues from their fair shares comes before priorities.
 func (l *level) costsNoMoreThan(o *level) bool {
 	a, b := l.decision, o.decision
 	if a.Outcome != Preempts || b.Outcome != Preempts {
@@ -105,10 +105,10 @@ func (l *level) costsNoMoreThan(o *level) bool {
 	return l.p.Cascade != CascadeDecide || !b.Cascade.hasFewerThan(a.Cascade)
 }
 
-// order returns the place of an outcome among the outcomes of levels, the cheapest first.
+// order returns the rank of an outcome for the comparison of levels, 0 for the cheapest.
 func (o Outcome) order() int { return slices.Index([]Outcome{Fits, Waits, Preempts, Infeasible}, o) }
 
-// victimCause is the rule that permits a victim, and the victim's queue.
+// victimCause is the rule that permits the eviction of a unit, with the unit's queue.
 type victimCause struct {
 	rule  Rule
 	queue string
@@ -132,8 +132,8 @@ func isSubset(a, b map[victimCause]bool) bool {
 	return true
 }
 
-// withoutLevel returns the Decision for a gang with a mistake in its levels. A gang with members on
-// nodes ignores mistakes, so that the lost ones can be replaced.
+// withoutLevel returns the Decision for a gang whose levels have an error. If members of the gang
+// have a node, it ignores the error, so that lost members can be replaced.
 func (sr *search) withoutLevel() (Decision, bool) {
 	hasHome := sr.p.Domain != nil && len(sr.p.Domain.Homes) > 0 ||
 		slices.ContainsFunc(sr.p.Preferred, func(l PreferredLevel) bool { return len(l.Homes) > 0 })

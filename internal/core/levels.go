@@ -9,26 +9,27 @@ type PreferredLevel struct {
 	// Key is the label.
 	Key string `json:"key"`
 	// Homes are the domains of the members that already have a node, each once. It contains "" if
-	// one of these nodes is in no domain. Further members should join one of the others.
+	// one of these nodes has no value of the label. Further members should join a home other than
+	// "".
 	Homes []string `json:"homes,omitempty"`
 	// Of has the domain of each of Snapshot.Nodes, by index; "" for a node in no domain.
 	Of []string `json:"-"`
 }
 
-// LevelRule weighs preferred levels against the cost of victims.
+// LevelRule selects between a near level and a low cost of victims.
 type LevelRule string
 
 const (
-	// LowerCost uses the outcome with the lowest cost, and of equals the one at the nearest level.
-	// Room as things are costs least, then room once terminating pods are gone. The start of
-	// victims is no cost. It decides between the domains of one level only.
+	// LowerCost uses the outcome with the lowest cost; among equals, the one at the nearest level.
+	// Free room costs nothing. Room that terminating pods free costs less than any eviction. The
+	// start of victims is compared only between the domains of one level.
 	LowerCost LevelRule = ""
-	// NearerLevel uses the nearest level that has an outcome, at any cost.
+	// NearerLevel uses the nearest level that has an outcome, regardless of its cost.
 	NearerLevel LevelRule = "NearerLevel"
 )
 
-// ObstacleNoPreferredDomain: no node has a value of the label. It applies to gangs without a member
-// that has a node.
+// ObstacleNoPreferredDomain: no node has a value of the label. It applies to gangs without a placed
+// member.
 const ObstacleNoPreferredDomain DomainObstacle = "NoPreferredDomain"
 
 // isHome reports whether further members should use a domain.
@@ -36,8 +37,9 @@ func (l *PreferredLevel) isHome(name string) bool {
 	return name != "" && (len(l.Homes) == 0 || slices.Contains(l.Homes, name))
 }
 
-// confinement returns the domains of the level, inside of the required ones, as the only domains
-// for the members. A value inside of several required domains is one domain in each of them.
+// confinement returns the domains of the level in the form of required domains, to search this
+// level. If the gang also has required domains, each result lies inside one of them. A value inside
+// several required domains is a separate domain in each of them.
 func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
 	r := &RequiredDomain{Key: l.Key, Of: make([]string, len(l.Of))}
 	around, isShared := make(map[string]string), make(map[string]bool)
@@ -63,7 +65,7 @@ func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
 	return r
 }
 
-// hasDomain reports whether any of some nodes, by index, has a value of the label.
+// hasDomain reports whether any of the given nodes, by index, has a value of the label.
 func (l *PreferredLevel) hasDomain(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }

@@ -9,71 +9,73 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// lossTable has the parts of lost work that do not depend on the time of a decision. For each unit,
-// it has the rate and the begin of the loss. Bounds by node follow from them.
+// lossTable has the parts of lost work that are the same at any time: the rate and the begin of
+// each unit's loss. Lower bounds for each node follow from them.
 type lossTable struct {
 	lossSettings
 	units []unitLoss
 	nodes []nodeLoss
-	// gangs numbers the gangs that the units refer to, from 1 on, by UID.
+	// gangs maps the UID of each gang of a unit to a number, from 1 on.
 	gangs map[string]int32
 }
 
-// unitLoss is the loss of a unit that grows with time at a constant rate, up to a limit.
+// unitLoss is the lost work of a unit that grows with time at a constant rate, up to a maximum.
 type unitLoss struct {
-	// rate is the number of milli-devices. It is 0 for a unit whose loss does not grow evenly, such
-	// as a unit that saves its work at an interval.
+	// rate is the number of milli-devices. It is 0 if the loss does not grow evenly, for example
+	// because the unit saves its work at an interval.
 	rate int64
-	// begin is when the work was last saved or began, in nanoseconds since 1970. The loss of a
-	// decision before begin is not rate times the time since.
+	// begin is the time when the work was last saved or began, in nanoseconds since 1970. The table
+	// does not apply to decisions before begin.
 	begin int64
-	// most is the longest time since begin that counts, and restart a time that counts in addition,
-	// both in nanoseconds.
+	// most is the longest time since begin that counts. restart is added to that time. Both are in
+	// nanoseconds.
 	most, restart int64
-	// gang is the number of the gang that falls below minCount without the unit; 0 for none.
+	// gang is the number of the gang that falls below minCount if the unit is evicted; 0 for none.
 	gang int32
 }
 
-// nodeLoss bounds the loss of the units on one node.
+// nodeLoss bounds the lost work of the units on one node from below.
 type nodeLoss struct {
 	// rate is the lowest rate of any unit. others is the number of units without a rate, or with a
-	// limit.
+	// maximum.
 	rate   int64
 	others int
-	// begins has, for every number of units, the sum of the latest begins of the units with a rate
-	// and no limit, in seconds since 1970. A restart counts as an earlier begin.
+	// begins has, for each number of units, the sum of their begins in seconds since 1970, taking
+	// the latest begins. It includes only units with a rate and without a maximum. A restart counts
+	// as an earlier begin.
 	begins []int64
 	// grouped is true if some unit is a member of a gang.
 	grouped bool
 }
 
-// lossTables keeps a lossTable from one decision to the next.
+// lossTables keeps a lossTable from one decision to the next and brings it up to date.
 type lossTables struct {
 	mu    sync.Mutex
 	table *lossTable
-	// changed are the nodes that have changed since the table was last brought up to date.
+	// changed has the nodes that have changed since the table was last updated.
 	changed map[int32]bool
 }
 
 func newLossTables() *lossTables { return &lossTables{changed: make(map[int32]bool)} }
 
-// touch records that the units of a node have changed. No decision may use the table meanwhile.
+// touch records that the units of a node have changed. No decision may use the table at the same
+// time.
 func (ts *lossTables) touch(n int32) {
 	if ts.table != nil {
 		ts.changed[n] = true
 	}
 }
 
-// forget removes the entry of a unit that may have changed. No decision may use the table
-// meanwhile.
+// forget removes the entry of a unit that may have changed. No decision may use the table at the
+// same time.
 func (ts *lossTables) forget(u int32) {
 	if ts.table != nil && int(u) < len(ts.table.units) {
 		ts.table.units[u] = unitLoss{}
 	}
 }
 
-// of returns the up-to-date table for a snapshot with the given columns. There is one table, for
-// the last settings. It returns nil if ts is nil.
+// of returns the table for a snapshot with the given columns, up to date. Only the table of the
+// last settings is kept. The result is nil if ts is nil.
 func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTable {
 	if ts == nil {
 		return nil
@@ -81,7 +83,8 @@ func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTa
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.table == nil || !ts.table.equal(settings) {
-		// The caller may use its devices again. The caps belong to a tree, which never changes.
+		// Clone the devices, because the caller may reuse its slice. The caps belong to a tree,
+		// which never changes.
 		settings.devices = slices.Clone(settings.devices)
 		ts.table = &lossTable{lossSettings: settings, gangs: make(map[string]int32)}
 		for n := range c.nodes {
@@ -99,7 +102,7 @@ func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTa
 func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 	t.units = append(t.units, make([]unitLoss, max(len(s.Units)-len(t.units), 0))...)
 	t.nodes = append(t.nodes, make([]nodeLoss, max(len(c.nodes)-len(t.nodes), 0))...)
-	// At the end of time, every checkpoint is in the past.
+	// Compute losses at the end of time, when every checkpoint is in the past.
 	l := newLosses(s, math.MaxInt64, t.lossSettings)
 	var begins []int64
 	for n := range nodes {
@@ -120,14 +123,15 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 		node.begins = t.nodes[n].begins[:0]
 		node.begins = append(node.begins, 0)
 		for i, begin := range slices.Backward(begins) {
-			// Losses count whole seconds, so a begin within a second counts as the end of it.
+			// Losses count whole seconds, so a begin is rounded up to a full second.
 			node.begins = append(node.begins, node.begins[len(begins)-1-i]+(begin-1)/1e9+1)
 		}
 		t.nodes[n] = node
 	}
 }
 
-// gangOf returns the number of the gang that falls below minCount without a unit; 0 for none.
+// gangOf returns the number of the gang that falls below minCount if the unit is evicted; 0 for
+// none.
 func (t *lossTable) gangOf(s *Snapshot, u int32) int32 {
 	unit := &s.Units[u]
 	whole := s.gangs.of(unit)
@@ -142,7 +146,8 @@ func (t *lossTable) gangOf(s *Snapshot, u int32) int32 {
 	return number
 }
 
-// growth returns the entry of a unit, without its gang. The losses must be at the end of time.
+// growth returns the entry of a unit, without its gang. The losses must have been created for the
+// end of time.
 func (l *losses) growth(u int32) unitLoss {
 	unit := &l.s.Units[u]
 	if unit.Start == 0 {
@@ -164,8 +169,8 @@ func (l *losses) growth(u int32) unitLoss {
 	return unitLoss{rate: rate, begin: max(from, saved), most: l.mostOf(unit, from, saved), restart: restart}
 }
 
-// at returns the loss of a unit at the time of a decision. It returns false if the loss does not
-// follow from the table.
+// at returns the lost work of a unit at the time of a decision. It returns false if the table does
+// not determine it.
 func (t *lossTable) at(u int32, now int64) (int64, bool) {
 	if t == nil {
 		return 0, false
@@ -177,7 +182,7 @@ func (t *lossTable) at(u int32, now int64) (int64, bool) {
 	return capped(e.rate, fairshare.Add(min(now-e.begin, e.most), e.restart)/1e9), true
 }
 
-// atLeast returns a lower bound of the sum of the losses of any count units of a node.
+// atLeast returns a lower bound of the total lost work of any count units of a node.
 func (t *lossTable) atLeast(n int32, count int, now int64) int64 {
 	node := &t.nodes[n]
 	count = min(count-node.others, len(node.begins)-1)
@@ -191,7 +196,7 @@ func (t *lossTable) atLeast(n int32, count int, now int64) int64 {
 	return capped(node.rate, seconds)
 }
 
-// capped returns the loss of a rate over some seconds, at most maxLoss.
+// capped returns the lost work of a rate over a number of seconds, at most maxLoss.
 func capped(rate, seconds int64) int64 {
 	hi, lo := bits.Mul64(uint64(rate), uint64(seconds))
 	if hi > 0 || lo > uint64(maxLoss) {

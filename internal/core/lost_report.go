@@ -1,6 +1,6 @@
 package core
 
-// reportedLosses returns the lost work that a Decision reports. The Decision has it even if its
+// reportedLosses returns the lost work for a Decision's report. A Decision reports it even if its
 // order does not compare lost work, because users ask how much work a preemption has cost.
 func (sr *search) reportedLosses() *losses {
 	if counted := sr.whole.s.losses; counted != nil {
@@ -9,7 +9,7 @@ func (sr *search) reportedLosses() *losses {
 	return newLosses(sr.whole.s, sr.p.Now, settingsOf(sr.whole.s, sr.p))
 }
 
-// beside returns the work that a gang loses besides the work of its members among some victims.
+// beside returns the work that the other members of a gang lose if the given units are evicted.
 func (l *losses) beside(uid string, victims []int32) int64 {
 	total := l.gang(uid)
 	for _, u := range victims {

@@ -10,39 +10,39 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Order is the order of the criteria that sets of victims are compared by.
+// Order selects the criteria for the comparison of sets of victims, and their order.
 type Order string
 
 const (
 	// OrderPriority is the order of KEP-5710: broken budgets, highest priority, sum of priorities,
-	// pods, start. It is the zero value.
+	// number of pods, start. It is the zero value.
 	OrderPriority Order = ""
-	// OrderLostWork compares lost work after the highest priority, and then by the other criteria.
-	// If the search is not exact, the search with OrderPriority competes. So without queues, the
-	// highest priority of the victims is no higher than with OrderPriority. With queues, this does
-	// not follow: priorities are ranks (see victimOrder), and bounds hold for whole sets.
+	// OrderLostWork compares lost work after the highest priority, and then the other criteria. If
+	// the search is not exact, the search with OrderPriority competes. So without queues, the
+	// highest priority of the victims is no higher than with OrderPriority. With queues this is not
+	// certain: ranks replace priorities (see victimOrder), and bounds apply to whole sets.
 	OrderLostWork Order = "LostWork"
 )
 
 // MilliDevices is the number of milli-devices in one device; see [Preemptor.Devices].
 const MilliDevices = 1000
 
-// maxLoss bounds the lost work of one unit or gang, so that sums and multiples of losses stay
-// in range. It is about 550 device-years.
+// maxLoss is the most lost work of one unit or gang, so that sums and multiples stay in range. It
+// is about 550 device-years.
 const maxLoss = int64(1) << 44
 
-// Progress describes the work that the eviction of a pod would lose, as far as annotations show it.
-// The zero Progress shows nothing.
+// Progress describes the work that the eviction of a pod would lose, as far as the pod's
+// annotations show it. The zero Progress has no information.
 type Progress struct {
-	// Saved is the time when the work was last saved, in nanoseconds since 1970; 0 if not known.
-	// GroupSaved is the same for its PodGroup. The later time counts, but a time after the decision
-	// is ignored. For a whole gang, the latest time of its pods counts for all.
+	// Saved is the time when the pod last saved its work, in nanoseconds since 1970; 0 if unknown.
+	// GroupSaved is the time for its whole PodGroup. The later of both counts; a time after the
+	// decision is ignored. For a whole gang, the latest time of its pods counts for all.
 	Saved, GroupSaved int64
-	// Interval is how often the work saves itself from its start on, in nanoseconds; 0 for never.
-	// It counts if no work was saved since the start.
+	// Interval is the time between automatic saves, counted from the pod's start, in nanoseconds; 0
+	// for no automatic saves. It counts only if no save is known since the start.
 	Interval int64
-	// Restart is the run time that a restart loses in addition to the work, in nanoseconds. With 0,
-	// [Preemptor.Restart] applies. NoRestart stands for none.
+	// Restart is the run time that a restart loses in addition to the unsaved work, in nanoseconds.
+	// With 0, [Preemptor.Restart] applies. NoRestart means that a restart loses no run time.
 	Restart int64
 }
 
@@ -50,19 +50,19 @@ type Progress struct {
 const NoRestart = int64(-1)
 
 // ClockSkew is the time that the clock of a pod may be ahead of the scheduler's, in nanoseconds. A
-// checkpoint within ClockSkew after the decision counts as one of now. A later checkpoint is
-// ignored.
+// checkpoint at most ClockSkew after the decision counts as one at the decision. A later checkpoint
+// is ignored.
 const ClockSkew = int64(time.Minute)
 
-// losses has the work that units would lose if they were evicted at the time of a decision, in
-// milli-device-seconds. A nil losses counts none.
+// losses computes the work that units would lose if they were evicted at the time of a decision, in
+// milli-device-seconds. A nil losses returns 0 for every unit.
 //
-// Eviction discards the work of a pod since its last checkpoint, and a restart costs a further
-// time. Without checkpoints, the clock began when its gang was whole, or the pod was placed. The
-// pod's queue may cap the time of work without a checkpoint. The
-// amount is that time, multiplied by the pod's devices. A pod without devices counts as a part of
-// one: the largest part of its node that it requests. It counts as a milli-device at least, so that
-// no pod is free.
+// Eviction discards the work of a pod since its last checkpoint, and a restart costs additional run
+// time. Without checkpoints, the work counts from the time when the pod's gang became whole, or the
+// pod was scheduled. The pod's queue may cap the time of work without a checkpoint. The lost work
+// is that time multiplied by the pod's devices. A pod without devices counts as a fraction of one
+// device: the largest fraction of its node that it requests. The fraction is at least a
+// milli-device, so that no eviction is free.
 //
 // A gang that falls below minCount stops, and loses the work of all its members.
 type losses struct {
@@ -71,31 +71,32 @@ type losses struct {
 	lossSettings
 	// basics are the dimensions of CPUs and memory.
 	basics []int
-	// gangs has the loss of whole gangs that are preempted member by member, by UID.
+	// gangs has the lost work of each gang whose members are preempted one by one, by UID.
 	gangs map[string]int64
-	// paid are the gangs whose loss does not count because they stop anyway.
+	// paid has the gangs whose loss does not count, because they stop in any case.
 	paid map[string]bool
-	// saved has the latest checkpoint of any member, by the UID of the gang.
+	// saved has the time of the latest checkpoint of any member, by the UID of the gang.
 	saved map[string]int64
-	// table has the losses that grow evenly; nil for none.
+	// table has the units whose lost work grows evenly with time; nil for none.
 	table *lossTable
-	// byNumber has the losses of gangs by their number in the table; -1 where it is not known.
+	// byNumber has the lost work of each gang by its number in the table; -1 if not computed yet.
 	byNumber []int64
 }
 
 // lossSettings are the settings that losses depend on.
 type lossSettings struct {
-	// devices has the number of milli-devices for one unit of each resource.
+	// devices has, for each resource, the number of milli-devices that one unit of the resource
+	// counts as.
 	devices Amounts
-	// restart is the run time that a restart loses, in nanoseconds, for work without a setting of
-	// its own.
+	// restart is the run time that a restart loses, in nanoseconds, for pods without a setting of
+	// their own.
 	restart int64
 	// silent caps the run time that work without a checkpoint loses, by leaf queue, in nanoseconds.
 	// Queues without a cap are absent.
 	silent map[string]int64
 }
 
-// equal reports whether all losses are the same with both settings.
+// equal reports whether both settings result in the same losses.
 func (a lossSettings) equal(b lossSettings) bool {
 	return a.restart == b.restart && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
 }
@@ -108,7 +109,7 @@ func settingsOf(s *Snapshot, p *Preemptor) lossSettings {
 	return settings
 }
 
-// newLosses returns the losses at a time by some settings.
+// newLosses returns the losses of evictions at the time now.
 func newLosses(s *Snapshot, now int64, settings lossSettings) *losses {
 	l := &losses{s: s, now: now, lossSettings: settings, gangs: make(map[string]int64), saved: make(map[string]int64)}
 	for r, name := range s.Resources {
@@ -119,7 +120,7 @@ func newLosses(s *Snapshot, now int64, settings lossSettings) *losses {
 	return l
 }
 
-// of returns the work that a unit itself loses.
+// of returns the work that the pods of a unit lose if the unit is evicted.
 func (l *losses) of(u int32) int64 {
 	if l == nil {
 		return 0
@@ -145,9 +146,9 @@ func (l *losses) of(u int32) int64 {
 	return total
 }
 
-// mostOf returns the longest run time that a unit may lose, in nanoseconds, without its restart.
-// from is the start of its work; saved is its last checkpoint, 0 for none. Only work that has not
-// been saved since from is capped, even if it saves itself at an interval.
+// mostOf returns the cap on the run time that a unit may lose, in nanoseconds, without its restart.
+// from is the start of its work, and saved its last checkpoint, 0 for none. Only work without a
+// checkpoint since from is capped, even if it saves itself at an interval.
 func (l *losses) mostOf(unit *Unit, from, saved int64) int64 {
 	if saved <= from && len(l.silent) > 0 {
 		if most, isCapped := l.silent[unit.queue()]; isCapped {
@@ -157,12 +158,12 @@ func (l *losses) mostOf(unit *Unit, from, saved int64) int64 {
 	return math.MaxInt64
 }
 
-// restartOf returns the run time that a restart of a pod loses, in nanoseconds.
+// restartOf returns the additional run time that the restart of a pod loses, in nanoseconds.
 func (l *losses) restartOf(p *Progress) int64 {
 	return max(cmp.Or(p.Restart, l.restart), 0)
 }
 
-// savedAt returns the time when the work of a unit was last saved; 0 if not known.
+// savedAt returns the time when the work of a unit was last saved; 0 if unknown.
 func (l *losses) savedAt(unit *Unit) int64 {
 	whole := l.s.gangs[unit.PodGroup]
 	if whole == nil || unit.Group {
@@ -178,8 +179,8 @@ func (l *losses) savedAt(unit *Unit) int64 {
 	return saved
 }
 
-// latestOf returns the latest checkpoint of the given pods that is not in the future, or latest if
-// that is later.
+// latestOf returns the latest checkpoint of the given pods, or the argument latest if that is
+// later. It ignores checkpoints in the future.
 func (l *losses) latestOf(pods []Pod, latest int64) int64 {
 	for i := range pods {
 		for _, saved := range [2]int64{pods[i].Progress.Saved, pods[i].Progress.GroupSaved} {
@@ -211,8 +212,8 @@ func (l *losses) rate(p *Pod) int64 {
 	return max(rate, 1)
 }
 
-// charge returns the work that is lost if a unit is evicted alone: for a member that its gang
-// needs, the work of the whole gang.
+// charge returns the work that is lost if only this unit is evicted. For a member that its gang
+// needs, that is the work of the whole gang.
 func (l *losses) charge(u int32) int64 {
 	if l == nil {
 		return 0
@@ -234,7 +235,7 @@ func (l *losses) least(u int32) int64 {
 	return l.of(u)
 }
 
-// alone returns a lower bound of the lost work of every set with a unit in it.
+// alone returns a lower bound of the lost work of every set of victims that contains the unit.
 func (l *losses) alone(u int32) int64 {
 	if l.table == nil || l.table.units[u].gang == 0 {
 		return l.least(u)
@@ -249,7 +250,7 @@ func (l *losses) alone(u int32) int64 {
 	return l.byNumber[number]
 }
 
-// gang returns the loss of a whole gang; 0 for a gang that stops anyway.
+// gang returns the lost work of a whole gang that stops; 0 for a gang whose loss does not count.
 func (l *losses) gang(uid string) int64 {
 	if l.paid[uid] {
 		return 0
@@ -264,7 +265,7 @@ func (l *losses) gang(uid string) int64 {
 	return loss
 }
 
-// together returns the work that is lost if some units are evicted together.
+// together returns the work that is lost if all the given units are evicted.
 func (l *losses) together(victims []int32) int64 {
 	if l == nil {
 		return 0
@@ -289,7 +290,7 @@ func (l *losses) together(victims []int32) int64 {
 	return total
 }
 
-// paying returns losses with some gangs that stop anyway.
+// paying returns a copy that does not count the loss of the given gangs.
 func (l *losses) paying(gangs map[string]bool) *losses {
 	if l == nil {
 		return nil

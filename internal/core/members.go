@@ -18,7 +18,7 @@ func total(ws []want) int {
 	return n
 }
 
-// firstMembers counts, by class, the given number of members with the lowest ranks.
+// firstMembers returns, for each class, how many of the first count members by rank belong to it.
 func firstMembers(classes []Class, count int) []int {
 	type ranked struct {
 		class  int
@@ -38,7 +38,7 @@ func firstMembers(classes []Class, count int) []int {
 	return counts
 }
 
-// byRole returns the sums of counts by class for each role.
+// byRole adds up counts of members by class, and returns the sum for each role.
 func (p *Preemptor) byRole(counts []int) map[string]int {
 	out := make(map[string]int)
 	for c, n := range counts {
@@ -47,8 +47,8 @@ func (p *Preemptor) byRole(counts []int) map[string]int {
 	return out
 }
 
-// upTo limits each class to the members needed of its role, so that surplus of one role does not
-// block another.
+// upTo lowers the count of each class to the number of members that their role needs. So the
+// surplus of one role does not block another.
 func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
 	var out []want
 	for _, w := range ws {
@@ -59,8 +59,8 @@ func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
 	return out
 }
 
-// firstOfRoles selects the first placed members of each role, up to the needed number. It counts
-// them by class and returns how many are missing.
+// firstOfRoles selects the first placed members of each role, up to the number that the role needs.
+// It returns their counts by class, and how many members are missing.
 func (p *Preemptor) firstOfRoles(placements []placement, needed map[string]int) (counts []int, missing int) {
 	counts, left := make([]int, len(p.Classes)), maps.Clone(needed)
 	for _, n := range needed {
@@ -85,13 +85,13 @@ func (p *Preemptor) areEnough(placements []placement) bool {
 	return missing == 0
 }
 
-// neededOfRoles returns how many members of each role must be placed.
+// neededOfRoles returns, for each role, how many members must be placed.
 func (p *Preemptor) neededOfRoles() map[string]int {
 	return p.byRole(firstMembers(p.Classes, p.MinCount))
 }
 
-// neededFirst sorts placed members, given by index, into the order that MinCount counts them in:
-// first the needed members of each role. Otherwise it keeps their order.
+// neededFirst sorts placed members, given by index, so that the needed members of each role come
+// first. MinCount counts members in this order. Within both parts, the order stays the same.
 func (p *Preemptor) neededFirst(order []int, placements []placement) []int {
 	left := p.neededOfRoles()
 	var needed, surplus []int
@@ -120,8 +120,9 @@ func allMembers(classes []Class) []int {
 	return counts
 }
 
-// hardestFirst sorts counts by class so that the hardest members are placed first. These are
-// members that depend on other pods, then members that request the largest part of a node.
+// hardestFirst sorts the counts of classes so that the members that are hardest to place come
+// first. These are members that depend on other pods, then members that request the largest part of
+// a node.
 func (v *problem) hardestFirst(counts []int) []want {
 	largest := make([]int64, v.dims)
 	for n := range v.s.Nodes {

@@ -1,8 +1,8 @@
 package core
 
-// meter counts the steps of one decision. Steps are verdicts on units, moves of units out of the
-// simulated cluster or back, and units that bounds are asked about. The count measures the work of
-// a search and, unlike time, is the same on every machine.
+// meter counts the steps of one decision. A step is a verdict on a unit, or a move of a unit out of
+// the simulated cluster or back. Each unit in a question to bounds is a step too. Unlike time, this
+// measure of work is the same on every machine.
 type meter struct {
 	steps int
 	// replacements counts the searches for replacements of victims; see cascades.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// FewNames sorts names for a message and keeps at most the given number. If names were dropped, the
-// last entry says how many.
+// FewNames sorts names for a message and keeps at most the given number. If it drops names, the
+// last entry has their number.
 func FewNames(names []string, most int) []string {
 	out := slices.Sorted(slices.Values(names))
 	if n := len(out); n > most {

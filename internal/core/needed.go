@@ -7,11 +7,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Needed returns the UIDs of the pods that must terminate before the decision's placements are sure
-// to have room. They are pods of its victims and terminating pods. Each requests more than its node
-// has to spare once all of them have terminated. Some pods of a whole group may not be needed
-// themselves. Only node capacity counts. Placements of the surplus do not count: the preemptor runs
-// without them.
+// Needed returns the UIDs of the pods that must terminate before the decision's placements
+// certainly have room. They are pods of its victims, and terminating pods, that request more than
+// their node would have to spare. Only the capacity of nodes counts, so some pods of a group that
+// is evicted whole may be missing. Placements of surplus members do not count, because the
+// preemptor runs without them.
 func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	c := s.columns
 	if c == nil {
@@ -54,10 +54,10 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	return needed
 }
 
-// placeRoom is the spare room of a node beside its placements, and the room that these need.
+// placeRoom is the room that the placements on a node need, and the room that is left beside them.
 type placeRoom struct{ spare, wanted []int64 }
 
-// roomsOf returns the placeRoom of each node that a decision uses, by index.
+// roomsOf returns the placeRoom of each node that a decision places a member on, by node index.
 func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 	requests := make(map[string]Amounts)
 	for _, class := range d.Preemptor.Classes {
@@ -85,7 +85,7 @@ func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 	return rooms
 }
 
-// lacks reports whether the room is too small for the placements while a pod with the request
+// lacks reports whether the placements have too little room as long as a pod with this request
 // stays.
 func (r *placeRoom) lacks(request Amounts) bool {
 	for i, v := range request {

@@ -7,37 +7,38 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// nodeCosts finds the cheapest room for the members of one class. Every node has an option: the
-// units to evict, and the number of additional members. These count on all nodes, since evicting a
-// group frees room on all its nodes. The option with the lowest cost per member is taken until
-// there is room for all.
+// nodeCosts frees room for the members of one class at the lowest cost. Each node has an option: a
+// set of units to evict, and the number of members that fit because of it. That number counts all
+// nodes, because the eviction of a group frees room on each of its nodes. The search takes the
+// option with the lowest cost per member until all members have room.
 type nodeCosts struct {
 	*counter
 	x     *nodeVictims
 	level int64
-	// touched counts the changes around a node, to detect outdated options.
+	// touched counts, for each node, the changes that may affect it, to detect outdated options.
 	touched []int32
 	chosen  []int32
 	options heap.Heap[option]
-	// scratch is space for lists of nodes. A node in the list has the latest stamp.
+	// scratch is memory for lists of nodes. stamps marks the nodes that are already in the current
+	// list.
 	scratch, stamps []int32
 	stamp           int32
 	base            []int64
-	// known caches the gains of sets of units on many nodes, because the gain of every option would
-	// take too long; nil otherwise.
+	// known caches the number of additional members (gain) for sets of units on many nodes, which
+	// takes long to compute; nil otherwise.
 	known *knownGains
-	// slab is the memory for the units of options.
+	// slab is the memory for the lists of units in options.
 	slab slab[int32]
 }
 
-// option is the cost of room for more members on one node.
+// option is a way to free room for more members by evicting units of one node.
 type option struct {
 	node  int32
 	seen  int32
 	gain  int
 	score Score
-	// broken, lost and cost are the broken budgets, the lost work and the priorities per member
-	// gained.
+	// broken, lost and cost are the broken budgets, the lost work and the sum of priorities, each
+	// divided by the number of members gained.
 	broken, lost, cost float64
 	units              []int32
 }
@@ -71,7 +72,7 @@ func (m *nodeCosts) lookAtAll() {
 	m.options.Init()
 }
 
-// choose takes options until there is room for all wanted members. It returns false if there is not
+// choose takes options until all wanted members have room. It returns false if the room is not
 // enough.
 func (m *nodeCosts) choose() bool {
 	for !m.room() {
@@ -92,7 +93,7 @@ func (m *nodeCosts) choose() bool {
 	return true
 }
 
-// renew computes an option again if its surroundings, or the number of missing members, have
+// renew computes an option again if the affected nodes, or the number of missing members, have
 // changed.
 func (m *nodeCosts) renew(o option) (fresh option, changed, ok bool) {
 	if o.seen == m.touched[o.node] && o.gain <= m.need-m.total && m.x.draw == nil {
@@ -102,7 +103,7 @@ func (m *nodeCosts) renew(o option) (fresh option, changed, ok bool) {
 	return fresh, ok && (fresh.gain != o.gain || fresh.score != o.score || !slices.Equal(fresh.units, o.units)), ok
 }
 
-// take evicts the units of an option. Nodes that become cheaper get new options.
+// take evicts the units of an option. Nodes that become cheaper because of it get new options.
 func (m *nodeCosts) take(o option) {
 	for _, u := range o.units {
 		m.remove(u)
@@ -119,7 +120,7 @@ func (m *nodeCosts) take(o option) {
 	}
 }
 
-// giveBack restores the units that were chosen for a node and have pods on that node only.
+// giveBack restores the units that were chosen for a node, if all their pods are on that node.
 func (m *nodeCosts) giveBack(n int32) {
 	m.chosen = slices.DeleteFunc(m.chosen, func(u int32) bool {
 		if slices.ContainsFunc(m.s.Units[u].Pods, func(p Pod) bool { return int32(p.Node) != n }) {
@@ -133,7 +134,7 @@ func (m *nodeCosts) giveBack(n int32) {
 	})
 }
 
-// nodesOf lists the nodes of some units, each once, in scratch space that the next call overwrites.
+// nodesOf lists the nodes of the given units, each once. The result is valid until the next call.
 func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	nodes := m.scratch[:0]
 	if m.stamps == nil {
@@ -162,8 +163,8 @@ func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	return nodes
 }
 
-// option returns the node's option with the lowest cost per member, up to the number that it can
-// hold.
+// option returns the node's option with the lowest cost per member. It considers each number of
+// members up to the most that the node can hold.
 func (m *nodeCosts) option(n int32) (option, bool) {
 	now := int(m.caps[n])
 	missing := m.need - m.total
@@ -194,9 +195,9 @@ func (m *nodeCosts) option(n int32) (option, bool) {
 	return m.cheapestOption(n, now+1, most, potential)
 }
 
-// cheapestOption returns the option with the lowest cost per member, among numbers of members in a
-// range. The gain of a unit on several nodes takes long to compute, so with such units only the
-// lowest and the highest number are tried.
+// cheapestOption returns the option with the lowest cost per member, for from to to members. For
+// units on several nodes, the number of additional members takes long to compute. So with such
+// units it tries only from and to.
 func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (best option, ok bool) {
 	col := m.column(n)
 	exact := m.x.load(col, potential, m.wanted[m.class], m.level)
@@ -229,7 +230,7 @@ func (m *nodeCosts) victimsFor(n int32, count int, potential []int32, exact bool
 	return m.x.solve(m.column(n), m.freeOf(n), m.base, potential)
 }
 
-// optionOf returns the option of a node that evicts some of its units.
+// optionOf returns the option of node n that evicts the units in set.
 func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	col := m.column(n)
 	o := option{node: n, seen: m.touched[n], score: score, units: m.keep(col, set)}
@@ -253,7 +254,8 @@ func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	return o, true
 }
 
-// keep returns the units at some positions of a column, in memory that lasts as long as the search.
+// keep returns the units at the given positions of a node. The result stays valid for the whole
+// search.
 func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	units := m.slab.take(len(set))
 	for i, pos := range set {
@@ -262,8 +264,8 @@ func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	return units
 }
 
-// gainHere is like gain, counted on one node only. For units with pods on other nodes, it is a part
-// of their gain.
+// gainHere is like gain, but counts additional members on node n only. If units have pods on other
+// nodes, the result is too low.
 func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	free := m.freeOf(n)
 	move := func(sign int64) {
@@ -280,7 +282,7 @@ func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	return gain
 }
 
-// gain returns how many more members fit, over all nodes, once some units are evicted.
+// gain returns how many more members fit, on all nodes together, after the given units are evicted.
 func (m *nodeCosts) gain(units []int32) int {
 	for _, u := range units {
 		m.shift(u, 1)
@@ -295,8 +297,8 @@ func (m *nodeCosts) gain(units []int32) int {
 	return gain
 }
 
-// dearer compares options by cost per member gained. The ceiling already bounds the highest
-// priority of the whole preemption.
+// dearer compares options by their cost per member gained. It ignores the highest priority, because
+// the ceiling already bounds that for the whole preemption.
 func dearer(a, b *option) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken),

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// setCost is the cost of a set of victims up to a ceiling, without budgets: the rest of a Score
-// once both are fixed. The costs of disjoint sets add up. Of two sets, the cheaper one stays
-// cheaper if the same units are added to both. So the cheapest whole can be built from the cheapest
-// parts.
+// setCost is the part of a Score that distinguishes sets of victims with the same ceiling and no
+// broken budget. The costs of disjoint sets add up. If the same units are added to two sets, the
+// cheaper set stays the cheaper one. So the cheapest set can be built from the cheapest parts.
 type setCost struct {
 	price
-	// start is the earliest start among the victims of the ceiling's priority; MaxInt64 for none.
+	// start is the earliest start among the victims whose priority is the ceiling; MaxInt64 for
+	// none.
 	start int64
 }
 
@@ -29,38 +29,39 @@ func (a setCost) compare(b setCost) int {
 }
 
 const (
-	// coverSteps bounds the steps of one search for the cheapest units of a node. coverEffort
-	// bounds the looks at units in all searches of a decision; a step looks at every unit of the
-	// node. coverLeast is the minimum of steps for each search.
+	// coverSteps is the most steps of one search for the cheapest units of a node, and coverLeast
+	// the fewest that each search gets. coverEffort bounds the units that all searches of a
+	// decision look at; each step looks at every unit of the node.
 	coverSteps  = 10_000
 	coverEffort = 5_000_000
 	coverLeast  = 20
 )
 
 // cover finds the cheapest units of one node that free the missing room. It is a branch and bound
-// search, exact unless it runs out of steps. It reuses its scratch space.
+// search, and exact unless it runs out of steps. It reuses its memory for one node after the other.
 type cover struct {
 	dims int
 	// effort is the unused part of coverEffort.
 	effort int
 
-	// units are the node's units. frees is the room that each frees, and all their sum. Once
-	// ranked, units with the most room for their cost come first.
+	// units are the units of the node. frees is the room that each frees, and all is the sum. After
+	// rank, units with the most room for their cost come first.
 	units    []coverUnit
 	frees    []int64
 	unsorted []int64
 	all      []int64
 	wanted   []int64
 	ranked   bool
-	// surplus is true if some unit is surplus. s is the snapshot of the units.
+	// surplus is true if any unit is surplus. s is the snapshot that contains the units.
 	surplus bool
 	s       *Snapshot
-	// byFree lists the units by the room that they free of each resource, most first. bySum lists
-	// them by the sum of priorities, and byLost by lost work if it counts.
+	// byFree lists, for each resource, the units by the room that they free, the most first. bySum
+	// lists units by the sum of priorities. byLost lists them by lost work, if that counts.
 	byFree        [][]int32
 	bySum, byLost []int32
 
-	// left is the room still missing beyond the units in taken. ruled are the units ruled out.
+	// left is the room still missing after the units in taken are evicted. ruled marks the units
+	// that the current branch excludes.
 	left  []int64
 	state []coverState
 	ruled []int32
@@ -94,8 +95,8 @@ func newCover(dims int) *cover {
 // of returns the room that a unit frees.
 func (c *cover) of(i int32) []int64 { return c.frees[int(i)*c.dims:][:c.dims] }
 
-// load loads the units at some positions of a column. wanted is the request of one member, and top
-// the ceiling.
+// load sets the units to choose from, by their positions on a node. wanted is the request of one
+// member, and top the ceiling.
 func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted []int64, top int64) {
 	c.units, c.frees, c.ranked, c.wanted, c.surplus, c.s = c.units[:0], c.frees[:0], false, wanted, col.surplus > 0, x.s
 	clear(c.all)
@@ -116,8 +117,8 @@ func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted 
 	}
 }
 
-// rank sorts the units into the order of the search, and into the orders for its bounds. A unit
-// that frees no less and costs no more than another must come before it.
+// rank sorts the units for the search and for the calculation of its bounds. If a unit frees no
+// less than another and costs no more, it comes first.
 func (c *cover) rank() {
 	c.ranked = true
 	for i := range c.units {
@@ -159,8 +160,8 @@ func (c *cover) rank() {
 }
 
 // solve finds the cheapest units that free the missing room. It returns their positions, most
-// important first, in scratch space, and reports whether the result is proven and whether there is
-// one.
+// important first, valid until the next call. proven reports whether no cheaper set exists, and ok
+// whether there is a set.
 func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool) {
 	copy(c.left, short)
 	c.found, c.best, c.set, c.steps = false, noCost(), c.set[:0], 0
@@ -182,7 +183,8 @@ func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool
 	return c.set, c.best, c.steps >= 0, c.found
 }
 
-// allNeeded reports whether all units together free enough and each one is needed.
+// allNeeded reports whether all units together free enough room, and too little without any one of
+// them.
 func (c *cover) allNeeded() bool {
 	for r, left := range c.left {
 		if left > 0 && c.all[r] < left {
@@ -201,7 +203,7 @@ func (c *cover) allNeeded() bool {
 	return true
 }
 
-// search branches on the units from the i-th on.
+// search decides for each unit from position i on whether it is evicted, and tries both ways.
 func (c *cover) search(i int, cost setCost) {
 	if c.covered() {
 		if !c.found || cost.compare(c.best) < 0 {
@@ -249,7 +251,7 @@ func (c *cover) helps(i int32) bool {
 	return false
 }
 
-// take adds a unit to taken, or removes it if sign is -1.
+// take adds unit i to taken. With sign -1 it removes the unit.
 func (c *cover) take(i int32, sign int64) {
 	for r, v := range c.of(i) {
 		c.left[r] -= sign * v
@@ -261,8 +263,9 @@ func (c *cover) take(i int32, sign int64) {
 	c.state[i], c.taken = coverOpen, c.taken[:len(c.taken)-1]
 }
 
-// ruleOut rules out a unit and every later one that frees no more of the missing room and costs no
-// less. A set with the later unit instead of this one is never better than the reverse.
+// ruleOut excludes unit i from the branch. It also excludes every later unit that frees no more of
+// the missing room and costs no less. A set with such a later unit in place of unit i is never
+// better.
 func (c *cover) ruleOut(i int32) {
 	c.state[i], c.ruled = coverRuledOut, append(c.ruled, i)
 	for j := i + 1; int(j) < len(c.units); j++ {
@@ -282,7 +285,8 @@ func (c *cover) freesNoMore(j, i int32) bool {
 	return true
 }
 
-// promising reports whether open units may complete a set that is cheaper than the best one so far.
+// promising reports whether the units that are not decided yet may complete a set that is cheaper
+// than the best one so far.
 func (c *cover) promising(cost setCost) bool {
 	more, ok := c.atLeast(math.MinInt64)
 	if !ok {
@@ -298,13 +302,14 @@ func (c *cover) promising(cost setCost) bool {
 	if cost.start <= c.best.start {
 		return false
 	}
-	// Only a later start would make the set cheaper.
+	// The bounds are equal, so only a later start would make the set cheaper.
 	more, ok = c.atLeast(c.best.start)
 	more.surplus = c.best.surplus - cost.surplus
 	return ok && cost.price.plus(more).compare(c.best.price) <= 0
 }
 
-// surplusOpen bounds the number of surplus pods among count open units.
+// surplusOpen returns an upper bound of the surplus pods among any count units that are not decided
+// yet.
 func (c *cover) surplusOpen(count int32) int32 {
 	if !c.surplus {
 		return 0
@@ -318,8 +323,9 @@ func (c *cover) surplusOpen(count int32) int32 {
 	return min(count, open)
 }
 
-// atLeast returns a lower bound of the cost of open units still to be added, among units that start
-// after a time. Per resource, it counts the fewest units that free enough, each at the lowest cost.
+// atLeast returns a lower bound of the cost of the units still to be added, among units that start
+// after a given time. For each resource, it takes the fewest units that free enough, each at the
+// lowest cost.
 func (c *cover) atLeast(after int64) (least price, ok bool) {
 	for r, left := range c.left {
 		if left <= 0 {
@@ -347,8 +353,8 @@ func (c *cover) atLeast(after int64) (least price, ok bool) {
 	return least, true
 }
 
-// cheapest calls tell for a number of open units that free some of a resource and start after a
-// time, in a given order.
+// cheapest calls tell for the first count undecided units, in the given order, that free some of
+// resource r and start after a given time.
 func (c *cover) cheapest(order []int32, r, count int, after int64, tell func(*setCost)) {
 	for _, i := range order {
 		if count == 0 {

@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// widePods bounds the pods looked at to compute the gains of all options on other nodes. Above it,
-// gains are cached by set of units. countedPods bounds the pods looked at between two changes.
+// widePods is the most pods to look at to compute the gains of all options on other nodes. With
+// more pods, gains are cached for each set of units. countedPods is the most pods to look at
+// between two changes.
 const widePods, countedPods = 1 << 21, 1 << 20
 
-// isWide reports whether units have so many nodes that computing the gain of each option would take
-// long.
+// isWide reports whether units have pods on so many nodes that computing the gain of each option
+// takes too long.
 func (m *nodeCosts) isWide() bool {
 	if !m.c.spanning {
 		return false
@@ -18,7 +19,8 @@ func (m *nodeCosts) isWide() bool {
 	pods := 0
 	for u := range m.s.Units {
 		if n := len(m.s.Units[u].Pods); n > 1 {
-			// The unit is looked at once for each of its nodes.
+			// A unit on n nodes is in the options of n nodes, and each of these options looks at
+			// all n nodes.
 			if pods += n * n; pods > widePods {
 				return true
 			}
@@ -27,19 +29,21 @@ func (m *nodeCosts) isWide() bool {
 	return false
 }
 
-// knownGains caches the gains of sets of units in the current state. It helps with jobs whose pods
-// are dealt out in turn, because these share many nodes.
+// knownGains caches how many members fit after a set of units is evicted, in the current state. It
+// helps if the pods of jobs alternate over the same nodes, because many nodes then have the same
+// set of units.
 type knownGains struct {
-	// changes is the value of counter.changes that the cache is valid for. left is how many more
-	// pods may be looked at.
+	// changes is the value of counter.changes when the cache was filled. left is the number of pods
+	// that may still be looked at.
 	changes, left int
 	bySet         map[string]int
 	sorted        []int32
 	key           []byte
 }
 
-// knownGain is like gain, for units whose gain is cached or may be computed. For other units, the
-// caller uses the gain on one node. After they are evicted, all of their room counts.
+// knownGain is like gain, for units whose gain is cached or may be computed now. Otherwise it
+// returns false, and the caller uses the gain on one node. Once the units are evicted, all of their
+// room counts.
 func (m *nodeCosts) knownGain(units []int32) (gain int, ok bool) {
 	k := m.known
 	if k.bySet == nil || k.changes != m.changes {

@@ -5,17 +5,19 @@ import (
 	"slices"
 )
 
-// nodeVictims computes the victims on one node that make enough room there. It reuses its scratch
-// space, so thousands of nodes can be priced without allocation.
+// nodeVictims chooses victims on one node so that a member or several fit there. It reuses its
+// memory, so it can examine thousands of nodes without allocation.
 type nodeVictims struct {
 	*problem
-	// draw is the state of the budgets after earlier victims; nil if no unit has any.
+	// draw has the evictions that budgets still allow after earlier victims; nil if no unit has a
+	// budget.
 	draw *budgetDraw
-	// seesGangs is true if sets are whole outcomes, so the gangs that they break count.
+	// seesGangs makes broken gangs part of the cost. It is true if a set on this node is the whole
+	// outcome.
 	seesGangs bool
-	// check makes the search ask the oracle too; nil if only room matters.
+	// check names the class and node for questions to the oracle; nil if only room matters.
 	check *nodeCheck
-	// floor is a lower bound of the cost. An outcome that reaches it ends the search.
+	// floor is a lower bound of the cost. The search ends once an outcome reaches it.
 	floor prospect
 	cover *cover
 
@@ -32,16 +34,16 @@ type nodeVictims struct {
 	best      []int32
 	bestScore Score
 	found     bool
-	// unproven is true once a search for the cheapest set has reached its bound.
+	// unproven becomes true when a search for the cheapest set reaches its bound.
 	unproven bool
 }
 
-// nodeCheck is the class and the node to ask the oracle about.
+// nodeCheck is the class and the node of questions to the oracle.
 type nodeCheck struct {
 	class, node int
 }
 
-// newNodeVictims returns a nodeVictims that uses a draw's state of the budgets.
+// newNodeVictims returns a nodeVictims. draw has the evictions that budgets still allow.
 func newNodeVictims(v *problem, draw *budgetDraw) *nodeVictims {
 	return &nodeVictims{problem: v, draw: draw, room: make([]int64, v.dims), cover: newCover(v.dims)}
 }
@@ -50,7 +52,7 @@ func (x *nodeVictims) release(pos int32) (before, after []int64) {
 	return x.col.sum(int(pos), x.dims), x.col.sum(int(pos)+1, x.dims)
 }
 
-// pods returns how many pods a unit of the column has, on all nodes.
+// pods returns the number of pods, on all nodes, of the unit at a position of the node.
 func (x *nodeVictims) pods(pos int32) int { return x.podsAt(x.col, pos) }
 
 func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
@@ -60,19 +62,19 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 	return len(x.s.Units[col.units[pos]].Pods)
 }
 
-// reachesFloor reports whether a score is the best possible. Among equal sums, the order of the
-// document yields the latest start, but not the most surplus. If lost work counts, the least sum of
-// priorities is not known.
+// reachesFloor reports whether a score is the best possible. Among equal sums, the order of
+// KEP-5710 results in the latest start, but not always in the most surplus. If lost work counts,
+// the least sum of priorities is not known.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
 	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 
-// solve finds the cheapest set of potential victims (positions in col, least important first) that
-// frees enough for wanted in addition to base. It returns their positions, most important first, in
-// scratch space that the next call overwrites. The order of the document competes with the cheapest
-// set. Without broken budgets the result is exact. If budgets must be broken, or the oracle is
-// asked, other orders of reprieve compete too.
+// solve finds the cheapest set of potential victims that frees enough for wanted in addition to
+// base. Units are positions in col, the least important first. The result lists them most important
+// first, and is valid until the next call. The order of KEP-5710 competes with the cheapest set.
+// Without broken budgets the result is exact. If budgets must be broken, or the oracle is asked,
+// other orders of reprieve compete too.
 func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []int32) ([]int32, Score, bool) {
 	x.col, x.base, x.wanted, x.potential = col, base, wanted, potential
 	if !x.enough(potential) {
@@ -102,7 +104,8 @@ func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []i
 	return x.best, x.bestScore, true
 }
 
-// try reprieves units in an order and considers the result.
+// try reprieves units in the given order and keeps the resulting victims if they are the cheapest
+// so far.
 func (x *nodeVictims) try(order []int32) {
 	if set, ok := x.reprieve(order); ok {
 		x.consider(set)
@@ -117,8 +120,8 @@ func (x *nodeVictims) consider(set []int32) {
 	}
 }
 
-// pool returns the potential victims up to the lowest ceiling, or nil if there is no choice among
-// them.
+// pool returns the potential victims with priorities up to the lowest ceiling; nil if all of them
+// must be evicted.
 func (x *nodeVictims) pool(potential []int32) []int32 {
 	pool := potential[:x.ceiling(potential)]
 	if len(pool) == len(x.best) && x.bestScore.BrokenBudgets == 0 {
@@ -127,8 +130,8 @@ func (x *nodeVictims) pool(potential []int32) []int32 {
 	return pool
 }
 
-// cheapest tries the cheapest set of potential victims up to the lowest ceiling, regardless of
-// budgets.
+// cheapest tries the cheapest set of potential victims with priorities up to the lowest ceiling,
+// regardless of budgets.
 func (x *nodeVictims) cheapest(potential []int32) {
 	pool := x.pool(potential)
 	if x.check != nil || len(pool) == 0 {
@@ -141,9 +144,9 @@ func (x *nodeVictims) cheapest(potential []int32) {
 	}
 }
 
-// load prepares the search for the cheapest sets of potential victims up to a ceiling, for members
-// with the given request. It returns false if the cost of one potential victim depends on the
-// others.
+// load prepares the search for the cheapest sets of potential victims with priorities up to top,
+// for members with the given request. It returns false if the cost of one potential victim depends
+// on the others.
 func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, top int64) bool {
 	if x.check != nil || x.draw != nil && slices.ContainsFunc(potential, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
 		return false
@@ -153,8 +156,8 @@ func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, t
 	return true
 }
 
-// covering finds the cheapest set of the loaded units that frees enough for wanted in addition to
-// base.
+// covering finds the cheapest set of the units from load that frees enough for wanted in addition
+// to base.
 func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
 	x.base, x.wanted = base, wanted
 	set, _, _, ok := x.cover.solve(x.short())
@@ -164,7 +167,8 @@ func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
 	return set, x.score(set), true
 }
 
-// wantedBy returns the sum of the requests of the members on a node, in scratch space.
+// wantedBy returns the sum of the requests of the members placed on a node. The result is valid
+// until the next call.
 func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
 	clear(x.room)
 	for class := range placed {
@@ -178,7 +182,7 @@ func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
 	return x.room
 }
 
-// short returns the missing part of wanted, in scratch space.
+// short returns the part of wanted that has no room yet. The result is valid until the next call.
 func (x *nodeVictims) short() []int64 {
 	for r, w := range x.wanted {
 		x.room[r] = 0
@@ -189,7 +193,7 @@ func (x *nodeVictims) short() []int64 {
 	return x.room
 }
 
-// within tries other orders among the potential victims up to the lowest ceiling that is enough.
+// within reprieves potential victims up to the lowest ceiling in further orders.
 func (x *nodeVictims) within(potential []int32) {
 	pool := x.pool(potential)
 	if len(pool) == 0 {
@@ -206,7 +210,7 @@ func (x *nodeVictims) within(potential []int32) {
 	}
 }
 
-// enough reports whether there is room with all units of a set evicted.
+// enough reports whether wanted fits with all units of a set evicted.
 func (x *nodeVictims) enough(set []int32) bool {
 	copy(x.room, x.base)
 	for _, pos := range set {
@@ -218,8 +222,8 @@ func (x *nodeVictims) enough(set []int32) bool {
 	return fits(x.wanted, x.room)
 }
 
-// ceiling returns the length of the shortest prefix of potential victims that is enough. Prefixes
-// include whole priorities only.
+// ceiling returns the number of the first potential victims whose eviction is enough. It is the
+// smallest such number that does not separate units of one priority.
 func (x *nodeVictims) ceiling(potential []int32) int {
 	copy(x.room, x.base)
 	for i, pos := range potential {
@@ -235,8 +239,8 @@ func (x *nodeVictims) ceiling(potential []int32) int {
 	return len(potential)
 }
 
-// reprieve puts units back in the given order as long as there is room. It returns the others, most
-// important first.
+// reprieve restores units in the given order, each if there is still room. It returns the others,
+// most important first.
 func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
 	if !x.enough(order) {
 		return nil, false
@@ -262,8 +266,8 @@ func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
 	return x.result, true
 }
 
-// reprieveChecked is reprieve with the oracle asked at every step. On entry, x.room includes the
-// room of all units of order. On return, the oracle's state is unchanged.
+// reprieveChecked is like reprieve, and asks the oracle at every step. On entry, x.room must
+// include the room of all units of order. On return, the oracle's state is unchanged.
 func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
 	for _, pos := range order {
 		x.oracle.RemoveUnit(int(x.col.units[pos]))
@@ -286,7 +290,7 @@ func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
 	return x.result, true
 }
 
-// comesBack puts a unit back if there is room and the oracle accepts it.
+// comesBack restores a unit if there is room and the oracle accepts the member next to it.
 func (x *nodeVictims) comesBack(pos int32) bool {
 	unit := int(x.col.units[pos])
 	before, after := x.release(pos)
@@ -306,7 +310,8 @@ func (x *nodeVictims) comesBack(pos int32) bool {
 	return false
 }
 
-// score returns the score of a set, most important first, given earlier draws on budgets.
+// score returns the cost of a set of victims, most important first, after earlier victims have used
+// their budgets.
 func (x *nodeVictims) score(set []int32) Score {
 	sc := noVictims()
 	for _, pos := range set {
@@ -333,8 +338,8 @@ func (x *nodeVictims) score(set []int32) Score {
 	return sc
 }
 
-// mostImportantFirst sets x.order to the order of the document: units that would break a budget,
-// then the others, both by importance. It returns how many would break one.
+// mostImportantFirst sets x.order to the order of KEP-5710: units that would break a budget, then
+// the others, each by importance. It returns the number of units that would break a budget.
 func (x *nodeVictims) mostImportantFirst(potential []int32) (breaking int) {
 	x.order = x.order[:0]
 	for _, pos := range slices.Backward(potential) {
@@ -358,8 +363,8 @@ func (x *nodeVictims) mostImportantFirst(potential []int32) (breaking int) {
 	return len(breakers)
 }
 
-// unbroken returns a large, cheap set that breaks no budget. Units draw in turn, the least
-// important first.
+// unbroken returns a cheap set of victims that breaks no budget and is as large as possible. It
+// adds units one by one, the least important first.
 func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	var safe []int32
 	for _, pos := range potential {
@@ -375,8 +380,8 @@ func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	return safe
 }
 
-// useOf sets x.use to the part of the missing room that each potential victim frees, and x.perCost
-// to that part relative to its cost.
+// useOf computes, for each potential victim, the part of the missing room that it frees (x.use),
+// and that part divided by its cost (x.perCost).
 func (x *nodeVictims) useOf(potential []int32) {
 	x.use = append(x.use[:0], make([]float64, len(x.col.units))...)
 	x.perCost = append(x.perCost[:0], make([]float64, len(x.col.units))...)
@@ -392,7 +397,7 @@ func (x *nodeVictims) useOf(potential []int32) {
 	}
 }
 
-// weightAt returns the leading component of the price of a unit; at least 1.
+// weightAt returns the first part of a unit's cost that counts, at least 1.
 func (x *nodeVictims) weightAt(pos int32) float64 {
 	if x.s.losses != nil {
 		return float64(max(x.s.losses.charge(x.col.units[pos]), 1))
@@ -400,7 +405,7 @@ func (x *nodeVictims) weightAt(pos int32) float64 {
 	return float64(weightOf(x.col.priorities[pos], x.pods(pos)))
 }
 
-// byUse sorts potential victims so that the least useful ones come back first. use is x.use or
+// byUse sorts potential victims so that the least useful ones are reprieved first. use is x.use or
 // x.perCost.
 func (x *nodeVictims) byUse(potential []int32, use []float64) {
 	x.order = append(x.order[:0], potential...)

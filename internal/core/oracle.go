@@ -1,9 +1,9 @@
 package core
 
-// Oracle answers the questions that depend on a scheduler's filters and not on arithmetic. It holds
-// a simulated state of the cluster, which the core changes through Remove, Restore, Place and
+// Oracle answers questions that depend on a scheduler's filters, which arithmetic cannot answer. It
+// holds a simulated state of the cluster, which the core changes through Remove, Restore, Place and
 // Unplace. Every change is undone before Decide returns. Classes, nodes, units and terminating pods
-// are named by their index in the Preemptor and the Snapshot.
+// are given by their index in the Preemptor and the Snapshot.
 //
 // Only Decide calls it, from one goroutine.
 type Oracle interface {
@@ -11,18 +11,17 @@ type Oracle interface {
 	// evicted (a taint, a selector, a cordon). It returns "" if the node can.
 	Admits(class, node int) string
 	// Stateful reports whether the class depends on other pods by more than their room (affinity,
-	// spread, host ports, volumes), or whether another class depends on it. If it is false, Fits
-	// is never asked for the class. If it is false for all classes, the core does not update the
-	// simulated state.
+	// spread, host ports, volumes), or whether another class depends on it. For other classes the
+	// core never calls Fits. If no class is stateful, the core does not update the simulated state.
 	Stateful(class int) bool
 	// Fits reports whether one more member of class passes every filter on node in the simulated
-	// state. It need not check room: the core asks only where arithmetic found enough.
+	// state. It need not check room: the core calls it only for nodes with enough room.
 	Fits(class, node int) bool
-	// Topologies returns the class's rules about domains of nodes, as far as the Oracle knows them.
-	// They do not change.
+	// Topologies returns those rules of the class about domains of nodes that the Oracle can
+	// describe. The result never changes.
 	Topologies(class int) []Topology
-	// Touches reports whether the unit matters to some member by more than its room. If it does
-	// not, Fits returns the same with and without the unit in the simulated state.
+	// Touches reports whether the filters of any member depend on the unit by more than its room.
+	// For other units, Fits returns the same with and without the unit in the simulated state.
 	Touches(unit int) bool
 
 	// RemoveUnit removes all pods of a unit from the simulated state; RestoreUnit puts them back.
@@ -37,8 +36,8 @@ type Oracle interface {
 	Unplace(class, node int)
 }
 
-// Reserver is an Oracle that has the room reserved for other pods on each node. Free room does not
-// include reserved room.
+// Reserver is an Oracle that also returns the room that is reserved for other pods. Free room does
+// not include reserved room.
 type Reserver interface {
 	// Reserved returns the room reserved on a node; nil for none.
 	Reserved(node int) Amounts

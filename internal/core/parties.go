@@ -7,13 +7,15 @@ import (
 )
 
 // Parties are sets of classes that no rule ties to each other, such as the jobs of a JobSet that
-// each need one rack. They choose their domains in turn, in the room that earlier parties leave.
+// each need one rack. They choose their domains one after the other. Each uses the room that
+// earlier parties leave.
 
-// partyStarts is how often the parties start over at most while one of them finds no room.
+// partyStarts is the most attempts to place all parties, each with a different party first.
 const partyStarts = 4
 
-// parties splits the wanted classes by the gatherings that tie them; classes in no gathering are
-// the last party. It returns a single party if one choice of domains covers all gatherings.
+// parties splits the wanted classes into parties. Classes that gatherings tie together are in one
+// party; the classes in no gathering are the last party. It returns a single party if one choice of
+// domains covers all gatherings.
 func (v *problem) parties(ws []want) [][]want {
 	gs := v.gatherings(ws)
 	if !scattered(gs) {
@@ -37,8 +39,8 @@ func (v *problem) parties(ws []want) [][]want {
 	return parties
 }
 
-// scattered reports whether gatherings may use several places: some gathering shares no class with
-// gatherings of smaller domains and need not be around them.
+// scattered reports whether gatherings may use several separate domains. That is so if a gathering
+// shares no class with the gatherings of smaller domains, and need not contain them.
 func scattered(gs []gathering) bool {
 	for i := range gs {
 		if i > 0 && !slices.ContainsFunc(gs[:i], func(o gathering) bool { return meet(o.classes, gs[i].classes) }) {
@@ -49,8 +51,8 @@ func scattered(gs []gathering) bool {
 }
 
 // enclosures returns the ways to confine a party to one of its largest shared domains, if it needs
-// several places inside. An example is a set of jobs in one rack each, and all of them in one zone.
-// Otherwise it returns none.
+// several domains inside. An example is a set of jobs that each need a rack, all of them in one
+// zone. Otherwise the result is empty.
 func (t *simulation) enclosures(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if !scattered(gs) {
@@ -74,14 +76,14 @@ func (t *simulation) enclosures(ws []want) []confinement {
 	return out
 }
 
-// inside returns the same simulation over the nodes of an enclosure only.
+// inside returns the simulation restricted to the nodes of an enclosure.
 func (t *simulation) inside(enclosure confinement) *simulation {
 	u := *t
 	u.problem = t.on(enclosure[0].nodes)
 	return &u
 }
 
-// packApart is packInTurn for parties, each confined to its own domains.
+// packApart places each party by packInTurn, confined to the party's own domains.
 func (t *simulation) packApart(ws []want) ([]placement, bool) {
 	parties := t.parties(ws)
 	if len(parties) == 1 {
@@ -104,8 +106,9 @@ func (t *simulation) packApart(ws []want) ([]placement, bool) {
 	return all, ok
 }
 
-// inTurn places parties one after the other. A party that finds no room after the others goes first
-// in the next round. If it has already gone first, inTurn fails: the others block it in any order.
+// inTurn places parties one after the other. If a party finds no room after the others, it goes
+// first in the next attempt. If it has gone first before, inTurn fails, because the others block it
+// in any order.
 func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	parties = slices.Clone(parties)
 	for first := range partyStarts {
@@ -123,8 +126,8 @@ func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	return false
 }
 
-// hardestParties sorts the parties that fit in the fewest domains first, then those with the fewest
-// places for each member, which are the largest. The party without a shared domain comes last.
+// hardestParties sorts parties: first the parties that fit in the fewest domains, then the parties
+// with the fewest places for each member. The party without a shared domain comes last.
 func (t *simulation) hardestParties(parties [][]want) [][]want {
 	type candidate struct {
 		party   []want

@@ -24,21 +24,24 @@ func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq2[int32, int] {
 	}
 }
 
-// fullestFirst puts nodes with room for the fewest members first, which keeps large holes.
+// fullestFirst starts with the nodes that have room for the fewest members. This keeps large free
+// room together.
 func fullestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, 1)
 }
 
-// emptiestFirst puts nodes with room for the most members first, which spreads members.
+// emptiestFirst starts with the nodes that have room for the most members. This spreads members.
 func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, -1)
 }
 
-// roomToCount is the highest number of members that is counted. Nodes with more room are equal.
+// roomToCount is the highest number of members that is counted on a node. Nodes with more room
+// count as equal.
 const roomToCount = 1 << 20
 
-// byRoom sorts nodes by room alone, so the oracle is asked only about nodes that are reached.
-// Usually few of many are, so a heap is enough. Nodes with equal room are sorted by name.
+// byRoom sorts nodes by their room alone, and leaves questions to the oracle to the caller. The
+// caller usually needs few of many nodes, so a heap replaces sorting. Nodes with equal room are
+// sorted by name.
 func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq2[int32, int] {
 	type candidate struct{ room, place int32 }
 	ahead := &heap.Heap[candidate]{Before: func(a, b *candidate) bool {
@@ -63,7 +66,7 @@ func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq2[int32, 
 }
 
 // fill places all wanted members, or as many as fit now, and returns their placements. Each member
-// passes given those before it. Confined classes use the nodes of their domain only.
+// passes its filters next to those before it. Confined classes use the nodes of their domain only.
 func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []placement {
 	var placements []placement
 	left := slices.Clone(ws)
@@ -78,7 +81,7 @@ func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []plac
 			missing += left[i].count
 			placements = append(placements, got...)
 		}
-		// A member may need members of another class beside it.
+		// Try again: a member may need members of another class next to it.
 		if missing == 0 || !t.anyStateful || len(left) == 1 || len(placements) == before {
 			return placements
 		}
@@ -116,7 +119,8 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 		case l == nil && !moved:
 			return placements
 		case l == nil:
-			// A domain that was too full compared with others may not be any more.
+			// Start over: a domain that was too full compared with others may not be too full any
+			// more.
 			ls.startOver()
 			moved = false
 		case t.accepts(w.class, l.nodes[l.at]):
@@ -129,9 +133,9 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 	return placements
 }
 
-// pack places all wanted members, or none. It tries simple orders first, in one domain if members
-// share it. If classes compete for nodes, which is bin packing, or the members' rules conflict, it
-// tries all placements of a small case.
+// pack places all wanted members, or none. It first tries simple orders of nodes, in one domain if
+// members share it. If classes compete for nodes, which is bin packing, or if the members' rules
+// conflict, it tries all placements of a small case.
 func (t *simulation) pack(ws []want) ([]placement, bool) {
 	if !t.plausible(ws) {
 		return nil, false
@@ -150,7 +154,8 @@ func (t *simulation) pack(ws []want) ([]placement, bool) {
 	return t.backtrack(ws)
 }
 
-// packInTurn is pack by simple orders of nodes, one class after the other.
+// packInTurn places all wanted members, or none, one class after the other, in simple orders of
+// nodes.
 func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	if placements, ok := t.packApart(ws); ok {
 		return placements, true
@@ -169,7 +174,7 @@ func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	return nil, false
 }
 
-// fillAll places all wanted members in the current room, or none.
+// fillAll is like fill, but places no member if not all of them fit.
 func (t *simulation) fillAll(ws []want, order nodeOrder, within confinement) ([]placement, bool) {
 	var placements []placement
 	if t.anyStateful {
@@ -190,8 +195,8 @@ func (t *simulation) fillAll(ws []want, order nodeOrder, within confinement) ([]
 	return nil, false
 }
 
-// tightestFirst sorts the classes by the places that each of their members has, fewest first. Few
-// nodes may admit the class, or few may have a resource that it requests.
+// tightestFirst sorts the classes by the number of places per member, the fewest first. A class has
+// few places if few nodes admit it, or if few have a resource that it requests.
 func (t *simulation) tightestFirst(ws []want) []want {
 	if len(ws) == 1 {
 		return ws
@@ -205,8 +210,8 @@ func (t *simulation) tightestFirst(ws []want) []want {
 	return tight
 }
 
-// placesFor returns the number of places for each member of a class, counting up to most places on
-// a node.
+// placesFor returns the number of places per member of a class. It counts at most the given number
+// of places on a node.
 func (t *simulation) placesFor(w want, most int) float64 {
 	sum := 0
 	for _, n := range t.c.byName {
@@ -215,7 +220,7 @@ func (t *simulation) placesFor(w want, most int) float64 {
 	return float64(sum) / float64(w.count)
 }
 
-// most places as many members as it can, in one domain if they share it.
+// most places as many members as possible, in one domain if they must share it.
 func (t *simulation) most(ws []want) []placement {
 	var best []placement
 	if parties := t.parties(ws); len(parties) > 1 {
@@ -244,8 +249,8 @@ func (t *simulation) most(ws []want) []placement {
 	return best
 }
 
-// inOrder places members in an order such that each passes given those before it. If there is no
-// such order, it returns false and places none.
+// inOrder places members at the given placements, in an order such that each passes its filters
+// next to the members before it. If there is no such order, it returns false and places none.
 func (t *simulation) inOrder(placements []placement) ([]placement, bool) {
 	var order []placement
 	for left := placements; len(left) > 0; {
@@ -294,10 +299,11 @@ func (t *simulation) feasible(ws []want) bool {
 	return ok
 }
 
-// backtrackMixes bounds the mixes of classes that are tried.
+// backtrackMixes is the most combinations of classes to try.
 const backtrackMixes = 200
 
-// backtrack searches the placements of a small case and, if the oracle is stateful, their orders.
+// backtrack tries all placements of a small case and, if the oracle is stateful, all orders of
+// placing.
 func (t *simulation) backtrack(ws []want) ([]placement, bool) {
 	if total(ws) > t.limits.PackingMembers {
 		return nil, false
@@ -314,7 +320,7 @@ type packing struct {
 	left       []want
 	placements []placement
 	steps      int
-	// hopeless are the sets of placements that cannot be completed, in any order.
+	// hopeless has the sets of placements that no order completes.
 	hopeless map[string]bool
 }
 
@@ -347,8 +353,8 @@ func (b *packing) next() bool {
 	return false
 }
 
-// nextOf places a member of one class next. Members of a class are interchangeable. If only room
-// matters, each starts on the node of the one before it.
+// nextOf places the next member, of class i. Members of a class are interchangeable. So if only
+// room matters, each starts on the node of the member before it.
 func (b *packing) nextOf(i int) bool {
 	class, from := b.left[i].class, 0
 	if last := len(b.placements) - 1; !b.anyStateful && last >= 0 && b.placements[last].class == class {

@@ -7,8 +7,8 @@ import (
 )
 
 // bestDomain returns the outcome of the cheapest search domain (KEP-5710, "Split the cluster into
-// mutually-exclusive domains"). The search domains of a pod are the nodes, one by one. For a gang
-// they are the topology domains that it may use, or else the whole cluster.
+// mutually-exclusive domains"). For a pod, each node is a search domain. For a gang, the topology
+// domains that it may use are; without any, it is the whole cluster.
 func (sr *search) bestDomain() (found, bool) {
 	if sr.v.domains != nil {
 		return sr.cheapestDomain((*search).wholeCluster)
@@ -19,21 +19,21 @@ func (sr *search) bestDomain() (found, bool) {
 	return sr.newNodeSearch().run()
 }
 
-// found is the outcome of searching one search domain.
+// found is the outcome of a search in one search domain.
 type found struct {
-	// ws are the members to place, and placements their nodes once known.
+	// ws are the members to place. placements are their nodes, once known.
 	ws         []want
 	placements []placement
 	victims    []int32
 	ceiling    int32
 	score      Score
-	// proven is true if the victims are known to be the cheapest.
+	// proven is true if no cheaper set of victims exists.
 	proven bool
-	// domain is the domain of the placements; nil without a required domain. compared are the
-	// domains that the search compared.
+	// domain is the topology domain of the placements; nil without a required domain. compared are
+	// the domains that the search compared.
 	domain   *domain
 	compared []domainOutcome
-	// cascade is the second level of the outcome; nil where it has not been evaluated.
+	// cascade counts the evictions that follow from the outcome; nil if not computed.
 	cascade *Cascade
 }
 
@@ -42,30 +42,31 @@ func (sr *search) onlyClass() int {
 	return slices.IndexFunc(sr.p.Classes, func(c Class) bool { return len(c.Members) > 0 })
 }
 
-// prospect is a node that has room once its potential victims are evicted, with lower bounds of the
-// cost. If the oracle rejects nothing, ceiling is the exact ceiling of the outcome. least is a
-// lower bound of the number of victims.
+// prospect is a node that has room after its potential victims are evicted, with lower bounds of
+// the cost. ceiling is the exact ceiling of the outcome unless the oracle rejects members. least is
+// a lower bound of the number of victims.
 type prospect struct {
 	node    int32
 	ceiling int32
-	// leading bounds the first criterion after the ceiling: lost work if it counts, or else the sum
-	// of priorities. Searches sort thousands of prospects, so one value serves both.
+	// leading is a lower bound of the first criterion after the ceiling: the lost work if it
+	// counts, otherwise the sum of priorities. It is one field because searches sort thousands of
+	// prospects.
 	leading int64
 	least   int
 }
 
-// nodeSearch is the search for a single pod. It works out nodes in order of their least cost, until
-// the best outcome beats every remaining bound.
+// nodeSearch is the search for a single pod. It chooses the victims of one node after the other, in
+// the order of lower bounds. It stops when no remaining bound is better than the best outcome.
 type nodeSearch struct {
 	*search
 	class int
 	x     *nodeVictims
-	// roomy is true if some node has enough room without an eviction. The pod was not placed there
-	// because the oracle rejected it.
+	// roomy is true if any node has enough room without an eviction, where only the oracle rejected
+	// the pod.
 	roomy bool
 	best  found
 	any   bool
-	// losses has the lost work of units; nil where it does not count.
+	// losses computes the lost work of units; nil if lost work does not count.
 	losses *losses
 	// prospects are the nodes to try next.
 	prospects []prospect
@@ -82,7 +83,8 @@ func (sr *search) newNodeSearch() *nodeSearch {
 	return n
 }
 
-// quickRounds is how often the nodes with the lowest ceiling are tried before all nodes are sorted.
+// quickRounds is how often the search tries only the nodes with the lowest ceiling, before it sorts
+// all nodes.
 const quickRounds = 3
 
 // searched returns the nodes to search.
@@ -116,8 +118,8 @@ func (n *nodeSearch) run() (found, bool) {
 	return n.best, n.any
 }
 
-// lowestCeiling makes prospects of the nodes with the lowest ceiling of all and returns the others.
-// It skips nodes without room at the lowest ceiling so far.
+// lowestCeiling adds the nodes with the lowest ceiling to the prospects and returns the other
+// nodes. It drops nodes without room at the lowest ceiling so far.
 func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32) {
 	below := n.v.victims.below
 	others = make([]int32, 0, len(nodes))
@@ -143,8 +145,8 @@ func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32
 	return n.prospects[0].ceiling, others
 }
 
-// prospect reports whether a node has room with its potential victims below a priority evicted, and
-// returns bounds of its cost.
+// prospect computes lower bounds of the cost of a node. It returns false if the node has no room
+// even with its potential victims below a priority evicted.
 func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	v := n.v
 	if !v.c.sound[node] {
@@ -160,7 +162,7 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		return prospect{}, false
 	}
 	lo, hi := 1, k
-	// Most nodes have no room below the lowest ceiling so far, which one check shows.
+	// One check of the room below the lowest ceiling so far excludes most nodes.
 	if before := col.count(int64(col.priorities[k-1])); !fitsTogether(wanted, room, col.sum(before, v.dims)) {
 		lo = k
 	} else {
@@ -188,7 +190,7 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	return pr, true
 }
 
-// leastSum returns a lower bound of the sum of priorities on a node.
+// leastSum returns a lower bound of the sum of priorities of the victims on a node.
 func (n *nodeSearch) leastSum(pr prospect) int64 {
 	sum := int64(pr.ceiling) + priorityOffset
 	if pr.least > 1 {
@@ -199,7 +201,8 @@ func (n *nodeSearch) leastSum(pr prospect) int64 {
 	return sum
 }
 
-// quickLost returns a lower bound of the work that is lost on a node, without a look at its units.
+// quickLost returns a lower bound of the lost work of the victims on a node, without looking at its
+// units.
 func (n *nodeSearch) quickLost(pr prospect) int64 {
 	l := n.losses
 	if l.table == nil || len(l.paid) > 0 && l.table.nodes[pr.node].grouped {
@@ -208,13 +211,13 @@ func (n *nodeSearch) quickLost(pr prospect) int64 {
 	return l.table.atLeast(pr.node, pr.least, l.now)
 }
 
-// leastLost returns a lower bound of the work that is lost on a node. Every set of victims there
-// has pr.least units or more. So it loses at least the sum of the pr.least lowest values of
-// losses.least. It also loses at least the pr.least-th lowest value of losses.alone, which counts
+// leastLost returns a lower bound of the lost work of the victims on a node. Every set of victims
+// there has at least pr.least units. So it loses at least the sum of the pr.least lowest values of
+// losses.least. It also loses at least the pr.least-th lowest value of losses.alone, which includes
 // the whole work of a broken gang.
 func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	col := n.v.column(pr.node)
-	// If the class depends on room alone, units up to the ceiling suffice. For a stateful class,
+	// If the class depends on room only, units up to the ceiling are enough. For a stateful class,
 	// any potential victim may be needed.
 	count := col.count(int64(pr.ceiling) + 1)
 	if n.v.stateful[n.class] {
@@ -222,7 +225,7 @@ func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	}
 	units, fewest := col.units[:count], min(pr.least, count)
 	for _, least := range n.fewest(units, fewest, n.losses.least) {
-		// The lost work of a set has the same maximum, so the sum stays a lower bound.
+		// The lost work of a set is limited to the same maximum, so the sum stays a lower bound.
 		lost = min(lost+least, maxLoss)
 	}
 	if len(n.v.s.gangs) > 0 && fewest > 0 {
@@ -231,8 +234,8 @@ func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	return lost
 }
 
-// fewest returns the lowest count amounts of some units, ascending. The result is valid until the
-// next call.
+// fewest returns the lowest count values of the function of for the given units, ascending. The
+// result is valid until the next call.
 func (n *nodeSearch) fewest(units []int32, count int, of func(u int32) int64) []int64 {
 	n.starts = n.starts[:0]
 	for _, u := range units {
@@ -242,8 +245,8 @@ func (n *nodeSearch) fewest(units []int32, count int, of func(u int32) int64) []
 	return n.starts[:count]
 }
 
-// tryAll works out the prospects, those with the lowest bounds first. Nearly all nodes differ in
-// lost work, so one outcome leaves few of them to sort.
+// tryAll tries the prospects in the order of their lower bounds. The lost work of nearly every node
+// is different, so few prospects remain to sort after the first outcome.
 func (n *nodeSearch) tryAll() {
 	if n.losses != nil {
 		n.tryFirst()
@@ -277,8 +280,9 @@ func (n *nodeSearch) compare(a, b prospect) int {
 	return cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node])
 }
 
-// againstBest compares the bounds of a prospect with the best outcome so far. It is positive if the
-// node cannot be better, and 0 if the node is no better by the leading criteria.
+// againstBest compares the bounds of a prospect with the best outcome so far. The result is
+// positive if the node cannot be better. It is 0 if the node is at best equal by the leading
+// criteria.
 func (n *nodeSearch) againstBest(pr prospect) int {
 	best := &n.best.score
 	if !n.any || best.BrokenBudgets > 0 {
@@ -293,7 +297,7 @@ func (n *nodeSearch) againstBest(pr prospect) int {
 	return cmp.Or(cmp.Compare(pr.leading, best.LostWork), cmp.Compare(n.leastSum(pr), best.PrioritySum))
 }
 
-// tryFirst works out the prospect with the lowest bounds, and drops the prospects that cannot be
+// tryFirst tries the prospect with the lowest bounds, then drops the prospects that cannot be
 // better.
 func (n *nodeSearch) tryFirst() {
 	if len(n.prospects) == 0 {
@@ -308,8 +312,8 @@ func (n *nodeSearch) tryFirst() {
 	})
 }
 
-// mayBeBetter reports whether a node with the same cost in priorities as the best one may still be
-// better. Among equals, the first by name is chosen.
+// mayBeBetter reports whether a node whose victims have the same priorities as the best outcome may
+// be better by other criteria. Among equal nodes, the first by name is chosen.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	best := &n.best.score
 	if best.BrokenGangs > 0 && (n.thorough || n.losses != nil) {
@@ -324,15 +328,15 @@ func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	return pr.least < best.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.placements[0].node]
 }
 
-// latestStart returns an upper bound of the earliest start among the victims of the highest
-// priority.
+// latestStart returns an upper bound of the start that counts for the score: the earliest start
+// among the victims of the highest priority.
 func (n *nodeSearch) latestStart(pr prospect) int64 {
 	col := n.v.column(pr.node)
 	from, to := col.count(int64(pr.ceiling)), col.count(int64(pr.ceiling)+1)
 	if from == to {
 		return math.MaxInt64
 	}
-	// Victims may include all units of lower priority, but no more.
+	// The victims may include all units of lower priority. The others have the highest priority.
 	nth := max(1, pr.least-from)
 	n.starts = append(n.starts[:0], col.starts[from:to]...)
 	if nth > len(n.starts) {
@@ -345,7 +349,7 @@ func (n *nodeSearch) latestStart(pr prospect) int64 {
 	return n.starts[nth-1]
 }
 
-// try runs the steps of the search on one node and keeps the outcome if it is the best so far.
+// try searches one node and keeps the outcome if it is the best so far.
 func (n *nodeSearch) try(pr prospect) {
 	set, score, ok := n.workOut(pr)
 	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(n.v.c.rank[pr.node], n.v.c.rank[n.best.placements[0].node])) >= 0 {
@@ -355,8 +359,8 @@ func (n *nodeSearch) try(pr prospect) {
 	n.best = n.outcome(pr.node, set, score)
 }
 
-// workOut runs the steps of the search on one node. It returns the positions of the victims in the
-// node's column, in scratch space that the next call overwrites.
+// workOut chooses the victims on one node. It returns their positions on the node, which are valid
+// until the next call.
 func (n *nodeSearch) workOut(pr prospect) ([]int32, Score, bool) {
 	v, x := n.v, n.x
 	col := v.column(pr.node)
@@ -373,7 +377,7 @@ func (n *nodeSearch) workOut(pr prospect) ([]int32, Score, bool) {
 	return set, score, ok
 }
 
-// outcome returns the outcome of one node with victims at some positions of its column.
+// outcome returns the outcome of a node, with the units at the given positions as victims.
 func (n *nodeSearch) outcome(node int32, set []int32, score Score) found {
 	return found{
 		ws: []want{{class: n.class, count: 1}}, placements: []placement{{class: n.class, node: node}},
@@ -381,9 +385,9 @@ func (n *nodeSearch) outcome(node int32, set []int32, score Score) found {
 	}
 }
 
-// cheapest finds the cheapest set of potential victims on a node that frees enough room. If they
-// may not all be evicted together, it tries the cheapest set of all. Then it tries the cheapest set
-// of the least important ones that may, then of the most important ones.
+// cheapest finds the cheapest set of potential victims on a node that frees enough room. If the
+// policy does not allow all of them together, it first tries the cheapest set of all. Then it tries
+// the least important ones that are allowed together, then the most important ones.
 func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
 	orders := 1
@@ -405,13 +409,14 @@ func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([
 	return nil, Score{}, false
 }
 
-// allowedAt is allowed for units given by their positions in a column.
+// allowedAt reports whether the policy allows the eviction of the units at the given positions of a
+// node.
 func (n *nodeSearch) allowedAt(col *nodeColumn, set []int32) bool {
 	return n.allowed(n.unitsAt(col, set))
 }
 
-// unitsAt lists the units at some positions of a column, in scratch space that the next call
-// overwrites.
+// unitsAt lists the units at the given positions of a node. The result is valid until the next
+// call.
 func (n *nodeSearch) unitsAt(col *nodeColumn, set []int32) []int32 {
 	n.units = n.units[:0]
 	for _, pos := range set {

@@ -2,29 +2,30 @@ package core
 
 import "math"
 
-// Guard is a protection of a unit against some preemptors or all.
+// Guard is a protection of a unit from some preemptors or from all.
 type Guard struct {
 	// Unit is the unit's place in Snapshot.Units.
 	Unit int
-	// Rule is the rule. RulePreemptMinRuntime stands for the longest of the unit's min-runtimes.
+	// Rule is the rule that protects the unit. RulePreemptMinRuntime means the longest of the
+	// unit's min-runtimes.
 	Rule Rule
-	// Until is the last moment of the protection, in nanoseconds since 1970; 0 if it has no end of
-	// its own.
+	// Until is the end of the protection, in nanoseconds since 1970; 0 if the protection has no
+	// fixed end.
 	Until int64
-	// Below is the lowest priority of preemptors that the rule does not protect from; nil if it
-	// protects from all.
+	// Below is the lowest priority of preemptors that may evict the unit in spite of the rule; nil
+	// if the rule protects it from all.
 	Below *int32
 }
 
-// Guards lists, unit by unit, the protections against at least some preemptor. It reads only the
-// fields of p that hold for any preemptor: the time, and the profile's settings of tolerations and
-// min-runtimes.
+// Guards lists, for each unit, the rules that protect it from at least some preemptors. It reads
+// only those fields of p that are the same for all preemptors: the time, and the profile's settings
+// of tolerations and min-runtimes.
 func Guards(s *Snapshot, p *Preemptor) []Guard { return guards(s, p, protections()) }
 
 // guards is Guards with the given protections.
 func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
-	// The preemptor has no name, group or queue. A rule that protects from any priority protects
-	// from the lowest.
+	// Judge for a preemptor without a name, group or queue. A rule that protects a unit from some
+	// priority protects it from the lowest one.
 	anyone := *p
 	anyone.Namespace, anyone.Name, anyone.UID, anyone.PodGroup, anyone.Queue = "", "", "", "", ""
 	anyone.Gang, anyone.Never, anyone.BacksOff, anyone.Priority = false, false, false, math.MinInt32

@@ -12,12 +12,12 @@ func (pp *priorityPolicy) rules() *ruling { return pp.ruling }
 func (pp *priorityPolicy) entitlement(u int32) Verdict { return pp.entitledByPriority(u) }
 
 // potentialVictims are the units that one preemptor may evict (KEP-5710, "Identify the list of all
-// potential victims"). On every node they are those below a priority, which are a prefix of its
-// column, except the protected ones.
+// potential victims"). On every node they are the units below a priority except the protected ones.
+// The units of a node are sorted, so those below a priority come first.
 type potentialVictims struct {
 	// below is the lowest priority that is safe.
 	below int64
-	// protected are units of lower priority that a rule protects, or that a search leaves out.
+	// protected has the units of lower priority that a rule protects, or that a search excludes.
 	protected map[int32]bool
 	// count is how many units may be evicted.
 	count int
@@ -34,7 +34,8 @@ func (pv *potentialVictims) protect(u int32) {
 	}
 }
 
-// victims judges all units of one priority at a time, and units that may be protected one by one.
+// victims returns the potential victims. It judges all units of one priority at once, and units
+// that may be protected one by one.
 func (pp *priorityPolicy) victims() potentialVictims {
 	pv := potentialVictims{below: int64(pp.p.Priority)}
 	pp.count = make(map[Rule]int)
@@ -60,7 +61,7 @@ func (pp *priorityPolicy) victims() potentialVictims {
 	return pv
 }
 
-// except counts a unit by its own verdict instead of the verdict of its priority.
+// except replaces the verdict of a unit's priority by the unit's own verdict.
 func (pp *priorityPolicy) except(pv *potentialVictims, u int32) {
 	v, alike := judge(pp, u), pp.byPriority(pp.s.Units[u].Priority)
 	if v == alike || v.Eligible {
@@ -94,7 +95,7 @@ func (pp *priorityPolicy) everything(sr *search, _ *scratch) *search {
 	return sr
 }
 
-// The policy has no bound on the units evicted together.
+// fits always returns true: by priority, any potential victims may be evicted together.
 
 func (pp *priorityPolicy) fits([]int32) (bound, bool) { return bound{}, true }
 
@@ -114,15 +115,15 @@ func (pp *priorityPolicy) roomOn(n int32) []int64 {
 	if v.c.top[n] < v.victims.below && v.thinned == nil {
 		return v.c.all[int(n)*v.dims:][:v.dims]
 	}
-	// Some units may not be evicted, so the sum of the column's prefix is needed.
+	// The node has protected units, so the sum needs a list without them.
 	col := v.column(n)
 	return col.sum(col.count(v.victims.below), v.dims)
 }
 
 func (pp *priorityPolicy) protected() map[Rule]int { return pp.count }
 
-// named lists units to name in messages. First come the units of lower priority that a rule
-// protects, then the units whose priority is closest to the preemptor's.
+// named lists the units that messages name. Units of lower priority that a rule protects come
+// first, then units whose priority is closest to the preemptor's.
 func (pp *priorityPolicy) named() []int32 {
 	v, top := pp.v, topUnits{s: pp.s, sign: -1, most: capUnits}
 	for u := range v.victims.protected {

@@ -9,7 +9,7 @@ import (
 )
 
 // staticPods protects the pods that the kubelet of their node runs without the API server. The API
-// only has a mirror of them, and deleting it frees nothing.
+// has only a mirror pod, and deleting that frees no room.
 type staticPods struct{}
 
 func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
@@ -19,7 +19,7 @@ func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
 func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStatic]) }
 
 // refusedPods protects units with a pod whose deletion the API server refused. Evicting other
-// victims along with it would help no preemptor.
+// victims together with it would not help any preemptor.
 type refusedPods struct{}
 
 func (refusedPods) protects(r *ruling, u int32) (Verdict, bool) {
@@ -29,8 +29,8 @@ func (refusedPods) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (refusedPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitRefused]) }
 
-// tolerations protects units whose PriorityClass tolerates the preemptor's priority for now
-// (proposal "Preemption Toleration").
+// tolerations protects units whose PriorityClass tolerates preemption by the preemptor's priority,
+// some of them for a time (proposal "Preemption Toleration").
 type tolerations struct{}
 
 func (tolerations) protects(r *ruling, u int32) (Verdict, bool) {
@@ -63,9 +63,9 @@ func (tolerations) about(r *ruling) iter.Seq[int32] {
 	return maps.Keys(r.c.having[traitTolerant])
 }
 
-// minRuntimes protects units that have not run long enough, except the surplus of elastic gangs;
-// [ledger] bounds how much surplus is evicted together. If the preemptor is unknown, only the
-// members marked as surplus are unprotected.
+// minRuntimes protects units that have not run for their min-runtime, except the surplus of elastic
+// gangs. [ledger] bounds how much surplus is evicted together. For an unknown preemptor, only
+// members that are marked as surplus are unprotected.
 type minRuntimes struct{}
 
 func (minRuntimes) protects(r *ruling, u int32) (Verdict, bool) {
@@ -87,7 +87,7 @@ func (minRuntimes) ignores(r *ruling, leaf int32) bool {
 	return !young
 }
 
-// window returns the last moment of a min-runtime, 0 for none, and whether it is still to pass.
+// window returns the end of a min-runtime, 0 for none, and whether the end is in the future.
 func window(since, runtime, now int64) (until int64, young bool) {
 	if runtime <= 0 {
 		return 0, false
@@ -98,7 +98,7 @@ func window(since, runtime, now int64) (until int64, young bool) {
 	return until, now <= until
 }
 
-// young reports whether a unit has not run long enough for this preemptor to evict it.
+// young reports whether a unit has not yet run for its min-runtime against this preemptor.
 func (r *ruling) young(u int32) (Verdict, bool) {
 	if !r.inWindows() {
 		return Verdict{}, false

@@ -7,53 +7,55 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queuePolicy entitles a preemptor by the shares and quotas of queues, and by priority to units of
-// its own queue and of no queue. It also bounds sets of units, because verdicts judge each unit
-// alone: by shares, quotas, and the surplus of gangs inside a min-runtime.
+// queuePolicy decides by the shares and quotas of queues. For units of the preemptor's own queue
+// and of no queue, it decides by priority. A verdict judges a unit alone, so the policy also bounds
+// sets of units. The bounds are shares, quotas, and the surplus of gangs inside a min-runtime.
 type queuePolicy struct {
 	*ruling
-	// used and shares are by queue. request is the preemptor's request, and asks lists the
-	// resources in it.
+	// used and shares have an entry for each queue and resource. request is the preemptor's
+	// request, and asks lists the resources in it.
 	used    []int64
 	shares  []Amounts
 	request []int64
 	asks    []int
-	// kinds are the kinds of all resources. A resource that no node lists is Absent.
+	// kinds has the kind of each resource. A resource that no node has is Absent.
 	kinds []fairshare.Kind
 	// use is memory for useOfAll.
 	use []int64
 	// reach limits the queues that the preemptor may evict from, by their distance in the tree.
-	// asIs is the reach without any eviction.
+	// asIs is the reach if nothing is evicted.
 	reach, asIs reach
 	subtrees    []subtree
-	// lacks is true if the preemptor is a gang that lacks members that it had.
+	// lacks is true if the preemptor is a gang that has lost members.
 	lacks bool
-	// line is the snapshot with the preemptor's bands. It orders the units of a queue.
+	// line is the snapshot with the preemptor's priority bands. It determines the order of units
+	// within a queue.
 	line *Snapshot
-	// scratch is a ledger for sets of units that are checked one after the other.
+	// scratch is a ledger that checks one set of units after the other.
 	scratch *ledger
 
 	order *victimOrder
 	count map[Rule]int
 	shown topUnits
-	// timed are the units that are protected for a time only.
+	// timed has the units whose protection ends at a known time.
 	timed []timed
 }
 
-// subtree is the verdict of the queues on all units in one leaf. It belongs to the queue one step
-// below the lowest common ancestor.
+// subtree is the common verdict on all units in one leaf queue. It is the verdict on the queue that
+// is one step below the lowest common ancestor of the leaf and the preemptor's queue. That queue is
+// the top of the subtree.
 type subtree struct {
 	judged bool
-	// rule protects the leaf's units; empty if they may be reclaimed.
+	// rule is the rule that protects the leaf's units; empty if they may be reclaimed.
 	rule Rule
-	// byQuota is true if they may be reclaimed down to the quota of the queue at the top, byShare
-	// if down to its fair share.
+	// byQuota is true if units may be reclaimed until the top queue uses only its quota. byShare is
+	// true if they may be reclaimed until it uses only its fair share.
 	byQuota, byShare bool
-	// near is true if the subtree is at the nearest distance from its fair share.
+	// near is true if the usage of the top queue is just above its fair share.
 	near bool
-	// spare is the leaf's usage beyond all quotas in its subtree; nil until it is needed.
+	// spare is the leaf's usage that exceeds all quotas in its subtree; nil until it is computed.
 	spare []int64
-	// top is the queue at the top of the subtree.
+	// top is the queue at the top of the subtree, one step below the lowest common ancestor.
 	top int32
 }
 
@@ -91,7 +93,7 @@ func newQueuePolicy(v *problem, r *ruling) *queuePolicy {
 	return c
 }
 
-// lists reports whether some node has any of a resource.
+// lists reports whether any node has a quantity of resource r.
 func (s *Snapshot) lists(r int) bool {
 	for i := range s.Nodes {
 		if has := s.Nodes[i].Allocatable; r < len(has) && has[r] > 0 {
@@ -112,7 +114,7 @@ func (v *problem) request() []int64 {
 	return request
 }
 
-// inQueues returns the units of each queue, and the queues' usage.
+// inQueues returns the units of each queue, and the usage of the queues.
 func (v *problem) inQueues() (*leafIndex, []int64) {
 	ro := v.c.index
 	if ro == nil {
@@ -128,8 +130,8 @@ func (v *problem) inQueues() (*leafIndex, []int64) {
 	}
 }
 
-// fullFor returns a queue with a limit that leaves no room for the preemptor: its own queue or one
-// above it. It returns -1 for none.
+// fullFor returns a queue whose limit leaves no room for the preemptor: its own queue or an
+// ancestor. It returns -1 if there is none.
 func (v *problem) fullFor() int32 {
 	if v.s.Queues == nil {
 		return -1
@@ -154,7 +156,7 @@ func (v *problem) fullFor() int32 {
 
 func (c *queuePolicy) rules() *ruling { return c.ruling }
 
-// climb sets the path from the preemptor's queue upwards.
+// climb sets path to the preemptor's queue and its ancestors.
 func (c *queuePolicy) climb() {
 	c.onPath = make([]int32, c.t.Len())
 	if c.home < 0 {
@@ -168,7 +170,7 @@ func (c *queuePolicy) climb() {
 
 func (c *queuePolicy) usedOf(q int32) []int64 { return c.used[int(q)*c.t.Dims():][:c.t.Dims()] }
 
-// share returns a queue's fair share of the resources that have one.
+// share returns a queue's fair share, for the resources that have one.
 func (c *queuePolicy) share(q int32) Amounts {
 	if int(q) >= len(c.shares) {
 		return nil
@@ -183,14 +185,15 @@ func (c *queuePolicy) shareOf(q int32, r int) int64 {
 	return 0
 }
 
-// quotaOf returns the amount that a queue can always reclaim: its quota, limited to its fair share.
-// The share is lower if quotas exceed the capacity, or if the queue's demand is lower.
+// quotaOf returns the amount that a queue can always reclaim: its quota, but no more than its fair
+// share. The share can be lower than the quota, if all quotas exceed the capacity or if the queue's
+// demand is low.
 func (c *queuePolicy) quotaOf(q int32, r int) int64 {
 	return min(c.t.Queue(q).Quota[r], c.shareOf(q, r))
 }
 
-// ratio returns the ratio of a queue's usage to its fair share, among the resources of the
-// preemptor's request. It subtracts the amounts taken from the usage.
+// ratio returns the highest ratio of a queue's usage to its fair share, among the resources of the
+// preemptor's request. It first subtracts taken from the usage.
 func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 	if taken != nil {
 		taken = taken[int(q)*c.t.Dims():][:c.t.Dims()]
@@ -198,9 +201,9 @@ func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 	return fairshare.DominantShare(c.usedOf(q), taken, c.share(q), c.asks)
 }
 
-// overallRatio returns a function that reports how far a queue is over its fair share, by the
-// listed resource with the highest ratio. It does not depend on the preemptor's request, so two
-// gangs that compare their queues agree on the order.
+// overallRatio returns a function that computes the ratio of a queue's usage to its fair share, for
+// the listed resource where it is highest. The ratio does not depend on the preemptor's request, so
+// two gangs that compare their queues get the same result.
 func (c *queuePolicy) overallRatio() func(q int32) float64 {
 	var listed []int
 	for r, kind := range c.kinds {
@@ -211,7 +214,8 @@ func (c *queuePolicy) overallRatio() func(q int32) float64 {
 	return func(q int32) float64 { return fairshare.DominantShare(c.usedOf(q), nil, c.share(q), listed) }
 }
 
-// subtreeOf judges all units of a leaf that is not the preemptor's own.
+// subtreeOf returns the common verdict on all units of a leaf queue. The leaf must not be the
+// preemptor's own.
 func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	st := &c.subtrees[leaf]
 	if st.judged {
@@ -219,7 +223,7 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	}
 	st.judged, st.top = true, c.top(leaf)
 	if st.top != leaf {
-		// All leaves of a subtree are judged by the queue at its top.
+		// The verdict depends on the queue at the top of the subtree, so copy it from there.
 		*st = *c.subtreeOf(st.top)
 		return st
 	}
@@ -231,27 +235,28 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	case !c.above(st.top, nil):
 		st.rule = RuleFairShare
 	default:
-		// By quota, usage above the fair share is reclaimed first, so units are judged one by one.
+		// If the quota counts, usage above the fair share is reclaimed first, so units need a
+		// verdict each.
 		st.near = !st.byQuota && distanceOf(c.ratio(st.top, nil)) >= nearest
 	}
 	return st
 }
 
-// above reports whether a queue at the top of a subtree uses more of any requested resource than it
-// may be reclaimed down to. Units in a ledger, if there is one, are subtracted.
+// above reports whether the queue at the top of a subtree uses more of any requested resource than
+// must be left to it. If l is not nil, its units are subtracted from the usage.
 func (c *queuePolicy) above(top int32, l *ledger) bool {
 	return slices.ContainsFunc(c.asks, func(r int) bool { return c.lent(top, r, c.usedOf(top)[r]-l.takenOf(top, r)) })
 }
 
-// lent reports whether a usage of a resource is more than a queue at the top of a subtree may be
-// reclaimed down to.
+// lent reports whether the usage of a resource is more than must be left to the queue at the top of
+// a subtree.
 func (c *queuePolicy) lent(top int32, r int, used int64) bool {
 	st := &c.subtrees[top]
 	return st.byShare && used > c.shareOf(top, r) || st.byQuota && c.hasQuota(r) && used > c.quotaOf(top, r)
 }
 
-// entitlement returns the verdict by priority, or by the entitlements of the unit's queue and the
-// preemptor's queue.
+// entitlement returns whether the preemptor may evict a unit by priority, or by the fair shares and
+// quotas of both queues.
 func (c *queuePolicy) entitlement(u int32) Verdict {
 	if !c.reclaims(u) {
 		return c.entitledByPriority(u)
@@ -268,8 +273,8 @@ func (c *queuePolicy) entitlement(u int32) Verdict {
 	return Verdict{Eligible: true, Rule: RuleReclaim}
 }
 
-// spareOf returns the most that a single unit of a leaf may use without leaving a queue in its
-// subtree below its quota.
+// spareOf returns the most that one unit of a leaf queue may use so that its eviction leaves no
+// queue of the subtree below its quota.
 func (c *queuePolicy) spareOf(leaf int32) []int64 {
 	st := c.subtreeOf(leaf)
 	if st.spare != nil {
@@ -290,8 +295,8 @@ func (c *queuePolicy) spareOf(leaf int32) []int64 {
 	return spare
 }
 
-// pastSpare reports whether evicting a unit with the given usage would leave some queue in a leaf's
-// subtree below its quota of any resource.
+// pastSpare reports whether the eviction of a unit with this usage would leave any queue of the
+// leaf's subtree below its quota.
 func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	for r, spare := range c.spareOf(leaf) {
 		if spare < math.MaxInt64 && use(r) > spare {
@@ -301,10 +306,10 @@ func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	return false
 }
 
-// belowQuota returns a queue in the victim's subtree that its eviction would leave below its quota;
-// -1 for none. It subtracts the units in a ledger, if there is one. Only resources count that hold
-// the unit to the quota, or a unit taken before. It returns the queue at the top if that would be
-// below its quota of every resource that it has to spare.
+// belowQuota returns a queue of the victim's subtree that would be below its quota after the
+// eviction; -1 for none. If l is not nil, its units count as evicted too. Only resources count that
+// make the quota protect this unit, or a unit in l. It returns the top queue if that would be below
+// its quota in every resource where it has usage to spare.
 func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	leaf, use := c.leafOf[u], c.useOfAll(u)
 	top := c.subtreeOf(leaf).top
@@ -327,7 +332,8 @@ func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	return top
 }
 
-// useOfAll returns a unit's usage of every resource, valid until the next call.
+// useOfAll returns the usage of a unit, with an entry for each resource. It is valid until the next
+// call.
 func (c *queuePolicy) useOfAll(u int32) []int64 {
 	if c.use == nil {
 		c.use = make([]int64, c.t.Dims())
@@ -338,12 +344,12 @@ func (c *queuePolicy) useOfAll(u int32) []int64 {
 	return c.use
 }
 
-// holding returns the resources that a queue's quota holds the given usage by.
+// holding returns the resources that make the quota of a queue protect work with this usage.
 func (c *queuePolicy) holding(q int32, use []int64) fairshare.Hold {
 	return fairshare.Holding(c.kinds, c.t.Queue(q).Quota, use)
 }
 
-// useOf returns a unit's usage of one resource, on all nodes.
+// useOf returns the usage of a unit for one resource, on all its nodes.
 func useOf(u *Unit, r int) int64 {
 	use := int64(0)
 	for i := range u.Pods {
@@ -352,7 +358,7 @@ func useOf(u *Unit, r int) int64 {
 	return min(use, maxAmount)
 }
 
-// usedBy returns the usage of every queue and the queues below it.
+// usedBy returns the usage of every queue, with all queues below it included.
 func usedBy(s *Snapshot, leaves []int32) []int64 {
 	t := s.Queues.Tree
 	used := make([]int64, t.Len()*t.Dims())
@@ -362,7 +368,7 @@ func usedBy(s *Snapshot, leaves []int32) []int64 {
 	return used
 }
 
-// useUnit adds a unit to the usage of its leaf and of all queues above it.
+// useUnit adds a unit to the usage of its leaf queue and of all ancestors.
 func useUnit(t *fairshare.Tree, used []int64, leaf int32, u *Unit) {
 	for i := range u.Pods {
 		t.Use(used, leaf, u.Pods[i].Request, 1)

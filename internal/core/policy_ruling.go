@@ -8,46 +8,45 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// systemCritical is the lowest priority of preemptors that preempt by priority regardless of
-// queues.
+// systemCritical is the lowest priority of preemptors that preempt by priority even if they are in
+// a queue.
 const systemCritical = workload.SystemCritical
 
-// ruling holds the inputs of all rules for one decision: a preemptor, the units, and their places
-// in the tree of queues.
+// ruling has the inputs of all rules for one decision: the preemptor, the units, and their queues.
 type ruling struct {
 	s           *Snapshot
 	p           *Preemptor
 	c           *columns
 	protections []protection
-	// anyone is true if the preemptor is unknown. Each rule then assumes the preemptor that it
-	// protects from longest.
+	// anyone is true if the preemptor is unknown. Each rule then assumes the preemptor with the
+	// longest protection.
 	anyone bool
-	// begin is the assumed begin of clocks that have not begun.
+	// begin is the assumed start for units whose run time does not count yet.
 	begin int64
-	// meter counts the steps of the decision; a nil meter counts none.
+	// meter counts the steps of the decision. With nil, steps are not counted.
 	meter *meter
 	// defaults are the min-runtimes that protect units if no queue has a setting. preempts is true
-	// if one of them applies to preemption by priority.
+	// if one of them protects from preemption by priority.
 	defaults minRuntimeIndex
 	preempts bool
 
 	// t is the tree of queues; nil without queues.
 	t *fairshare.Tree
-	// leaf is the preemptor's queue, -1 for one that preempts by priority. home is the queue whose
-	// limit the preemptor counts for in either case. path leads from home to the top, and onPath is
-	// the inverse, from 1 on.
+	// leaf is the preemptor's queue, or -1 if it preempts by priority. home is the queue whose
+	// limits apply to the preemptor in either case. path has the preemptor's queue and its
+	// ancestors. onPath maps a queue to its position in path, counted from 1.
 	leaf   int32
 	home   int32
 	path   []int32
 	onPath []int32
-	// index has the units of each queue, and leafOf the queue of each unit; nil if queues do not
-	// count.
+	// index has the units of each queue, and leafOf the queue of each unit. Both are nil if queues
+	// do not count.
 	index  *leafIndex
 	leafOf []int32
-	// ratio returns the ratio of a queue's usage to its fair share; nil if queues do not count. It
-	// is the highest ratio of any resource, regardless of the preemptor's request.
+	// ratio returns the ratio of a queue's usage to its fair share, for the resource where it is
+	// highest. It does not depend on the preemptor's request. It is nil if queues do not count.
 	ratio func(queue int32) float64
-	// running counts the running members of each gang, by UID.
+	// running has the running members of each gang, by UID.
 	running map[string]*Headcount
 }
 
@@ -57,7 +56,8 @@ func newRuling(v *problem, protections []protection) *ruling {
 	return r
 }
 
-// standingOf returns a ruling with the preemptor's place in the queues and the min-runtimes only.
+// standingOf returns a ruling that has only the preemptor's place in the queues and the
+// min-runtimes.
 func standingOf(s *Snapshot, p *Preemptor) *ruling {
 	r := &ruling{s: s, p: p, leaf: leafOfPreemptor(s, p), home: -1, defaults: defaultsIn(s, p)}
 	for m := range r.defaults {
@@ -69,19 +69,20 @@ func standingOf(s *Snapshot, p *Preemptor) *ruling {
 	return r
 }
 
-// Bounded reports whether more than priority may determine the units that a preemptor may evict.
-// These then depend on the usage and the entitlement of all queues, and on the surplus of gangs.
+// Bounded reports whether more than priority may determine which units the preemptor may evict.
+// That is so if queues count, through their usage and shares, or if a gang's surplus is bounded by
+// a min-runtime.
 func Bounded(s *Snapshot, p *Preemptor) bool { return standingOf(s, p).bounded() }
 
-// bounded reports whether more than priority may count: a queue, or a min-runtime.
+// bounded reports whether queues or min-runtimes may count, besides priority.
 func (r *ruling) bounded() bool { return r.home >= 0 || r.inWindows() }
 
-// inWindows reports whether some unit may be inside a min-runtime.
+// inWindows reports whether any unit may be inside a min-runtime.
 func (r *ruling) inWindows() bool {
 	return r.anyone || r.leaf >= 0 || r.preempts || r.t.Protects()
 }
 
-// leafOfPreemptor returns the preemptor's leaf queue; -1 for one that preempts by priority.
+// leafOfPreemptor returns the preemptor's leaf queue; -1 if it preempts by priority.
 func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 	if s.Queues == nil || p.Priority >= systemCritical {
 		return -1
@@ -89,7 +90,7 @@ func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 	return s.Queues.Tree.LeafOf(p.Queue)
 }
 
-// forbidden reports whether the preemptor may evict nothing at all, and returns the rule.
+// forbidden reports whether a rule forbids the preemptor to evict anything, and returns the rule.
 func (r *ruling) forbidden() (Rule, bool) {
 	switch {
 	case r.p.Never, r.p.BacksOff:
@@ -106,7 +107,7 @@ func (r *ruling) ownGang(u int32) bool {
 	return r.p.PodGroup != "" && r.s.Units[u].PodGroup == r.p.PodGroup
 }
 
-// byPriority returns the entitlement to a unit of a priority if no other rule counts.
+// byPriority returns the verdict on a unit of the given priority if only priority counts.
 func (r *ruling) byPriority(priority int32) Verdict {
 	if priority < r.p.Priority {
 		return Verdict{Eligible: true, Rule: RuleLowerPriority}
@@ -114,8 +115,8 @@ func (r *ruling) byPriority(priority int32) Verdict {
 	return Verdict{Rule: RuleNotLowerPriority}
 }
 
-// entitledByPriority is like byPriority, for one unit. A stale gang counts with a lower priority
-// than its own.
+// entitledByPriority returns the verdict on one unit if only priority counts. A stale gang counts
+// with a priority lower than its own.
 func (r *ruling) entitledByPriority(u int32) Verdict {
 	unit := &r.s.Units[u]
 	v := r.byPriority(unit.Priority)
@@ -125,9 +126,8 @@ func (r *ruling) entitledByPriority(u int32) Verdict {
 	return v
 }
 
-// special lists the units that must be judged one by one regardless of their leaf. They are the
-// units of the preemptor's own gang, and the units that narrow protections list. Some may be listed
-// twice.
+// special lists the units that must be judged one by one in any leaf queue. They are the units of
+// the preemptor's own gang, and the units that narrow protections list. Units may be listed twice.
 func (r *ruling) special() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
@@ -155,7 +155,8 @@ func (r *ruling) everyUnit(yield func(int32) bool) {
 	}
 }
 
-// reclaims reports whether the entitlement of queues, and not priority, allows a unit's eviction.
+// reclaims reports whether the shares or quotas of queues, and not priority, allow a unit's
+// eviction.
 func (r *ruling) reclaims(u int32) bool {
 	if r.leaf < 0 {
 		return false
@@ -164,16 +165,16 @@ func (r *ruling) reclaims(u int32) bool {
 	return leaf >= 0 && leaf != r.leaf && !r.yieldsStale(u)
 }
 
-// yieldsStale reports whether priority decides about a stale gang of another queue, as it would
-// within one queue. It does if the ratio of the preemptor's queue to its fair share is no higher
-// than the ratio of the gang's queue. Nothing is reclaimed between such queues, so two gangs would
-// wait for each other forever.
+// yieldsStale reports whether priority decides about a stale gang of another queue, as it does
+// within one queue. It does if the ratio of usage to fair share of the preemptor's queue is no
+// higher than the ratio of the gang's queue. Nothing can be reclaimed between such queues. Without
+// this rule, two such gangs would wait for each other forever.
 func (r *ruling) yieldsStale(u int32) bool {
 	return r.s.Units[u].Stale && r.ratio != nil && r.ratio(r.leaf) <= r.ratio(r.leafOf[u])
 }
 
-// top returns the queue one step below the lowest common ancestor of the preemptor's leaf and
-// another leaf, in the branch of the other.
+// top returns the ancestor of a leaf queue that is one step below the lowest common ancestor of
+// that leaf and the preemptor's.
 func (r *ruling) top(leaf int32) int32 {
 	top := leaf
 	for q := r.t.Parent(leaf); q >= 0 && r.onPath[q] == 0; q = r.t.Parent(q) {
@@ -182,12 +183,13 @@ func (r *ruling) top(leaf int32) int32 {
 	return top
 }
 
-// elastic reports whether a unit is a member of a gang that may lose some members and stay whole.
+// elastic reports whether the unit is a member of a gang that stays whole without some of its
+// members.
 func elastic(u *Unit) bool {
 	return !u.Group && u.PodGroup != "" && u.Membership != nil && u.Membership.MinCount > 0
 }
 
-// runningOf counts the running members of a unit's gang.
+// runningOf returns the number of running members of a unit's gang, by role.
 func (r *ruling) runningOf(u *Unit) *Headcount {
 	h := r.running[u.PodGroup]
 	if h != nil {
@@ -208,8 +210,8 @@ func (r *ruling) runningOf(u *Unit) *Headcount {
 	return h
 }
 
-// surplusOf returns how many running members the unit's gang has past its minCount and past the
-// needs of the unit's role.
+// surplusOf returns how many running members a unit's gang has that it does not need: past
+// minCount, and past the needs of the unit's role.
 func (r *ruling) surplusOf(u *Unit) int {
 	return r.runningOf(u).Spare(int(u.Membership.MinCount), u.Role)
 }
@@ -231,8 +233,8 @@ func (c *columns) ofPodGroup(s *Snapshot, uid string) []int32 {
 	return units
 }
 
-// judgedAlone reports whether some protection must be asked about every unit of a leaf; -1 is the
-// leaf of units in no queue. If not, all units except the special ones have the verdict of their
+// judgedAlone reports whether a protection must be asked about every unit of a leaf queue; -1 for
+// the units in no queue. If not, all units except the special ones have the verdict of their
 // entitlement.
 func (r *ruling) judgedAlone(leaf int32) bool {
 	return slices.ContainsFunc(r.protections, func(rule protection) bool {

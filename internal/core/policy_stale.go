@@ -6,9 +6,9 @@ import (
 	"maps"
 )
 
-// staleGangs protects stale gangs from less important gangs that also lack members. So two such
-// gangs never evict each other in turns: the more important one keeps its members and becomes
-// whole.
+// staleGangs protects stale gangs from less important gangs that also lack members. Otherwise two
+// such gangs could evict each other in turns. With it, the more important one keeps its members and
+// becomes whole.
 type staleGangs struct{}
 
 func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {
@@ -22,7 +22,7 @@ func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {
 func (staleGangs) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStale]) }
 
 // ownDegraded describes the preemptor's own gang by its members that have a node. It returns false
-// if the gang lacks none.
+// if the gang has lost no member.
 func (r *ruling) ownDegraded() (own Unit, degraded bool) {
 	for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
 		unit := &r.s.Units[u]
@@ -37,9 +37,9 @@ func (r *ruling) ownDegraded() (own Unit, degraded bool) {
 	return own, degraded
 }
 
-// moreImportantGang compares a stale gang of a queue with the preemptor's own gang, which also
-// lacks members. It is negative if the stale gang is more important. It compares priorities first,
-// then how far the queues are over their fair shares, then the numbers of missing members, then the
+// moreImportantGang compares a stale gang with the preemptor's own gang, which also lacks members.
+// The result is negative if the stale gang is more important. It compares the priorities first,
+// then how far the queues exceed their fair shares, then the numbers of missing members, then the
 // starts.
 func (r *ruling) moreImportantGang(a *Unit, leaf int32, own *Unit) int {
 	queues := 0
@@ -55,7 +55,7 @@ func (r *ruling) moreImportantGang(a *Unit, leaf int32, own *Unit) int {
 	)
 }
 
-// leafOfUnit returns the queue of a unit; -1 for none.
+// leafOfUnit returns the index of a unit's leaf queue; -1 for a unit in no queue.
 func (r *ruling) leafOfUnit(u int32) int32 {
 	if r.leafOf == nil {
 		return -1

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// problem is the input of one decision: the columns of the snapshot, the policy's potential
-// victims, and the answers of the oracle that do not change.
+// problem is the input of one decision: the columns of the snapshot, the potential victims, and
+// those answers of the oracle that do not change.
 type problem struct {
 	s      *Snapshot
 	p      *Preemptor
@@ -14,8 +14,8 @@ type problem struct {
 	c      *columns
 	dims   int
 	limits Limits
-	// begin is the assumed begin of clocks that have not begun: the time of the decision, even for
-	// a search at another time.
+	// begin is the assumed start for units whose run time does not count yet. It is the time of the
+	// decision, even if a search assumes another time.
 	begin int64
 	// victims are the units that the search may evict.
 	victims potentialVictims
@@ -31,13 +31,13 @@ type problem struct {
 	// outside marks the nodes outside of all domains that the members may share; nil for a
 	// preemptor without a required domain.
 	outside []bool
-	// domains are the domains that the members may share; nil for a preemptor without a required
-	// domain, and for a view of one domain. within is the domain of such a view.
+	// domains are the domains that the members may share; nil without a required domain, and for a
+	// problem restricted to one domain. within is that domain.
 	domains []domain
 	within  *domain
-	// thinned replaces the columns of nodes with protected units.
+	// thinned has, for nodes with protected units, the list of units without these.
 	thinned map[int32]*nodeColumn
-	// meter counts the steps of the decision; a nil meter counts none.
+	// meter counts the steps of the decision. With nil, steps are not counted.
 	meter *meter
 }
 
@@ -50,7 +50,7 @@ const (
 	refused
 )
 
-// newView returns the view before any unit has been judged.
+// newView returns the problem before any unit has been judged.
 func newView(s *Snapshot, p *Preemptor, oracle Oracle) *problem {
 	c := s.columns
 	if c == nil {
@@ -99,7 +99,7 @@ func (v *problem) narrowTo(victims potentialVictims) {
 	v.thin()
 }
 
-// protecting returns a copy of the view with further units protected.
+// protecting returns a copy of the problem that protects the given units too.
 func (v *problem) protecting(units []int32) *problem {
 	w := *v
 	w.victims.protected = maps.Clone(v.victims.protected)
@@ -110,7 +110,7 @@ func (v *problem) protecting(units []int32) *problem {
 	return &w
 }
 
-// thin builds columns without the protected units, for the nodes that run any.
+// thin fills thinned, for the nodes that have protected units.
 func (v *problem) thin() {
 	v.thinned = nil
 	var mem scratch
@@ -130,7 +130,7 @@ func (v *problem) thin() {
 	}
 }
 
-// without returns a copy of a column without the protected units.
+// without returns a copy of a node's list of units without the protected ones.
 func (v *problem) without(col *nodeColumn, mem *scratch) *nodeColumn {
 	dims, n, protected := v.dims, 0, v.victims.protected
 	for _, u := range col.units {
@@ -159,7 +159,7 @@ func (v *problem) without(col *nodeColumn, mem *scratch) *nodeColumn {
 	return thin
 }
 
-// surplusAt returns how many pods of the unit at a position are surplus.
+// surplusAt returns the number of surplus pods of the unit at a position.
 func (v *problem) surplusAt(col *nodeColumn, pos int32) int {
 	if col.surplus == 0 {
 		return 0
@@ -167,7 +167,7 @@ func (v *problem) surplusAt(col *nodeColumn, pos int32) int {
 	return v.s.Units[col.units[pos]].surplusPods()
 }
 
-// surplusUpTo returns how many pods are surplus, among the units of a column up to a priority.
+// surplusUpTo returns the number of surplus pods of the units on a node, up to a priority.
 func (v *problem) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
 	if col.surplus == 0 {
 		return 0
@@ -178,7 +178,7 @@ func (v *problem) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
 	return pods
 }
 
-// column returns the column of a node without protected units. Potential victims come first.
+// column returns the units of a node without the protected ones. Potential victims come first.
 func (v *problem) column(node int32) *nodeColumn {
 	if v.thinned != nil {
 		if col := v.thinned[node]; col != nil {
@@ -232,5 +232,5 @@ func (v *problem) isKnownRefused(class int, node int32) bool {
 	return len(v.outside) > 0 && v.outside[node] || v.admits[class][node] == refused
 }
 
-// freeLater returns the room of a node once the terminating pods are gone.
+// freeLater returns the free room of a node after the terminating pods are gone.
 func (v *problem) freeLater(node int32) []int64 { return v.c.later[int(node)*v.dims:][:v.dims] }

@@ -2,25 +2,26 @@ package core
 
 import "slices"
 
-// ledger counts the usage taken from each queue and each gang. A queue may be reclaimed from only
-// while it is above its fair share, or its quota, and never below its quota. A gang inside its
-// window loses no more than its surplus.
+// ledger adds up the usage of units that are evicted together, by queue and gang. Units of a queue
+// may be reclaimed only while it is above its fair share, or above its quota. A reclaim never
+// leaves a queue below its quota. A gang inside its min-runtime loses no more than its surplus.
 //
-// These bounds apply to sets of units, because verdicts judge each unit alone. Any subset of a set
-// within the bounds is within them too. The usage of the preemptor's own queues is bounded as well;
-// that bound needs enough evictions.
+// These bounds apply to sets of units, whereas a verdict judges a unit alone. Any subset of a
+// permitted set is permitted too. One more bound applies to the usage of the preemptor's own
+// queues. It requires a minimum of evictions.
 type ledger struct {
 	c       *queuePolicy
 	pathUse *pathUse
-	// taken is by queue and resource. most is the largest usage of a single unit, for queues at the
-	// top of a subtree. Both are nil until a unit is taken.
+	// taken has the usage of the added units, by queue and resource. most has the largest usage of
+	// a single unit, for each queue at the top of a subtree. Both are nil as long as no unit is
+	// added.
 	taken, most []int64
-	// held reports, by queue and resource, whether the quota of the resource holds a taken unit;
-	// see [queuePolicy.holding].
+	// held reports, by queue and resource, whether the queue's quota of the resource protects an
+	// added unit; see [queuePolicy.holding].
 	held []bool
-	// left are the remaining running members of gangs that lose some, by UID.
+	// left has the running members that remain of gangs that lose some, by UID.
 	left map[string]*Headcount
-	// leaves are the leaves that units have been taken from.
+	// leaves has the leaf queues of the added units.
 	leaves map[int32]bool
 }
 
@@ -28,7 +29,7 @@ func newLedger(c *queuePolicy) *ledger {
 	return &ledger{c: c, pathUse: newPathUse(c), left: make(map[string]*Headcount), leaves: make(map[int32]bool)}
 }
 
-// ledger returns an empty ledger, valid until the next call.
+// ledger returns an empty ledger. It is valid until the next call.
 func (c *queuePolicy) ledger() *ledger {
 	if c.scratch == nil {
 		c.scratch = newLedger(c)
@@ -51,7 +52,7 @@ func (l *ledger) clear() {
 	l.pathUse.clear()
 }
 
-// takenOf returns the amount taken from a queue; 0 for a nil ledger.
+// takenOf returns the usage of a queue's added units; 0 for a nil ledger.
 func (l *ledger) takenOf(q int32, r int) int64 {
 	if l == nil || l.taken == nil {
 		return 0
@@ -59,22 +60,24 @@ func (l *ledger) takenOf(q int32, r int) int64 {
 	return l.taken[int(q)*l.c.t.Dims()+r]
 }
 
-// holds reports whether a queue's quota of a resource holds a taken unit.
+// holds reports whether a queue's quota of a resource protects an added unit.
 func (l *ledger) holds(q int32, r int) bool {
 	return l != nil && l.held != nil && l.held[int(q)*l.c.t.Dims()+r]
 }
 
-// bound is the reason why units may not be evicted together: a queue, or a gang's window.
+// bound is the reason why units may not be evicted together: a queue, or a gang inside its
+// min-runtime.
 type bound struct {
 	rule Rule
-	// queue is the queue with the bound; -1 for a gang.
+	// queue is the queue whose share, quota or limit is the bound; -1 for a gang.
 	queue int32
 	// name is the name of the queue.
 	name string
 	gang string
 }
 
-// take adds a unit if it may be evicted with the others, and reports whether it may.
+// take adds a unit if it may be evicted together with those already added. It reports whether it
+// may.
 func (l *ledger) take(u int32) bool {
 	c := l.c
 	unit := &c.s.Units[u]
@@ -91,7 +94,8 @@ func (l *ledger) take(u int32) bool {
 	return true
 }
 
-// windowed reports whether a unit belongs to an elastic gang inside its window.
+// windowed reports whether a unit belongs to an elastic gang inside its min-runtime, and returns
+// the rule.
 func (l *ledger) windowed(u int32) (Rule, bool) {
 	if !elastic(&l.c.s.Units[u]) {
 		return "", false
@@ -100,7 +104,7 @@ func (l *ledger) windowed(u int32) (Rule, bool) {
 	return v.Rule, young
 }
 
-// spareOf returns how many more members in a unit's role its gang may lose.
+// spareOf returns how many more members with a unit's role its gang may lose.
 func (l *ledger) spareOf(u *Unit) int {
 	left := l.left[u.PodGroup]
 	if left == nil {
@@ -146,8 +150,8 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	}
 }
 
-// within reports whether a set of units may be evicted for the preemptor, in some order, by the
-// usage after their eviction. If not, it returns the bound that they exceed.
+// within reports whether the preemptor may evict a set of units in some order. It judges by the
+// usage after their eviction. If they may not, it returns the bound that they exceed.
 func (l *ledger) within(units []int32) (bound, bool) {
 	for _, u := range units {
 		l.add(u, l.c.reclaims(u))
@@ -156,12 +160,13 @@ func (l *ledger) within(units []int32) (bound, bool) {
 	return l.allows(units, l.pathUse)
 }
 
-// allows reports whether the added units may be evicted, given the usage of the preemptor's queues.
+// allows reports whether the added units may be evicted, given the usage of the preemptor's queues
+// after the evictions.
 func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	return l.allowsWithin(units, s, s.reach())
 }
 
-// allowsWithin is like allows, for a preemptor with a reach after the evictions.
+// allowsWithin is like allows, if the preemptor has the given reach after the evictions.
 func (l *ledger) allowsWithin(units []int32, s *pathUse, after reach) (bound, bool) {
 	c := l.c
 	c.meter.add(len(units))
@@ -194,16 +199,15 @@ func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 	return bound{rule: rule, queue: queue, name: c.t.Queue(queue).Name}
 }
 
-// keeps returns the rule that protects a queue, a number of steps away, given the usage of the
-// preemptor's queues after the evictions. It returns "" if the queue can spare the taken units. It
-// can if it was above its fair share or its quota until the largest unit was taken, as the last
-// one. It must also still have its quota of that resource.
+// keeps returns the rule that protects the queue top, a number of steps up the path, from the
+// eviction of the added units. It returns "" if they may be evicted. They may if the queue was
+// above its fair share or its quota until the last of them, the largest, was evicted. The queue
+// must also keep its quota of that resource.
 //
-// The preemptor's side may be entitled only because units of its own are evicted. Then its usage
-// must grow. By share, the other queue keeps its fair share. By quota, the preemptor's queue keeps
-// all usage of the resources that its quota holds the preemptor by. Otherwise the two might take in
-// turns. The evicted work came in free room, and more of it would come in the room that the largest
-// unit leaves over.
+// The preemptor's queues may be entitled only because units of their own are evicted too. Then
+// their usage must grow. By share, the other queue keeps its fair share. By quota, the preemptor's
+// queue must not lose usage of a resource that makes its quota protect the preemptor. Otherwise two
+// queues might reclaim from each other in turns.
 func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	c := l.c
 	byShare, byQuota, spent, sharesStay := false, false, false, steps <= after.share
@@ -231,15 +235,15 @@ func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	}
 }
 
-// holdsNoLess reports whether the preemptor's queue keeps its usage of each resource that its quota
-// holds the preemptor by.
+// holdsNoLess reports whether the preemptor's queue keeps its usage of each resource that makes its
+// quota protect the preemptor.
 func (c *queuePolicy) holdsNoLess(s *pathUse) bool {
 	h := c.holding(c.leaf, c.request)
 	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.By(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
 }
 
-// overdrawn returns a queue between a leaf and the top of its subtree that is below its quota; -1
-// for none. Only resources count that hold a taken unit.
+// overdrawn returns a queue, from a leaf up to the top of its subtree, that would be below its
+// quota; -1 for none. Only resources count that make a quota protect an added unit.
 func (l *ledger) overdrawn(leaf, top int32) int32 {
 	t := l.c.t
 	for q := leaf; ; q = t.Parent(q) {
@@ -255,7 +259,7 @@ func (l *ledger) overdrawn(leaf, top int32) int32 {
 	}
 }
 
-// holds reports whether the bound applies to a unit.
+// holds reports whether the bound limits the eviction of a unit.
 func (b bound) holds(c *queuePolicy, u int32) bool {
 	if b.queue < 0 {
 		return c.s.Units[u].PodGroup == b.gang

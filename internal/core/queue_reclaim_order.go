@@ -6,21 +6,22 @@ import (
 	"slices"
 )
 
-// reclaimOrder determines the ratio of each subtree to its fair share when the turn of a unit
-// comes. It takes units from the queues as long as their subtrees are above their fair share. The
-// next unit always comes from the queue with the highest ratio.
+// reclaimOrder sorts the units of other queues for reclaim. The next unit always comes from the
+// subtree with the highest ratio of usage to fair share. After each unit, the ratio is computed
+// again. It ends when no subtree exceeds its fair share.
 type reclaimOrder struct {
 	l *ledger
-	// units are the units not taken yet, by leaf. Lists of leaves in sorted are in order.
+	// units has the remaining units of each leaf queue. The lists of the leaves in sorted are in
+	// order.
 	units  map[int32][]int32
 	sorted []bool
-	// tops are the queues at the top of all subtrees, the one furthest over first. order is the
-	// inverse.
+	// tops are the queues at the top of all subtrees, the one with the highest ratio first. order
+	// maps a queue to its position in tops.
 	tops  []int32
 	order []int64
 	// met marks the queues in tops.
 	met []bool
-	// left counts the units that are left in each queue and below it.
+	// left has the number of remaining units of each queue, with all queues below it included.
 	left  []int
 	ratio []float64
 
@@ -34,14 +35,15 @@ type step struct {
 	refused bool
 }
 
-// list adds a unit to the list of its leaf.
+// list adds a unit to the units of its leaf queue.
 func (w *reclaimOrder) list(leaf, u int32) {
 	if w.units[leaf] = append(w.units[leaf], u); len(w.units[leaf]) == 1 {
 		w.meet(leaf)
 	}
 }
 
-// meet adds the top of a leaf's subtree to tops. The leaf may be one that the order leaves out.
+// meet adds the queue at the top of a leaf's subtree to tops. The order may exclude the leaf
+// itself.
 func (w *reclaimOrder) meet(leaf int32) {
 	if w.order == nil {
 		w.order, w.met = make([]int64, w.l.c.t.Len()), make([]bool, w.l.c.t.Len())
@@ -52,8 +54,8 @@ func (w *reclaimOrder) meet(leaf int32) {
 	}
 }
 
-// run takes units until no subtree is further over than a distance, or no subtree has a unit left
-// that may be evicted.
+// run takes units until all subtrees are nearer to their fair share than a distance, or no unit is
+// left that may be evicted.
 func (w *reclaimOrder) run(until int32) {
 	w.start()
 	open := slices.Clone(w.tops)
@@ -70,8 +72,8 @@ func (w *reclaimOrder) run(until int32) {
 	}
 }
 
-// turn takes the next unit of a leaf. A gang that loses a needed member is broken, so the turn of
-// its first needed member is the turn of all.
+// turn takes the next unit of a leaf queue. If it is a needed member of a gang, the gang breaks, so
+// turn takes all needed members of the gang.
 func (w *reclaimOrder) turn(leaf, distance int32) {
 	for first := int32(-1); first < 0 || len(w.units[leaf]) > 0 && w.l.c.s.sharesGang(first, w.units[leaf][0]); {
 		at := step{unit: w.next(leaf), distance: distance}
@@ -87,14 +89,14 @@ func (w *reclaimOrder) turn(leaf, distance int32) {
 	}
 }
 
-// sharesGang reports whether two units are needed members of one gang.
+// sharesGang reports whether two units are needed members of the same gang.
 func (s *Snapshot) sharesGang(a, b int32) bool {
 	x, y := &s.Units[a], &s.Units[b]
 	return x.PodGroup == y.PodGroup && s.gangs.isNeeded(x) && s.gangs.isNeeded(y)
 }
 
-// gangsTogether moves the needed members of a gang behind the first one of them. Members of one
-// gang have one priority.
+// gangsTogether moves the needed members of each gang directly after the first of them. All members
+// of a gang have the same priority.
 func (s *Snapshot) gangsTogether(units []int32) {
 	if len(s.gangs) == 0 {
 		return
@@ -118,7 +120,7 @@ func (s *Snapshot) gangsTogether(units []int32) {
 	copy(units, out)
 }
 
-// start computes the ratio of all queues with units.
+// start computes the ratio of usage to fair share of all queues with units.
 func (w *reclaimOrder) start() {
 	c := w.l.c
 	w.left, w.ratio, w.sorted = make([]int, c.t.Len()), make([]float64, c.t.Len()), make([]bool, c.t.Len())
@@ -140,7 +142,7 @@ func (w *reclaimOrder) start() {
 	}
 }
 
-// next removes the next unit of a leaf from the order and returns it.
+// next removes the next unit of a leaf queue from the list and returns it.
 func (w *reclaimOrder) next(leaf int32) int32 {
 	if !w.sorted[leaf] {
 		w.sorted[leaf] = true
@@ -155,8 +157,8 @@ func (w *reclaimOrder) next(leaf int32) int32 {
 	return u
 }
 
-// furthest returns the queue with units left that is furthest over its fair share; the first one of
-// equals, -1 for none.
+// furthest returns the queue with the highest ratio among those with units left; among equals the
+// first, and -1 for none.
 func (w *reclaimOrder) furthest(queues []int32) int32 {
 	best := int32(-1)
 	for _, q := range queues {
@@ -167,10 +169,11 @@ func (w *reclaimOrder) furthest(queues []int32) int32 {
 	return best
 }
 
-// weigh computes how far over its fair share a queue is after the units taken so far.
+// weigh computes the ratio of a queue's usage to its fair share, without the units taken so far.
 func (w *reclaimOrder) weigh(q int32) { w.ratio[q] = w.l.c.ratio(q, w.l.taken) }
 
-// distanceOf maps a ratio to the fair share to one of the distances. 0 is the furthest over.
+// distanceOf maps the ratio of usage to fair share to one of the discrete distances. Distance 0 is
+// the highest ratio.
 func distanceOf(ratio float64) int32 {
 	if ratio <= 1 {
 		return lent

@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// boundRounds is how often the search starts over with fewer potential victims after its outcome
+// boundRounds is how often the search starts again with fewer potential victims after its outcome
 // exceeded a bound.
 const boundRounds = 8
 
-// search runs the search over all units that may be evicted. It first uses the reach with nothing
-// evicted. If that finds no room, it uses the reach with units of the preemptor's own queue
-// evicted. A preemptor that can also reclaim its quota does so rather than evict from its own
-// queue.
+// search looks for victims among all units that the policy allows. It first uses the reach of the
+// preemptor if nothing is evicted. If that finds no room, it uses the reach after units of the
+// preemptor's own queue are evicted. So a preemptor that can reclaim its quota does not evict from
+// its own queue.
 //
-// Reclaim by fair share alone is fast and comes first. Its victims may need the quota as well. Then
-// the search is repeated with both, so that usage above the fair shares is reclaimed first.
+// The search by fair share alone is fast and comes first. If its victims may be evicted only
+// because of the quota, the search is repeated with both. Usage above the fair shares is then
+// reclaimed first.
 func (c *queuePolicy) search(sr *search) Decision {
 	far, near := c.reach, c.asIs
 	if near.share < far.share || near.share == far.share && far.quota > 0 {
@@ -41,8 +42,8 @@ func (c *queuePolicy) search(sr *search) Decision {
 	return d
 }
 
-// keepShares reports whether units may be evicted by fair shares alone, without the preemptor's
-// quota.
+// keepShares reports whether the fair shares alone allow the eviction of units, without the
+// preemptor's quota.
 func (c *queuePolicy) keepShares(units []int32) bool {
 	l := c.ledger()
 	for _, u := range units {
@@ -55,10 +56,10 @@ func (c *queuePolicy) keepShares(units []int32) bool {
 	return ok
 }
 
-// searchAmong is the search within the policy's reach. If an outcome exceeds a bound, it starts
-// over with fewer units under that bound. Then it goes through the sets one by one. Last, it tries
-// only units that may be evicted in any combination. It returns the victims as units, and whether
-// there is room.
+// searchAmong searches within the policy's reach. If an outcome exceeds a bound, it starts again
+// with fewer of the units that this bound limits. Then it tries sets of units one by one. Last, it
+// searches only units that may be evicted in any combination. It returns the victims as units, and
+// whether there is room.
 func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
@@ -96,8 +97,8 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	return sub.infeasible(), nil, false
 }
 
-// bar adds the potential victims under the exceeded bound to without, except units of the outcome
-// that may be evicted together.
+// bar adds the potential victims that the exceeded bound limits to without. It leaves out units of
+// the outcome that may be evicted together.
 func (c *queuePolicy) bar(refused *overBound, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {

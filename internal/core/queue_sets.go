@@ -2,39 +2,39 @@ package core
 
 import "slices"
 
-// setsEffort bounds the work of going through sets of units. leastEffort bounds the work on one
-// set, where moving units does not count.
+// setsEffort is the most work for trying sets of units. leastEffort is the most work for one set;
+// moving units does not count for it.
 const (
 	setsEffort  = 200_000
 	leastEffort = 5 * setsEffort
 )
 
-// wholeSets searches the sets of potential victims that may be evicted together for the cheapest
-// one that is enough. If it reaches its bound, it has tried the likeliest sets: sets with the more
-// important units in place.
+// wholeSets searches for the cheapest set of potential victims that is enough and may be evicted
+// together. If it reaches its bound, it has tried the likeliest sets, where the more important
+// units stay.
 type wholeSets struct {
 	*search
 	c  *queuePolicy
 	ws []want
 	t  *simulation
 	k  roomKeeper
-	// pool are the potential victims, most important first. Units that have not been put back are
-	// removed from t. out are the units removed for good.
+	// pool has the potential victims, most important first. At the start all are removed from t,
+	// and some are restored. out has the units that stay removed.
 	pool, out []int32
-	// pathUse is the usage of the preemptor's queues without the removed units.
+	// pathUse is the usage of the preemptor's queues after all removed units are evicted.
 	pathUse *pathUse
 	best    found
 	any     bool
-	// effort is the cost of moving one unit, and left the remaining budget.
+	// effort is the cost of moving one unit. left is the remaining budget.
 	effort, left int
 }
 
-// wholeSets searches the sets of units and places the preemptor. It runs after the cheapest set in
-// the order of units exceeded a bound.
+// wholeSets searches sets of units and places the preemptor. It runs if the cheapest set in the
+// order of units exceeded a bound.
 func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	if sr.v.domains != nil {
 		f, ok := sr.cheapestDomain(func(sub *search) (found, bool) {
-			// At the limit of a queue, units outside of the domain help as well.
+			// At the limit of a queue, evicting units outside of the domain helps too.
 			sub.v.within, sub.v.victims.count = nil, sr.v.victims.count
 			return sub.wholeSets(beyond)
 		})
@@ -57,8 +57,8 @@ func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	return e.best, e.any && g.place(&e.best)
 }
 
-// newWholeSets returns a search through the sets of all potential victims. It reports false if
-// queues bound no sets, or if there is no room with all potential victims gone.
+// newWholeSets returns a search over the sets of all potential victims. It returns false if no
+// queue bounds sets of units, or if there is no room even with all potential victims evicted.
 func (sr *search) newWholeSets() (*wholeSets, bool) {
 	c, isBounded := sr.policy.(*queuePolicy)
 	if !isBounded {
@@ -83,8 +83,8 @@ func (sr *search) newWholeSets() (*wholeSets, bool) {
 	return e, true
 }
 
-// narrow drops units that no set needs, and sorts the others. At a limit, only units below the
-// limited queue help, and there may be too many sets of all units to go through.
+// narrow drops units that no set needs, and sorts the others. At the limit of a queue, only units
+// below that queue help. Dropping the others also keeps the number of sets small.
 func (e *wholeSets) narrow(beyond Rule) {
 	if beyond == RuleLimit && e.tooMany() {
 		limited := e.pathUse.highestOverLimit()
@@ -96,7 +96,7 @@ func (e *wholeSets) narrow(beyond Rule) {
 	sortByImportance(e.s, e.pool)
 }
 
-// tooMany reports whether going through the sets would take too long.
+// tooMany reports whether trying the sets would take too long.
 func (e *wholeSets) tooMany() bool { return 4*len(e.pool)*e.effort > setsEffort }
 
 // goThrough tries all sets.
@@ -111,9 +111,8 @@ func (e *wholeSets) goThrough() {
 }
 
 // leastImportant evicts the least important units until the limits allow the preemptor and there is
-// room. Then it reprieves units that may stay, the most important first. Units that break a budget
-// are evicted last and come back first. It returns without a result if the budget of work is used
-// up.
+// room. Then it reprieves units, the most important first. Units that break a budget are evicted
+// last and reprieved first. It returns without a result if the budget of work is used up.
 func (e *wholeSets) leastImportant() {
 	defer func() { e.t.restoreAll(e.out) }()
 	leastFirst := slices.Clone(e.pool)
@@ -146,7 +145,7 @@ func (e *wholeSets) leastImportant() {
 	}
 }
 
-// reprieve puts units back in order, as many at a time as possible.
+// reprieve restores units in order, as many at a time as possible.
 func (e *wholeSets) reprieve() {
 	for i, step := 0, 1; i < len(e.out) && e.left >= 0; {
 		step = min(step, len(e.out)-i)
@@ -168,9 +167,9 @@ func (e *wholeSets) reprieve() {
 	}
 }
 
-// suffices reports whether the units in out are a possible set, like possible, and charges the
-// check to the effort that is left. It suits searches where testing for room is expensive, and
-// moving units is not.
+// suffices reports whether the units in out are a possible set, like possible, and subtracts the
+// work of the check from left. It is for searches where the check for room takes long and moving
+// units does not.
 func (e *wholeSets) suffices() bool {
 	if !e.allowed() {
 		return false
@@ -179,7 +178,7 @@ func (e *wholeSets) suffices() bool {
 	return e.k.room()
 }
 
-// isBelow reports whether a unit counts for a queue, or one below it.
+// isBelow reports whether a unit counts as usage of a queue, directly or through a queue below it.
 func (c *queuePolicy) isBelow(u, queue int32) bool {
 	for q := c.leafOf[u]; q >= 0; q = c.t.Parent(q) {
 		if q == queue {
@@ -189,8 +188,8 @@ func (c *queuePolicy) isBelow(u, queue int32) bool {
 	return false
 }
 
-// from tries the sets that keep as many of the most important units from a position on in place as
-// possible, then sets that keep fewer.
+// from tries the sets that differ from position i on. It first restores as many of the most
+// important units as possible, then fewer.
 func (e *wholeSets) from(i int) {
 	kept := e.keep(i)
 	if kept == len(e.pool) {
@@ -204,11 +203,11 @@ func (e *wholeSets) from(i int) {
 	}
 }
 
-// without continues with the unit at a position removed for good.
+// without removes the unit at position k for good and tries the remaining positions.
 func (e *wholeSets) without(k int) {
 	e.out = append(e.out, e.pool[k])
-	// The next check goes through all removed units. Before a first set is found, that effort is
-	// not bounded.
+	// The next check looks at all removed units. Before a first set is found, that effort is not
+	// bounded.
 	if e.any {
 		e.left -= len(e.out)
 	}
@@ -218,8 +217,8 @@ func (e *wholeSets) without(k int) {
 	e.out = e.out[:len(e.out)-1]
 }
 
-// keep puts back units from a position on until one cannot come back. It returns the position of
-// that unit.
+// keep restores units from position i on until one does not fit. It returns the position of that
+// unit.
 func (e *wholeSets) keep(i int) int {
 	for step := 1; step > 0 && i < len(e.pool) && e.left > 0; {
 		step = min(step, len(e.pool)-i)
@@ -238,12 +237,12 @@ func (e *wholeSets) keep(i int) int {
 	return i
 }
 
-// possible reports whether sets without the units in out may include a solution. There must be room
-// without the removed units, and the bounds must allow the units in out.
+// possible reports whether a set with the units in out removed may be a solution. There must be
+// room with all removed units gone, and the bounds must allow the units in out.
 //
-// Bounds on reclaimed units depend on whether the preemptor's queue gains, which the units of that
-// queue decide. Those rank above all reclaimed units. So it is settled which of them stay before a
-// reclaimed unit is removed for good.
+// Bounds on reclaimed units depend on whether the usage of the preemptor's queue grows, which
+// depends on that queue's own units. These come before all reclaimed units in pool. So they are
+// decided before a reclaimed unit is removed for good.
 func (e *wholeSets) possible() bool { return e.allowed() && e.k.room() }
 
 // allowed reports whether the bounds allow the units in out.
@@ -259,8 +258,8 @@ func (e *wholeSets) allowed() bool {
 	return ok
 }
 
-// mayGive reports whether the bounds may allow the last unit in out. Most sets fail by it, and the
-// check needs no ledger: it assumes that nothing else is taken from the unit's queue.
+// mayGive reports whether the bounds may allow the last unit in out. This check rejects most sets
+// and needs no ledger: it assumes that nothing else is evicted from the unit's queue.
 func (e *wholeSets) mayGive() bool {
 	if len(e.out) == 0 || !e.c.reclaims(e.out[len(e.out)-1]) {
 		return true
@@ -296,7 +295,7 @@ func (e *wholeSets) bringBack(u int32) {
 	e.pathUse.free(u, -1)
 }
 
-// consider keeps the cheapest set, with all units except those in out in place.
+// consider keeps the set of units in out if it is the cheapest so far. All other units stay.
 func (e *wholeSets) consider() {
 	if sc := scoreOf(e.s, e.out); !e.any || better(sc, e.best.score) < 0 {
 		e.best = found{ws: e.ws, victims: slices.Clone(e.out), score: sc, ceiling: sc.HighestPriority}

@@ -2,10 +2,9 @@ package core
 
 import "slices"
 
-// reclaimable returns the units of a pool that may be in an allowed set. It drops units of other
-// queues that no set can reclaim, whichever units of the preemptor's side are in the set. Bounds
-// of these units depend on the preemptor's side alone, so the search would otherwise try all sets
-// of that side before it found out.
+// reclaimable returns the units of a pool that may be in a permitted set. It drops units of other
+// queues that the preemptor cannot reclaim, regardless of the evictions in its own queue. Without
+// this, the search would try all sets of the preemptor's own queue before it found that out.
 func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 	for {
 		reach, gives := c.reachGaining(pool), make(map[int32]bool)
@@ -26,12 +25,13 @@ func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 	}
 }
 
-// gaining is how far a preemptor can reach at most, by resource, while its queue ends with more of
-// the resource than it has. share has steps by fair share, and quota steps by quota. See
+// gaining is the greatest reach of a preemptor, by resource, if its queue ends with more of that
+// resource than before. share has the steps by fair share, and quota the steps by quota. See
 // [ledger.keeps].
 type gaining struct{ share, quota []int }
 
-// reachGaining returns the reach while the preemptor's queue gains, given the units of a pool.
+// reachGaining returns the reach of a preemptor whose queue gains, if units of the pool may be
+// evicted.
 func (c *queuePolicy) reachGaining(pool []int32) gaining {
 	g := gaining{share: make([]int, len(c.request)), quota: make([]int, len(c.request))}
 	held := c.holding(c.leaf, c.request)
@@ -42,7 +42,8 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 		if !c.hasQuota(gained) {
 			continue
 		}
-		// By quota, the queue also ends with no less of the resources that hold the preemptor.
+		// By quota, the queue must also not lose usage of a resource that makes its quota protect
+		// the preemptor.
 		for _, r := range c.asks {
 			if held.By(r) {
 				most[r] = min(most[r], c.request[r])
@@ -53,9 +54,9 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 	return g
 }
 
-// reachWithin returns the reach with the units of a pool evicted, while the preemptor's queue loses
-// no more than some amounts. It looks at each resource alone, so it may be farther than the reach
-// of any set.
+// reachWithin returns the reach after units of a pool are evicted, if the preemptor's queue loses
+// at most the given amounts. It regards each resource separately, so the result may exceed the
+// reach of any set.
 func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	s := newPathUse(c)
 	for _, u := range pool {
@@ -71,9 +72,9 @@ func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	return s.reach()
 }
 
-// mayGive reports whether anything below the queue at the top of a subtree may be reclaimed. The
-// queue must have more of a resource than its fair share, or its quota. The preemptor must gain
-// some of the resource and reach the queue.
+// mayGive reports whether units below the queue at the top of a subtree may be reclaimed at all.
+// The queue must use more of a resource than its fair share, or than its quota. The preemptor must
+// gain some of the resource and reach the queue.
 func (c *queuePolicy) mayGive(top int32, reach gaining) bool {
 	steps := c.stepsTo(top)
 	return slices.ContainsFunc(c.asks, func(r int) bool {

@@ -6,67 +6,68 @@ import (
 	"slices"
 )
 
-// Reclaimed units have ranks in place of priorities. The search then takes surplus usage of the
-// queues furthest over their fair share first, and units evicted by priority last. Distances are
-// coarse: among queues that are about equally far over, fewer victims count for more.
+// Ranks replace the priorities of units that may be reclaimed. So the search first takes the excess
+// of the queues with the highest ratio of usage to fair share. The units that are evicted by
+// priority come last. Distances are coarse: among queues with nearly the same ratio, fewer victims
+// matter more.
 const (
 	// rankReclaim is the lowest rank.
 	rankReclaim = math.MinInt32 + 1<<20
-	// distances is the number of distances from the fair share, distanceSteps the number per
-	// doubling.
+	// distances is the number of distances from the fair share. distanceSteps is the number of
+	// distances for each doubling of the ratio.
 	distances, distanceSteps = 65, 4
 	// nearest is the distance of usage just above the fair share. lent is the distance of usage
-	// above the quota that is not above the fair share, or will not be when its turn comes. If
-	// quotas do not count, nearest stands for both.
+	// above the quota that does not exceed the fair share, now or when its turn comes. If quotas do
+	// not count, nearest is used for both.
 	nearest, lent = distances - 2, distances - 1
 	// rankSafe is above all ranks.
 	rankSafe = math.MaxInt32
 )
 
-// victimOrder has the units that a preemptor may evict if more than priority counts. Each unit has
-// a rank, which replaces its priority in the search. Each also has an order among the units of that
-// rank; lower orders are evicted first.
+// victimOrder has the units that a preemptor may evict if queues or min-runtimes count. Each unit
+// has a rank, which replaces its priority in the search. Each also has an order among units of
+// equal rank; the lowest order is evicted first.
 type victimOrder struct {
 	c   *queuePolicy
 	mem *scratch
-	// kinds has the leafKind of each leaf, from 1 on; 0 is for units in no queue.
+	// kinds has the leafKind of each leaf queue, from index 1 on. Index 0 is for units in no queue.
 	kinds []leafKind
-	// ranks and orders are by unit. Units in open leaves are assigned theirs once a restricted view
+	// ranks and orders have an entry for each unit. Units in open leaves get theirs when a search
 	// includes them.
 	ranks  []int32
 	orders []int64
-	// priorities are the distinct priorities that units count as, ascending. The index of a unit's
-	// priority is its step.
+	// priorities are the distinct priorities of units, or their bands, ascending. The index of a
+	// unit's priority is its step.
 	priorities []int32
 	// reclaim has the units that may be reclaimed and are judged one by one. byPriority has the
-	// units evicted by priority.
+	// units that may be evicted by priority.
 	reclaim    *reclaimOrder
 	byPriority []int32
-	// listed are all units that are judged one by one and may be evicted.
+	// listed has all units that are judged one by one and may be evicted.
 	listed []int32
 	room   []int64
 	here   []int32
 	// count is the number of potential victims.
 	count int
-	// bounded is true if potential victims may exist that must not be evicted together.
+	// bounded is true if some potential victims may not be evicted together.
 	bounded bool
 }
 
-// leafKind is how the queues judge the units of a leaf: all at once, or one by one.
+// leafKind tells how the units of a leaf queue are judged: all at once, or one by one.
 type leafKind uint8
 
 const (
 	leafUnseen leafKind = iota
 	// leafBarred: no unit may be evicted.
 	leafBarred
-	// leafOpen: any unit may be reclaimed, and the leaf's subtree is so close to its fair share
-	// that units are ordered by priority.
+	// leafOpen: any unit may be reclaimed. The usage of the leaf's subtree is just above the fair
+	// share, so priority alone orders the units.
 	leafOpen
 	// leafMixed: units are judged one by one.
 	leafMixed
 )
 
-// rank judges all units, by whole leaves where possible, and sorts the potential victims.
+// rank judges all units, whole leaf queues at once where possible, and sorts the potential victims.
 func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	vo := &victimOrder{
 		c: c, mem: mem, kinds: make([]leafKind, c.t.Len()+1), priorities: bands(c.p.Bands).distinct(c.c.distinctPriorities()),
@@ -97,7 +98,7 @@ func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	return vo
 }
 
-// markMixed marks the leaves with units that need a verdict of their own.
+// markMixed marks the leaf queues with units that need a verdict of their own.
 func (vo *victimOrder) markMixed() {
 	c := vo.c
 	mixed := func(u int32) { vo.kinds[c.leafOf[u]+1] = leafMixed }
@@ -139,7 +140,7 @@ func (c *queuePolicy) kindOf(leaf int32) leafKind {
 	return leafOpen
 }
 
-// judge lists a unit if it may be evicted.
+// judge adds a unit to the list if it may be evicted.
 func (vo *victimOrder) judge(u int32) {
 	c := vo.c
 	if len(c.s.Units[u].Pods) == 0 {
@@ -182,8 +183,8 @@ func (vo *victimOrder) grade() {
 	vo.listed = append(vo.listed, vo.byPriority...)
 }
 
-// reclaimed assigns the rank of a unit that may be reclaimed. At the same distance, surplus members
-// are evicted first, then units by priority.
+// reclaimed sets the rank of a unit that may be reclaimed. At the same distance, surplus members
+// are evicted first. The other units follow by priority.
 func (vo *victimOrder) reclaimed(u, distance int32) {
 	unit, step := &vo.c.s.Units[u], int32(0)
 	priority := vo.countsAs(unit.Priority)
@@ -195,10 +196,11 @@ func (vo *victimOrder) reclaimed(u, distance int32) {
 	vo.listed = append(vo.listed, u)
 }
 
-// countsAs returns the priority that a priority counts as when victims are compared.
+// countsAs returns the priority for the comparison of victims: the given one, or the lowest of its
+// band.
 func (vo *victimOrder) countsAs(priority int32) int32 { return bands(vo.c.p.Bands).of(priority) }
 
-// steps returns the number of ranks at each distance.
+// steps returns the number of different ranks at each distance.
 func (vo *victimOrder) steps() int32 { return int32(len(vo.priorities)) + 1 }
 
 func (vo *victimOrder) rank(distance, step int32) int32 {
@@ -221,8 +223,8 @@ func (vo *victimOrder) has(u int32) bool {
 	}
 }
 
-// roomOn returns the room that the potential victims on a node occupy, in scratch space that the
-// next call overwrites.
+// roomOn returns the sum of the requests of the potential victims on a node. The result is valid
+// until the next call.
 func (vo *victimOrder) roomOn(n int32) []int64 {
 	c := vo.c.c
 	if len(vo.c.count) == 0 {
@@ -245,7 +247,7 @@ func (vo *victimOrder) roomOn(n int32) []int64 {
 	return vo.room
 }
 
-// on lists the potential victims on a node, in scratch space that the next call overwrites.
+// on lists the potential victims on a node. The result is valid until the next call.
 func (vo *victimOrder) on(n int32) []int32 {
 	vo.here = vo.here[:0]
 	for _, u := range vo.c.c.nodes[n].units {
@@ -256,7 +258,7 @@ func (vo *victimOrder) on(n int32) []int32 {
 	return vo.here
 }
 
-// showBarred adds the units of leafBarred leaves to the units that the Decision names.
+// showBarred adds the units of leafBarred queues to the units that the Decision names.
 func (vo *victimOrder) showBarred() {
 	c := vo.c
 	if !slices.Contains(vo.kinds, leafBarred) {
@@ -271,7 +273,7 @@ func (vo *victimOrder) showBarred() {
 	}
 }
 
-// apart returns potential victims to leave out, so that any of the others may be evicted together.
+// apart returns potential victims to exclude, so that all others may be evicted in any combination.
 func (vo *victimOrder) apart() map[int32]bool {
 	c := vo.c
 	w := &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)}
@@ -291,7 +293,7 @@ func (vo *victimOrder) apart() map[int32]bool {
 			delete(without, at.unit)
 		}
 	}
-	// Units in a window of one gang are bounded together, so their order matters.
+	// The surplus of one gang inside a min-runtime is bounded, so the order of its units matters.
 	sortBy(byPriority, c.takenFirst)
 	for _, u := range byPriority {
 		if w.l.take(u) {
@@ -312,8 +314,8 @@ func (c *columns) distinctPriorities() []int32 {
 	})
 }
 
-// takenFirst compares units by the order of eviction within a queue: surplus first, then the least
-// important.
+// takenFirst compares units by the order of eviction within a queue: surplus members first, then
+// the least important.
 func (c *queuePolicy) takenFirst(a, b int32) int {
 	x, y := &c.s.Units[a], &c.s.Units[b]
 	if x.Surplus != y.Surplus && c.reclaims(a) {
@@ -331,8 +333,8 @@ func (c *queuePolicy) protect(u int32, v Verdict) {
 	}
 }
 
-// noteWindow records an eligible unit that is bounded for a time only. It reports whether its
-// gang's window bounds the unit at all.
+// noteWindow records an eligible unit whose gang's surplus is bounded until a min-runtime ends. It
+// reports whether such a bound applies.
 func (c *queuePolicy) noteWindow(u int32) bool {
 	if !elastic(&c.s.Units[u]) {
 		return false

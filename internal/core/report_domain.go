@@ -10,36 +10,36 @@ import (
 // capDomains is the largest number of other domains that a Decision names.
 const capDomains = 5
 
-// DomainChoice is the domain of a gang that requires one.
+// DomainChoice describes the choice of a domain for a gang that requires one.
 type DomainChoice struct {
 	// Key is the label.
 	Key string `json:"key"`
 	// Name is the domain of the placements; "" if the gang is infeasible.
 	Name string `json:"name,omitempty"`
-	// Domains is the number of domains that all members may share. Domains without enough room
-	// count too.
+	// Domains is the number of domains that the members may share, with and without enough room.
 	Domains int `json:"domains"`
-	// Obstacle is the reason why no domain was searched; "" if some were.
+	// Obstacle is the reason why no domain was searched; "" if domains were searched.
 	Obstacle DomainObstacle `json:"obstacle,omitempty"`
-	// Others are other domains, up to a cap: the cheapest ones, then those with room for the most
-	// members.
+	// Others are other domains, up to a maximum number: the cheapest ones, then those with room for
+	// the most members.
 	Others []OtherDomain `json:"others,omitempty"`
 }
 
 // OtherDomain is a domain that was not chosen.
 type OtherDomain struct {
 	Name string `json:"name"`
-	// Members is how many members have room there with all potential victims evicted. It is at most
-	// the number that is needed.
+	// Members is the number of members that fit there with all potential victims evicted, at most
+	// the number that the gang needs.
 	Members int `json:"members"`
-	// Now is how many members have room there as things are, at most the number needed.
+	// Now is the number of members that fit there without evictions, at most the number that the
+	// gang needs.
 	Now int `json:"now"`
-	// InTheWay counts, by rule, the units there that may not be evicted. It is set if there is too
-	// little room.
+	// InTheWay counts, by rule, the units there that may not be evicted. It is set if the domain
+	// has too little room.
 	InTheWay []RuleCount `json:"inTheWay,omitempty"`
-	// Units counts the units that would be evicted there, and Score is their cost. They are absent
-	// if there is too little room, if no set of units may be evicted, or if the domain was not
-	// searched.
+	// Units is the number of units that would be evicted there, and Score is their cost. They are
+	// omitted if there is too little room, if the policy allows no set of units, or if the domain
+	// was not searched.
 	Units int    `json:"units,omitempty"`
 	Score *Score `json:"score,omitempty"`
 	// AtLeast bounds the cost of a domain that was not searched because it cannot be cheaper; nil
@@ -49,17 +49,17 @@ type OtherDomain struct {
 
 // LeastCost is a lower bound of the cost of a domain.
 type LeastCost struct {
-	// HighestPriority bounds the highest priority of a victim; nil if queues count, because more
-	// than priorities then order the victims.
+	// HighestPriority is a lower bound of the highest priority of a victim. It is nil if queues
+	// count, because then priorities alone do not order the victims.
 	HighestPriority *int32 `json:"highestPriority,omitempty"`
 	// Pods bounds the number of pods.
 	Pods int `json:"pods"`
-	// LostWork bounds the lost work, in milli-device-seconds, if the order of the decision counts
-	// it; 0 otherwise.
+	// LostWork is a lower bound of the lost work, in milli-device-seconds; 0 if the order of the
+	// decision does not count lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
 }
 
-// withoutDomain returns the Decision for a gang with no domain to search.
+// withoutDomain returns the Decision for a gang if no domain can be searched.
 func (sr *search) withoutDomain() (Decision, bool) {
 	r := sr.p.Domain
 	if r == nil || len(sr.v.c.byName) == 0 {
@@ -75,7 +75,7 @@ func (sr *search) withoutDomain() (Decision, bool) {
 	}, true
 }
 
-// domainOf returns the domain of the placements, and the other domains that the search compared.
+// domainOf describes the domain of the placements, and the other domains that the search compared.
 func (sr *search) domainOf(placements []placement) *DomainChoice {
 	r := sr.p.Domain
 	if r == nil {
@@ -99,8 +99,8 @@ func (sr *search) domainOf(placements []placement) *DomainChoice {
 	return c
 }
 
-// otherDomain returns an outcome for a Decision. A restricted view has ranks in place of
-// priorities, which mean nothing to users.
+// otherDomain describes the outcome of a domain for a Decision. If the search used ranks in place
+// of priorities, it omits them, because ranks mean nothing to users.
 func (sr *search) otherDomain(o *domainOutcome) OtherDomain {
 	other := OtherDomain{Name: o.domain.name, Members: o.members, Now: sr.whole.membersNow(o.domain)}
 	if o.members < max(sr.p.MinCount, 1) {
@@ -141,7 +141,8 @@ func (sr *search) inTheWay(d *domain) []RuleCount {
 }
 
 // compareOutcomes puts domains with an outcome first, the cheapest of them first. Then come domains
-// that were not searched, by their bounds, and the others by their room for members.
+// that were not searched, by their bounds. The remaining domains follow by the number of members
+// that fit.
 func compareOutcomes(a, b domainOutcome) int {
 	kind := func(o *domainOutcome) int {
 		switch {
@@ -163,8 +164,8 @@ func compareOutcomes(a, b domainOutcome) int {
 	return cmp.Or(c, cmp.Compare(b.members, a.members), strings.Compare(a.domain.name, b.domain.name))
 }
 
-// roomiest returns the domain with room for the most of some members in the state of a simulation,
-// and records the room of each. Among equals it returns the first by name.
+// roomiest returns the domain where the most members fit in the current state of a simulation. It
+// records the number for each domain. Among equals it returns the first by name.
 func (sr *search) roomiest(t *simulation, need int) *domain {
 	var best *domain
 	most := -1
@@ -180,7 +181,7 @@ func (sr *search) roomiest(t *simulation, need int) *domain {
 	return best
 }
 
-// whereIn returns the words for a domain, for a message.
+// whereIn returns a phrase that names the domain, for a message.
 func (c *DomainChoice) whereIn() string {
 	if c == nil || c.Name == "" {
 		return ""
@@ -188,7 +189,7 @@ func (c *DomainChoice) whereIn() string {
 	return fmt.Sprintf(" with %s=%s", c.Key, c.Name)
 }
 
-// nextBest returns the words for the cheapest other domain, for a message; "" if there is none.
+// nextBest returns a phrase about the cheapest other domain, for a message; "" if there is none.
 func (c *DomainChoice) nextBest() string {
 	if c == nil || len(c.Others) == 0 {
 		return ""
@@ -205,7 +206,8 @@ func (c *DomainChoice) nextBest() string {
 	}
 }
 
-// roomiestPhrase returns the words that precede the missing room of the roomiest domain.
+// roomiestPhrase returns a phrase that names the domain with the most room. The missing room
+// follows it in the message.
 func (r *RequiredDomain) roomiestPhrase(c *DomainChoice, d *domain) string {
 	switch {
 	case len(r.Homes) > 0:

@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// LevelChoice is the choice at one preferred level of a gang.
+// LevelChoice describes the choice of a domain at one preferred level of a gang.
 type LevelChoice struct {
 	// Key is the label.
 	Key string `json:"key"`
 	// Together is true if all members share the domain Name.
 	Together bool `json:"together,omitempty"`
-	// Name is the domain that the members share, or else the cheapest domain of the level; "" if
-	// there is no such domain.
+	// Name is the domain that the members share. If they share none, it is the cheapest domain of
+	// the level; "" if there is no such domain.
 	Name string `json:"name,omitempty"`
 	// Domains is the number of domains that the members may use.
 	Domains int `json:"domains"`
-	// Obstacle is the mistake in the level; "" for none.
+	// Obstacle is the error in the level; "" for none.
 	Obstacle DomainObstacle `json:"obstacle,omitempty"`
-	// Outcome is the outcome in the cheapest domain; "" if the level was not searched, because
-	// another level costs less anyway.
+	// Outcome is the outcome in the cheapest domain. It is "" if the level was not searched,
+	// because another level costs less in any case.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Groups and Pods count the victims in the cheapest domain: whole PodGroups, and all pods.
-	// Score is their cost; nil without victims.
+	// Groups and Pods count the victims in the cheapest domain: Groups counts whole PodGroups, and
+	// Pods all pods. Score is the cost of the victims; nil without victims.
 	Groups int    `json:"groups,omitempty"`
 	Pods   int    `json:"pods,omitempty"`
 	Score  *Score `json:"score,omitempty"`
 	// Cascade counts the evictions by the replacements of these victims; nil if the preemptor does
 	// not ask for it.
 	Cascade *Cascade `json:"cascade,omitempty"`
-	// Others are other domains of the level, up to a cap. They are in the order of
-	// DomainChoice.Others, or those with room for the most members first if the level was not
-	// searched.
+	// Others are other domains of the level, up to a maximum number, in the order of
+	// DomainChoice.Others. If the level was not searched, those with room for the most members come
+	// first.
 	Others []OtherDomain `json:"others,omitempty"`
 }
 
-// report returns the Decision of the chosen level, with the choices at all preferred levels.
+// report returns the Decision of the chosen level. It adds the choices at all preferred levels.
 func (ls *levelSearch) report(chosen *level) Decision {
 	d, last := *chosen.decision, ls.last()
 	d.Preemptor = *last.p
@@ -53,7 +53,7 @@ func (ls *levelSearch) report(chosen *level) Decision {
 		return d
 	}
 	for i := range d.Levels {
-		// The chosen level of a gang with members in several domains is compared with nothing.
+		// The chosen level is compared with no other if the gang has members in several domains.
 		if !d.Levels[i].Together && ls.levels[i] != chosen {
 			d.Message += d.Levels[i].sentence(&d, need)
 			break
@@ -77,8 +77,8 @@ func (sr *search) nodesOf(placements []Placement) []int32 {
 	return nodes
 }
 
-// domainOfNodes returns the required domain of a gang that was placed on nodes by the search of a
-// preferred level. It returns nil without a required domain.
+// domainOfNodes describes the required domain of a gang that the search of a preferred level placed
+// on nodes. It returns nil without a required domain.
 func (sr *search) domainOfNodes(nodes []int32) *DomainChoice {
 	r := sr.p.Domain
 	if r == nil {
@@ -91,7 +91,7 @@ func (sr *search) domainOfNodes(nodes []int32) *DomainChoice {
 	return c
 }
 
-// choice returns the choice at a preferred level, for members on some nodes.
+// choice describes the choice at a preferred level, for members on the given nodes.
 func (l *level) choice(of *PreferredLevel, nodes []int32) LevelChoice {
 	c := LevelChoice{Key: of.Key, Domains: len(l.v.domains)}
 	if d := l.decision; d != nil {
@@ -108,7 +108,7 @@ func (l *level) choice(of *PreferredLevel, nodes []int32) LevelChoice {
 	return c
 }
 
-// sharedBy returns the domain that nodes share, if they share one.
+// sharedBy returns the domain that contains all the given nodes, if there is one.
 func sharedBy(nodes []int32, of []string) (string, bool) {
 	if len(nodes) == 0 || of[nodes[0]] == "" {
 		return "", false
@@ -117,7 +117,7 @@ func sharedBy(nodes []int32, of []string) (string, bool) {
 	return name, !slices.ContainsFunc(nodes, func(n int32) bool { return of[n] != name })
 }
 
-// roomNow returns the domains with room for the most members as things are, up to a cap.
+// roomNow returns the domains where the most members fit without evictions, up to a maximum number.
 func (l *level) roomNow() []OtherDomain {
 	var out []OtherDomain
 	for i := range l.v.domains {
@@ -128,8 +128,8 @@ func (l *level) roomNow() []OtherDomain {
 	return out[:min(len(out), capDomains)]
 }
 
-// membersNow returns how many members a domain has room for as things are, at most the number that
-// is needed.
+// membersNow returns the number of members that fit in a domain without evictions, at most the
+// number that the gang needs.
 func (sr *search) membersNow(d *domain) int {
 	fit, _ := sr.v.placesIn(d, sr.v.c.free)
 	return min(fit, max(sr.p.MinCount, 1))
@@ -151,8 +151,8 @@ func victimPods(d *Decision) (pods int) {
 	return pods
 }
 
-// sentence describes the cheapest domain of a level that the members do not have, for the end of a
-// message.
+// sentence describes the cheapest domain of a level if the members are not in one domain of it. The
+// sentence is for the end of a message.
 func (c *LevelChoice) sentence(d *Decision, need int) string {
 	switch {
 	case c.Score != nil && c.Outcome == Preempts:
@@ -166,8 +166,8 @@ func (c *LevelChoice) sentence(d *Decision, need int) string {
 	}
 }
 
-// difference describes how much more than a decision the cheapest domain of the level costs, by
-// the first criterion that says so.
+// difference describes how much more than a decision the cheapest domain of the level costs. It
+// names the first criterion that differs.
 func (c *LevelChoice) difference(d *Decision) string {
 	less := noVictims()
 	if d.Score != nil {

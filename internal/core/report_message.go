@@ -7,26 +7,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// need is the missing room of an infeasible preemptor.
+// need describes the room that an infeasible preemptor lacks.
 type need struct {
-	// where are the words for the domain that the message is about; "" for the whole cluster.
+	// where is a phrase for the domain that the message is about; "" for the whole cluster.
 	where           string
 	members, placed int
-	// when says whether all potential victims count as evicted.
+	// when is a phrase that tells whether all potential victims count as evicted.
 	when string
-	// resource is the scarcest one for the only class; empty if no single resource is too scarce.
+	// resource is the scarcest resource for the only class; empty if no single resource is the
+	// cause.
 	resource string
 	amount   int64
 	// perNode is true if no node could ever hold two members.
 	perNode bool
 	// nodes is the number of nodes.
 	nodes int
-	// but is the reason why possible room must not be used; empty for none.
+	// but is the reason why the preemptor must not use room that exists; empty for none.
 	but string
 }
 
-// sentence describes the missing room, as in "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have them
-// after preemption".
+// sentence describes the missing room. An example is "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes
+// have them after preemption".
 func (m *need) sentence(d *Decision) string {
 	var msg string
 	switch {
@@ -114,7 +115,7 @@ func sentence(d *Decision) string {
 	}
 }
 
-// lostPhrase returns the words for lost work, in milli-device-seconds.
+// lostPhrase returns lost work, given in milli-device-seconds, as a phrase for messages.
 func lostPhrase(lost int64) string {
 	hours := DeviceHours(lost)
 	if hours < 0.1 {
@@ -143,7 +144,7 @@ func brokenPhrase(gangs []GangRef) string {
 	}
 }
 
-// victimPhrase counts victims, as in "1 group (4 pods) and 3 pods are".
+// victimPhrase returns the number of victims as a phrase, as in "1 group (4 pods) and 3 pods are".
 func victimPhrase(victims []Victim) string {
 	groups, inGroups, pods := 0, 0, 0
 	for i := range victims {

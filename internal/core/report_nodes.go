@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ShortOf counts, by resource, the nodes that have too little of it for a single pod, whether or
-// not terminating pods would free enough. It returns false if some node has room, or if the
+// ShortOf counts, by resource, the nodes that have too little of it for a single pod. It ignores
+// whether terminating pods would free enough. It returns false if any node has room, or if the
 // preemptor is not a single pod. It checks resources only.
 func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	if p.Gang || len(p.Classes) != 1 || validate(s, p) != nil {
@@ -38,11 +38,13 @@ func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	return nodes, true
 }
 
-// outOfRange is the reason why an unsound node admits no member.
+// outOfRange is the reason that messages give for nodes that the search ignores, because their
+// quantities are out of range.
 const outOfRange = "with quantities out of range"
 
-// shortOf returns the reason why a node admits nothing that requests a resource. It distinguishes a
-// node without the resource, by its kind or by a misspelled name, from a node with too little left.
+// shortOf returns the reason why a node admits no pod that requests a resource. It distinguishes
+// nodes that do not have the resource at all, perhaps because its name is misspelled, from nodes
+// with too little left.
 func (s *Snapshot) shortOf(node int32, resource int) string {
 	if s.Nodes[node].Allocatable[resource] == 0 {
 		return "without " + s.Resources[resource]
@@ -50,8 +52,8 @@ func (s *Snapshot) shortOf(node int32, resource int) string {
 	return "short of " + s.Resources[resource]
 }
 
-// missing returns the first wanted resource that the node does not have at all, or else the
-// resource that it is short of.
+// missing returns the first wanted resource that the node does not have at all. If it has all of
+// them, missing returns the argument short.
 func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	for r, amount := range wanted {
 		if amount > 0 && s.Nodes[node].Allocatable[r] == 0 {
@@ -62,10 +64,9 @@ func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 }
 
 // nodesRuledOut counts, by reason, the nodes that a preemptor with a placement could not use. These
-// are nodes with quantities out of range and nodes that the oracle rejected during the search.
-// Others have no room for a member of any class, even with all potential victims evicted.
-// nodesRuledOut checks no more nodes with the oracle: most cost more than the best node, so the
-// search skipped them.
+// are nodes with quantities out of range, and nodes that the oracle rejected during the search. The
+// others have no room for a member of any class, even with all potential victims evicted. It asks
+// the oracle about no further nodes: most cost more than the best node, so the search skipped them.
 func (sr *search) nodesRuledOut() []ReasonCount {
 	v, counts := sr.whole.v, make(map[string]int)
 	for _, n := range v.c.byName {
@@ -83,10 +84,10 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 	return reasonCounts(counts)
 }
 
-// lacks returns the reason why a node admits no class, even if more room is freed. The reason is a
-// rejection of some class, or else a resource that the node is short of. It returns -1 and "" if
-// the node admits a member of some class. Of several reasons it returns the first, in any order of
-// classes.
+// lacks returns the reason why a node admits no member of any class, even if more room is freed.
+// The reason is the rejection of a class, or a resource that the node has too little of. It returns
+// -1 and "" if the node admits a member. Of several reasons it returns the first, independent of
+// the order of classes.
 func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	resource = -1
 	room := v.freeLater(n)
@@ -108,7 +109,8 @@ func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	return resource, refusal
 }
 
-// nodesOut counts the reasons why nodes admit no member in the current state of the simulation.
+// nodesOut counts, by reason, the nodes that admit no member in the current state of the
+// simulation.
 func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
 	counts := make(map[string]int)
 	for _, n := range t.c.byName {
@@ -131,11 +133,11 @@ func reasonCounts(counts map[string]int) []ReasonCount {
 	return rows
 }
 
-// ReservedRoom is the reason of a node with enough room that is reserved for other pods.
+// ReservedRoom is the reason that messages give for nodes whose room is reserved for other pods.
 const ReservedRoom = "with room that is reserved for others"
 
-// isReserved reports whether a node would have room for a member of a class if no room were
-// reserved.
+// isReserved reports whether a member of a class would fit on a node if no room were reserved
+// there.
 func (t *simulation) isReserved(n int32, class int) bool {
 	reserver, ok := t.oracle.(Reserver)
 	if !ok {

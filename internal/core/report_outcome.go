@@ -20,8 +20,7 @@ func (sr *search) placed(o Outcome, placements []placement) Decision {
 
 func (sr *search) preempting(f found) Decision {
 	if len(f.victims) == 0 {
-		// The oracle rejected the placement before and accepts it now, so there is nothing to
-		// evict.
+		// The oracle rejected the placement before and accepts it now, so no eviction is needed.
 		return sr.placed(Waits, f.placements)
 	}
 	score := scoreOf(sr.whole.s, f.victims)
@@ -51,8 +50,9 @@ func (sr *search) preempting(f found) Decision {
 	return d
 }
 
-// costOf returns the cost of victims as levels are compared by: their score, with bands in place of
-// priorities. Under a queue policy, ranks have another meaning in each search.
+// costOf returns the cost of victims for the comparison of levels: their score, with priorities
+// replaced by bands. Under queuePolicy it computes the priorities again, because ranks have another
+// meaning in each search.
 func (sr *search) costOf(victims []int32, score Score) Score {
 	if _, inQueues := sr.policy.(*queuePolicy); inQueues || len(sr.p.Bands) == 0 {
 		return score
@@ -60,7 +60,8 @@ func (sr *search) costOf(victims []int32, score Score) Score {
 	return scoreOf(sr.s, victims)
 }
 
-// reprievedUnits lists potential victims that stay on the preemptor's nodes, most important first.
+// reprievedUnits lists the potential victims on the preemptor's nodes that are not evicted, most
+// important first.
 func (sr *search) reprievedUnits(f found) []UnitRef {
 	victims := make(map[int32]bool, len(f.victims))
 	for _, u := range f.victims {
@@ -87,8 +88,8 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 	return refs
 }
 
-// elsewhereUnits lists potential victims on other nodes, least important first. Once there are
-// enough, it only looks at a node for a lower priority, so the choice among equals is open.
+// elsewhereUnits lists potential victims on other nodes, least important first. Once the list is
+// full, it skips nodes without a lower priority, so the choice among equal units is arbitrary.
 func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	chosen := make(map[int32]bool, len(f.placements))
 	for _, st := range f.placements {
@@ -145,7 +146,8 @@ func (sr *search) protectedUnits() []ProtectedUnit {
 	return units
 }
 
-// topUnits keeps the most important units (sign 1) or the least important ones (sign -1).
+// topUnits collects the most important units (sign 1) or the least important ones (sign -1), up to
+// a maximum number.
 type topUnits struct {
 	s    *Snapshot
 	sign int
@@ -154,8 +156,8 @@ type topUnits struct {
 	units []int32
 }
 
-// add inserts a unit in order. It returns false if the unit comes after a full list; later units
-// then need not be offered.
+// add inserts a unit in order. It returns false if the list is full and the unit comes after it.
+// Units after this one need not be added either.
 func (t *topUnits) add(u int32) bool {
 	compare := func(a, b int32) int { return t.sign * compareUnits(t.s, a, b) }
 	if len(t.units) == t.most && compare(u, t.units[t.most-1]) > 0 {
@@ -184,7 +186,8 @@ func ruleCounts(units map[Rule]int) []RuleCount {
 	return rows
 }
 
-// infeasible returns the Decision that names the missing room with all potential victims removed.
+// infeasible returns the Decision for a preemptor without room. Its message describes the room that
+// is missing even with all potential victims evicted.
 func (sr *search) infeasible() Decision {
 	if sr.outcomeOnly {
 		return Decision{Outcome: Infeasible}
@@ -210,8 +213,8 @@ func (sr *search) infeasible() Decision {
 	return d
 }
 
-// infeasibleAsIs returns the Decision that names the room that is missing now, for a preemptor that
-// may evict nothing.
+// infeasibleAsIs returns the Decision for a preemptor that may evict nothing. Its message describes
+// the room that is missing now.
 func (sr *search) infeasibleAsIs() Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
 	if sr.outcomeOnly {
@@ -221,12 +224,12 @@ func (sr *search) infeasibleAsIs() Decision {
 	return d
 }
 
-// asThingsAre and afterPreemption are the words in messages for whether all potential victims are
-// removed.
+// asThingsAre and afterPreemption are the phrases in messages that tell whether all potential
+// victims count as evicted.
 const asThingsAre, afterPreemption = "as things are", "after preemption"
 
-// missing sets the message and the nodes ruled out, for the state of a simulation. For a gang that
-// requires a domain, the message describes the domain with the most room.
+// missing sets the message and the nodes that are ruled out, for the current state of a simulation.
+// For a gang that requires a domain, the message describes the domain with the most room.
 func (sr *search) missing(d *Decision, t *simulation, when string) {
 	every := t.hardestFirst(allMembers(sr.p.Classes))
 	d.NodesOut = sr.nodesOut(t, every)
@@ -259,8 +262,8 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 	d.Message = m.sentence(d)
 }
 
-// scarcest finds the resource with the room for the fewest members of a class, if any resource
-// alone is too scarce.
+// scarcest finds the resource that limits the members of a class the most, if one resource alone is
+// the cause.
 func (sr *search) scarcest(t *simulation, class int, m *need) {
 	fewest := m.members
 	for r, wanted := range t.wanted[class] {

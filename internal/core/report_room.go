@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// DomainNotes describes the domains that a decision compared, a line each: how many members each
-// domain could take, and the victims or the protections there. It returns nil for a preemptor
-// without domains.
+// DomainNotes describes the domains that a decision compared, one line each. A line has the number
+// of members that fit in the domain, and the victims or the protected units there. It returns nil
+// for a preemptor without domains.
 func DomainNotes(d *Decision) []string {
 	need := max(d.Preemptor.MinCount, 1)
 	var notes []string

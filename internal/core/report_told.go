@@ -8,8 +8,8 @@ import (
 // mostTold bounds how many victims Taking names.
 const mostTold = 5
 
-// WhyTaken returns the message for a victim: its preemptor and the rule. Conditions, events and
-// commands use this text.
+// WhyTaken returns the message for a victim, with its preemptor and the rule. Conditions, events
+// and commands use this text.
 func (d *Decision) WhyTaken(v *Victim) string {
 	kind := "Pod"
 	if d.Preemptor.Gang {
@@ -31,8 +31,8 @@ func (d *Decision) WhyTaken(v *Victim) string {
 	return said
 }
 
-// ToldPriority returns the priority of a potential victim in words. raisedBy is how much of it the
-// unit has above its scheduling priority.
+// ToldPriority returns the priority of a potential victim as a phrase. raisedBy is its excess over
+// the unit's scheduling priority.
 func ToldPriority(priority int32, raisedBy int64) string {
 	if raisedBy == 0 {
 		return fmt.Sprint(priority)
@@ -47,38 +47,40 @@ const (
 	toldQueue   = "; the victim is in queue "
 )
 
-// QueueTold returns the victim's leaf queue from a message of WhyTaken or ToldMember. It returns ""
-// if the message names none.
+// QueueTold extracts the victim's leaf queue from a message of WhyTaken or ToldMember. It returns
+// "" if the message names no queue.
 func QueueTold(message string) string {
 	_, rest, found := strings.Cut(message, takesBack)
 	if !found {
 		_, rest, _ = strings.Cut(message, toldQueue)
 	}
-	// Names of queues contain no spaces and none of the punctuation that follows them here.
+	// A name of a queue contains no space and none of the punctuation that can follow it here.
 	if end := strings.IndexAny(rest, " ;,"); end >= 0 {
 		rest = rest[:end]
 	}
 	return rest
 }
 
-// goesWith separates the message of a group evicted as a whole from the group's name.
+// goesWith precedes the name of the group in the message for a member of a group that is evicted as
+// a whole.
 const goesWith = "; it goes with PodGroup "
 
-// ToldMember returns the message for a pod of a group that is evicted as a whole: WhyTaken's
-// message for the group, and the group's name.
+// ToldMember returns the message for a pod of a group that is evicted as a whole: the group's
+// message from WhyTaken, then the group's name.
 func ToldMember(whyTaken, namespace, name string) string {
 	return whyTaken + goesWith + namespace + "/" + name
 }
 
-// GroupTold returns the group in a message of ToldMember, as NAMESPACE/NAME; empty for other
-// messages.
+// GroupTold extracts the group from a message of ToldMember, as NAMESPACE/NAME. It returns "" for
+// other messages.
 func GroupTold(message string) string {
 	_, rest, _ := strings.Cut(message, goesWith)
 	group, _, _ := strings.Cut(rest, ",")
 	return group
 }
 
-// Taking returns the message for the preemptor: where it fits, and which units are evicted for it.
+// Taking returns the message for the preemptor: the nodes where it fits, and the units that are
+// evicted for it.
 func (d *Decision) Taking() string {
 	names := make([]string, len(d.Victims))
 	for i := range d.Victims {

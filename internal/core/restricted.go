@@ -11,9 +11,9 @@ type overBound struct {
 	bound   bound
 }
 
-// among returns the same search over the potential victims except those in without. Its columns
-// have these units only, and ranks replace priorities. It shares everything else with the original
-// snapshot.
+// among returns the search over the potential victims without those in the set without. Its lists
+// of units by node have only these units, and ranks replace their priorities. It shares all other
+// data with the original snapshot.
 func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	s, v := *sr.s, *sr.v
 	s.ranks, s.orders, s.bands = vo.ranks, vo.orders, sr.p.Bands
@@ -32,21 +32,22 @@ func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	}
 }
 
-// restriction builds the columns of a restricted view from the columns of the snapshot.
+// restriction builds the columns of a restricted search from the columns of the snapshot.
 type restriction struct {
 	vo      *victimOrder
 	c       *columns
 	mem     *scratch
 	ranks   []int32
 	without map[int32]bool
-	// count is the number of units in the view, open the number of them in open leaves, by step.
+	// count is the number of units in the restricted search. open is the number of these in open
+	// leaf queues, by step.
 	count int
 	open  []int
 
 	picked []pick
 }
 
-// pick is a unit of the view on one node.
+// pick is a unit of the restricted search on one node.
 type pick struct {
 	unit, rank, pos int32
 	order           int64
@@ -71,7 +72,8 @@ func (b *restriction) columns(units int) *columns {
 	return d
 }
 
-// listed counts the units that were judged one by one and returns the nodes that they run on.
+// listed counts the units that were judged one by one. It returns, for each node, whether one of
+// them has a pod there.
 func (b *restriction) listed(d *columns) (nodes []bool) {
 	nodes = make([]bool, len(d.nodes))
 	for _, u := range b.vo.listed {
@@ -140,7 +142,7 @@ func (b *restriction) node(d *columns, n int32) {
 	d.sumUp(n)
 }
 
-// whole builds the column of a node with all of its units in the view, in their original order.
+// whole builds the list of a node's units in the restricted search, in their original order.
 func (b *restriction) whole(d *columns, n int32) {
 	dims, out := d.dims, b.c.nodes[n]
 	out.priorities = b.mem.numbers.take(len(b.picked))
@@ -153,7 +155,8 @@ func (b *restriction) whole(d *columns, n int32) {
 	d.sumUp(n)
 }
 
-// gather picks the units of a node that are in the view, and assigns ranks to units of open leaves.
+// gather collects the units of a node that are in the restricted search. It assigns ranks to units
+// of open leaf queues.
 func (b *restriction) gather(n int32, col *nodeColumn) {
 	vo := b.vo
 	b.picked = b.picked[:0]

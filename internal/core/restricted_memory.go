@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// scratch is the reusable memory of a restricted view.
+// scratch is the memory of a restricted search. Later decisions reuse it.
 type scratch struct {
 	ranks  []int32
 	orders []int64
-	// sheet has the columns of the view, used the nodes with units in it.
+	// sheet has the columns of the restricted search. used has the nodes with units in it.
 	sheet *columns
 	used  []int32
-	// nothing are the sums of a node without units.
+	// nothing is the vector of sums for nodes without units.
 	nothing []int64
 	numbers slab[int32]
 	amounts slab[int64]
 }
 
-// borrow returns memory for one restricted view. No other view uses it before it is returned.
+// borrow returns memory for one restricted search. No other search uses it until it is returned.
 func (c *columns) borrow() *scratch {
 	if m, ok := c.lent.Get().(*scratch); ok {
 		return m
@@ -28,7 +28,8 @@ func (c *columns) borrow() *scratch {
 
 func (c *columns) handBack(m *scratch) { c.lent.Put(m) }
 
-// grades returns ranks and orders for a number of units. Initially no unit may be evicted.
+// grades returns the ranks and orders of a number of units. At first, no unit has the rank of a
+// potential victim.
 func (m *scratch) grades(units int) ([]int32, []int64) {
 	if cap(m.ranks) < units {
 		m.ranks, m.orders = make([]int32, units), make([]int64, units)
@@ -40,7 +41,7 @@ func (m *scratch) grades(units int) ([]int32, []int64) {
 	return m.ranks, m.orders
 }
 
-// blank returns columns of the same nodes as beside, without units.
+// blank returns columns of the same nodes as beside, without any units.
 func (m *scratch) blank(beside *columns, units int) *columns {
 	nodes, dims := len(beside.nodes), beside.dims
 	d := m.sheet
@@ -76,7 +77,7 @@ func (m *scratch) empty(d *columns, n int32) {
 	clear(d.widest[at : at+d.dims])
 }
 
-// slab allocates many small pieces of memory at once.
+// slab allocates memory in large blocks and returns small pieces of it.
 type slab[T any] struct {
 	chunks [][]T
 	next   int
@@ -86,7 +87,7 @@ type slab[T any] struct {
 // slabSize is the number of elements that a slab allocates at once.
 const slabSize = 1 << 14
 
-// take returns a piece with n elements. Their content is undefined.
+// take returns a slice with n elements. Their content is undefined.
 func (s *slab[T]) take(n int) []T {
 	if len(s.left) < n {
 		if s.next == len(s.chunks) {

@@ -6,29 +6,30 @@ import (
 	"slices"
 )
 
-// Score is the cost of a set of victims. Domains are compared by it, criterion by criterion in the
-// order of the fields (KEP-5710 takes them over from the preemption of single pods).
+// Score is the cost of a set of victims. Outcomes are compared by it, one criterion after the other
+// in the order of the fields. KEP-5710 takes most criteria from the preemption of single pods.
 type Score struct {
-	// BrokenBudgets counts evictions that a disruption budget does not allow.
+	// BrokenBudgets counts the evictions that a PodDisruptionBudget does not allow.
 	BrokenBudgets int `json:"brokenBudgets"`
 	// HighestPriority is the highest priority of a victim; MinInt32 without victims.
 	HighestPriority int32 `json:"highestPriority"`
-	// LostWork is the work that is lost, in milli-device-seconds, if the order of the decision
-	// counts it; 0 otherwise.
+	// LostWork is the work that the victims lose, in milli-device-seconds; 0 if the order of the
+	// decision does not count it.
 	LostWork int64 `json:"lostWork,omitempty"`
-	// PrioritySum adds up the victims' priorities pod by pod, each shifted to be positive.
+	// PrioritySum is the sum of the priorities of all victims' pods. A constant is added to each
+	// priority so that it is positive.
 	PrioritySum int64 `json:"prioritySum"`
 	// Pods counts the victims' pods.
 	Pods int `json:"pods"`
-	// BrokenGangs counts the gangs that fall below minCount. For equal numbers of pods, fewer gangs
-	// are better. The criterion is ours. A gang that is evicted whole as one unit, or was below
-	// minCount before, does not count.
+	// BrokenGangs counts the gangs that fall below minCount. Among equal numbers of pods, fewer
+	// broken gangs are better. KEP-5710 does not have this criterion. It does not count a gang that
+	// is evicted whole as one unit, or that was below minCount before.
 	BrokenGangs int `json:"brokenGangs,omitempty"`
-	// Surplus counts the pods past the minCount of their gangs. For equal numbers of pods, more
-	// surplus is better. The criterion is ours; the document has no similar criterion.
+	// Surplus counts the victims' pods that their gangs do not need for minCount. Among equal
+	// numbers of pods, more surplus is better. KEP-5710 does not have this criterion.
 	Surplus int `json:"surplus,omitempty"`
 	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds
-	// since 1970. Later is better. MaxInt64 without victims.
+	// since 1970. A later start is better. It is MaxInt64 without victims.
 	EarliestStart int64 `json:"earliestStart"`
 }
 
@@ -37,11 +38,12 @@ func noVictims() Score {
 	return Score{HighestPriority: math.MinInt32, EarliestStart: math.MaxInt64}
 }
 
-// priorityOffset makes every priority positive in a sum, so that one more pod is never better.
+// priorityOffset is added to each priority in a sum. Then every pod raises the sum, so more pods
+// are never better.
 const priorityOffset = int64(math.MaxInt32) + 1
 
-// plus adds one unit to the score, except for budgets. pods is the number of its pods, surplus the
-// number of surplus ones.
+// plus returns the score with one more unit, without its effect on budgets. pods is the number of
+// the unit's pods, and surplus the number of its surplus pods.
 func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	sc.PrioritySum += weightOf(priority, pods)
 	sc.Pods += pods
@@ -55,7 +57,7 @@ func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	return sc
 }
 
-// costMore compares two scores by the document's criteria and lost work, without the start.
+// costMore compares two scores by the criteria of KEP-5710 and by lost work, but not by the start.
 func costMore(a, b Score) int {
 	return cmp.Or(
 		cmp.Compare(a.BrokenBudgets, b.BrokenBudgets),
@@ -66,7 +68,7 @@ func costMore(a, b Score) int {
 	)
 }
 
-// better compares two scores. It is negative if a is cheaper.
+// better compares two scores by all criteria. The result is negative if a costs less.
 func better(a, b Score) int {
 	return cmp.Or(
 		costMore(a, b),
@@ -76,8 +78,8 @@ func better(a, b Score) int {
 	)
 }
 
-// scoreOf returns the score of a set of victims, sorted most important first. They draw on budgets
-// in that order.
+// scoreOf returns the score of a set of victims, sorted most important first. In this order, each
+// uses up its disruption budgets.
 func scoreOf(s *Snapshot, victims []int32) Score {
 	sc := noVictims()
 	for _, u := range victims {
@@ -95,7 +97,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 	return sc
 }
 
-// surplusPods returns how many of a unit's pods are surplus: all or none.
+// surplusPods returns the number of the unit's surplus pods, which is all or none.
 func (u *Unit) surplusPods() int {
 	if u.Surplus {
 		return len(u.Pods)

@@ -7,17 +7,18 @@ import (
 )
 
 // simulation is the state of the cluster that a search changes and restores: free room by node,
-// removed units, and the members' placements. If a member depends on other pods, it keeps the
-// Oracle's state in sync; otherwise it does not call the Oracle.
+// removed units, and placements of members. If any member depends on other pods, it makes the same
+// changes to the Oracle's state.
 type simulation struct {
 	*problem
 	// free holds dims values for each node.
 	free []int64
 	// out marks the removed units.
 	out []bool
-	// placed counts the members of each class on each node; nil for a class without placed members.
+	// placed has the number of placed members, by class and node; nil for a class without placed
+	// members.
 	placed [][]int32
-	// pool are the potential victims that outUpTo moves, least important first. The first gone of
+	// pool has the potential victims that outUpTo moves, least important first. The first gone of
 	// them are removed.
 	pool []int32
 	gone int
@@ -31,8 +32,8 @@ type placement struct {
 	node  int32
 }
 
-// newSimulation returns a simulation with all units in place. free is the nodes' room, with or
-// without terminating pods.
+// newSimulation returns a simulation with all units in place. free is the free room of the nodes,
+// with or without the room of terminating pods.
 func newSimulation(v *problem, free []int64) *simulation {
 	t := &simulation{
 		problem: v, free: slices.Clone(free), out: make([]bool, len(v.s.Units)),
@@ -43,7 +44,7 @@ func newSimulation(v *problem, free []int64) *simulation {
 
 func (t *simulation) freeOf(node int32) []int64 { return t.free[int(node)*t.dims:][:t.dims] }
 
-// shift adds the room of a unit to its nodes, or subtracts it if sign is -1.
+// shift adds the requests of a unit to the free room of its nodes. With sign -1 it subtracts them.
 func (t *simulation) shift(unit int32, sign int64) {
 	if col, at, ok := t.c.lone(unit); ok {
 		free := t.freeOf(at.node)
@@ -150,7 +151,7 @@ func (t *simulation) occupied(node int32) bool {
 	return false
 }
 
-// roomFor returns how many members of class fit on the node, up to most.
+// roomFor returns the number of members of a class that fit on the node, at most most.
 func (t *simulation) roomFor(class int, node int32, most int) int {
 	if !t.c.sound[node] {
 		return 0
@@ -162,15 +163,16 @@ func (t *simulation) roomFor(class int, node int32, most int) int {
 	return count
 }
 
-// accepts reports whether one more member of class passes on node now.
+// accepts reports whether the node has room for one more member of a class and the oracle accepts
+// it now.
 func (t *simulation) accepts(class int, node int32) bool {
 	return t.roomFor(class, node, 1) == 1 && (!t.stateful[class] || t.keepsSkew(class, node) && t.oracle.Fits(class, int(node)))
 }
 
-// touches reports whether a unit matters to members by more than its room.
+// touches reports whether members depend on a unit by more than its room.
 func (t *simulation) touches(unit int32) bool { return t.anyStateful && t.oracle.Touches(int(unit)) }
 
-// holdsAt reports whether the members placed on a node have enough room.
+// holdsAt reports whether a node has enough room for the members placed on it.
 func (t *simulation) holdsAt(node int32) bool {
 	free := t.freeOf(node)
 	for c := range t.placed {
@@ -186,7 +188,7 @@ func (t *simulation) holdsAt(node int32) bool {
 	return true
 }
 
-// holds reports whether a placed member still passes in the current state.
+// holds reports whether a placed member still passes its filters in the current state.
 func (t *simulation) holds(st placement) bool {
 	if !t.stateful[st.class] {
 		return t.holdsAt(st.node)
@@ -197,8 +199,8 @@ func (t *simulation) holds(st placement) bool {
 	return ok
 }
 
-// reordered sorts placed members so that each passes given those before it, in the current state.
-// If there is no such order, it returns false and changes nothing.
+// reordered sorts placed members so that each passes its filters next to those before it, in the
+// current state. If there is no such order, it returns false and changes nothing.
 func (t *simulation) reordered(placements []placement) ([]placement, bool) {
 	for _, st := range placements {
 		if !t.holdsAt(st.node) {

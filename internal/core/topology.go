@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// Topology is a hard rule of a class about the domains (zones, racks, hosts) of its members. The
-// search uses it to choose nodes. Oracle.Fits decides whether a member passes.
+// Topology is a hard rule of a class about the domains of its members, such as zones, racks or
+// hosts. The search chooses nodes by it. Oracle.Fits makes the final decision.
 type Topology struct {
-	// Domains has the number of each node's domain, from 0; -1 for a node without one. Rules about
-	// the same domains share the slice.
+	// Domains has, for each node, the number of its domain, from 0 on; -1 for a node without one.
+	// Rules about the same domains share the slice.
 	Domains []int32
 	// With are the classes that must already have a member in the same domain (required affinity).
-	// It includes the class itself if its members stay together. It is nil for other rules.
+	// It includes the class itself if its members must be in one domain. It is nil for other rules.
 	With []int
-	// Spread counts the pods that must be spread evenly over the domains; nil for other rules.
+	// Spread counts the pods that the rule spreads evenly over the domains; nil for other rules.
 	Spread Spread
 }
 
-// Spread is the distribution of pods over domains in an Oracle's simulated state.
+// Spread is the number of pods in each domain, in an Oracle's simulated state.
 type Spread interface {
 	// Count returns the number of pods in a domain.
 	Count(domain int32) int
-	// Takes reports whether one more member in the domain keeps within the maximum skew.
+	// Takes reports whether one more member in the domain stays within the maximum skew.
 	Takes(domain int32) bool
 }
 
-// keepsSkew reports whether the spread of a class allows one more member on a node. It is
-// arithmetic and avoids most questions to the oracle.
+// keepsSkew reports whether the spread rules of a class allow one more member on a node. It needs
+// arithmetic only, and makes most questions to the oracle unnecessary.
 func (v *problem) keepsSkew(class int, node int32) bool {
 	for _, r := range v.topologies[class] {
 		if r.Spread == nil {
@@ -40,11 +40,11 @@ func (v *problem) keepsSkew(class int, node int32) bool {
 	return true
 }
 
-// confinement confines the members of some classes to single domains. Other classes may use any
-// node.
+// confinement restricts the members of some classes to one domain per class. Other classes may use
+// any node.
 type confinement []held
 
-// held has the nodes that members of a class may use.
+// held has the only nodes that a confinement permits for the members of a class.
 type held struct {
 	class int
 	nodes []int32
@@ -55,7 +55,7 @@ func (c confinement) holds(class int) bool {
 	return slices.ContainsFunc(c, func(h held) bool { return h.class == class })
 }
 
-// nodesFor returns the nodes for members of a class, sorted by name.
+// nodesFor returns the nodes that members of a class may use, sorted by name.
 func (v *problem) nodesFor(class int, within confinement) []int32 {
 	for _, h := range within {
 		if h.class == class {
@@ -73,8 +73,8 @@ type gathering struct {
 }
 
 // gatherings returns the gatherings of the wanted classes, those with the smallest domains first.
-// Rules about the same domains form one gathering if they are connected by common classes.
-// Otherwise their classes may use two domains.
+// Rules about the same domains are one gathering if common classes connect them. Otherwise their
+// classes may use two different domains.
 func (v *problem) gatherings(ws []want) []gathering {
 	type rules struct {
 		domains []int32
@@ -113,7 +113,8 @@ func (v *problem) gatherings(ws []want) []gathering {
 	return out
 }
 
-// joined adds a set of classes to disjoint sets and merges it with the sets that share a class.
+// joined adds a set of classes to disjoint sets. It merges the new set with all sets that share a
+// class with it.
 func joined(sets [][]int, set []int) [][]int {
 	var apart [][]int
 	for _, s := range sets {
@@ -127,21 +128,21 @@ func joined(sets [][]int, set []int) [][]int {
 	return append(apart, slices.Compact(set))
 }
 
-// meet reports whether two sets of classes share one.
+// meet reports whether two sets of classes have a class in common.
 func meet(a, b []int) bool {
 	return slices.ContainsFunc(a, func(c int) bool { return slices.Contains(b, c) })
 }
 
-// undivided reports whether all nodes are in one domain, so that members always share it.
+// undivided reports whether all nodes are in one domain, so that the members share it in any case.
 func (v *problem) undivided(domains []int32) bool {
 	first := domains[v.c.byName[0]]
 	return first >= 0 && !slices.ContainsFunc(v.c.byName, func(n int32) bool { return domains[n] != first })
 }
 
-// confinements returns the ways to confine the wanted classes to single domains with enough room.
-// Domains without members come first, then those with the least spare room. The last one is nil,
-// for no confinement: members may look for pods that already run, in several domains. It is the
-// only one if some of the classes need not be together; see parties.
+// confinements returns the ways to confine each gathering to one domain with enough room. Domains
+// without members come first, then those with the least spare room. The last result is nil, for no
+// confinement: members may join pods that already run, in several domains. It is the only result if
+// some classes need not be together; see parties.
 func (t *simulation) confinements(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if len(gs) == 0 || scattered(gs) {
@@ -158,7 +159,7 @@ func (t *simulation) confinements(ws []want) []confinement {
 			c = append(c, held{class, nodes[0][d]})
 		}
 		for i := range gs[1:] {
-			// Domains are nested, like racks in zones. These are the domains around the smallest
+			// Domains are nested, like racks in zones. Add the domains that contain the smallest
 			// one.
 			g := &gs[i+1]
 			around := g.domains[nodes[0][d][0]]
@@ -173,7 +174,7 @@ func (t *simulation) confinements(ws []want) []confinement {
 	return append(out, nil)
 }
 
-// byDomain lists the nodes of each domain, sorted by name.
+// byDomain lists the nodes of each domain of a gathering, sorted by name.
 func (v *problem) byDomain(g *gathering) [][]int32 {
 	out := make([][]int32, g.count)
 	for _, n := range v.c.byName {
@@ -185,7 +186,7 @@ func (v *problem) byDomain(g *gathering) [][]int32 {
 }
 
 // roomyDomains lists the domains where each class of a gathering has room now. Domains with members
-// come last, and others with the least room first.
+// come last. The others are sorted by room, the least first.
 func (t *simulation) roomyDomains(g *gathering, nodes [][]int32, ws []want) []int32 {
 	var out []int32
 	spare, taken := make([]int, g.count), make([]int, g.count)

@@ -1,7 +1,7 @@
 package core
 
-// trait is a property that few units have and that a rule or an order depends on. With an index of
-// it, a rule need not check every unit.
+// trait is a property of few units that a rule or an order depends on. With an index of the trait,
+// a rule need not check every unit.
 type trait int
 
 const (
@@ -11,7 +11,7 @@ const (
 	traitStatic
 	// traitRefused: the deletion of one of the unit's pods was refused.
 	traitRefused
-	// traitSurplus: the unit is past the minCount of its gang.
+	// traitSurplus: the unit is a surplus member of its gang.
 	traitSurplus
 	// traitStale: the unit is a stale gang.
 	traitStale
@@ -36,7 +36,7 @@ func (t trait) isOf(u *Unit) bool {
 	return false
 }
 
-// traitIndex lists the units that have each trait, by their places in Snapshot.Units.
+// traitIndex has the units with each trait, by their index in Snapshot.Units.
 type traitIndex [traits]map[int32]bool
 
 func newTraitIndex() (x traitIndex) {
@@ -46,7 +46,7 @@ func newTraitIndex() (x traitIndex) {
 	return x
 }
 
-// note records the traits of a unit. Call it whenever one of them may have changed.
+// note records the traits of the unit at an index. Call it whenever one of them may have changed.
 func (x *traitIndex) note(at int32, u *Unit) {
 	for t := range x {
 		if trait(t).isOf(u) {

@@ -6,12 +6,13 @@ import (
 	"fmt"
 )
 
-// ErrBadInput is wrapped by every error of Decide: the caller broke the contract of Snapshot or
-// Preemptor.
+// ErrBadInput is wrapped by every error of Decide. It means that the Snapshot or Preemptor violates
+// its documentation.
 var ErrBadInput = errors.New("bad input")
 
 func validate(s *Snapshot, p *Preemptor) error {
-	// A Cluster checks its nodes when they are set.
+	// A Cluster checks each node when it is set, so only snapshots without a Cluster are checked
+	// here.
 	if s.columns == nil {
 		if err := validateSnapshot(s); err != nil {
 			return err

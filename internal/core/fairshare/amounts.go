@@ -10,19 +10,19 @@ import (
 // bytes for memory, pieces for pods and devices).
 type Amounts []int64
 
-// MaxAmount is the largest quantity used in computations; larger ones are reduced to it. The sum of
-// two does not overflow.
+// MaxAmount is the largest quantity in computations. Larger quantities are reduced to it, so the
+// sum of two never overflows.
 const MaxAmount = int64(1) << 61
 
 // Used returns the room that a running pod occupies, given its request. It is never negative.
 func Used(v int64) int64 { return min(max(v, 0), MaxAmount) }
 
-// MaxUsage is the largest quantity that one pod counts with in the usage of its queue. It is far
-// more than any node has. Sums of 2^17 pods do not overflow, and stay exact when pods are added and
-// subtracted.
+// MaxUsage is the largest quantity of one pod that counts as usage of its queue. No node has that
+// much. Sums over 2^17 pods do not overflow, and stay exact when pods are added and subtracted.
 const MaxUsage = int64(1) << 46
 
-// Usage returns the quantity that a pod counts with in the usage of its queue, given its request.
+// Usage returns the part of a pod's request that counts as usage of its queue: at least 0 and at
+// most MaxUsage.
 func Usage(v int64) int64 { return min(max(v, 0), MaxUsage) }
 
 // Add returns a+b, limited to the range of int64.

@@ -5,19 +5,19 @@ import (
 	"math"
 )
 
-// Balance is the usage of queues and their entitlement, by index in the tree. Both include
-// everything below a queue.
+// Balance has the usage and the entitlement of each queue, by index in the tree. Both include the
+// queues below.
 type Balance struct {
 	Tree              *Tree
 	Shares, Allocated []Amounts
 	// Capacity is the capacity to share; nil if unknown. Queues without a share of a resource are
-	// compared by it.
+	// compared by their part of it.
 	Capacity Amounts
 }
 
-// DominantShare returns the ratio of a queue's usage, minus the amounts taken, to its share: the
-// highest ratio among the given resources. A nil taken is zero, and so are resources that share
-// does not list.
+// DominantShare returns the highest ratio of a queue's usage to its share, among the given
+// resources. It first subtracts taken from the usage. Missing entries of taken and share count as
+// zero.
 func DominantShare(has, taken, share []int64, among []int) float64 {
 	ratio := 0.0
 	for _, r := range among {
@@ -35,22 +35,22 @@ func DominantShare(has, taken, share []int64, among []int) float64 {
 	return ratio
 }
 
-// Asker is a leaf with waiting work, and the request of its next workload.
+// Asker is a leaf queue with waiting work, and the request of the workload that is first there.
 type Asker struct {
 	Leaf    int32
 	Request Amounts
-	// Shares are the shares that count for the workload; nil for the Shares of the Balance.
+	// Shares are the fair shares that count for this workload; nil for the Shares of the Balance.
 	Shares []Amounts
 }
 
-// Next returns the leaf whose next workload is admitted; false without askers. It descends from the
-// top of the tree. Among the queues of one parent, a queue whose request stays within its quota
-// comes first, then the queue furthest below its fair share. Only the requested resources count. So
-// a queue that has borrowed one device does not delay work that needs no device of that kind.
+// Next returns the leaf queue whose first workload is admitted next; false without askers. It
+// descends from the top of the tree. Among sibling queues, the queues with a request within their
+// quota come first, then the queue furthest below its fair share. Only the requested resources
+// count. So a queue that has borrowed one device does not delay work that needs no such device.
 //
-// A queue with usage but without a share is compared by its part of the capacity, divided by its
-// weight if it has one. The queue with the smallest part comes first. Equal queues are sorted by
-// name. underway is usage to add to Allocated, by leaf.
+// A queue with usage and without a share is compared by its part of the capacity, divided by its
+// weight if it has one. The smallest part comes first. Equal queues are sorted by name. underway
+// has usage to add to Allocated, by leaf.
 func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool) {
 	if len(askers) == 0 {
 		return 0, false
@@ -69,7 +69,7 @@ func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool)
 	return p.among(s.Tree.Top()).Leaf, true
 }
 
-// picking is the state of one call of Next. first has an asker for each queue that has one at or
+// picking is the state of one call of Next. first has, for each queue, one asker that is in it or
 // below it.
 type picking struct {
 	s     *Balance
@@ -77,7 +77,7 @@ type picking struct {
 	first []*Asker
 }
 
-// among returns the first asker at or below some siblings; nil for none.
+// among returns the asker of the sibling queue that comes first; nil if none has an asker.
 func (p *picking) among(siblings []int32) *Asker {
 	var best *Asker
 	lowest := position{}
@@ -96,10 +96,10 @@ func (p *picking) among(siblings []int32) *Asker {
 	return best
 }
 
-// position is the position of a queue among its siblings. The lowest comes first.
+// position determines the order of a queue among its siblings. The lowest position comes first.
 type position struct {
-	// beyondQuota is true if the request exceeds the quota. A request within the quota could be
-	// reclaimed from siblings.
+	// beyondQuota is true if the request exceeds the quota. A queue can reclaim a request within
+	// its quota from its siblings.
 	beyondQuota bool
 	// ofShare is the queue's dominant share, infinite if it has no share of the requested
 	// resources. Then ofAll counts: its highest part of the capacity of any resource, divided by
@@ -127,7 +127,7 @@ func (p *picking) sharesOf(asker *Asker) []Amounts {
 	return p.s.Shares
 }
 
-// position returns the position of a queue for the workload of an asker at or below it.
+// position returns the position of a queue, given the next workload in it or below it.
 func (p *picking) position(q int32, asker *Asker) position {
 	s, used := p.s, p.used[q]
 	var asks []int
@@ -138,8 +138,8 @@ func (p *picking) position(q int32, asker *Asker) position {
 			entitled = entitled || shares[q][r] > 0
 		}
 	}
-	// Without a weight, the ratio stays as it is. Placing the queue after all others would mean
-	// that it is never next.
+	// Without a weight, do not divide. If such a queue came after all others, it would never be
+	// next.
 	at := position{
 		beyondQuota: !p.withinQuota(q, asker), ofShare: math.Inf(1),
 		ofAll: s.ofCapacity(used, asks) / float64(max(s.Tree.nodes[q].Weight, 1)),
@@ -150,9 +150,10 @@ func (p *picking) position(q int32, asker *Asker) position {
 	return at
 }
 
-// withinQuota reports whether, with the asker's workload, all queues from its leaf up to top stay
-// within their quotas. Resources that the leaf has no quota of are compared with fair shares
-// instead. Such a request could be reclaimed from siblings that exceed their quotas.
+// withinQuota reports whether all queues from the asker's leaf up to top stay within their quotas
+// with the asker's workload added. For resources that are not in the leaf's quota, the fair share
+// takes the place of the quota. Such a request can be reclaimed from siblings that exceed their
+// quotas.
 func (p *picking) withinQuota(top int32, asker *Asker) bool {
 	s, shares, named := p.s, p.sharesOf(asker), false
 	quota := s.Tree.nodes[asker.Leaf].Quota
@@ -191,8 +192,8 @@ func (s *Balance) ofCapacity(used Amounts, among []int) float64 {
 	return most
 }
 
-// Within returns how many requests of a leaf, counted from the first, fit in its fair share and the
-// shares of the queues above it. underway is usage to add to Allocated, by leaf.
+// Within returns how many requests of a leaf, from the first on, fit in the fair shares of the leaf
+// and its ancestors. underway has usage to add to Allocated, by leaf.
 func (s *Balance) Within(leaf int32, requests []Amounts, underway map[int32]Amounts) int {
 	sum, used := make(Amounts, s.Tree.Dims()), s.with(underway)
 	for n, request := range requests {
@@ -210,8 +211,8 @@ func (s *Balance) Within(leaf int32, requests []Amounts, underway map[int32]Amou
 	return len(requests)
 }
 
-// Entitled reports whether a leaf stays within its fair share of every requested resource that has
-// capacity.
+// Entitled reports whether a leaf stays within its fair share with a request added. It ignores
+// resources without capacity.
 func (s *Balance) Entitled(leaf int32, request Amounts) bool {
 	for r, want := range request {
 		if want > 0 && !s.hasNone(r) && Add(s.Allocated[leaf][r], want) > s.Shares[leaf][r] {
@@ -221,9 +222,9 @@ func (s *Balance) Entitled(leaf int32, request Amounts) bool {
 	return true
 }
 
-// HasShare reports whether a leaf has a share of every requested resource that has capacity. A leaf
-// may have none if queues with a higher priority or with a weight demand all of it. Its usage would
-// be reclaimed at once.
+// HasShare reports whether a leaf has a share of every requested resource with capacity. If it has
+// none, queues with a higher priority or weight demand all of it, and would reclaim the work at
+// once.
 func (s *Balance) HasShare(leaf int32, request Amounts) bool {
 	for r, want := range request {
 		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && !s.hasNone(r) {

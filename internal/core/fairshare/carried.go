@@ -1,20 +1,21 @@
 package fairshare
 
-// Bundles determine the amounts that a quota carries beyond the resources that it names. For
-// example, a GPU is of no use without CPUs, memory and a place for its pod. Nil carries nothing.
+// Bundles determine the amounts that accompany a quota without being named in it. For example, a
+// GPU is of no use without CPUs, memory and a place for its pod. Nil adds no amounts.
 type Bundles []bundle
 
-// bundle has the amount of one resource on the nodes that list it, and the amounts of the resources
-// that accompany it.
+// bundle has the capacity of one resource, and the capacity of the resources that accompany it on
+// the same nodes.
 type bundle struct {
 	of    int
 	total int64
 	along Amounts
 }
 
-// NewBundles returns the bundles of the given resources. with returns the amounts of all resources
-// on the nodes that list one of them, by name. Devices carry the resources that accompany them, and
-// so do CPUs and memory. A quota of pods only bounds their number, so it carries nothing.
+// NewBundles returns the bundles of the given resources. with returns the total capacity of the
+// nodes that have a given resource. CPUs, memory, ephemeral storage and pods accompany devices;
+// they also accompany CPUs and memory. A quota of pods only bounds their number, so nothing
+// accompanies it.
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {
@@ -37,12 +38,12 @@ func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	return out
 }
 
-// goesAlong reports whether work needs some of a resource regardless of its devices.
+// goesAlong reports whether work may need a resource in addition to devices.
 func goesAlong(name string) bool { return KindOf(name) != Device && !isHugePages(name) }
 
-// carried returns the amount of a resource that a quota carries. The quota names a part of another
-// resource, on some nodes. It carries the same part of this resource on those nodes. If it names
-// several resources, the largest amount counts.
+// carried returns the amount of resource r that accompanies a quota. If the quota names a fraction
+// of the capacity of another resource, the amount is the same fraction of r on the nodes with that
+// resource. Of several named resources, the largest amount counts.
 func (b Bundles) carried(quota Amounts, r int) int64 {
 	most := int64(0)
 	for i := range b {
@@ -53,7 +54,8 @@ func (b Bundles) carried(quota Amounts, r int) int64 {
 	return most
 }
 
-// quotas returns all queues' quotas with the amounts that they carry, none above its parent's.
+// quotas returns the quotas of all queues including the amounts that accompany them. No quota
+// exceeds its parent's.
 func (t *Tree) quotas(carried Bundles) []Amounts {
 	out := t.Rows()
 	for i := range t.nodes {

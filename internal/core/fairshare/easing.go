@@ -2,21 +2,22 @@ package fairshare
 
 import "slices"
 
-// Easing records when reclaim last became easier, up to one Balance. Times are values of the
-// caller's counter.
+// Easing records the last times when changes of usage or shares made reclaim easier. Times are
+// values of the caller's counter.
 type Easing struct {
 	of *Balance
-	// parts has the markets of the standing; nil if it has one market.
+	// parts has the markets of the last Balance: sets of node pools with shares of their own. It is
+	// nil if all pools are shared together.
 	parts *Divided
-	// grown is when each queue's share last grew in any resource. lent is when some queue's usage
-	// beyond its share last grew.
+	// grown has, for each queue, the time when its share of any resource last grew. lent is the
+	// time when any queue's usage beyond its share last grew.
 	grown []uint64
 	lent  uint64
 }
 
-// Next returns the easing up to the next standing, which was computed at the given time. parts has
-// the markets of that standing, or is nil. The standing before must have the same pools. If e is
-// nil or of another tree, there is nothing to compare with, and everything counts as new.
+// Next returns the Easing after a newer Balance s, computed at the time at. parts has the markets
+// of s, or is nil. The node pools must be the same as before. If e is nil or of another tree, there
+// is nothing to compare with, and everything counts as grown.
 func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
 	if e == nil || e.of.Tree != s.Tree || !e.isComparableWith(parts) {
 		return &Easing{of: s, parts: parts, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
@@ -38,14 +39,14 @@ func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
 	return next
 }
 
-// isComparableWith reports whether the markets of two standings can be compared: both have several,
-// or the sums of the shares say everything.
+// isComparableWith reports whether the shares before and now can be compared: market by market if
+// both have several, or by their sums.
 func (e *Easing) isComparableWith(parts *Divided) bool {
 	return (e.parts == nil) == (parts == nil) || e.parts.isOneMarket() && parts.isOneMarket()
 }
 
-// isOneMarket reports whether at most one market has shares of each resource. The sums of the
-// shares then say everything.
+// isOneMarket reports whether each resource has shares in at most one market. Comparing the sums of
+// shares is then enough.
 func (d *Divided) isOneMarket() bool {
 	if d == nil {
 		return true
@@ -91,8 +92,8 @@ func (e *Easing) compareMarkets(before *Divided, at uint64) {
 	}
 }
 
-// For returns when reclaim last became easier for a leaf. Either its share or the share of a queue
-// above it grew, or some queue's usage beyond its own share did.
+// For returns the last time when reclaim became easier for a leaf queue. It did when the share of
+// the leaf or of an ancestor grew, or when any queue's usage beyond its share grew.
 func (e *Easing) For(leaf int32) uint64 {
 	eased := e.lent
 	for q := leaf; q >= 0; q = e.of.Tree.Parent(q) {

@@ -2,8 +2,8 @@ package fairshare
 
 import "math"
 
-// network is a small flow network. Its nodes are numbered from 0; the first is the source and the
-// second is the sink.
+// network is a small flow network. Its nodes are numbered from 0: first the source, then the sink,
+// then all others.
 type network struct {
 	edges []edge
 	// of lists the indices of the edges that begin at each node.
@@ -12,7 +12,7 @@ type network struct {
 	depth, next []int
 }
 
-// edge is one direction of an edge. The index of the other direction differs in the last bit only.
+// edge is one direction of an edge. The indexes of both directions differ in the last bit only.
 type edge struct {
 	to   int
 	room int64
@@ -87,6 +87,6 @@ func (n *network) push(at int, most int64) int64 {
 	return 0
 }
 
-// short reports whether a node can be reached from the source once the flow is maximal. Then the
-// smallest cut is behind it.
+// short reports whether the source still reaches a node in a maximal flow. The edges that limit the
+// flow are then behind this node.
 func (n *network) short(node int) bool { return n.depth[node] >= 0 }

@@ -7,13 +7,14 @@ import "strings"
 type Kind uint8
 
 const (
-	// Device is a resource that work exists for; other resources accompany it.
+	// Device is a resource such as a GPU that work needs for its own sake; other resources
+	// accompany it.
 	Device Kind = iota
 	// Basic are CPUs, memory and huge pages.
 	Basic
-	// Bound are resources with a quota that only bounds their amount: pods and ephemeral storage.
+	// Bound are resources whose quota only limits their amount: pods and ephemeral storage.
 	Bound
-	// Absent is a resource of any kind without capacity. A quota of it holds nothing.
+	// Absent is a resource of any kind that no node has. A quota of it protects no work.
 	Absent
 )
 
@@ -31,9 +32,9 @@ func KindOf(name string) Kind {
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, "hugepages-") }
 
-// Hold is the set of resources that decide whether work is within a quota. Of the first kind in the
-// quota, they are the resources with the largest ratio of usage to quota. We say that the quota
-// holds the work by these resources.
+// Hold is the set of resources that decide whether work is within a quota. Only the first kind of
+// resource in the quota counts. Of these, the set has the resources with the largest ratio of usage
+// to quota. The quota "holds" the work by these resources.
 type Hold struct {
 	kinds      []Kind
 	quota, use []int64
@@ -41,13 +42,13 @@ type Hold struct {
 	kind       Kind
 }
 
-// Holding returns the resources that a quota holds work by, given the work's usage. Only the first
-// kind that the quota and the work have in common counts. Within it, these are the resources with
-// the largest ratio of usage to quota.
+// Holding returns the resources that a quota holds work by, given the usage of the work. Only the
+// first kind that the quota and the work have in common counts. Within that kind, they are the
+// resources with the largest ratio of usage to quota.
 //
-// A queue that has borrowed GPUs for work with few CPUs gives them back, although it is within its
-// quota of CPUs. Its GPUs are not reclaimed for CPUs that it has borrowed. kinds are the kinds of
-// all resources.
+// For example, a queue that has borrowed GPUs for work with few CPUs loses them to reclaim,
+// although it is within its quota of CPUs. It does not lose GPUs within its quota because it has
+// borrowed CPUs. kinds has the kind of each resource.
 func Holding(kinds []Kind, quota, use []int64) Hold {
 	h := Hold{kinds: kinds, quota: quota, use: use}
 	for r, kind := range kinds {
@@ -61,8 +62,8 @@ func Holding(kinds []Kind, quota, use []int64) Hold {
 // By reports whether a resource holds the work.
 func (h *Hold) By(r int) bool { return h.part > 0 && h.kinds[r] == h.kind && h.partOf(r) == h.part }
 
-// partOf returns the ratio of usage to quota; 0 if the quota does not name the resource, or it has
-// no capacity.
+// partOf returns the ratio of usage to quota. It is 0 if the quota does not name the resource, or
+// if no node has it.
 func (h *Hold) partOf(r int) float64 {
 	if h.use[r] == 0 || h.quota[r] == 0 || h.kinds[r] == Absent {
 		return 0

@@ -1,10 +1,10 @@
 package fairshare
 
-// Level is a queue's limit, and the usage that counts against it.
+// Level is the limit of one queue, and the usage that counts against it.
 type Level struct{ Limit, Used Amounts }
 
-// Over describes how a request exceeds a limit: the level, the resource, and the usage before the
-// request.
+// Over describes how a request exceeds a limit: the queue's level, the resource, and the usage
+// before the request.
 type Over struct {
 	Level, Resource int
 	Used            int64

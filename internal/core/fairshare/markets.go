@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Pool is a set of nodes that the same classes of work can reach.
+// Pool is a set of nodes that can be used by the same classes of work.
 type Pool struct {
 	// Capacity is the nodes' capacity minus the usage outside all queues.
 	Capacity Amounts
@@ -14,18 +14,18 @@ type Pool struct {
 	Used map[int32]Amounts
 }
 
-// Class is a set of work that can reach the same pools.
+// Class is a set of work that can use the same pools.
 type Class struct {
-	// Reach has a bit for each pool, by its index.
+	// Reach has a set bit for each pool, by index, that the work can use.
 	Reach uint64
-	// Running and Waiting are the requests of such work, by leaf.
+	// Running and Waiting are the sums of the requests of this work, by leaf queue.
 	Running, Waiting map[int32]Amounts
 }
 
 // MostPools is the maximum number of pools.
 const MostPools = 64
 
-// Field has the capacity to share and the work that can reach it.
+// Field has the pools, whose capacity is to be shared, and the classes of work that can use them.
 type Field struct {
 	Pools   []Pool
 	Classes []Class
@@ -33,10 +33,10 @@ type Field struct {
 	Allocated []Amounts
 }
 
-// Market is a set of pools that is shared on its own, for one resource. Work that runs on other
-// nodes or waits for them does not raise a queue's share of it.
+// Market is a set of pools whose capacity of one resource is divided separately among the queues.
+// Work that runs on other nodes, or waits for them, does not raise a queue's share of this market.
 type Market struct {
-	// Pools has a bit for each pool, by its index.
+	// Pools has bit i set if pool i belongs to the market.
 	Pools uint64
 	// Shares has each queue's share of the market, by its index in the tree.
 	Shares []int64
@@ -47,14 +47,14 @@ type Market struct {
 // Counts reports whether the demand of a class counts in the market.
 func (m *Market) Counts(class int) bool { return slices.Contains(m.classes, class) }
 
-// Markets divides a field, resource by resource. If no queue waits for nodes that its work cannot
-// reach, all pools are one market, with the shares of [Tree.FairShares].
+// Markets divides the pools into markets, one resource after the other. If no work is limited to
+// some of the pools, all pools are one market, with the shares of [Tree.FairShares].
 //
-// Pools are divided in three steps. First, work whose demand is met regardless of other work gets a
-// market of its own, with the pools that no other work can reach. Then pools that no class of work
-// connects become separate markets. Last, if work cannot reach the fair shares of its queues in a
-// market, the pools that are short become a market. The shares depend on the demand of work and the
-// pools that it can reach. They do not depend on where work runs, as long as that is in its market.
+// Pools are divided in three steps. First, if the demand of some work is met regardless of all
+// other work, the pools that only this work can use become a market. Then pools that no class of
+// work connects become separate markets. Last, if the work of some queues cannot use enough pools
+// to reach their fair shares, the pools that are too small become a market. The shares depend on
+// the demand and on the pools that work can use, not on the place where it runs within its market.
 func (t *Tree) Markets(f *Field, carried Bundles) [][]Market {
 	out := make([][]Market, t.dims)
 	quotas := t.quotas(carried)
@@ -75,7 +75,7 @@ type sharing struct {
 	t        *Tree
 	f        *Field
 	resource int
-	// carried are the quotas with the amounts that they carry.
+	// carried has the quotas of all queues including the amounts that accompany them.
 	carried []Amounts
 	// asks has the demand of each class, by leaf.
 	asks []map[int32]int64
@@ -84,7 +84,7 @@ type sharing struct {
 	wanted []int64
 }
 
-// in returns the amount of the resource in a vector.
+// in returns the entry of a vector for the resource that is being divided.
 func (s *sharing) in(a Amounts) int64 {
 	if s.resource >= len(a) {
 		return 0
@@ -100,7 +100,7 @@ func (s *sharing) capacity(pools uint64) (sum int64) {
 	return min(sum, MaxAmount)
 }
 
-// asksOf returns the demand of a class, by leaf.
+// asksOf returns the demand of a class of work, by leaf queue.
 func (s *sharing) asksOf(class int) map[int32]int64 {
 	c, out := &s.f.Classes[class], make(map[int32]int64, len(s.f.Classes[class].Waiting))
 	for _, part := range [...]map[int32]Amounts{c.Running, c.Waiting} {
@@ -117,7 +117,7 @@ func (s *sharing) asksOf(class int) map[int32]int64 {
 func (s *sharing) markets() []Market {
 	all := Market{Pools: math.MaxUint64 >> (MostPools - len(s.f.Pools))}
 	for i := range s.f.Classes {
-		// Work that can reach no pool counts where it runs.
+		// Work that can use no pool counts as usage where it runs.
 		if s.f.Classes[i].Reach != 0 && len(s.asks[i]) > 0 {
 			all.classes = append(all.classes, i)
 		}
@@ -134,7 +134,7 @@ func (s *sharing) markets() []Market {
 	return out
 }
 
-// cut divides a market into the pools that are short and the rest.
+// cut divides a market into two: the pools in short, and all others.
 func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	scarce.Pools, rest.Pools = short, m.Pools&^short
 	for _, i := range m.classes {
@@ -147,8 +147,7 @@ func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	return scarce, rest
 }
 
-// byDemand returns the pools of a market without enough for the demand of work that can go nowhere
-// else.
+// byDemand returns the pools of a market that are too small for the work that can use only them.
 func (s *sharing) byDemand(m *Market) uint64 {
 	n := newNetwork(len(m.classes) + MostPools)
 	for at, i := range m.classes {
@@ -161,8 +160,8 @@ func (s *sharing) byDemand(m *Market) uint64 {
 	return s.short(n, m)
 }
 
-// byShares returns the pools of a market without enough for the shares of the queues whose work
-// depends on them.
+// byShares returns the pools of a market that are too small for the shares of those queues whose
+// work can use only them.
 func (s *sharing) byShares(m *Market) uint64 {
 	leaves := s.t.Len()
 	n := newNetwork(len(m.classes) + MostPools + leaves)
@@ -179,8 +178,8 @@ func (s *sharing) byShares(m *Market) uint64 {
 	return s.short(n, m)
 }
 
-// short connects the classes of a market to their pools and these to the sink, and returns the
-// pools that are short.
+// short adds edges from the classes of a market to their pools, and from the pools to the sink. It
+// returns the pools whose capacity limits the maximal flow.
 func (s *sharing) short(n *network, m *Market) (short uint64) {
 	pools := firstInner + len(m.classes)
 	for at, i := range m.classes {
@@ -220,7 +219,7 @@ func (s *sharing) components(m Market) (out []Market) {
 	return out
 }
 
-// refine divides a market as long as work cannot reach its shares.
+// refine divides a market further as long as the work of some queue cannot reach its share.
 func (s *sharing) refine(m Market) []Market {
 	s.share(&m)
 	if bits.OnesCount64(m.Pools) < 2 || len(m.classes) < 2 {
@@ -235,7 +234,7 @@ func (s *sharing) refine(m Market) []Market {
 }
 
 // share divides the capacity of a market among the queues. The demand is the work that waits for
-// the market, and all usage there, even by work in other markets. A queue's usage elsewhere counts
+// the market, and all usage there, even by work of other markets. A queue's usage elsewhere counts
 // against its quota.
 func (s *sharing) share(m *Market) {
 	queues := s.t.Len()

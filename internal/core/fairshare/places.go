@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Divided is a field with its markets. Any goroutine may use it.
+// Divided is a Field with its markets. It never changes, so any goroutine may use it.
 type Divided struct {
 	*Field
 	// Markets are by resource; see [Tree.Markets].
@@ -23,7 +23,7 @@ func (t *Tree) Divide(f *Field, carried Bundles) *Divided {
 	return &Divided{Field: f, Markets: t.Markets(f, carried), t: t, places: make(map[string]*Place)}
 }
 
-// Shares returns the sum of the shares of all markets, by queue.
+// Shares returns, for each queue, the sum of its shares of all markets.
 func (d *Divided) Shares() []Amounts {
 	out := d.t.Rows()
 	for q := range out {
@@ -36,7 +36,7 @@ func (d *Divided) Shares() []Amounts {
 	return out
 }
 
-// Place is the set of pools that some work competes for, by resource.
+// Place is, for each resource, the set of pools that a workload competes for.
 type Place struct {
 	// Shares is the fair share of each queue in these pools, by the queue's index in the tree.
 	// Entitled is Shares plus the queue's usage in other pools.
@@ -45,10 +45,10 @@ type Place struct {
 	pools []uint64
 }
 
-// Has reports whether a pool is part of the place for a resource.
+// Has reports whether the place includes a pool for a resource.
 func (p *Place) Has(pool, resource int) bool { return p.pools[resource]&(1<<pool) != 0 }
 
-// PlaceOf returns the place where work of some classes competes; nil if that is all pools.
+// PlaceOf returns the place of work that belongs to the given classes; nil if that is all pools.
 func (d *Divided) PlaceOf(classes ...int) *Place {
 	pools, all := make([]uint64, len(d.Markets)), d.all()
 	for _, class := range classes {
@@ -71,8 +71,8 @@ func (d *Divided) PlaceOf(classes ...int) *Place {
 // all has a bit for each pool.
 func (d *Divided) all() uint64 { return math.MaxUint64 >> (MostPools - len(d.Pools)) }
 
-// poolsFor returns the pools of the market that a class counts in. For a resource that the class
-// does not request, it returns all pools.
+// poolsFor returns the pools of the market that counts the demand of a class. For a resource that
+// the class does not request, it returns all pools.
 func (d *Divided) poolsFor(r, class int) uint64 {
 	for i := range d.Markets[r] {
 		if d.Markets[r][i].Counts(class) {
@@ -82,7 +82,8 @@ func (d *Divided) poolsFor(r, class int) uint64 {
 	return d.all()
 }
 
-// place returns the Place of some pools. They must be the pools of whole markets.
+// place returns the Place that consists of some pools. They must be all pools of one or several
+// markets.
 func (d *Divided) place(pools []uint64) *Place {
 	p := &Place{Shares: d.t.Rows(), Entitled: d.t.Rows(), pools: pools}
 	for r := range pools {
@@ -99,7 +100,8 @@ func (d *Divided) place(pools []uint64) *Place {
 	return p
 }
 
-// UsedIn returns each queue's usage of a resource in some pools, with the queues below it.
+// UsedIn returns the usage of a resource in some pools, for each queue with all queues below it
+// included.
 func (d *Divided) UsedIn(pools uint64, resource int) []int64 {
 	out := make([]int64, d.t.Len())
 	for i := range d.Pools {

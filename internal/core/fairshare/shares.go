@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// FairShares returns the entitlement of every queue, by its index in the tree. Capacity goes to
-// quotas first, then to the amounts that quotas carry. The rest is divided by priority and weight,
-// level by level. A share never exceeds the queue's demand and its limit. If there is enough for
-// all siblings, each gets its demand. demand is the request of all work in each queue, running and
-// pending, without its descendants.
+// FairShares returns the fair share of every queue, by its index in the tree. Capacity goes to
+// quotas first, then to the amounts that accompany quotas. The rest is divided by priority and
+// weight, level by level. A share never exceeds the queue's demand or its limit. If there is enough
+// for all siblings, each gets its demand. demand is the sum of the requests of all work in each
+// queue, running and pending, without the queues below.
 func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) []Amounts {
 	shares := t.Rows()
 	d := &division{t: t, wanted: t.wanted(demand), quotas: t.quotas(carried), shares: shares}
@@ -26,7 +26,8 @@ func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) [
 	return shares
 }
 
-// wanted returns the demand of every queue with its descendants, each limited to its limit.
+// wanted returns the demand of every queue, with all queues below it included and each limited to
+// its limit.
 func (t *Tree) wanted(demand []Amounts) []int64 {
 	wanted := make([]int64, len(t.nodes)*t.dims)
 	own := make([]int64, len(t.nodes))
@@ -42,8 +43,7 @@ func (t *Tree) wanted(demand []Amounts) []int64 {
 	return wanted
 }
 
-// wantedOf computes wanted for one resource from the queues' own demand, into memory of the same
-// form.
+// wantedOf computes wanted for one resource. demand and wanted have one row for each queue.
 func (t *Tree) wantedOf(r int, demand, wanted []int64) []int64 {
 	for i := range t.nodes {
 		wanted[i*t.dims+r] = 0
@@ -66,8 +66,8 @@ type division struct {
 	wanted   []int64
 	// quotas include the amounts that they carry.
 	quotas, shares []Amounts
-	// elsewhere returns a queue's usage outside the divided capacity, which counts against its
-	// quota; nil for none.
+	// elsewhere returns a queue's usage outside of the divided capacity, which counts against its
+	// quota. The function may be nil.
 	elsewhere func(q int32) int64
 	// open is memory for pour.
 	open []thirst
@@ -83,8 +83,8 @@ func (d *division) all(room int64) {
 	}
 }
 
-// quota returns the queue's named quota less its usage elsewhere. carriedQuota includes the amounts
-// that the quota carries.
+// quota returns the amount of the queue's quota minus its usage elsewhere. carriedQuota includes
+// the amounts that accompany the quota.
 func (d *division) quota(q int32) int64 { return d.left(q, d.t.nodes[q].Quota[d.resource]) }
 
 func (d *division) carriedQuota(q int32) int64 { return d.left(q, d.quotas[q][d.resource]) }
@@ -96,7 +96,7 @@ func (d *division) left(q int32, quota int64) int64 {
 	return max(quota-d.elsewhere(q), 0)
 }
 
-// among divides room among siblings: quotas first, then carried amounts, then the rest.
+// among divides room among siblings: by quotas first, then by accompanying amounts, then the rest.
 func (d *division) among(siblings []int32, room int64) {
 	if len(siblings) == 0 {
 		return
@@ -134,7 +134,7 @@ func (d *division) among(siblings []int32, room int64) {
 	}
 }
 
-// carries reports whether the quota of any sibling carries some of the resource.
+// carries reports whether any of the resource accompanies the quota of a sibling.
 func (d *division) carries(siblings []int32) bool {
 	r := d.resource
 	return slices.ContainsFunc(siblings, func(q int32) bool { return d.quotas[q][r] > d.t.nodes[q].Quota[r] })
@@ -149,13 +149,12 @@ func (d *division) scarce(siblings []int32, room int64) bool {
 	return asked > room
 }
 
-// pour raises the shares of siblings together, each in proportion to its part and up to its most,
-// until the room is used up. It returns the remaining room. Indivisible remainders go to the first
-// queues by name.
+// pour raises the shares of all siblings at the same time until the room is used up. Each share
+// grows in proportion to the queue's part, and stops at its maximum. It returns the remaining room.
+// Remainders that cannot be divided go to the first queues by name.
 func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part, most int64)) int64 {
 	open := d.open[:0]
-	// The limit keeps the sum of all parts within int64. With a smaller sum, each part would be too
-	// large.
+	// The parts are scaled so that their sum stays within int64.
 	largest := math.MaxInt64 / int64(max(len(siblings), 1))
 	for _, q := range siblings {
 		part, most := terms(q)
@@ -165,7 +164,7 @@ func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part,
 		}
 	}
 	d.open = open
-	// The queue that needs the least for its part is full first.
+	// Sort the queues by the order of reaching their maximum.
 	slices.SortStableFunc(open, func(a, b thirst) int { return compareRatios(a.need, a.part, b.need, b.part) })
 	parts := int64(0)
 	for i := range slices.Backward(open) {
@@ -183,14 +182,14 @@ func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part,
 	return room
 }
 
-// thirst is the amount that a queue still needs, and its part next to the parts of all later
-// queues.
+// thirst is the amount that a queue needs to reach its maximum. It also has the queue's part, and
+// the sum of the parts from this queue on.
 type thirst struct {
 	q                 int32
 	part, parts, need int64
 }
 
-// split divides room that is not enough for any of the queues.
+// split divides room among queues if none of them can reach its maximum.
 func (d *division) split(open []thirst, room int64) {
 	parts, left := open[0].parts, room
 	for _, o := range open {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Unlimited is the limit of a resource without a limit.
+// Unlimited is the value of a limit for a resource that is not limited.
 const Unlimited = math.MaxInt64
 
-// Unset is a min-runtime that a queue inherits from its ancestors.
+// Unset is the value of a min-runtime that a queue inherits from its ancestors.
 const Unset = int64(-1)
 
 // Queue is the configuration of one queue.
@@ -17,8 +17,7 @@ type Queue struct {
 	// Name identifies the queue. Parent is the queue's parent, empty at the top of the tree.
 	Name, Parent string
 	// Quota is the amount that the queue can always reclaim. Nil is an empty quota. An amount of 0
-	// does not name the resource, so the queue may get an amount of it that the named resources
-	// carry ([Bundles]).
+	// counts as not named, so an amount may accompany the quota's other resources ([Bundles]).
 	Quota Amounts
 	// Limit is the maximum usage of the queue's running work; Unlimited for no limit. Nil sets no
 	// limits.
@@ -26,14 +25,15 @@ type Queue struct {
 	// Priority orders siblings for the capacity that no quota claims. Higher priorities are served
 	// first.
 	Priority int32
-	// Weight is the queue's part of that capacity, relative to its siblings of equal priority.
+	// Weight is the queue's part of the unclaimed capacity, relative to its siblings of equal
+	// priority.
 	Weight int64
 	// PreemptMinRuntime is the time that work runs before work of the queue may preempt it.
 	// ReclaimMinRuntime is the same for reclaim by another queue. Both are in nanoseconds; Unset to
 	// inherit.
 	PreemptMinRuntime, ReclaimMinRuntime int64
-	// SilentWorkCap is the longest run time, in nanoseconds, that counts as lost for work that has
-	// saved nothing. Nil inherits the cap of the parent; at the top it is no cap.
+	// SilentWorkCap is the longest run time, in nanoseconds, that counts as lost work for pods that
+	// have saved nothing. Nil inherits the parent's cap; at the top of the tree it means no cap.
 	SilentWorkCap *int64
 }
 
@@ -41,9 +41,9 @@ type Queue struct {
 type Fault struct {
 	Queue string
 	Kind  FaultKind
-	// Other is the other queue of the fault: the parent that is missing or has a smaller quota.
+	// Other is the parent that causes the fault: it is missing, or its quota is smaller.
 	Other string
-	// Resource is the dimension of the quota that is too large, for FaultQuota.
+	// Resource is the index of the resource whose quota is too large, for FaultQuota.
 	Resource int
 }
 
@@ -51,12 +51,12 @@ type Fault struct {
 type FaultKind string
 
 const (
-	// FaultMissingParent: the queue's parent does not exist. The queue and all below it are not in
-	// use.
+	// FaultMissingParent: the queue's parent does not exist. The queue and all queues below it are
+	// ignored.
 	FaultMissingParent FaultKind = "ParentNotFound"
-	// FaultCycle: the queue is its own ancestor, or below a queue that is. It is not in use.
+	// FaultCycle: the queue is its own ancestor, or below such a queue. It is ignored.
 	FaultCycle FaultKind = "ParentCycle"
-	// FaultQuota: the quota is larger than the parent's. The parent's quota applies.
+	// FaultQuota: the quota is larger than the parent's. The parent's quota applies instead.
 	FaultQuota FaultKind = "QuotaAboveParent"
 )
 
@@ -67,7 +67,8 @@ type Tree struct {
 	nodes []treeNode
 	index map[string]int32
 	top   []int32
-	// silent has the effective cap of each queue that has one, by name.
+	// silent has the cap on the lost work of silent pods that applies to each queue, own or
+	// inherited, by name.
 	silent map[string]int64
 }
 
@@ -79,7 +80,7 @@ type treeNode struct {
 }
 
 // NewTree returns a tree of queues, and the faults sorted by queue. Queues that cannot be part of a
-// tree are left out. Of several queues with one name the first is used; a queue without a name is
+// tree are ignored. Of several queues with one name, the first is used. Queues without a name are
 // ignored.
 func NewTree(dims int, queues []Queue) (*Tree, []Fault) {
 	b := &treeBuilder{t: &Tree{dims: dims, index: make(map[string]int32)}, byName: make(map[string]*Queue), below: make(map[string][]string)}
@@ -150,7 +151,8 @@ func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 	return at
 }
 
-// capSilence records the cap of a queue on the lost work of silent pods. Its parent comes first.
+// capSilence records the cap on the lost work of silent pods that applies to a queue. Its parent
+// must have been recorded before.
 func (b *treeBuilder) capSilence(q *Queue) {
 	most, isCapped := b.t.silent[q.Parent]
 	if q.SilentWorkCap != nil {
@@ -165,7 +167,8 @@ func (b *treeBuilder) capSilence(q *Queue) {
 	b.t.silent[q.Name] = most
 }
 
-// whyOut returns the reason why a queue is not part of the tree. It follows the queue's parents.
+// whyOut returns the reason why a queue is not part of the tree. It looks at the queue's ancestors
+// one after the other.
 func (b *treeBuilder) whyOut(q *Queue) Fault {
 	seen := map[string]bool{q.Name: true}
 	for at := q; ; {
@@ -181,7 +184,7 @@ func (b *treeBuilder) whyOut(q *Queue) Fault {
 	}
 }
 
-// Dims returns the number of resources in the queues' vectors.
+// Dims returns the number of resources, which is the length of the queues' vectors.
 func (t *Tree) Dims() int { return t.dims }
 
 // Len returns the number of queues; 0 for a nil tree. Queues are identified by their index from 0
@@ -205,7 +208,8 @@ func (t *Tree) Find(name string) (int32, bool) {
 // Leaf reports whether a queue has no children, so that it may contain work.
 func (t *Tree) Leaf(i int32) bool { return len(t.nodes[i].children) == 0 }
 
-// LeafOf returns the leaf with a name; -1 for none, and in a nil tree.
+// LeafOf returns the index of the leaf queue with a name. It returns -1 if there is none, or if the
+// tree is nil.
 func (t *Tree) LeafOf(name string) int32 {
 	if t == nil || name == "" {
 		return -1
@@ -234,9 +238,9 @@ func (t *Tree) Top() []int32 { return t.top }
 // Children lists the children of a queue, sorted by name. Callers must not change the list.
 func (t *Tree) Children(i int32) []int32 { return t.nodes[i].children }
 
-// Use adds the amounts of a pod, multiplied by sign, to the usage of a leaf and of all queues above
-// it. used has one row for each queue. With a leaf of -1, Use changes nothing. An amount above
-// MaxUsage counts as MaxUsage.
+// Use adds the amounts of a pod, multiplied by sign, to the usage of a leaf queue and of all its
+// ancestors. used has one row for each queue. With a leaf of -1, Use changes nothing. An amount
+// above MaxUsage counts as MaxUsage.
 func (t *Tree) Use(used []int64, leaf int32, a Amounts, sign int64) {
 	for q := leaf; q >= 0; q = t.nodes[q].parent {
 		row := used[int(q)*t.dims:][:t.dims]
@@ -246,8 +250,9 @@ func (t *Tree) Use(used []int64, leaf int32, a Amounts, sign int64) {
 	}
 }
 
-// MinRuntime returns the first queue with a setting, upwards from a queue. setting selects one of
-// the two min-runtimes. Without a setting, the result is -1 and the default.
+// MinRuntime returns the first queue with a min-runtime, from a queue upwards, and the min-runtime.
+// setting selects one of the two min-runtimes. If no queue has one, the result is -1 and the
+// argument otherwise.
 func (t *Tree) MinRuntime(from int32, otherwise int64, setting func(*Queue) int64) (queue int32, runtime int64) {
 	for q := from; q >= 0; q = t.nodes[q].parent {
 		if d := setting(&t.nodes[q].Queue); d >= 0 {
@@ -263,10 +268,10 @@ func PreemptSetting(q *Queue) int64 { return q.PreemptMinRuntime }
 // ReclaimSetting returns a queue's min-runtime for reclaim, for [Tree.MinRuntime].
 func ReclaimSetting(q *Queue) int64 { return q.ReclaimMinRuntime }
 
-// LongestMinRuntime returns the longest min-runtime that protects work of a leaf from any
+// LongestMinRuntime returns the longest min-runtime that protects work of a leaf queue from any
 // preemptor, and the queue with the setting; -1 for a default. Work in no queue, -1, is never
-// reclaimed. A reclaimer may be beside any queue on the way up, so the lookup for reclaim starts at
-// each of them. With fromLeaf, it starts at the leaf only.
+// reclaimed. The search for the reclaim setting may start at any ancestor, depending on the
+// reclaimer's queue, so all starts are considered. With fromLeaf, it starts only at the leaf.
 func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bool) (queue int32, runtime int64) {
 	queue, runtime = t.MinRuntime(leaf, preempt, PreemptSetting)
 	for from := leaf; from >= 0; from = t.nodes[from].parent {
@@ -280,8 +285,8 @@ func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bo
 	return queue, runtime
 }
 
-// SilentWorkCaps returns the effective caps on the lost work of pods that have saved nothing, in
-// nanoseconds, by queue. Queues without a cap are absent. The caller must not change the map.
+// SilentWorkCaps returns, by queue, the cap on the lost work of pods that have saved nothing, in
+// nanoseconds. Queues without a cap are absent. The caller must not change the map.
 func (t *Tree) SilentWorkCaps() map[string]int64 { return t.silent }
 
 // Protects reports whether any queue has a min-runtime for preemption.
