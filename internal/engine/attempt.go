@@ -18,7 +18,7 @@ func (p *pod) attemptAs(as workload.Key) *Attempt {
 	return &p.attempt
 }
 
-// Recalls records that admission revoked the turn of a pod after the pod had passed PreEnqueue.
+// Recalls records that admission took the turn of a pod back after the pod had passed PreEnqueue.
 func (ps *Pods) Recalls(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Recalled = true }) }
 
 // TakesTurn records that a pod has its turn, or leads its gang.
@@ -49,13 +49,13 @@ func (ps *Pods) HearsReservation(uid UID) {
 	ps.change(uid, func(p *pod) { p.attempt.Reserved = false })
 }
 
-// Shows records that the framework nominates a pod at the end of its attempt. key is the pod's
-// workload now.
+// Shows records that the framework will nominate a pod to a node at the end of its attempt. key is
+// the pod's current workload.
 func (ps *Pods) Shows(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.attemptAs(key).Shown = true })
 }
 
-// Hides records that an attempt does not see the nomination of another pod to a node.
+// Hides records that an attempt ignores the nomination of another pod to a node.
 func (ps *Pods) Hides(uid UID, node string, other UID) {
 	ps.change(uid, func(p *pod) {
 		p.attempt.Hidden, p.attempt.HiddenOn = append(p.attempt.Hidden, other), node
@@ -111,7 +111,7 @@ func (ps *Pods) HasLookedElsewhere(uid UID) (did bool) {
 	return did
 }
 
-// IsElsewhere reports whether the next attempt of a pod considers other nodes than the node with
+// IsElsewhere reports whether the next attempt of a pod considers nodes other than the node with
 // its reservation.
 func (ps *Pods) IsElsewhere(uid UID) (is bool) {
 	ps.read(uid, func(p *pod) { is = p.elsewhere })

@@ -5,23 +5,25 @@ import (
 	"time"
 )
 
-// Terms are the facts about a group at the time when one of its members got its node.
+// Terms are facts about a group, recorded when one of its members was placed on a node.
 type Terms struct {
 	// Queue is the leaf queue that the member counted for; "" for none.
 	Queue string
-	// Priority is the group's effective priority, and Class is the source of the priority.
+	// Priority is the effective priority of the group. Class is the PriorityClass that it came
+	// from.
 	Priority int32
 	Class    string
 	// MinCount is 0 if the group was no gang.
 	MinCount int
-	// Whole is true if the group was disrupted as a whole.
+	// Whole is true if the group's disruption mode was PodGroup: its members are evicted together.
 	Whole bool
-	// Since is the clock of the group; zero if it did not run.
+	// Since is the value of the group's clock, the start of its guaranteed times; zero if the clock
+	// had not begun.
 	Since time.Time
 }
 
-// Sealed are the terms that the placed members of a group share. If members differ, Sealed has the
-// terms that protect the group least.
+// Sealed are the common Terms of the placed members of a group. If the Terms of members differ,
+// Sealed has the Terms that protect the group least.
 type Sealed struct {
 	// Known is true if the terms of a member are known.
 	Known bool
@@ -32,26 +34,26 @@ type Sealed struct {
 	// MinCount is the highest minCount, because each member counts by the minCount of its own
 	// placement.
 	MinCount int
-	// Split is true if the group was not disrupted as a whole when a member got its node. Then it
-	// may lose single members now.
+	// Split is true if the disruption mode was Pod when any member was placed. The group may then
+	// lose single members.
 	Split bool
 	// Mixed is true if members had different classes, and MixedQueues if they had different queues.
 	Mixed, MixedQueues bool
 }
 
-// clock is the input for the clock of a run.
+// clock computes the start of the guaranteed times (min-runtime, toleration) of a group's run.
 //
-// A group spends its guaranteed time once in each run. The clock begins when minCount members have
-// a node. It continues until no member has one, even if members are replaced or the PodGroup is
-// created again. If the first members of a run are still there when the gang becomes whole, the
-// clock moves once to the start of the run.
+// A group can use its guaranteed times only once in a run. The clock begins when minCount members
+// have a node, and ends when no member has one. Replacing members does not restart it, nor does
+// creating the PodGroup again. If the first members of a run still exist when the gang becomes
+// whole, the clock moves once, to the start of the run.
 type clock struct {
 	// had are the members with a node at the last look.
 	had Set
 	// first are the members with a node when the clock began; nil once the gang has been whole.
 	first Set
 	// bound is the value of the clock before the gang was whole: the time when minCount members had
-	// a node. The seals of members that got a node before the gang was whole contain this time.
+	// a node. Members that were placed before the gang was whole have this time in their seals.
 	bound time.Time
 }
 
@@ -84,7 +86,7 @@ func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 		// An earlier process saw the gang whole, and these members are left.
 		r.Clock = firstScheduled(placed)
 	default:
-		// All members are new, so this is another run.
+		// All members are new, so another run begins.
 		r.Clock, r.first, r.bound = time.Time{}, nil, time.Time{}
 	}
 	r.had = now
@@ -96,8 +98,9 @@ func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 	}
 }
 
-// followSeals updates the terms of the members from their seals. It returns the earliest clock in a
-// seal, apart from the time when the gang was bound; zero for none.
+// followSeals updates the terms of the members from their seals. A seal is an annotation with the
+// Terms of a member. It returns the earliest clock in a seal, without clocks from before the gang
+// was whole; zero for none.
 func (r *run) followSeals(placed []Member) (earliest time.Time) {
 	r.Sealed = Sealed{}
 	for i := range placed {
@@ -114,8 +117,8 @@ func (r *run) followSeals(placed []Member) (earliest time.Time) {
 }
 
 // followFirst moves the clock of a gang that becomes whole to the start of its run, if the first
-// members of the run are still there. Otherwise, replacing a member before that moment would gain
-// time.
+// members of the run still exist. A member that was replaced before must not extend the guaranteed
+// times.
 func (r *run) followFirst(g *Group, placed []Member) {
 	if r.Start.IsZero() || r.first == nil {
 		return

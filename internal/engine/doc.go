@@ -32,11 +32,11 @@
 // node that the pod is assumed on, and the node that it has given up. It also has the pod's
 // nomination in the API, and its report about a queue that it may not use ([Pods]).
 //
-// The framework reports the life of a pod in pieces. One extension point begins an attempt, and
-// another one learns its outcome; informers report the binding. Each piece may be missing: another
-// plugin ends the attempt first, or the pod is deleted in between. [Pods] has a method for each of
+// The framework reports the life of a pod in pieces. One extension point begins an attempt, another
+// receives its outcome, and an informer reports the binding. Each piece may be missing, because
+// another plugin ends the attempt, or because the pod is deleted. [Pods] has a method for each of
 // these events. Each event is one transition of one record. The end of an attempt resets its whole
-// state ([Pods.Ends]), and a pod that leaves is one deletion ([Engine.Leaves]).
+// state ([Pods.Ends]). If the pod is gone, its record is deleted at once ([Engine.Leaves]).
 //
 // The states of an attempt, and the events that lead from one to the next:
 //

@@ -7,10 +7,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Ended is a member that has ended with an unknown result. One informer reports the end, and
-// another one reports success or failure, in any order.
+// Ended is a member that has stopped running while its result, success or failure, is unknown. One
+// informer reports the end and another the result, in any order.
 type Ended struct {
-	// Pod is the caller's object for the member. Gangs only keeps it.
+	// Pod is the caller's object for the member. Gangs does not read it.
 	Pod any
 	// Until is the time when the scheduler stops waiting for the result.
 	Until time.Time
@@ -41,7 +41,7 @@ func (gs *Gangs) ResultKnown(key workload.Key, member UID) {
 	gs.changeKnown(key, func(g *gang) { delete(g.ended, member) })
 }
 
-// Ended returns the members of a group whose result is unknown, in no order.
+// Ended returns the members of a group that have ended with an unknown result, in no order.
 func (gs *Gangs) Ended(key workload.Key, now time.Time) (members []Ended) {
 	gs.read(key, func(g *gang) {
 		for _, ended := range g.ended {

@@ -49,7 +49,7 @@ func New(verdictChanged func(workload.Key)) *Engine {
 // returned.
 func (e *Engine) Wanted() <-chan struct{} { return e.wanted }
 
-// Look puts a token into the channel of [Engine.Wanted].
+// Look puts a token into the channel of [Engine.Wanted], so that the main loop looks for work.
 func (e *Engine) Look() {
 	select {
 	case e.wanted <- struct{}{}:
@@ -57,7 +57,8 @@ func (e *Engine) Look() {
 	}
 }
 
-// NextLook returns the time of the next deadline or end of a lull; false for none.
+// NextLook returns the earliest time when the main loop has work: a deadline, or the end of a lull
+// in arrivals. It returns false if there is none.
 func (e *Engine) NextLook(now time.Time) (time.Time, bool) {
 	next := e.Turns.GatheringEnds(now)
 	if at, ok := e.Waits.nextDeadline(); ok && (next.IsZero() || at.Before(next)) {
@@ -66,15 +67,15 @@ func (e *Engine) NextLook(now time.Time) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// Placed records that a workload has its place. Placed ends all waits of the workload, and the next
-// turn can begin. If the place is lost and the workload comes again, it needs no other turn.
+// Placed records that a workload was placed on nodes. It ends all waits of the workload, and the
+// next turn can begin. If the workload loses its place, it needs no other turn.
 func (e *Engine) Placed(key workload.Key) {
 	e.Turns.Placed(key)
 	e.Waits.drop(key)
 }
 
-// Arrives records that a pod waits for its place, or that a pod on a node terminates. key names the
-// pod, and group its group; the zero Key for a pod without a group.
+// Arrives records a pod that waits for a place, or that terminates on its node. key names the pod,
+// and group its group; the zero Key for a pod without a group.
 func (e *Engine) Arrives(uid UID, key, group workload.Key) {
 	s := e.store
 	s.mu.Lock()
@@ -146,8 +147,8 @@ func (e *Engine) Rejoins(key workload.Key) {
 }
 
 // GroupLeaves drops all facts about the members of a group. Call it after the last member was
-// removed. If a member has arrived since, GroupLeaves does nothing. It does not end room that is
-// kept for the group; see [Gangs.EndKept].
+// removed. If a member has arrived since then, GroupLeaves does nothing. Room that is reserved for
+// lost members of the group stays reserved until [Gangs.EndKept].
 func (e *Engine) GroupLeaves(group workload.Key, now time.Time) {
 	s := e.store
 	s.mu.Lock()

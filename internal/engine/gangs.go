@@ -6,18 +6,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Gangs has the facts about groups: their members on their way to a node, their runs, and their
-// reports to users. It is a part of an [Engine].
+// Gangs has the facts about groups: the placement of their members, their runs, and their reports
+// to users. It is a part of an [Engine].
 type Gangs struct {
 	*store
 	// verdictChanged is called, without the lock, with each group whose verdict changes.
 	verdictChanged func(workload.Key)
-	// Each of these indexes lists the groups whose records have facts of one kind.
+	// Each index lists the groups whose records have facts of one kind.
 	touched, degraded, lost, ended, kept, placing, reported, raising index
 	// mayLack is true while degraded or lost has a group.
 	mayLack atomic.Bool
-	// clock is incremented at each change of members and each look at them, which orders these
-	// events. begun counts the starts of runs.
+	// clock counts the changes of members and the looks at them, so that these events have an
+	// order. begun counts the starts of runs.
 	clock, begun uint64
 }
 
@@ -47,7 +47,7 @@ type object struct {
 	unresolved workload.Verdict
 	// minCount is the minCount as last seen; 0 for a group that is no gang.
 	minCount int
-	// victim is the priority of the group as a potential victim, if raises is true.
+	// victim is the group's priority as a potential victim. It is valid if raises is true.
 	victim VictimPriority
 	raises bool
 }
@@ -78,16 +78,16 @@ func newGangs(s *store, verdictChanged func(workload.Key)) *Gangs {
 	}
 }
 
-// change applies a transition to the record of a group, and drops the record if it is then empty. A
-// group without a record gets one.
+// change applies a transition to the record of a group, and creates the record if necessary. It
+// drops the record if that is empty afterwards.
 func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	gs.transit(key, transition)
 }
 
-// changeKnown is like change, for a transition that has no effect on an empty record. A group
-// without a record does not get one.
+// changeKnown is like change, but creates no record. It is for transitions that have no effect on
+// an empty record.
 func (gs *Gangs) changeKnown(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -131,7 +131,7 @@ func (g *gang) loseMembers() {
 	*g = gang{object: g.object, kept: g.kept, looks: g.looks, leftAt: g.leftAt}
 }
 
-// read looks at the facts about a group, if there are any.
+// read calls look with the facts about a group, if there are any.
 func (gs *Gangs) read(key workload.Key, look func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -151,7 +151,7 @@ func (gs *Gangs) list(x index) []workload.Key {
 	return out
 }
 
-// now returns the time of an event. The caller holds the lock.
+// now advances the clock that orders events, and returns its value. The caller holds the lock.
 func (gs *Gangs) now() uint64 {
 	gs.clock++
 	return gs.clock

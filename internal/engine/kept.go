@@ -9,20 +9,20 @@ type Kept struct {
 	Lost int
 }
 
-// Keeps records that room is kept for a gang.
+// Keeps records that room is reserved for the lost members of a gang.
 func (gs *Gangs) Keeps(key workload.Key, room Kept) {
 	gs.change(key, func(g *gang) { g.kept = &room })
 }
 
-// HasKept reports whether room was kept for any gang since [Gangs.EndKept] last ended some.
+// HasKept reports whether any record of [Gangs.Keeps] exists.
 func (gs *Gangs) HasKept() bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	return len(gs.kept) > 0
 }
 
-// EndKept compares the kept room with now, and drops the records that differ. It reports whether it
-// dropped any.
+// EndKept compares the reserved room with the current room in now, and drops the records that
+// differ. It reports whether it dropped any.
 func (gs *Gangs) EndKept(now map[workload.Key]Kept) (ended bool) {
 	for _, key := range gs.list(gs.kept) {
 		gs.changeKnown(key, func(g *gang) {

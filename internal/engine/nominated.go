@@ -1,7 +1,7 @@
 package engine
 
-// Nomination is the node in the nomination of a pending pod in the API, by any component. The zero
-// value is no nomination.
+// Nomination is the node that status.nominatedNodeName of a pending pod names. Any component may
+// have set it. The zero value is no nomination.
 type Nomination struct {
 	Node string
 	// Inflated is true if the framework ranks the pod above the priority that counts for it.

@@ -2,9 +2,9 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// givenUp is the node that a pod has given up, until a cycle has seen the node without the pod. The
-// framework forgets the node after it has called all plugins, and a cycle may use an older
-// snapshot.
+// givenUp is the node that a pod has given up. The record exists until a cycle has seen the node
+// without the pod. The framework forgets the node only after it has called all plugins, and a cycle
+// may use an older snapshot.
 type givenUp struct {
 	// node is "" for a pod that was rejected at Permit and has not given up its node yet.
 	node string
@@ -15,15 +15,16 @@ type givenUp struct {
 	awaitedBy workload.Key
 }
 
-// JoinsPlan records that a gang's plan has a node for a pod. key names the pod.
+// JoinsPlan records that a gang's plan assigns a node to a pod. key names the pod.
 func (ps *Pods) JoinsPlan(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.key, p.seated = key, true })
 }
 
-// LeavesPlan records that a gang's plan has no node for a pod any more.
+// LeavesPlan records that no gang's plan assigns a node to the pod any more.
 func (ps *Pods) LeavesPlan(uid UID) { ps.change(uid, func(p *pod) { p.seated = false }) }
 
-// InPlan returns the key of a pod that a gang's plan has a node for; false for other pods.
+// InPlan returns the key of a pod if a gang's plan assigns a node to it, and false for all other
+// pods.
 func (ps *Pods) InPlan(uid UID) (key workload.Key, ok bool) {
 	ps.read(uid, func(p *pod) { key, ok = p.key, p.seated })
 	return key, ok
@@ -47,7 +48,7 @@ func (ps *Pods) GivesUp(uid UID, key workload.Key, node string) {
 	})
 }
 
-// Seals records the text of the facts that a pod counts by, once it is assumed on a node.
+// Seals records the text of a pod's Terms once the pod is assumed on a node.
 func (ps *Pods) Seals(uid UID, seal string) {
 	ps.changeKnown(uid, func(p *pod) {
 		if p.node != "" {
@@ -56,7 +57,7 @@ func (ps *Pods) Seals(uid UID, seal string) {
 	})
 }
 
-// SealOf returns the text of the facts that an assumed pod counts by; "" for other pods.
+// SealOf returns the text of an assumed pod's Terms; "" for other pods.
 func (ps *Pods) SealOf(uid UID) (seal string) {
 	ps.read(uid, func(p *pod) { seal = p.seal })
 	return seal
@@ -135,8 +136,8 @@ func (ps *Pods) IsRejected(uid UID) (is bool) {
 }
 
 // Awaits records that the cycle of a gang ended because a pod has not given up its node yet. It
-// reports whether the framework still has to forget the node. If so, [Pods.Ends] returns the gang
-// then.
+// reports whether the framework has yet to forget the node. If so, [Pods.Ends] returns the gang
+// when that happens.
 func (ps *Pods) Awaits(uid UID, gang workload.Key) (told bool) {
 	ps.change(uid, func(p *pod) {
 		if p.rejected {

@@ -18,7 +18,7 @@ import (
 // reserved.
 type placing struct {
 	leader UID
-	// rejected are members that led and were rejected before they could plan.
+	// rejected has the members that became leader and were rejected before they could plan.
 	rejected map[UID]struct{}
 	// takeover lets the next member that arrives replace the leader.
 	takeover bool
@@ -35,8 +35,8 @@ type placing struct {
 	came bool
 	// spare is the number of planned members that the gang can lose and still be whole.
 	spare int
-	// reserved has the nodes of the members that are assumed on a node and that the informer has
-	// not shown there yet.
+	// reserved has the nodes of the members that are assumed, but that the informer has not shown
+	// on a node yet.
 	reserved map[UID]string
 	// podSensitive is true if the gang may fit after a pod was created, or after labels of a pod
 	// changed.
@@ -44,7 +44,7 @@ type placing struct {
 	verdict      workload.Verdict
 }
 
-// isEmpty reports whether no member is on its way and there is no verdict.
+// isEmpty reports whether no member is being placed and there is no verdict.
 func (p *placing) isEmpty() bool {
 	return p.isIdle() && len(p.rejected) == 0 && len(p.reserved) == 0 && p.failed == "" && p.verdict == workload.Verdict{}
 }
@@ -74,13 +74,13 @@ type Admission string
 const (
 	// AdmitPlanned: the plan has a node for the member, and the member is next.
 	AdmitPlanned Admission = "planned"
-	// HoldForOrder: the plan has a node for the member, and other members are next.
+	// HoldForOrder: the plan has a node for the member, but other members come first.
 	HoldForOrder Admission = "the members that go first are being placed"
 	// AdmitLeader: the member plans for the gang.
 	AdmitLeader Admission = "leader"
 	// HoldForLeader: another member plans for the gang.
 	HoldForLeader Admission = "another member plans for the gang"
-	// HoldForPlan: the members of a plan are on their way, and the plan has no node for this
+	// HoldForPlan: the members of a plan are being placed, and the plan has no node for this
 	// member.
 	HoldForPlan Admission = "the members that fit are being placed first"
 )
@@ -117,7 +117,8 @@ func (gs *Gangs) Leader(key workload.Key) (leader UID) {
 	return leader
 }
 
-// Yield allows the next member that arrives to replace a member as the leader, if the member leads.
+// Yield gives up the leadership of a member: the next member that arrives replaces it. If the
+// member does not lead, Yield does nothing.
 func (gs *Gangs) Yield(key workload.Key, member UID) {
 	gs.changeKnown(key, func(g *gang) { g.placing.takeover = g.placing.takeover || g.placing.leader == member })
 }
@@ -221,7 +222,7 @@ type Assignment struct {
 	Node   string
 }
 
-// SetPlan records the plan of a gang, in the given order. A gang with a plan has no leader. Until
+// SetPlan records the plan of a gang, in the given order, and ends the role of the leader. Until
 // SetNeeded is called, no planned member counts as needed.
 func (gs *Gangs) SetPlan(key workload.Key, seats []Assignment) {
 	gs.change(key, func(g *gang) {
@@ -279,8 +280,8 @@ func (gs *Gangs) Next(key workload.Key) (member UID) {
 	return member
 }
 
-// Reserve records that a member is assumed on a node. It reports whether that completes the plan:
-// no other member is planned.
+// Reserve records that a member is assumed on a node. It reports whether the plan is complete: no
+// other member is planned.
 func (gs *Gangs) Reserve(key workload.Key, member UID, node string) (complete bool) {
 	gs.change(key, func(g *gang) {
 		p := &g.placing
@@ -298,8 +299,7 @@ func (gs *Gangs) Reserve(key workload.Key, member UID, node string) (complete bo
 	return complete
 }
 
-// Reserved returns the members that are assumed on a node, and that the informer has not shown
-// there yet.
+// Reserved returns the members that are assumed, but that the informer has not shown on a node yet.
 func (gs *Gangs) Reserved(key workload.Key) (members []UID) {
 	gs.read(key, func(g *gang) { members = slices.Collect(maps.Keys(g.placing.reserved)) })
 	return members

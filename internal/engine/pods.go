@@ -9,7 +9,7 @@ import (
 // UID identifies a pod.
 type UID = string
 
-// Attempt is the state of a pod's attempt to be scheduled.
+// Attempt is the state of one attempt to schedule a pod, across the extension points.
 type Attempt struct {
 	// As is the workload of the attempt: the pod or its gang. The pod may be in another group when
 	// the attempt ends.
@@ -19,7 +19,7 @@ type Attempt struct {
 	Reserved, Turn bool
 	// Recalled is true if admission revoked the turn of the pod before the attempt began.
 	Recalled bool
-	// Shown is true if the framework nominates the pod at the end of the attempt.
+	// Shown is true if the framework will nominate the pod at the end of the attempt.
 	Shown bool
 	// Failed is true if a step after the decision failed. Canceled is true if the scheduler itself
 	// returned the pod to its queue while the pod was being bound.
@@ -40,9 +40,8 @@ type pod struct {
 	// elsewhere is true if the pod was rejected on the node with its reservation, until an attempt
 	// has considered the other nodes.
 	elsewhere bool
-	// node is the node that the pod is assumed on; "" for none. seal is the text of the facts that
-	// the pod counts by on this node. rejected is true if the pod was rejected at Permit and still
-	// has the node.
+	// node is the node that the pod is assumed on; "" for none. seal is the text of the pod's Terms
+	// on this node. rejected is true if the pod was rejected at Permit and still has the node.
 	node, seal string
 	rejected   bool
 	// returns is the node that the pod has given up; nil for none.
@@ -72,8 +71,8 @@ type Pods struct {
 	nominated, inflated, unreported Set
 }
 
-// change applies a transition to the record of a pod, and drops the record if it is then empty. A
-// pod that is present gets a record.
+// change applies a transition to the record of a pod, and creates the record if the pod is present.
+// It drops the record if that is empty afterwards.
 func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -88,8 +87,8 @@ func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.transit(uid, p, transition)
 }
 
-// changeKnown is like change, for a transition that has no effect on an empty record. A pod without
-// a record does not get one.
+// changeKnown is like change, but creates no record. It is for transitions that have no effect on
+// an empty record.
 func (ps *Pods) changeKnown(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -109,7 +108,7 @@ func (ps *Pods) transit(uid UID, p *pod, transition func(*pod)) {
 	ps.records[uid] = p
 }
 
-// read looks at the record of a pod, if there is one.
+// read calls look with the record of a pod, if there is one.
 func (ps *Pods) read(uid UID, look func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

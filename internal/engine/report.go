@@ -27,7 +27,7 @@ type report struct {
 	lacksRoom bool
 	// since is the time when the gang was first without room.
 	since time.Time
-	// look is the time of the next check of the members; zero to wait for an event.
+	// look is the time of the next check of the members; zero if only an event causes a check.
 	look time.Time
 	// told is the time of each member's last report.
 	told map[UID]time.Time
@@ -40,7 +40,7 @@ func (r *report) isEmpty() bool {
 	return r.verdict == workload.Verdict{} && r.look.IsZero() && len(r.told) == 0 && !r.checking
 }
 
-// lookBy schedules a check of the members at a time, unless an earlier check is scheduled.
+// lookBy schedules a check of the members at a time. An earlier check stays.
 func (r *report) lookBy(at time.Time) {
 	if r.look.IsZero() || at.Before(r.look) {
 		r.look = at

@@ -13,19 +13,19 @@ const ShortTime = time.Second
 
 // Run describes a group that runs.
 type Run struct {
-	// Start is the time since when the group is whole: minCount members ran together, and each has
-	// run or succeeded since. It is in whole seconds, as in the API. It is zero if the group is not
-	// whole.
+	// Start is the time since when the group counts as whole: minCount members ran at the same
+	// time, and each has run or succeeded since then. It is in whole seconds, as in the API. It is
+	// zero if the group is not whole.
 	Start time.Time
-	// Clock is the start of the guaranteed times; see [clock]. It is zero if the group has not had
-	// enough members with a node since it last had no member with a node.
+	// Clock is the start of the guaranteed times; see [clock]. It is zero if minCount members have
+	// not had a node at the same time in this run.
 	Clock time.Time
-	// Sealed are the terms at the placement of its members.
+	// Sealed are the common terms of the members, recorded when they were placed.
 	Sealed Sealed
-	// ShortSince is the time since when too few members run; zero if there are enough.
+	// ShortSince is the time since when too few members run; zero if enough do.
 	ShortSince time.Time
 	// DegradedSince is the time since when the group lacks members that it had; see
-	// [run.followPlaces]. It is zero if the group lacks none.
+	// [run.followPlaces]. It is zero if no member is missing.
 	DegradedSince time.Time
 }
 
@@ -42,11 +42,11 @@ type run struct {
 	known bool
 	// group is the UID of the group, since another group may get the same name.
 	group string
-	// began is the value of Gangs.begun at the last change of Clock; zero if it has not changed
+	// began is the value of Gangs.begun when Clock last changed; zero if Clock has not changed
 	// since the first look.
 	began uint64
-	// whole are the members that ran or had succeeded when the group last had enough members; nil
-	// if the scheduler has not seen that.
+	// whole has the members that ran or had succeeded when the group last had enough members. It is
+	// nil if the scheduler has not seen the group whole.
 	whole Set
 	places
 	clock
@@ -126,8 +126,8 @@ func (gs *Gangs) IsWhole(key workload.Key) (whole bool) {
 	return whole
 }
 
-// DegradedSince returns the time since when a group has lacked members, as of the last look. The
-// time is zero if it lacks none.
+// DegradedSince returns the time since when a group has lacked members, as of the last look; zero
+// if no member is missing.
 func (gs *Gangs) DegradedSince(key workload.Key) (since time.Time) {
 	gs.read(key, func(g *gang) { since = g.run.DegradedSince })
 	return since
@@ -143,7 +143,7 @@ func (gs *Gangs) GoesStale(key workload.Key, stale bool) (begins bool) {
 	return begins
 }
 
-// Mark returns a mark of the current runs for [Gangs.HasBegun].
+// Mark returns the number of runs that have begun so far, for [Gangs.HasBegun].
 func (gs *Gangs) Mark() uint64 {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -151,7 +151,7 @@ func (gs *Gangs) Mark() uint64 {
 }
 
 // HasBegun reports whether the clock of a group began, or began again, between a mark and the last
-// look. If so, a decision from before the mark used another clock.
+// look. If so, a decision from before the mark is outdated.
 func (gs *Gangs) HasBegun(key workload.Key, mark uint64) (has bool) {
 	gs.read(key, func(g *gang) { has = !g.run.Clock.IsZero() && g.run.began > mark })
 	return has
@@ -203,14 +203,15 @@ func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Memb
 			}
 		}
 		if !out.Start.IsZero() && !out.ShortSince.IsZero() {
-			// The run ends after ShortTime even if there is no further event.
+			// Look again later: without a further event, the run ends after ShortTime.
 			g.run.touched = true
 		}
 	})
 	return out, moved
 }
 
-// follow updates a run from the members of its group. It returns the run before.
+// follow updates a run from the members of its group. It returns the state of the run before the
+// update.
 func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	isNew := !r.known || r.group != g.UID
 	isFirst := isNew && len(r.had) == 0
@@ -235,7 +236,7 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	return before
 }
 
-// isShort reports whether a run has lacked members for ShortTime, so that the run is over.
+// isShort reports whether a run has lacked members for ShortTime and has therefore ended.
 func (r *run) isShort(now time.Time) bool {
 	return !r.Start.IsZero() && !r.ShortSince.IsZero() && now.Sub(r.ShortSince) >= ShortTime
 }
@@ -283,8 +284,8 @@ func (r *run) followStart(g *Group, placed []Member, now time.Time) {
 	}
 }
 
-// goesBackTo reports whether any placed member was created at or before a time. If not, all facts
-// about the group from that time are about other members.
+// goesBackTo reports whether any placed member was created at or before the time at. If none was,
+// facts about the group from that time are about other members.
 func goesBackTo(placed []Member, at time.Time) bool {
 	return slices.ContainsFunc(placed, func(m Member) bool { return !m.Created.After(at) })
 }
@@ -355,16 +356,16 @@ type places struct {
 	succeeded Set
 }
 
-// placesOf returns the places of a group at the first look. It uses the status of the group,
-// because an earlier process may have seen more.
+// placesOf returns the places of a group at the first look. It also reads the group's status,
+// because an earlier process may have seen more members.
 func placesOf(g *Group) places {
 	return places{complete: g.Scheduled || !g.DegradedSince.IsZero(), minCount: g.MinCount}
 }
 
 // followPlaces updates the time since when a gang is degraded. A gang is degraded if fewer than
 // minCount members have a node or have succeeded, at least one has a node, and there were enough
-// before. A gang is not degraded during its first placement, nor without any member on a node.
-// Replacing a member does not restart the clock while others are missing.
+// before. So a gang is not degraded during its first placement, nor without any member on a node.
+// If several members are missing, replacing one of them does not change the time.
 func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 	assigned := 0
 	for _, m := range placed {

@@ -37,7 +37,7 @@ type unbound struct {
 	// began.
 	failed, until time.Time
 	last          Failure
-	// of identifies the state of the workload that failed; see [Unbound.Changed].
+	// of identifies the state of the workload at the failure; see [Unbound.Changed].
 	of string
 }
 
@@ -83,8 +83,8 @@ func (u *Unbound) Cancels(key workload.Key) {
 }
 
 // Fails records that a step after the decision failed. It returns the number of preemptions that
-// are then without a binding. Each failure begins the pause again. The pause doubles only with
-// failures after a preemption. A workload without preemptions has no record, and gets none.
+// have not led to a binding so far. Each failure starts a new pause. The pause doubles only if a
+// preemption came before the failure. For a workload without preemptions, Fails records nothing.
 func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now time.Time) (unbound int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -159,7 +159,7 @@ func (u *Unbound) ends(key workload.Key) {
 	}
 }
 
-// record returns the preemptions of a workload; nil for none. The caller holds the lock.
+// record returns the record of a workload's preemptions; nil for none. The caller holds the lock.
 func (u *Unbound) record(key workload.Key) *unbound {
 	if of := u.records[key]; of != nil {
 		return of.unbound
@@ -230,7 +230,7 @@ func (u *Unbound) expire(now time.Time) {
 	}
 }
 
-// tidy drops a record without information. The caller holds the lock.
+// tidy drops an empty record. The caller holds the lock.
 func (u *Unbound) tidy(key workload.Key, r *unbound) {
 	if r.made == 0 && r.failures == 0 {
 		u.ends(key)

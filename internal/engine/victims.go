@@ -2,15 +2,16 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// VictimPriority is the priority that a group with a class of its own for preemption counts by
-// while it is a potential victim. Reason tells how the class counts.
+// VictimPriority is the priority of a group as a potential victim. It differs from the scheduling
+// priority if the group names a class of its own for preemption. Reason tells how that class
+// counts.
 type VictimPriority struct {
 	Priority int32
 	Reason   string
 }
 
-// SetVictimPriority records the priority of a group as a potential victim. It returns the last one,
-// or false if the group had none. A change requests the status of the group.
+// SetVictimPriority records the priority of a group as a potential victim. It returns the previous
+// one; false for none. If the priority changed, it requests an update of the group's status.
 func (gs *Gangs) SetVictimPriority(key workload.Key, p VictimPriority) (before VictimPriority, known bool) {
 	gs.change(key, func(g *gang) {
 		before, known = g.object.victim, g.object.raises

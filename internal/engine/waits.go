@@ -23,12 +23,12 @@ const (
 	// Access: the workload must not use its queue, or has none. The cause ends when queues,
 	// namespaces or classes change.
 	Access
-	// Protection: the pods in the way are protected. The cause ends when a class or a queue
-	// changes.
+	// Protection: the pods that the workload would evict are protected. The cause ends when a class
+	// or a queue changes.
 	Protection
-	// ProtectionEnds: the pods in the way are protected until a known time.
+	// ProtectionEnds: the pods that the workload would evict are protected until a known time.
 	ProtectionEnds
-	// Pause: the workload is planned again at a time. Until then, changes are gathered, or more
+	// Pause: the workload is planned again at a known time. Until then, further changes or more
 	// information may arrive.
 	Pause
 	// Retry: an eviction for the workload has failed or had no effect. The cause ends at a time, or
@@ -83,7 +83,7 @@ type entry struct {
 	until [causes]*deadline
 	// victims are the pods that must terminate before the workload is retried; nil for none.
 	victims *pendingVictims
-	// making is the eviction that is under way for the workload; nil for none.
+	// making is the eviction under way for the workload; nil for none.
 	making *Eviction
 	// failures is the number of evictions in a row that failed.
 	failures int
@@ -144,7 +144,8 @@ func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	w.signal()
 }
 
-// Gather records a Pause until a time, unless the workload has a Pause that ends earlier.
+// Gather records a Pause until a time, so that several changes lead to one retry. An earlier end of
+// a Pause stays.
 func (w *Waits) Gather(key workload.Key, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,8 +289,8 @@ func (w *Waits) entry(key workload.Key) *entry {
 	return nil
 }
 
-// entryOf returns the causes of a workload, and adds an entry if there is none. If the workload is
-// not present, changes of the entry have no effect, and ok is false.
+// entryOf returns the causes of a workload, and adds an entry if there is none. For a workload that
+// is not present, ok is false and changes of the entry have no effect.
 func (w *Waits) entryOf(key workload.Key) (e *entry, ok bool) {
 	r := w.records[key]
 	if r == nil || !r.present {

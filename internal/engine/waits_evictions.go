@@ -64,7 +64,7 @@ func (w *Waits) Evicting(key workload.Key) bool {
 	return e != nil && w.evicting(e)
 }
 
-// evicting is like Evicting, for an entry. The caller holds the lock.
+// evicting is Evicting for an entry. The caller holds the lock.
 func (w *Waits) evicting(e *entry) bool {
 	_, backsOff := w.waiting[Backoff][e.key]
 	return e.making != nil || backsOff

@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// pendingVictims are the pods that a workload waits for, by UID. left has the pods that still
-// exist, and gone the others. While a pod of needed is left, the workload certainly has no room.
-// The end of any pod in each is a reason to retry.
+// pendingVictims has the UIDs of the pods that a workload waits for. left has the pods that still
+// exist, and gone the others. While any pod of needed is left, the workload certainly has no room.
+// The end of any single pod in each is a reason to retry.
 type pendingVictims struct{ left, needed, each, gone map[string]bool }
 
 // WaitForVictims records the terminating pods that a workload waits for, in place of earlier ones.
@@ -85,8 +85,8 @@ func (w *Waits) WaitsForVictims(key workload.Key) bool {
 // waiting workload, and reports the names of the victims.
 const goingTime = time.Second
 
-// LeaveToVictims records a Going cause for a workload whose victims are all evicted, because a
-// retry before they terminate would fail. The cause ends after goingTime at most. LeaveToVictims
+// LeaveToVictims records a Going cause for a workload whose victims are all being evicted, because
+// a retry before they terminate would fail. The cause ends after goingTime at most. LeaveToVictims
 // returns false if no needed pod is left.
 func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	w.mu.Lock()
@@ -192,8 +192,8 @@ func (w *Waits) Stays(uid string) []workload.Key {
 	return keys
 }
 
-// depart records that a pod no longer exists, for a workload. It reports whether the workload must
-// be retried: the pod was the last of all, the last needed one, or one of each.
+// depart records, for one workload, that a pod no longer exists. It reports whether the workload
+// must be retried: the pod was the last of all, the last needed one, or one of each.
 func (w *Waits) depart(e *entry, uid string) (last bool) {
 	v := e.victims
 	needed := v.needed[uid]

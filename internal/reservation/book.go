@@ -40,11 +40,11 @@ type Scheduler interface {
 	// Awaits reports whether a pod still waits for its place. If not, the scheduler has dropped the
 	// pod, or is about to.
 	Awaits(pod *corev1.Pod) bool
-	// Withdraw clears the nominations, in the framework and in the API, of pods whose reservations
-	// ended unused.
+	// Withdraw clears the nominations of pods whose reservations ended unused, in the framework and
+	// in the API.
 	Withdraw(pods []*corev1.Pod)
-	// Freed is called when reserved room has been released, with the queues whose reservations
-	// shrank. There may be none.
+	// Freed is called after reserved room has been released. queues are the queues whose
+	// reservations shrank; the list may be empty.
 	Freed(queues []string)
 }
 
@@ -56,8 +56,8 @@ type Book struct {
 	mu    sync.Mutex
 	byKey map[workload.Key]map[types.UID]*Reservation
 	keyOf map[types.UID]workload.Key
-	// inOrder caches the results of Of for workloads whose reservations have not changed since. The
-	// scheduler calls Of for each victim of a gang, which may have thousands.
+	// inOrder caches the results of Of until the reservations of the workload change. The scheduler
+	// calls Of for each victim of a gang, and there may be thousands.
 	inOrder map[workload.Key][]*Reservation
 	// since is the time of the first call of Oldest that saw the pod's reservation. The time
 	// restarts while the workload waits for victims.
@@ -194,8 +194,8 @@ func (b *Book) Keys() []workload.Key {
 	return slices.SortedFunc(maps.Keys(b.byKey), workload.Key.Compare)
 }
 
-// Yielding returns the workloads with a reservation on one of the nodes that a preemptor of the
-// given standing need not respect, sorted.
+// Yielding returns, sorted, the workloads with a reservation on one of the nodes that a preemptor
+// may use. It may if its standing, priority and queue, is higher.
 func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload.Key {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,8 +210,8 @@ func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload
 	return slices.SortedFunc(maps.Keys(found), workload.Key.Compare)
 }
 
-// Below returns the workloads in queues with a reservation that a preemptor of the given standing
-// need not respect, sorted.
+// Below returns, sorted, the workloads in queues with a reservation that a preemptor of the given
+// standing may use.
 func (b *Book) Below(of workload.Standing) []workload.Key {
 	if b.Empty() {
 		return nil
@@ -231,7 +231,7 @@ func (b *Book) Below(of workload.Standing) []workload.Key {
 	return out
 }
 
-// Keep replaces the reservations of a workload with the given ones. It releases the others.
+// Keep sets the reservations of a workload. It releases all earlier ones that are not among them.
 func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	for _, r := range reservations {
 		// The framework computes a pod's request at the first call and stores it in the PodInfo.
@@ -259,8 +259,8 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	if moved {
 		b.scheduler.Freed(nil)
 	}
-	// The pods of the decision may have stopped waiting before their reservations existed. No other
-	// event would release these reservations.
+	// The pods of the decision may have stopped waiting before Keep stored their reservations. No
+	// other event would release these.
 	for _, r := range reservations {
 		if !b.scheduler.Awaits(r.Pod.GetPod()) {
 			b.ReleasePod(r.UID)
@@ -331,7 +331,8 @@ func (b *Book) release(pods []types.UID, ends func(of workload.Key) bool) {
 	b.end(ended)
 }
 
-// end clears the nominations of reservations that ended unused, and reports the freed room.
+// end clears the nominations of reservations that ended unused, and reports the free room to the
+// scheduler.
 func (b *Book) end(ended []*Reservation) {
 	if len(ended) == 0 {
 		return

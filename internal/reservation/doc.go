@@ -8,7 +8,7 @@
 //   - The pod will not use the room, and other workloads may ([Book.Release], [Book.ReleasePod], or
 //     a Keep without the pod).
 //
-// There is no third way, so that no room stays blocked for a workload that is gone.
+// There is no third way, so no room stays blocked for a workload that no longer exists.
 //
 // The framework's nominations and status.nominatedNodeName show reservations to other components.
 // They do not protect the room: they rank pods by the pods' own priority, and an event about the
