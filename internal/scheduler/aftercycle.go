@@ -62,8 +62,8 @@ func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, retu
 	}
 }
 
-// outcomeKnown records that an extension point has learned the outcome of a pod's cycle. It
-// restores the nominations that were hidden from the cycle.
+// outcomeKnown records that an extension point has received the outcome of a pod's cycle. It makes
+// the nominations visible again that were hidden from the cycle.
 func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
 	h.restoreNominations(h.records.Reveals(string(pod.UID)))
 	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
@@ -71,9 +71,9 @@ func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
 	}
 }
 
-// outcomeUnknown handles a workload that had its turn and was rejected before an extension point
-// learned the outcome, with or without a reservation. If the pod led its gang, a member that was
-// not rejected yet leads next. If the pod was planned, see unanswered.
+// outcomeUnknown handles a workload that had its turn and was rejected before an extension point of
+// this plugin received the outcome. If the pod led its gang, another member leads next, unless it
+// was rejected as well. For a member with a place in the plan, see unanswered.
 func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 	if !key.Gang {
 		h.turns.TurnFailed(key)
@@ -84,7 +84,7 @@ func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 		return
 	}
 	if h.gangs.Leader(key) == string(pod.UID) && h.nextLeader(nameOf(key), pod.UID) {
-		// The turn stays the same, and other workloads need not wait for it.
+		// The turn continues, and other workloads need not wait for it.
 		h.turns.Decided(key)
 	} else {
 		h.turns.TurnFailed(key)
@@ -97,8 +97,8 @@ func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostF
 	if node != "" {
 		p.sched.records.Shows(string(pod.UID), key)
 		if p.sched.inflates(pod) {
-			// The framework would nominate the pod with too high a priority. The reservation keeps
-			// the room, and the evictor writes the nomination to the API.
+			// The framework would use the pod's own priority, which is too high here. The
+			// reservation keeps the room, and the evictor writes the nomination to the API.
 			return nil
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// retryGated retries gangs that are still gated although the cause has ended. Their members get no
-// events (see [Gate]), and most changes of a gang retry it at once. But some changes arrive in
-// several parts, and another part than the last may end the cause. For example, a leader may be
-// gated itself when other members arrive, or may get its node from another scheduler.
+// retryGated retries gangs that are still gated although the cause has ended. Most changes of a
+// gang retry it at once, but its members get no events (see [Gate]). Some changes arrive in several
+// parts, and any part may end the cause. For example, a leader may be gated itself when other
+// members arrive, or may get its node from another scheduler.
 func (h *Scheduler) retryGated() {
 	moved := h.moved.Swap(false)
 	for key, reason := range h.gangs.Judged() {
 		if !isGateReason(reason) || h.turns.Holds(key) {
-			// A queued gang has passed the gate. Its verdict may be outdated until its turn is
-			// over.
+			// A gang in the queue has passed the gate. Its verdict may be outdated until its turn
+			// is over.
 			continue
 		}
 		if _, members, verdict := h.gate(nameOf(key)); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
@@ -39,9 +39,9 @@ func (h *Scheduler) retryGated() {
 	}
 }
 
-// retryLed retries a gang with a leader that waits, if other plugins gate other members than when
-// the leader came. Those plugins have their own events. A member that ReprieveGate gates gets
-// none of them: the queue stops at the first plugin that gates a pod.
+// retryLed retries a gang whose leader waits, if other plugins gate other members than they did
+// when the leader was chosen. Those plugins have their own events. A member that ReprieveGate gates
+// gets none of these events: the queue stops at the first plugin that gates a pod.
 func (h *Scheduler) retryLed(lead *engine.Lead) {
 	key := nameOf(lead.Gang)
 	g, ok := h.groups.Group(key)
@@ -68,9 +68,9 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 	}
 }
 
-// blockedBy returns the reason why a workload is blocked, so that it cannot use its reservations;
-// "" if it is not blocked. Most causes come without an event, so the main loop and the evictions
-// poll. A gang with planned members is not blocked.
+// blockedBy returns the cause that blocks a workload, so that it cannot use its reservations; "" if
+// it is not blocked. Most causes begin without an event, so the main loop and the evictions ask at
+// intervals. A gang with planned members is not blocked.
 func (h *Scheduler) blockedBy(key workload.Key) string {
 	if !key.Gang {
 		pod, ok := h.podOf(key)
@@ -87,7 +87,8 @@ func (h *Scheduler) blockedBy(key workload.Key) string {
 	return h.gangBlockedBy(key, &members, verdict)
 }
 
-// gangBlockedBy is like blockedBy, for a gang whose members and whose result of lacks are known.
+// gangBlockedBy is like blockedBy, for a gang. The caller passes the members, and the verdict that
+// lacks returned for them.
 func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
 	switch {
 	case h.gangs.Planned(key) > 0:
@@ -120,7 +121,8 @@ func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 	return first.String()
 }
 
-// keptOutMember is the first blocked member by name, so that messages always name the same member.
+// keptOutMember is a blocked member with the cause. Messages name the first one by name, so that
+// they do not change from time to time.
 type keptOutMember struct{ name, why string }
 
 func (m *keptOutMember) see(name, why string) {

@@ -43,11 +43,11 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	nodes := snapshot.Placements(d)
 	promised, plan := nodes, seats(d)
 	if pre.pause != nil {
-		// A workload that could not be bound has no reservations while it waits for room.
+		// A workload that waits because it could not be bound has no reservations.
 		promised, plan = nil, nil
 	}
 	news := !p.sched.reserved.Keeps(maps.All(promised))
-	// The victims must count as gone before the room is reserved. Otherwise the nodes would be too
+	// Mark the victims as gone before the room is reserved. Otherwise the nodes would seem too
 	// small for the reservations.
 	taken := p.take(made)
 	p.reserve(ctx, pre, plan)
@@ -100,8 +100,8 @@ func (p *Plugin) reportGang(made *cycleDecision) gang.Verdict {
 	return v
 }
 
-// sayWith adds the report on a gang to the nominations of its members, so that one API call writes
-// both. The framework reports on the pod in the cycle.
+// sayWith adds the condition of a gang's members to their nominations, so that one API call writes
+// both. It skips the pod in the cycle, because the framework writes that condition.
 func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle types.UID) {
 	for i := range nominations {
 		if n := &nominations[i]; n.Pod.UID != inCycle {
@@ -114,8 +114,8 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 // retryDelay is the shortest delay before a preemptor is retried because time has passed.
 const retryDelay = 200 * time.Millisecond
 
-// scheduleRetry records why a preemptor without room waits, for causes that end without an event of
-// the framework.
+// scheduleRetry records why a preemptor without room waits. It covers causes that the framework has
+// no event for.
 func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.sched.waits
 	missed := false
@@ -124,8 +124,8 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		missed = !waits.Wait(pre.key, engine.Reserved, made.view.mark)
 	}
 	if d.RetryAt != 0 {
-		// For a protection whose clock has not begun, RetryAt assumes that the clock begins at the
-		// decision. The next decision may compute the same short delay again.
+		// For a protection that has not begun, RetryAt assumes that it begins at the decision. So
+		// the next decision may compute the same short delay again.
 		now := p.sched.clock.Now()
 		at := onClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
@@ -168,8 +168,8 @@ func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
 	return fwk.NewStatus(code, said)
 }
 
-// waitsFor names the terminating pods that a placement waits for if it evicts none. It returns ""
-// for other outcomes.
+// waitsFor returns a phrase that names the terminating pods that a placement without victims waits
+// for. It returns "" for other outcomes.
 func (made *cycleDecision) waitsFor() string {
 	const most = 3
 	if made.decision.Outcome != core.Waits {
@@ -199,7 +199,7 @@ func joined(first, second string) string {
 	return first + "; " + second
 }
 
-// measure records the outcome of a search for room in the metrics.
+// measure updates the metrics with the outcome of a search for room.
 func (p *Plugin) measure(made *cycleDecision) {
 	if made.repeated {
 		return
@@ -230,10 +230,10 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// A decision may be made after the last victim is gone, and before the scheduler's cache shows
-// that. The preemptor is then retried after as much time as has passed since the departure. This
-// package and the cache learn of the departure in any order. On a busy machine the cache may be
-// seconds late, and each unsuccessful retry costs a cycle.
+// A decision may be made after the last victim is gone, while the scheduler's cache still contains
+// it. The preemptor is then retried after a delay: the time that has passed since the pod was
+// deleted. This package and the cache learn of a deletion in any order. On a busy machine the cache
+// may be seconds late, and each unsuccessful retry costs a cycle.
 const (
 	leastCacheDelay = 10 * time.Millisecond
 	mostCacheDelay  = time.Second
@@ -243,10 +243,10 @@ func cacheDelay(since time.Duration) time.Duration {
 	return min(max(since, leastCacheDelay), mostCacheDelay)
 }
 
-// await retries a preemptor when the last pod is gone that its placement counts as gone. It also
-// retries the preemptor when the last pod is gone that the placement needs gone. Filters may depend
-// on pods on other nodes, for example pods in an affinity term. Only the filters know which of
-// these pods matter, so the departure of each causes a retry.
+// await retries a preemptor after the pods that its placement counts as gone have terminated, and
+// already after the needed ones have. Filters may also depend on pods on other nodes, for example
+// pods in an affinity term. Only the filters know which of these matter, so the end of each of them
+// causes a retry.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))
@@ -259,7 +259,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 		related[i] = string(pod.UID)
 	}
 	p.sched.waits.RetryAtEach(key, related)
-	// Changes of these pods since the snapshot cause no further event.
+	// Some pods may be gone since the snapshot, and no event will report them again.
 	for _, pod := range slices.Concat(pods, made.related) {
 		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
@@ -277,7 +277,8 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	}
 }
 
-// take marks the victims of a decision as gone. Only decisions that preempt have victims.
+// take marks the victims of a decision as gone for later decisions. Decisions that preempt nothing
+// have no victims.
 func (p *Plugin) take(made *cycleDecision) takenVictims {
 	if made.decision.Outcome != core.Preempts {
 		return nil
@@ -326,7 +327,7 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
 	if delay := p.sched.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
-		// The retry comes when this cycle is over, at the earliest.
+		// The retry must not come before this cycle is over.
 		p.sched.waits.WaitUntil(pre.key, engine.Retry, p.sched.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
 	return outcome.Err
@@ -335,7 +336,7 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 // evictSoon returns at once, before the calls are done. A goroutine handles their outcome.
 func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) {
 	running := p.sched.waits.StartEviction(pre.key)
-	// The context of the cycle ends with the cycle.
+	// The evictions outlast the cycle, so they must not use its context.
 	outcomes := p.sched.evictor.Evict(context.WithoutCancel(ctx), order, p)
 	p.sched.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
@@ -351,7 +352,7 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 // the cycle, which may still run.
 func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *engine.Eviction) {
 	if outcome.Err != nil {
-		// At the end of the cycle, the framework nominates the pod in it.
+		// At the end of the cycle, the framework nominates the pod itself. Wait for that.
 		if over := ctx.Done(); over != nil {
 			<-over
 		}
@@ -373,7 +374,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 }
 
 // evictionFailed releases the reservations of a preemptor. It also retries the preemptors that
-// count on victims of this eviction that were not touched, because these victims keep running.
+// count on victims that this eviction did not touch, because these victims keep running.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
 	if p.sched.remains(pre) {
 		p.sched.waits.ResolveVictims(pre.key)
@@ -416,10 +417,10 @@ func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }
 
-// needed returns the pods that must be gone before there is room on the nodes of a decision
-// ([core.Snapshot.Needed]) or within the limit of its queue. At a limit, every victim that is a
-// single pod is needed, because the core would have reprieved it otherwise. An unbound victim is
-// not included: it is sent back in memory, and no informer reports that.
+// needed returns the pods that must terminate before the nodes of a decision
+// ([core.Snapshot.Needed]), or the limit of its queue, have room. At a limit, every victim that is
+// a single pod is needed, because the core would have reprieved it otherwise. A victim that is not
+// bound yet is left out: the scheduler returns it to the queue, and no informer reports that.
 func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool {
 	needed := made.view.Cluster.Needed(&made.decision)
 	if made.pre.atLimit {

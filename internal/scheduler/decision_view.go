@@ -15,21 +15,22 @@ import (
 // decisionView is the cluster for one decision.
 type decisionView struct {
 	*snapshot.View
-	// mark is the time of the view. Causes that the decision waits for are compared with it.
+	// mark is the position in the order of ended causes when the view was taken. If a cause has
+	// ended since then, the preemptor does not wait for it.
 	mark engine.Mark
-	// seen identifies the state of running groups at that time.
+	// seen identifies the state of running groups when the view was taken.
 	seen uint64
-	// promised has the reservations and nominations of others at that time. own has the preemptor's
-	// reservations, in the order of its plan.
+	// promised has the reservations and nominations of other workloads when the view was taken. own
+	// has the preemptor's reservations, in the order of its plan.
 	promised []snapshot.RankedRoom
 	own      []*reservation.Reservation
-	// kept is the room for lost members of gangs that the preemptor must respect. It is part of the
-	// reserved room above.
+	// kept is the room for lost members of gangs that the preemptor must not use. It is part of the
+	// room above.
 	kept []*reservation.Reservation
 }
 
-// newView returns a view of the cycle's snapshot for a preemptor. It reads the reservations once
-// and keeps them for the record of the decision, because a second read could differ.
+// newView returns a view of the cycle's snapshot for a preemptor. It reads the reservations once,
+// for the decision and its record, because a second read could differ.
 func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -63,8 +64,8 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	return v, nil
 }
 
-// promisesTo returns the reservations and nominations of others that concern a preemptor. The
-// preemptor must respect some of them. The rest only count as usage of a queue.
+// promisesTo returns the reservations and nominations of other workloads that affect a preemptor.
+// The preemptor must not use the room of some. The rest only count as usage of a queue.
 func promisesTo(pre *preemptor, promised []snapshot.RankedRoom) []snapshot.ReservedRoom {
 	var out []snapshot.ReservedRoom
 	for i := range promised {
@@ -77,7 +78,7 @@ func promisesTo(pre *preemptor, promised []snapshot.RankedRoom) []snapshot.Reser
 	return out
 }
 
-// isKept reports whether a preemptor must respect a reservation or nomination.
+// isKept reports whether the room of a reservation or nomination is closed to a preemptor.
 func isKept(promised *snapshot.RankedRoom, pre *preemptor) bool {
 	return workload.Standing{Priority: promised.Priority, Queue: promised.Queue}.KeepsFrom(pre.standing())
 }

@@ -21,8 +21,8 @@ type DecisionLog interface {
 	// Follow records a decision whose evictions are under way. Call ended once, from any goroutine.
 	// Another goroutine calls lost when the log needs the work that is lost with the victims.
 	Follow(r decisionlog.Record, lost func() []decisionlog.Lost) (ended func(decisionlog.Result))
-	// Awaits reports whether the last decision about a workload left it waiting. EndWait records
-	// how this wait ended. Any goroutine may call them.
+	// Awaits reports whether a workload still waits after its last decision. EndWait records how
+	// this wait ended. Any goroutine may call them.
 	Awaits(key workload.Key) bool
 	EndWait(key workload.Key, how decisionlog.End, at time.Time)
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Derived finds the groups of pods that do not name a group. These groups are derived from the
-// objects that own the pods.
+// Derived finds the groups of pods that do not name a group, from the objects that own the pods.
 type Derived interface {
 	gang.Derived
 	gang.Bounds
-	// Hold returns the reason why a pod is blocked until more is known about its owner; the zero
-	// Verdict if it is not blocked.
+	// Hold returns the reason why a pod must wait until more is known about its owner; the zero
+	// Verdict for other pods.
 	Hold(pod *corev1.Pod) gang.Verdict
 	// MinCount returns the number of members that a derived group must need; false for other
 	// groups.
@@ -28,8 +27,8 @@ type Derived interface {
 	// RoleOf returns the role of a member in its derived group, and the number of members of that
 	// role that the group needs. The number is 0 for pods of other groups.
 	RoleOf(pod *corev1.Pod) (role string, needed int)
-	// Leads returns the workers that a driver needs according to the object that owns it; false if
-	// the object does not define them.
+	// Leads returns the number of workers that a driver needs, from the object that owns the
+	// driver; false if the object does not tell.
 	Leads(pod *corev1.Pod) (gang.Lead, bool)
 	// QueueOf returns the queue that a pod names in the labels or annotations of another scheduler,
 	// if its profile reads these; "" for none.
@@ -66,12 +65,13 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 // QueueOf is part of Derived.
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
-// Anchored returns the pods with an anchor, including finished pods.
+// Anchored returns the pods whose group derives from an object, the anchor. It includes finished
+// pods.
 func (r *clusterIndex) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
 
 // MembershipChanged handles a pod whose group has changed because more is known about the object
-// that owns the pod. It retries a pod that was blocked until then. listed is a listed version of
-// the pod. The pod may have changed or been deleted since, and the informer's handler may have run
+// that owns the pod. It retries a pod that waited for this. listed may be an outdated version of
+// the pod: the pod may have changed or been deleted, and the informer's handler may have run
 // before.
 func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	pod, exists := h.podOf(podKey(listed))
@@ -122,8 +122,9 @@ func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was 
 }
 
 // behind returns the reason why a derived or bounded gang is blocked before any member has a node.
-// Its PodGroup may not request all members yet, or may have a higher priority than one of its pods.
-// After some members have nodes, only pods with too low a priority are blocked, each by itself.
+// For example, its PodGroup does not count all members yet, or has a higher priority than one of
+// its pods. After some members have nodes, only pods with too low a priority are blocked, each by
+// itself.
 func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	want, derived := o.derived.MinCount(g.Key)
 	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
@@ -147,15 +148,15 @@ func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 type seatsOfRoles struct {
 	// surplus has the waiting members whose role has enough other members for the gang.
 	surplus map[types.UID]bool
-	// needed is the number of waiting members that the gang needs. counting is the number of
-	// members with a place that count for the need of their role.
+	// needed is the number of waiting members that the gang needs. counting is the number of placed
+	// members that count for the need of their role.
 	needed, counting int
 	// several is true if the members have more than one role.
 	several bool
 }
 
-// byRole separates the waiting members that a gang needs from its surplus. The placed members count
-// first. Of each role, the gang needs the first waiting members up to the need of the role.
+// byRole separates the waiting members that a gang needs from its surplus. Placed members count
+// first. Of each role, the gang needs waiting members until the need of the role is met.
 func (r *clusterIndex) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
 	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
@@ -194,9 +195,9 @@ func (r *clusterIndex) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
 	return &core.Role{Name: role, Needs: int32(needed)}
 }
 
-// neededFirst sorts the waiting members of a gang: first the members that the gang needs of each
-// role, then the others. The order within both parts is stable. minCount counts members in this
-// order, so surplus workers never count in place of a head, although they may be older.
+// neededFirst sorts the waiting members of a gang: the members that the gang needs of each role
+// come first. The order within both parts stays the same. minCount counts members in this order, so
+// a surplus worker never counts in place of a head, even if it is older.
 func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	turn := func(pod *corev1.Pod) int {
 		if s.surplus[pod.UID] {
@@ -212,10 +213,10 @@ func unplaced(members *gang.Members) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
 }
 
-// lacking returns the number of waiting members that must be placed to make a gang whole. That is
-// minCount minus the members that have passed their cycles. If the gang lost its head and has more
-// workers than it needs, the number is higher, because the head is missing too. lacking sorts
-// waiting, because members count in this order.
+// lacking returns the number of waiting members that must be placed to make a gang whole: minCount
+// minus the members that have passed their cycles. The number is higher if the placed members are
+// surplus in their role, for example if the gang lost its head and has too many workers. lacking
+// sorts waiting, because members count in this order.
 func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.derived.MinCount(g.Key)
@@ -225,7 +226,7 @@ func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*co
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
 	roles := o.byRole(waiting, members.Assigned, members.Succeeded, assumed)
 	roles.neededFirst(waiting)
-	// A gang that has grown since it began to run may have new roles. Members past minCount preempt
+	// A gang that has grown while it runs may have new roles. Members past minCount preempt
 	// nothing.
 	if roles.several && want == g.MinCount {
 		lacking = max(lacking, min(roles.needed, g.MinCount-roles.counting))

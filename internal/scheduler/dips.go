@@ -179,9 +179,9 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	return end, !end.IsZero()
 }
 
-// dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
-// the dip. It returns "" if the decision may be carried out. The node had enough room for the
-// reservation before the dip, and the decision would release the reservation or evict other pods.
+// dipUnder returns a node with both a dip and a reservation of the preemptor, and the end of the
+// dip. It returns "" if the decision may be carried out. During a dip, the decision would release a
+// reservation that fitted before, or evict other pods.
 func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}
@@ -200,8 +200,8 @@ func waitsForDip(node string) string {
 	return fmt.Sprintf("waits for node %s, which offers less or is not ready for now", node)
 }
 
-// waitForDip keeps the reservations of a preemptor until a dip ends, and does not carry out the
-// decision, because it was made during the dip.
+// waitForDip keeps the reservations of a preemptor until a dip ends. It does not carry out the
+// decision, because that was made during the dip.
 func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
 	key, said := made.pre.key, waitsForDip(node)
 	if key.Gang {

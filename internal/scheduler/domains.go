@@ -23,8 +23,8 @@ func (o *placements) nodesOf(pods []*corev1.Pod) []string {
 // domain is a topology domain of nodes. The zero value contains all nodes.
 type domain struct{ key, value string }
 
-// domainOf returns the topology domain that the gang of placed members must share; the zero value
-// if the gang may use any node. The first member on a node with the label shows the domain.
+// domainOf returns the topology domain that further members of a gang must join; the zero value if
+// they may use any node. The first placed member on a node with the label determines the domain.
 func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
 	if key == "" {
 		return domain{}
@@ -39,9 +39,9 @@ func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
 	return d
 }
 
-// splitOver returns a message if the nodes of a gang's members and of its reservations are not in
-// one domain, although the gang requires one. The labels of a node may have changed since the gang
-// was planned. It returns "" for other gangs.
+// splitOver returns a message if the nodes of a gang's members and reservations are in several
+// domains, although the gang requires one. Labels of nodes may have changed since the gang was
+// planned. It returns "" for other gangs.
 func (b *ledger) splitOver(key types.NamespacedName) string {
 	g, ok := b.groups.Group(key)
 	if !ok || g.TopologyKey == "" {

@@ -17,11 +17,11 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// A driver is a pod that creates its workers after it has started. Drivers that are submitted
-// together can use up the room that the workers of each of them need. So the gate blocks a driver
-// if as many others as drivers.withoutWorkers allows have a place and lack workers. There is no
-// state: each check derives the counted drivers from the informers. The main loop checks the
-// blocked drivers again at each tick, and after each change of a driver or worker.
+// A driver is a pod that creates its workers after it has started. Many drivers can occupy all
+// room, so that no driver has room for its workers. So the gate blocks a driver if as many others
+// as drivers.withoutWorkers allows have a place and lack workers. No state is kept: each check
+// counts the drivers in the informers. The main loop checks the blocked drivers again at each tick,
+// and after each change of a driver or worker.
 
 // driversInTheWay is the reason why the cycle of a blocked driver preempts nothing.
 const driversInTheWay = "other drivers run without their workers"
@@ -95,7 +95,7 @@ type countingDriver struct {
 	priority int32
 	// placed is true for a driver with a node or a reservation; others are about to be tried.
 	placed bool
-	// until is the time until which the driver counts at most; zero if that is not known.
+	// until is the end of the time when the driver counts, at the latest; zero if it is not known.
 	until time.Time
 }
 
@@ -138,7 +138,7 @@ func (h *Scheduler) hasPlace(pod *corev1.Pod) bool {
 }
 
 // mayBeTried reports whether a driver without a place may be tried soon. For a driver that found no
-// room, or failed, the time of the next try is not known.
+// room or failed, this is not known, so the result is false.
 func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return false
@@ -195,16 +195,16 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 	)
 }
 
-// driversAhead returns the reason why a driver is blocked, and the latest end of that. The Verdict
-// is zero for a driver that is not blocked. The Time is zero if it is not known. The function
-// counting lists the drivers of a scope that lack workers.
+// driversAhead returns the reason why a driver is blocked, and the latest end of the block. The
+// Verdict is zero for a driver that is not blocked. The Time is zero if the end is not known. The
+// function counting lists the drivers of a scope that lack workers.
 func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
 	lead, ok := h.driverOf(pod)
 	if !ok || h.hasPlace(pod) {
 		return gang.Verdict{}, time.Time{}
 	}
 	if _, all := h.workersOf(pod, lead); all > 0 {
-		// Its workers do not wait for it, so blocking it would gain nothing for them.
+		// The driver's workers exist already, so blocking the driver would not help them.
 		return gang.Verdict{}, time.Time{}
 	}
 	of, priority, bound := h.scopeOf(pod), h.priorityOf(pod), int(*h.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
@@ -291,7 +291,8 @@ func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// awaitDrivers adds a workload to the waiting list, or removes it if the Verdict is zero.
+// awaitDrivers records that a workload waits because of drivers. It ends this wait if the Verdict
+// is zero.
 func (h *Scheduler) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
@@ -331,20 +332,20 @@ func (h *Scheduler) blockGangDrivers(members *gang.Members) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// rejectDriver ends the cycle of a driver that passed PreEnqueue together with others.
+// rejectDriver ends the cycle of a driver that passed PreEnqueue at the same time as other drivers.
 func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
 	state.Write(rejectionKey, rejection{driversInTheWay})
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// BlockedDriver returns the reason why a driver may not have a place yet; the zero Verdict for
+// BlockedDriver returns the reason why the bound on drivers blocks a driver; the zero Verdict for
 // other pods. Any goroutine may call it.
 func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 	v, _ := h.driversAhead(pod, h.countingDrivers)
 	return v
 }
 
-// touchDrivers asks the main loop to check the blocked drivers, if a pod may matter to them.
+// touchDrivers requests a check of the blocked drivers if a pod is a driver or a worker.
 func (h *Scheduler) touchDrivers(pod *corev1.Pod) {
 	if !h.waits.Awaits(engine.Drivers) {
 		return

@@ -38,8 +38,8 @@ var (
 	_ eviction.Scheduler = (*Plugin)(nil)
 )
 
-// Wants reports whether the preemptor of an order still needs the room of its decision, still has
-// the reservations for it, and may use them.
+// Wants reports whether an order is still useful: its preemptor still needs the room, still has the
+// reservations, and may use them.
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
@@ -47,7 +47,8 @@ func (p *Plugin) Wants(order *eviction.Order) bool {
 	})
 }
 
-// needs reports whether a preemptor can be tried, and is still the workload of the decision.
+// needs reports whether a preemptor may still be scheduled, and is still the workload that the
+// decision was made for.
 func (h *Scheduler) needs(key workload.Key, d *core.Decision) bool {
 	if !key.Gang {
 		return h.blockedBy(key) == ""
@@ -67,9 +68,9 @@ func (o *placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *ga
 	return o.lacking(g, members, unplaced(members)) >= d.Preemptor.MinCount
 }
 
-// wants caches for a short time that an order is wanted. The evictor asks twice for each victim,
-// and for a gang of hundreds of members the answer takes milliseconds. The zero value is ready to
-// use, and safe for concurrent use.
+// wants caches for a short time that the preemptor of an order still needs it. The evictor asks
+// twice for each victim, and for a gang of hundreds of members the answer takes milliseconds. The
+// zero value is ready to use. It is safe for concurrent use.
 type wants struct {
 	mu    sync.Mutex
 	known map[*eviction.Order]want
@@ -78,22 +79,22 @@ type wants struct {
 	changes atomic.Uint64
 }
 
-// want is a cached answer that an order is wanted.
+// want is a cached answer: the preemptor of an order needs it.
 type want struct {
-	// promised holds the preemptor's reservations at that time. Any change of them makes a new
-	// slice.
+	// promised has the preemptor's reservations at the time of the answer. Any change of them makes
+	// a new slice.
 	promised []*reservation.Reservation
 	changes  uint64
 	ends     time.Time
 }
 
-// wantedFor is the lifetime of a cached answer. Any pod may change the usage of a queue with a
-// limit, so no event invalidates the answer in that case.
+// wantedFor is the lifetime of a cached answer. At a limit, any pod may change the usage of the
+// queue, so no event could invalidate the answer.
 const wantedFor = 20 * time.Millisecond
 
-// asks reports whether an order is wanted, by a cached answer or by isWanted. A change of the
-// preemptor's reservations invalidates the cached answer. asks holds the lock meanwhile, so that
-// concurrent callers share one answer. isWanted must not call asks.
+// asks reports whether an order is wanted, from the cache or by calling isWanted. A change of the
+// preemptor's reservations invalidates the cached answer. asks holds its lock during the call, so
+// that concurrent callers share one answer. isWanted must not call asks.
 func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +123,7 @@ func areSame(a, b []*reservation.Reservation) bool {
 // askAnew ends all answers.
 func (w *wants) askAnew() { w.changes.Add(1) }
 
-// RunsAnew reports whether a victim group has begun to run again since the decision. It also
+// RunsAnew reports whether a new run of a victim group has begun since the decision. It also
 // returns true for a group that is evicted as stale and is complete now.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.sched.groups.Group(group)
@@ -145,9 +146,9 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	return now.Before(start.Add(p.sched.protection(g, &members, minRuntimeIn(p.args))))
 }
 
-// surplusIn returns the guarded groups that lose only surplus in a decision, according to the
-// snapshot of the decision. If such a group loses members meanwhile, the eviction checks before
-// each pod that there is still surplus.
+// surplusIn returns those groups inside a min-runtime that lose only surplus members, according to
+// the snapshot of the decision. If such a group loses other members meanwhile, the eviction checks
+// before each pod that surplus is left.
 func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) []types.NamespacedName {
 	guarded := slices.DeleteFunc(slices.Clone(groups), func(group types.NamespacedName) bool { return !p.isGuarded(group) })
 	if len(guarded) == 0 {
@@ -207,8 +208,8 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	return left.IsWhole(p.sched.countsBy(g))
 }
 
-// HasMoved reports whether a victim was returned to the queue and has another place since. With the
-// new place, the pod is no victim any more.
+// HasMoved reports whether a victim was returned to the queue and has another place now. Then it is
+// no victim any more.
 func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
 	return !p.sched.leaving.takes(victim.UID) && p.sched.exists(victim)
 }

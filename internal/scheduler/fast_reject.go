@@ -16,10 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// unschedulable holds the requests of single pods that recently found no room. For the next pod
-// with the same requests, arithmetic decides whether any node has room now. The filters would take
-// longer, especially with many nominated pods, because they copy each node with a nominated pod.
-// Only scheduling cycles use unschedulable. The zero value is ready to use.
+// nominated returns a PostFilter result with the node that is reserved for the pod. Without the
+// result, the framework would keep the nomination from the start of the cycle, and its reservation
+// may have been released since.
 type unschedulable struct {
 	asks sets.Set[ask]
 }
@@ -57,7 +56,7 @@ func (m *unschedulable) add(a ask) {
 // fastReject rejects a pod before the filters run, if no node has room for the pod now. It returns
 // nil if there may be room.
 func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	// A pod with a reservation gets its place once its victims are gone.
+	// A pod with a reservation fits after its victims have terminated, so the check would be wrong.
 	promised := p.sched.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
 	if len(p.unschedulable.asks) == 0 || promised && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) || !p.filtersResources() {
 		return nil

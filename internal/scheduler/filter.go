@@ -16,22 +16,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// seekerKey is the key of a cycle's seeker in the cycle state.
+// seekerKey is the key in the cycle state for the seeker of the pod.
 const seekerKey fwk.StateKey = Name + "/seeker"
 
-// seeker holds the facts about the pod of a cycle that Filter needs.
+// seeker holds the facts that Filter needs about the pod of a cycle.
 type seeker struct {
 	// confined is the planned node of the pod, or "".
 	confined string
 	// apart is true if the pod must avoid nodes with reservations for pods that claim devices or
 	// local volumes.
 	apart bool
-	// kept is the room for lost members of gangs that the pod must not use.
+	// kept is the room for lost members of gangs that this pod must not use.
 	kept []*reservation.Reservation
 	workload.Standing
 	request fwk.Resource
 	// ignored are the requested resources that the profile's resource filter does not check.
-	// delegated are the resources that it leaves to DynamicResources on nodes without them.
+	// delegated are the resources that the filter leaves to DynamicResources on nodes without them.
 	ignored, delegated sets.Set[corev1.ResourceName]
 }
 
@@ -59,7 +59,7 @@ func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = n
 // apart makes a pod avoid nodes with reservations for pods that claim devices or local volumes.
 func apart(s *seeker) { s.apart = true }
 
-// beside makes a pod avoid the room that is kept for lost members of gangs.
+// beside makes a pod avoid the room that is reserved for lost members of gangs.
 func beside(kept []*reservation.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
 // wasKeptOut reports whether room for lost members of gangs excluded the pod of a cycle from any
@@ -103,8 +103,8 @@ func confinedTo(state fwk.CycleState) string {
 	return ""
 }
 
-// Filter rejects a node whose reserved room the pod must respect. It also confines members to their
-// planned nodes, even if the framework prefers a node from an earlier nomination.
+// Filter rejects a node if reserved room there is closed to the pod. It also confines members to
+// their planned nodes, even if the framework prefers a node from an earlier nomination.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -133,8 +133,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// heldFrom returns the reservations on a node that a pod of the given standing must respect. It
-// omits the pod's own reservation, and reservations of pods that the NodeInfo counts already.
+// heldFrom returns the reservations on a node whose room is closed to a pod of the given standing.
+// It omits the pod's own reservation, and reservations of pods that the NodeInfo counts already.
 func heldFrom(reserved []*reservation.Reservation, node fwk.NodeInfo, from workload.Standing, own types.UID) []*reservation.Reservation {
 	var held []*reservation.Reservation
 	for _, r := range reserved {

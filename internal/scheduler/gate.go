@@ -18,11 +18,11 @@ import (
 // GateName is the name of Reprieve's PreEnqueue plugin, which gates pods.
 const GateName = "ReprieveGate"
 
-// Gate is the PreEnqueue plugin of a profile that has [Plugin]. At each event, the queue asks the
-// plugin that gates a pod whether the event matters to it. To Gate, only changes of the pod itself
-// matter: handlers of the informers and the main loop retry gated pods after other changes. To
-// Plugin, every deleted pod matters. If the gate were part of Plugin, it would check thousands of
-// gated pods for each of thousands of victims.
+// Gate is the PreEnqueue plugin of a profile that has [Plugin]. At each event, the scheduler's
+// queue asks the plugin that gated a pod whether to retry it. Gate reacts only to changes of the
+// pod itself, because handlers of the informers and the main loop retry gated pods after other
+// changes. Plugin reacts to every deleted pod. If Plugin gated pods itself, it would check
+// thousands of gated pods for each of thousands of victims.
 type Gate struct{ sched *Scheduler }
 
 var (
@@ -115,7 +115,7 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 	h.turns.Forget(podKey(pod))
 	if !h.entersQueue(pod) {
 		// Another plugin gates the pod in any case. Only a member that can enter the queue may
-		// lead.
+		// become the leader.
 		return nil
 	}
 	if h.waits.StopForEviction(gangKey(key)) {

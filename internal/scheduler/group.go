@@ -22,7 +22,7 @@ func (r *clusterIndex) group(pod *corev1.Pod) *gang.Group {
 	return g
 }
 
-// groupKeyOf returns the key of a pod's group; it is empty if the pod has none.
+// groupKeyOf returns the key of a pod's group; the empty key if the pod has none.
 func (r *clusterIndex) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
 	if key, ok := r.groupOf(pod); ok {
 		return key
@@ -38,7 +38,7 @@ func (r *clusterIndex) gangOf(pod *corev1.Pod) *gang.Group {
 	return nil
 }
 
-// reconciled reports whether a pod that named two groups names one now.
+// reconciled reports whether a pod named two different groups before and names one now.
 func reconciled(before, after *corev1.Pod) bool {
 	return gang.Contradiction(before) != (gang.Verdict{}) && gang.Contradiction(after) == (gang.Verdict{})
 }

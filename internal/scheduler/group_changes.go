@@ -10,55 +10,55 @@ import (
 )
 
 const (
-	// changeBurst is the number of changes of a PodGroup that the scheduler follows at once. A gang
-	// that starts has a few. changeInterval is the time between two later changes that are
-	// followed; changes within it are followed together.
+	// changeBurst is the number of changes of a PodGroup that the scheduler handles without delay.
+	// A gang that starts has a few. changeInterval is the time between two later changes; all
+	// changes within it are handled together.
 	changeBurst, changeInterval = 10, 100 * time.Millisecond
-	// changeRest is the pause after a delayed change was followed, as a multiple of the time that
-	// it took. It applies to all PodGroups together.
+	// changeRest is the pause after handling a delayed change, as a multiple of the time that this
+	// took. It applies to all PodGroups together.
 	changeRest = 4
 )
 
-// groupChanges delays changes of PodGroups that change all the time. Following a change takes time
-// for each member of the group, and a cycle of the gang. Delayed changes take turns by namespace,
-// so a tenant that keeps changing PodGroups mostly delays itself. With the zero value, the first
-// changeBurst changes of each PodGroup are not delayed. It is safe for concurrent use.
+// groupChanges delays changes of PodGroups that change all the time. Handling a change takes time
+// for each member of the group, and a cycle of the gang. Namespaces take turns, so a tenant that
+// keeps changing PodGroups mostly delays itself. With the zero value, the first changeBurst changes
+// of each PodGroup are not delayed. It is safe for concurrent use.
 type groupChanges struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*changingGroup
-	// delayed lists the PodGroups with a change that is not followed yet, the earliest first.
+	// delayed lists the PodGroups with a change that is not handled yet, the earliest first.
 	delayed []types.NamespacedName
-	// last is the time when a delayed change of each namespace was last followed.
+	// last has, for each namespace, the time when one of its delayed changes was last handled.
 	last map[string]time.Time
 	// rests is the end of the pause after the last delayed change; see changeRest. Until then, the
-	// scheduler acts on no delayed change.
+	// scheduler handles no delayed change.
 	rests time.Time
 }
 
-// urgency is whether a change of a PodGroup may be delayed.
+// urgency selects whether a change of a PodGroup may be delayed.
 type urgency int
 
 const (
 	// patient changes may be delayed.
 	patient urgency = iota
-	// urgent changes are followed at once, because a deleted PodGroup holds room and does not
-	// change again.
+	// urgent changes are handled at once. The deletion of a PodGroup is urgent, because the group
+	// holds room and will not change again.
 	urgent
 )
 
 // changingGroup is a PodGroup that has changed lately.
 type changingGroup struct {
 	limit *rate.Limiter
-	// due is the time to follow its changes; zero if all are followed.
+	// due is the time to handle the changes of the PodGroup; zero if all are handled.
 	due time.Time
-	// following is true while the main loop follows a delayed change.
+	// following is true while the main loop handles a delayed change.
 	following bool
 }
 
-// isDelayed records a change of a PodGroup. If it returns false, the caller must follow the change
-// now. Otherwise a later call of next returns the PodGroup. While the main loop follows a delayed
+// isDelayed records a change of a PodGroup. If it returns false, the caller must handle the change
+// now. Otherwise a later call of next returns the PodGroup. While the main loop handles a delayed
 // change of a PodGroup, isDelayed delays all other changes of it, even urgent ones. So no goroutine
-// follows an older state after a newer one.
+// handles an older state after a newer one.
 func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
 	return key, true
 }
 
-// followed records that a delayed change of a PodGroup was followed from began until now.
+// followed records that a delayed change of a PodGroup was handled from began until now.
 func (c *groupChanges) followed(key types.NamespacedName, began, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +135,7 @@ func (c *groupChanges) followed(key types.NamespacedName, began, now time.Time) 
 	c.rests = now.Add(changeRest * now.Sub(began))
 }
 
-// prune forgets the PodGroups that have not changed for so long that the next changes are followed
-// at once.
+// prune forgets the PodGroups without recent changes. Their next changes are handled without delay.
 func (c *groupChanges) prune(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +149,7 @@ func (c *groupChanges) prune(now time.Time) {
 	}
 }
 
-// followDelayed follows delayed changes of PodGroups. The main loop calls it.
+// followDelayed handles delayed changes of PodGroups. The main loop calls it.
 func (h *Scheduler) followDelayed() {
 	for {
 		began := h.clock.Now()

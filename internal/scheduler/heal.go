@@ -19,31 +19,31 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// keptDelay is the delay before the retry of a pod that was blocked by kept room at the start of
-// its cycle only.
+// keptDelay is the delay before the retry of a pod that room for lost members blocked only at the
+// start of its cycle.
 const keptDelay = 200 * time.Millisecond
 
-// healing is a gang that lacks members and has room kept for them.
+// healing is a gang that lacks members, while room is reserved for them.
 type healing struct {
 	group    *gang.Group
 	standing workload.Standing
-	// lost has pods that represent the missing members: first pending members, then copies of a
+	// lost has pods that stand for the missing members: first pending members, then copies of a
 	// member with a node.
 	lost []*corev1.Pod
 	// in is the topology domain that the missing members must join.
 	in domain
 }
 
-// isKeptFrom reports whether a workload must respect the gang's room. A workload with a higher
-// priority, or in another queue, need not respect it. Between queues, turns decide.
+// isKeptFrom reports whether the gang's room is closed to a workload. It is open to a workload with
+// a higher priority or in another queue. Between queues, turns decide.
 func (one *healing) isKeptFrom(from workload.Standing) bool {
 	otherQueue := one.standing.Queue != "" && from.Queue != "" && one.standing.Queue != from.Queue
 	return one.standing.Priority >= from.Priority && !otherQueue
 }
 
-// healing lists the gangs that have room kept for missing members now, the most important first.
-// The list is derived from the members and the clock, so nothing is left to release. The room ends
-// when the gang is whole or gone, or has lacked members for healTimeout.
+// healing lists the gangs with missing members that have reserved room now, the most important
+// first. The list is computed from the members and the clock, so no record must be released. The
+// room is free once the gang is whole or gone, or has lacked members for healTimeout.
 func (h *Scheduler) healing() []healing {
 	if !h.gangs.MayLack() {
 		return nil
@@ -76,7 +76,7 @@ func (h *Scheduler) healing() []healing {
 	return out
 }
 
-// placeholdersOf returns pods that represent a number of missing members of a gang.
+// placeholdersOf returns pods that stand for a number of missing members of a gang.
 func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
 	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(pod.UID) })
 	gang.SortByAge(waiting)
@@ -105,7 +105,7 @@ func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing
 	return out
 }
 
-// copyOf returns a pod with the requests and constraints of a member. It represents a lost member
+// copyOf returns a pod with the requests and constraints of a member. It stands for a lost member
 // that has no replacement yet.
 func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 	out := member.DeepCopy()
@@ -125,9 +125,9 @@ func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 	return ok && !h.gangs.DegradedSince(gangKey(key)).IsZero()
 }
 
-// keptForLost returns the room that a pod or gang must leave to the missing members of gangs. The
-// room is on the nodes where it hinders the pod least. A gang that lacks members itself respects
-// only more important gangs, so of several such gangs, one becomes whole first.
+// keptForLost returns the room that a pod or gang must leave to the missing members of other gangs.
+// It chooses the nodes where this hinders the pod least. A gang that lacks members itself leaves
+// room only to more important gangs, so one of several such gangs becomes whole first.
 func (p *Plugin) keptForLost(
 	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
 ) ([]*reservation.Reservation, error) {
@@ -170,19 +170,20 @@ func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*reservation.Reservation, er
 	return p.keptForLost(p.sched.groupKeyOf(pod), pod, p.sched.standingOf(pod))
 }
 
-// keeping finds room for lost members beside a pod that requests room.
+// keeping finds room for lost members of gangs, for one pod that requests room.
 type keeping struct {
 	p     *Plugin
 	asks  *seeker
 	pod   *corev1.Pod
 	infos []fwk.NodeInfo
-	// later are the nodes with terminating pods, without these pods; nil until they are needed.
+	// later are the nodes with terminating pods, as they are after these are gone; nil until
+	// needed.
 	later []fwk.NodeInfo
 	kept  []*reservation.Reservation
 }
 
-// keep keeps room for a lost member on a node with room. If there is none, it uses a node that has
-// room after its terminating pods are gone. It keeps no room if no node is suitable.
+// keep reserves room for a lost member on a node with enough room, or on a node that has enough
+// after its terminating pods are gone. If there is no such node, it reserves nothing.
 func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 	pi, err := framework.NewPodInfo(lost)
 	if err != nil {
@@ -199,9 +200,9 @@ func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 	return nil
 }
 
-// nodeFor returns the first node of a domain with room for a lost member that does not harm the
-// requesting pod. The pod then fits beside the member, or does not fit at all. If there is no such
-// node, nodeFor returns the first node with room.
+// nodeFor returns the first node of a domain that has room for a lost member and does not hinder
+// the requesting pod. The pod is not hindered if it fits beside the member, or does not fit at all.
+// If there is none, nodeFor returns the first node with room.
 func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
 	for _, info := range infos {
 		name := info.Node().Name
@@ -221,8 +222,8 @@ func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, in domain, info
 	return hindered
 }
 
-// leaving returns the nodes with terminating pods, without these pods. It omits nodes with an
-// overdue pod.
+// leaving returns the nodes with terminating pods, as they are after these are gone. It omits nodes
+// with an overdue pod.
 func (k *keeping) leaving() []fwk.NodeInfo {
 	if k.later != nil {
 		return k.later
@@ -255,7 +256,7 @@ func keptOn(kept []*reservation.Reservation, node string) (out []*reservation.Re
 	return out
 }
 
-// promisedToLost converts room that is kept for lost members to the form of a view. The room counts
+// promisedToLost returns the room for lost members in the form that a view uses. The room counts
 // for no queue.
 func promisedToLost(kept []*reservation.Reservation) []snapshot.RankedRoom {
 	out := make([]snapshot.RankedRoom, len(kept))
@@ -265,13 +266,13 @@ func promisedToLost(kept []*reservation.Reservation) []snapshot.RankedRoom {
 	return out
 }
 
-// room describes the room that is kept for a gang.
+// room describes the room that is reserved for the missing members of a gang.
 func (one *healing) room() engine.Kept {
 	return engine.Kept{Standing: one.standing, Lost: len(one.lost)}
 }
 
-// sweepKept retries the workloads that waited for kept room after a gang is whole or gone, or has
-// lacked members for too long. The main loop calls it.
+// sweepKept retries the workloads that waited for room for lost members to become free. That
+// happens when a gang is whole or gone, or has lacked members for too long. The main loop calls it.
 func (h *Scheduler) sweepKept() {
 	if !h.gangs.HasKept() {
 		return

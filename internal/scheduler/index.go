@@ -116,7 +116,7 @@ func (r *clusterIndex) hasNode(name string) bool {
 }
 
 // remains reports whether any pod of a preemptor still waits for a place. Another workload may have
-// the same name by now.
+// taken the preemptor's name.
 func (r *clusterIndex) remains(pre *preemptor) bool {
 	return slices.ContainsFunc(pre.pods, r.awaitsPlace)
 }

@@ -29,8 +29,8 @@ type leavingPods struct {
 	// listed has the members that PodGroups list, and byGroup has the lists. A list counts only in
 	// its own namespace, because its writer may have no rights in others.
 	listed sets.Set[listedPod]
-	// spared has victims that keep running and may still be listed. The list may be updated late,
-	// or the scheduler may see the update late.
+	// spared has victims that keep running although a PodGroup may still list them. The list may be
+	// updated late, or the scheduler may see the update late.
 	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
 	// overdue are pods that have been terminating for so long that planning counts them as running.
@@ -56,8 +56,9 @@ type leavingVictim struct {
 	gone time.Time
 }
 
-// lag is the longest delay of caches. In this time, the scheduler's snapshot may still have a pod
-// that its informer has seen deleted. The informer may miss the effect of an eviction for as long.
+// lag is the longest delay of caches. For this long, the scheduler's snapshot may contain a pod
+// that its informer has seen deleted. For the same time, the informer may not show the effect of an
+// eviction.
 const lag = time.Minute
 
 // has reports whether a pod will terminate, although its object may not show it.
@@ -67,20 +68,20 @@ func (l *leavingPods) has(pod *corev1.Pod) bool {
 	return l.knows(pod)
 }
 
-// knows is like has, for callers that hold the lock.
+// knows is has for callers that hold the lock.
 func (l *leavingPods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
 }
 
-// takes reports whether a pod is the victim of an eviction of this process.
+// takes reports whether this process is evicting a pod or has just evicted it.
 func (l *leavingPods) takes(uid types.UID) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.victims[uid] != nil
 }
 
-// taken lists the victims of evictions of this process.
+// taken lists the pods that this process is evicting or has just evicted.
 func (l *leavingPods) taken() []types.UID {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -94,7 +95,7 @@ func (l *leavingPods) listings() map[types.NamespacedName][]v1alpha1.DisruptedPo
 	return maps.Clone(l.byGroup)
 }
 
-// part moves the pods that will terminate from pods to leaving.
+// part moves the pods that will terminate from the list pods to the list leaving.
 func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.Pod) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -126,12 +127,12 @@ func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) takenVictims {
 	return taken
 }
 
-// takenVictims are the victims of one eviction. If a victim was returned to the queue and has a new
-// place, leavingPods has another entry for it, or none.
+// takenVictims are the victims of one eviction. A victim may be returned to the queue and get a new
+// place. leavingPods then has another entry for it, or none.
 type takenVictims map[types.UID]*leavingVictim
 
-// over records the end of an eviction for the victims that it touched. The pods, or the list of
-// their group, show now or soon that they terminate.
+// over records the end of an eviction for the victims that it touched. From now on, the pods
+// themselves or the list of their group show that they terminate.
 func (l *leavingPods) over(taken takenVictims, begun sets.Set[types.UID], now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,7 +174,8 @@ func (l *leavingPods) victim(uid types.UID) *leavingVictim {
 	return l.victims[uid]
 }
 
-// spare records that an eviction will not continue with the victims that it has not touched.
+// spare records that an eviction ends before it has touched some of its victims, so these keep
+// running.
 func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,8 +282,8 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 }
 
 // members returns the members of a group as planning counts them. A pod that will terminate counts
-// as terminating, so no member is placed beside it. Reserved is read before the informer, so a
-// member that is bound meanwhile counts as placed in any case.
+// as terminating, so no member is placed next to it. The assumed pods are read before the informer,
+// so a member that is bound meanwhile counts as placed in any case.
 func (o *placements) members(key types.NamespacedName) gang.Members {
 	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
 	m := o.lister.Members(key)
@@ -313,7 +315,7 @@ func (o *placements) leavesLate(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.profiles.departureLimits().cut(pod)
 }
 
-// departing returns the terminating pods on nodes, which do not count for limits.
+// departing returns the terminating pods on nodes. Their usage does not count against limits.
 func (b *ledger) departing() []types.UID {
 	out := sets.New(slices.Concat(b.quotas.Going(), b.leaving.taken())...)
 	for key, pods := range b.leaving.listings() {
@@ -329,8 +331,8 @@ func (b *ledger) departing() []types.UID {
 // isLeaving reports whether planning counts a pod as gone because it terminates.
 func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod).IsLeaving() }
 
-// KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as
-// gone. Any goroutine may call it.
+// KnowsDisruption reports whether planning already counts the pods on a PodGroup's list as gone.
+// Any goroutine may call it.
 func (o *placements) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
 
 // disrupted records the members that a group lists as disrupted.
@@ -342,9 +344,9 @@ func (h *Scheduler) disrupted(key types.NamespacedName, pods []v1alpha1.Disrupte
 	}
 }
 
-// sweepLeaving checks the victims of evictions that ended some time ago. A victim may keep running
-// although neither the pod nor a group's list shows that it terminates. For example, the deletion
-// of a member failed and its group was deleted, or a pod was returned to the queue and bound
+// sweepLeaving checks victims some time after their eviction. A victim may keep running although
+// neither the pod nor a group's list shows that it terminates. For example, the deletion of a
+// member failed and its group was deleted, or a pod was returned to the queue and bound
 // nonetheless.
 func (h *Scheduler) sweepLeaving() {
 	for _, pod := range h.leaving.sweep(h.clock.Now()) {
@@ -352,8 +354,9 @@ func (h *Scheduler) sweepLeaving() {
 	}
 }
 
-// stays retries all workloads that count on the departure of a pod, and returns them. It does
-// nothing if the pod terminates or is gone. pod may be an older version from a snapshot.
+// stays retries all workloads that count on the end of a pod that will not terminate, and returns
+// them. It does nothing if the pod does terminate or is gone. pod may be an older version from a
+// snapshot.
 func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
@@ -365,11 +368,11 @@ func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	for _, key := range misled {
 		h.retryNow(key)
 	}
-	// Work at a limit counts on pods that terminate on any node.
+	// Work at a limit counts on the end of terminating pods on any node.
 	h.retryAtLimit(h.quotas.LimitsOn(h.queueOf(now)))
 	if g := h.gangOf(now); g != nil {
-		// Members can now be placed or bound beside the pod, which is not possible beside a
-		// terminating pod.
+		// Members can now be placed or bound next to the pod. That is not possible while the pod
+		// terminates.
 		h.updateGroupState(g.Key)
 		h.retrySoon(g.Key)
 	}

@@ -13,8 +13,8 @@ import (
 // use.
 type ledger struct {
 	*placements
-	// board is the quota ledger. The lock charging is held while a pod is charged to it, and
-	// groupStates while the state of a group is passed to it.
+	// quotas is the quota ledger. The lock charging is held while a pod is charged to it.
+	// groupStates is held while the state of a group is written to it.
 	quotas                *queue.Ledger
 	charging, groupStates sync.Mutex
 	// reserved holds the reservations of planned or nominated pods.

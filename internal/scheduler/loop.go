@@ -24,7 +24,7 @@ import (
 func (h *Scheduler) Lead() {
 	h.inheritNominations()
 	h.leads.Store(true)
-	// Pods that arrived earlier have waited for this moment.
+	// Pods that arrived before have waited for the start of leading.
 	h.beginTurns(h.clock.Now())
 	for _, key := range h.reserved.Keys() {
 		// A workload with reservations waits for no turn.
@@ -40,7 +40,7 @@ func (h *Scheduler) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := h.clock.Now()
 		ended := h.progress.begin("a turn of the main loop", now)
-		// 1. Workloads and changes of PodGroups that waited for this moment.
+		// 1. Retry workloads and handle changes of PodGroups whose time has come.
 		for _, due := range h.waits.Due(now) {
 			switch due.Cause {
 			case engine.Pause, engine.Going:
@@ -53,9 +53,11 @@ func (h *Scheduler) run(ctx context.Context) {
 			}
 		}
 		h.followDelayed()
-		// 2. Nodes with new pods or fewer resources may not fulfill their reservations.
+		// 2. Release reservations that nodes with new pods or fewer resources cannot fulfill any
+		// more.
 		h.reviewRooms(now)
-		// 3. If there is no longer room for all queued work, workloads wait for turns from now on.
+		// 3. Check whether there is still room for all queued work. If not, workloads wait for
+		// turns from now on.
 		lull := h.turns.IsGathering(now)
 		if h.turns.AnyFree() || !lull && h.turns.CanBegin(now) {
 			h.followPlenty(now)
@@ -129,8 +131,8 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	return false
 }
 
-// retry retries a workload after its wait for a moment. It releases reservations that are no longer
-// valid first.
+// retry retries a workload whose waiting time is over. It first releases reservations that are no
+// longer valid.
 func (h *Scheduler) retry(key workload.Key) {
 	if why := h.invalidBecause(key); why != "" && !h.waits.Evicting(key) {
 		h.releaseAll(key, why)
@@ -171,24 +173,23 @@ func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.
 	return s.Snapshot.Next(askers, sums)
 }
 
-// Entitled reports whether a leaf queue would stay within its fair share. See
-// [queue.Snapshot.Entitled].
+// Entitled reports whether a leaf queue would stay within its fair share with a workload added.
 func (s *shares) Entitled(w admission.Waiter) bool {
 	return s.Snapshot.Entitled(askerOf(w))
 }
 
-// HasShare reports whether a leaf queue has a share of every requested resource; see
-// [queue.Snapshot.HasShare].
+// HasShare reports whether a leaf queue has a share of every requested resource, as
+// [queue.Snapshot.HasShare] computes it.
 func (s *shares) HasShare(w admission.Waiter) bool {
 	return s.Snapshot.HasShare(askerOf(w))
 }
 
-// Plenty reports whether there is room for all queued work of a leaf queue; see
-// [queue.Ledger.Plenty].
+// Plenty reports whether there is room for all queued work of a leaf queue, as
+// [queue.Ledger.Plenty] computes it.
 func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
 
-// Servable reports whether the nodes and limits could serve a workload; see
-// [queue.Ledger.Servable].
+// Servable reports whether the nodes and limits could serve a workload, as
+// [queue.Ledger.Servable] computes it.
 func (s *shares) Servable(key workload.Key) bool { return s.books.isServable(key) }
 
 func askerOf(w admission.Waiter) queue.Asker {
@@ -211,7 +212,7 @@ func requestOf(amounts queue.Amounts) admission.Request {
 	return out
 }
 
-// shares returns the current state of the queues; nil without queues.
+// shares returns the current state of the queues for the waiting list; nil without queues.
 func (b *ledger) shares() admission.Shares {
 	if !b.quotas.Used() {
 		return nil
@@ -230,9 +231,9 @@ func (b *ledger) shares() admission.Shares {
 
 // beginTurns begins the next turns.
 func (h *Scheduler) beginTurns(now time.Time) {
-	// A standby schedules nothing. It would not use its turns, and would have admitted all queued
-	// work by the time it leads. Besides, the ledger is slow to read, and every end of a turn calls
-	// this function.
+	// A standby schedules nothing. It would begin turns without using them, and would have admitted
+	// all queued work by the time it leads. Reading the ledger is also slow, and every end of a
+	// turn calls this function.
 	if !h.leads.Load() || !h.turns.CanBegin(now) {
 		return
 	}
@@ -242,7 +243,7 @@ func (h *Scheduler) beginTurns(now time.Time) {
 	}
 }
 
-// retryTurns retries work whose turn failed and whose queue has a larger share since.
+// retryTurns retries work whose turn failed, if the share of its queue has grown since.
 func (h *Scheduler) retryTurns() {
 	if s := h.shares(); s != nil {
 		for _, key := range h.turns.RetryForShares(s) {
@@ -265,10 +266,10 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 		return false
 	}
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
-		// The workload has some room, which is of no use before the workload is whole, so it needs
-		// no turn. It may have been queued for its surplus, after a recall, or before this
-		// scheduler led. It got no events while it was queued, and the queued member still leads
-		// it, so the gang is retried.
+		// The gang has some members on nodes, which is of no use before it is whole, so it needs no
+		// turn. It may have been queued for its surplus, after a recall, or before this scheduler
+		// led. While queued it got no events, and the queued member is still its leader, so retry
+		// it.
 		if h.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
@@ -292,7 +293,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	return !passes
 }
 
-// isPartlyThrough reports whether a gang has some members on nodes, but fewer than it needs.
+// isPartlyThrough reports whether some members of a gang are on nodes, but fewer than it needs.
 func (o *placements) isPartlyThrough(key workload.Key) bool {
 	g, ok := o.groups.Group(nameOf(key))
 	if !ok {
@@ -308,8 +309,8 @@ func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admi
 	request := queue.RequestOf(pod)
 	if g := o.gangOf(pod); key.Gang && g != nil {
 		// The members of a gang are similar enough for the order of turns. Missing members count as
-		// requests of nothing, because minCount may have been set to any number since the gang
-		// passed the gate.
+		// empty requests, because minCount may have been set to any number after the gang passed
+		// the gate.
 		members := o.members(g.Key)
 		request = request.Times(max(min(g.MinCount-o.through(&members), len(members.Pending)), 1))
 	}
@@ -349,8 +350,8 @@ func (t *reporter) tellOfTurns() {
 	}
 }
 
-// oldestPromise returns the age of the oldest reservation. The time while its victims terminate
-// does not count.
+// oldestPromise returns the age of the oldest reservation. Time spent waiting for victims to
+// terminate does not count.
 func (t *reporter) oldestPromise() time.Duration {
 	waiting := sets.New[workload.Key]()
 	for _, key := range t.reserved.Keys() {

@@ -55,8 +55,8 @@ func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceE
 	})
 }
 
-// turnsMoreAway reports whether a node may accept fewer pods than before. Most updates are
-// heartbeats, which change nothing here.
+// turnsMoreAway reports whether a node may accept fewer pods than before the update. Most updates
+// are heartbeats, which change nothing here.
 func turnsMoreAway(before, after any) bool {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
@@ -108,8 +108,7 @@ func (h *Scheduler) releaseBlocked() {
 		return
 	}
 	for _, key := range h.reserved.Keys() {
-		// While evictions for a workload are under way, it is skipped. It is reviewed when they
-		// end.
+		// Skip a workload with evictions under way. It is reviewed when they end.
 		if why := h.blockedBy(key); why != "" && !h.waits.Evicting(key) {
 			// The retry makes the workload report its cause.
 			h.releaseAndRetry(key, why)
@@ -125,8 +124,7 @@ func (h *Scheduler) releaseLost() {
 	h.wanted.askAnew()
 	if !h.reserved.Empty() {
 		for _, key := range h.reserved.Keys() {
-			// While evictions for a workload are under way, it is skipped. It is reviewed when they
-			// end.
+			// Skip a workload with evictions under way. It is reviewed when they end.
 			if why := h.lostNode(key); why != "" && !h.waits.Evicting(key) {
 				h.loseNode(key, why)
 			}
@@ -142,7 +140,7 @@ func (h *Scheduler) releaseLost() {
 // loseNode releases the reservations of a workload, logs the reason, and retries the workload. For
 // a gang, it also updates the verdict.
 func (h *Scheduler) loseNode(key workload.Key, why string) {
-	happened(logOf(context.Background(), key), "Gave up the room that a workload was promised", why)
+	happened(logOf(context.Background(), key), "Released the reservations of a workload", why)
 	if key.Gang {
 		h.reportLost(nameOf(key), why)
 	}

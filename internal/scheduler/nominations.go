@@ -48,7 +48,7 @@ func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
 }
 
 // inflates reports whether a pod's own priority is above its effective priority. The framework
-// compares nominations by the pods' own priorities. It would keep the room from pods that may use
+// compares nominations by the pods' own priorities, so it would close the room to pods that may use
 // it.
 func (r *clusterIndex) inflates(pod *corev1.Pod) bool {
 	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
@@ -63,8 +63,8 @@ func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 	return engine.Nomination{Node: node, Inflated: r.inflates(pod)}
 }
 
-// nominatedNodes returns the nodes that pods without a reservation are nominated for. Asking the
-// framework about a node copies all its nominated pods, and reservations cover the other pods.
+// nominatedNodes returns the nodes that pods without a reservation are nominated to. It exists
+// because asking the framework about a node copies all its nominated pods.
 func (b *ledger) nominatedNodes() sets.Set[string] {
 	out := sets.New[string]()
 	for uid, node := range b.records.Nominated() {
@@ -100,7 +100,7 @@ func (h *Scheduler) dropInflated() (found bool) {
 
 // dropInTheWay deletes nominations of other pods to a node from the framework's memory, if they
 // must not block the pod. It reports whether it deleted any. The framework counts nominated pods as
-// pods on the node. dropInTheWay deletes three kinds:
+// if they were on the node. dropInTheWay deletes three kinds:
 //
 //   - Nominations that the plan of the pod's gang or the reservations contradict. The framework
 //     copies a nomination from the API whenever the pod changes, so it may be of an earlier plan.
@@ -115,7 +115,7 @@ func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		if other.UID == pod.UID {
 			continue
 		}
-		// Later members are not on the node yet. Their reservations keep the room.
+		// Later members are not on the node yet. Their reservations keep the room for them.
 		key, grouped := h.groupOf(other)
 		promised := h.reserved.NodeOf(other.UID)
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
@@ -211,14 +211,14 @@ func (h *Scheduler) inheritNominations() {
 	}
 	for key, reserved := range promised {
 		h.reserved.Keep(key, reserved)
-		logOf(context.Background(), key).V(2).Info("Took over what was promised", "pods", len(reserved))
+		logOf(context.Background(), key).V(2).Info("Took over the nominations of the previous leader", "pods", len(reserved))
 	}
 	(&reservationEvents{h}).Withdraw(unfounded)
 	h.releaseDisallowed()
 }
 
-// displace releases reservations and nominations on the preemptor's nodes that the preemptor need
-// not respect. It retries their workloads at once, so that they look for other nodes. It skips
+// displace releases reservations and nominations on the preemptor's nodes whose room the preemptor
+// may use. It retries their workloads at once, so that they look for other nodes. It skips
 // workloads with evictions under way; releaseCrowded handles them when the evictions end.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()

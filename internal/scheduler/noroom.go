@@ -28,11 +28,11 @@ type equals struct {
 	queue    string
 }
 
-// noRoomDecision is a decision that found no room, with its inputs.
+// noRoomDecision is a cached decision that found no room, with its inputs.
 type noRoomDecision struct {
 	decision core.Decision
 	changes  snapshot.Changes
-	// respected has the pods with reservations that the preemptor had to respect, with their nodes.
+	// respected has the pods whose reservations were closed to the preemptor, with their nodes.
 	// reserved has all pods with reservations.
 	respected map[types.UID]string
 	promised  sets.Set[types.UID]
@@ -94,10 +94,10 @@ func (p *Plugin) equalsOf(pre *preemptor, v *decisionView) (equals, bool) {
 }
 
 // holds reports whether a cached decision is still valid, because no change since could have freed
-// room. Changes that may free room are the end of a pod that the decision counted on, and the
-// release of a reservation. A changed node and the end of a protection are others. Changes that
-// only use more room do not matter. If the permitted victims depend on queues or on the surplus of
-// gangs, any change invalidates the decision.
+// room. Room may become free when a pod or a reservation ends that the decision counted on, when a
+// node changes, or when a protection ends. Changes that only use more room do not matter. If the
+// permitted victims depend on queues or on the surplus of gangs, any change invalidates the
+// decision.
 func (r *noRoomDecision) holds(p *Plugin, pre *preemptor, v *decisionView) bool {
 	now := p.sched.clock.Now()
 	if now.Sub(r.made) > refusalLasts || r.decision.RetryAt != 0 && now.UnixNano() >= r.decision.RetryAt {

@@ -7,7 +7,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// nameClasses sets the PriorityClasses of an order: of the preemptor, and of each victim.
+// nameClasses sets the names of the PriorityClasses in an order: for the preemptor and for each
+// victim.
 func (p *Plugin) nameClasses(order *eviction.Order, pre *preemptor) {
 	if len(pre.pods) > 0 {
 		order.PreemptorClass = p.classOf(pre.pods[0])

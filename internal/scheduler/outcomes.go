@@ -10,9 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// awaitOutcome keeps the reservations of a pod's gang until the result of the pod is known. It
-// applies to a pod on a node that is not marked for deletion and has not finished: the pod may have
-// ended by itself.
+// awaitOutcome keeps the reservations of a pod's gang until it is known whether the pod succeeded.
+// It applies to a pod that was removed from its node without being marked for deletion: the pod may
+// have ended by itself.
 func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return

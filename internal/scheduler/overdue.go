@@ -54,8 +54,8 @@ func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 	if !l.cut(pod) {
 		return pod.DeletionTimestamp.Add(l.timeout)
 	}
-	// The API server adds a grace period of more than 292 years with an overflow. The subtraction
-	// has the same overflow, so the result is exact.
+	// For a grace period of more than 292 years, the API server's addition overflows. The
+	// subtraction overflows in the same way, so the result is exact.
 	begun := pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
 	return begun.Add(l.grace).Add(l.timeout)
 }
@@ -83,7 +83,7 @@ func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 
 // overdue marks a terminating pod as overdue and retries the workloads that wait for it. From then
 // on, the snapshot counts the pod as running. The mark does not depend on the time of a decision,
-// so no waiting workload misses it.
+// so all workloads see the same state.
 func (h *Scheduler) overdue(key workload.Key) {
 	pod, ok := h.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
@@ -95,7 +95,7 @@ func (h *Scheduler) overdue(key workload.Key) {
 		h.leaving.gone(pod, h.clock.Now())
 		return
 	}
-	// The pod counts for its queue with its requests again.
+	// The pod's requests count as usage of its queue again.
 	h.charge(pod)
 	misled := h.stays(pod)
 	limits := h.profiles.departureLimits()

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Reserve records that a member of a gang has passed its cycle. Workloads of lower standing release
-// reservations that do not fit beside the pod any more.
+// Reserve records that a member of a gang has passed its cycle. If reservations of lower standing
+// do not fit beside the pod any more, they are released.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.sched.outcomeKnown(pod)
 	p.sched.records.Assumes(string(pod.UID), podKey(pod), node)
@@ -31,7 +31,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 		return nil
 	}
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
-		// Members without a place in the plan wait for another turn and another leader from now on.
+		// Members that the plan leaves out wait for another turn and another leader from now on.
 		p.sched.turns.TurnEnds(gangKey(g.Key))
 		p.sched.retryGang(g.Key)
 	} else {
@@ -40,7 +40,8 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	return nil
 }
 
-// Unreserve releases the whole gang: a gang is placed together or not at all.
+// Unreserve releases the reservations and the plan of the whole gang, because a gang is placed
+// together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
 	if key, tried := p.sched.records.HasTurn(string(pod.UID)); tried && !key.Gang {
 		// The Reserve of another plugin rejected the pod before this plugin's Reserve, and the turn
@@ -80,8 +81,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	members := p.sched.members(key)
 	if through := p.sched.through(&members); through < g.MinCount {
 		if p.sched.atMost(key, &members) < g.MinCount {
-			// The plan was released while the member was on its way here, so no other members come.
-			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of PodGroup %s has been taken back", key)), 0
+			// The plan was released while the member was in its cycle, so no other members will
+			// come.
+			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of PodGroup %s was released", key)), 0
 		}
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
 	}
@@ -93,7 +95,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	return nil, 0
 }
 
-// atMost returns the largest number of members that have passed or will pass their cycles. It
+// atMost returns the largest number of members that have passed or may still pass their cycles. It
 // includes planned members, and members that may still be returned to the queue for other
 // preemptors.
 func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {

@@ -6,9 +6,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// placements holds the state of group members that the API server does not show yet. A member may
-// be assumed on a node, may be on its way back to the queue, or may be about to terminate.
-// placements is safe for concurrent use.
+// placements holds the state of group members that the API server does not show yet. For example, a
+// member may be assumed on a node, returning to the queue, or about to terminate. placements is
+// safe for concurrent use.
 type placements struct {
 	*clusterIndex
 	// gangs has the records of groups.

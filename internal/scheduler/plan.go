@@ -39,14 +39,15 @@ type preemptor struct {
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
-	// beside has the nodes of the other members, for a gang that must share a topology domain.
+	// beside has the nodes of the placed members, for a gang that must share a topology domain.
 	beside []string
-	// blockedStatus says why one pending member cannot be scheduled; "" if all can.
+	// keptOut names one pending member that cannot be scheduled, with the cause; "" if all can.
 	keptOut string
 	// atLimit is true if the limit of the queue has no room for the pods now. Then all victims must
 	// terminate first, regardless of their nodes.
 	atLimit bool
-	// pause says why the preemptor may not preempt, and until when; nil if it may.
+	// pause is the time without preemptions for the preemptor, with the reason; nil if it may
+	// preempt.
 	pause *engine.PreemptionPause
 }
 
@@ -269,8 +270,8 @@ func devicesAmong(resources []string, args *configv1alpha1.LostWorkArgs) core.Am
 }
 
 // reserve reserves room for every pod in a plan, and releases all other reservations of the
-// preemptor. If reservations then exceed the limits of its queue, less important work of the queue
-// loses some.
+// preemptor. If reservations then exceed the limits of its queue, reservations of less important
+// work in that queue are released.
 func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assignment) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	places := make(map[engine.UID]int, len(plan))

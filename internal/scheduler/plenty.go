@@ -14,13 +14,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// judgeAgain and judgeAgainInVain are the pauses between two judgments whether there is room for
-// all queued work. Each judgment looks at every node. judgeAgainInVain applies after a judgment
-// that found too little room.
+// judgeAgain and judgeAgainInVain are the shortest pauses between two checks whether there is room
+// for all queued work. Each check looks at every node. judgeAgainInVain applies after a check that
+// found too little room.
 const judgeAgain, judgeAgainInVain = 20 * time.Millisecond, 250 * time.Millisecond
 
-// judgeRest is the pause after a judgment, as a multiple of its duration, because the quota ledger
-// is locked during a judgment.
+// judgeRest is the pause after a check, as a multiple of its duration, because the quota ledger is
+// locked during a check.
 const judgeRest = 10
 
 // isAdmittedFreely reports whether a new workload is admitted at once, because there is room for
@@ -30,8 +30,8 @@ func (h *Scheduler) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool 
 		return false
 	}
 	if !w.Key.Gang && !h.quotas.Knows(pod.UID) {
-		// The scheduler's queue learned of the pod first. The ledger does not count pods that it
-		// has not seen.
+		// The scheduler's queue may receive the pod before the ledger does, so add it to the ledger
+		// now.
 		h.recharge(pod)
 	}
 	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
@@ -45,15 +45,15 @@ func (h *Scheduler) followPlenty(now time.Time) {
 	}
 }
 
-// nextJudgement returns the earliest time of the next judgement, and whether admitted workloads
-// wait for it. The main loop calls it.
+// nextJudgement returns the earliest time of the next check for room, and whether admitted
+// workloads wait for it. The main loop calls it.
 func (h *Scheduler) nextJudgement() (time.Time, bool) {
 	return h.judgeNext, h.turns.AnyFree() && h.profiles.knowFilters() && !h.quotas.Judged()
 }
 
-// judgePlenty checks whether there is room for all queued work, limits aside, unless that is known.
-// It reports whether hasPlenty is up to date. Before the first judgement hasPlenty is false. The
-// main loop calls it.
+// judgePlenty checks whether there is room for all queued work, limits aside, unless the last
+// result is still valid. It reports whether hasPlenty is up to date. Before the first check
+// hasPlenty is false. The main loop calls it.
 func (h *Scheduler) judgePlenty(now time.Time) bool {
 	if !h.profiles.knowFilters() || h.quotas.Judged() {
 		return true
@@ -118,9 +118,9 @@ const (
 	no
 )
 
-// Confine reports whether arguments of plugins in any profile restrict the nodes of pods that do
-// not request this. It also reports true if arguments or an extender allow nodes that the
-// calculation of room does not count for the pods.
+// Confine reports whether plugin arguments in any profile restrict the nodes of pods that do not
+// ask for it. It also reports true if arguments or an extender let pods use nodes with less free
+// room than the quota ledger assumes.
 func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender) bool {
 	ignores := func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler }
 	if slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) {

@@ -80,9 +80,9 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 // decisionKey is the key of a cycle's decision, from PreFilter to PostFilter.
 const decisionKey fwk.StateKey = Name + "/decision"
 
-// rejectionKey is the key of the reason why PostFilter must not preempt. No other member of the
-// gang would fare better. For example, the queue has no room, it is not the workload's turn, or a
-// member is about to return.
+// rejectionKey is the key of the reason why PostFilter must not preempt in this cycle. Another
+// member of the gang would be rejected for the same reason. For example, the queue has no room, it
+// is not the workload's turn, or a member is about to return.
 const rejectionKey fwk.StateKey = Name + "/turned-down"
 
 const (
@@ -120,10 +120,10 @@ type cycleDecision struct {
 	victims []*corev1.Pod
 	view    *decisionView
 	pre     preemptor
-	// related are terminating pods that affect the preemptor by more than their room, on any node.
-	// The decision counts them as gone. The filters of a cycle do not.
+	// related are terminating pods, on any node, that affect the preemptor by more than their room.
+	// The decision counts them as gone, but the filters of a cycle do not.
 	related []*corev1.Pod
-	// repeated is true if the decision was made for an equal pod before.
+	// repeated is true if the decision was copied from an earlier one for an equal pod.
 	repeated bool
 	// inputs is the number of the recorded inputs of the decision; 0 if they are not recorded.
 	inputs uint64

@@ -34,7 +34,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	atLimit := decided && made.pre.atLimit
 	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) && !atLimit {
 		p.sched.turns.TurnFailed(p.sched.keyOf(pod))
-		// The previous reservations of the pod become free for others.
+		// The room of the pod's earlier reservations becomes available to others.
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)
 		p.sched.waits.ResolveVictims(pre.key)
@@ -53,17 +53,17 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.measure(made)
 		p.sched.turns.TurnFailed(made.pre.key)
 		if p.sched.dropInflated() || p.dropInTheWay(made, pod) || p.widenSearch(ctx, state, made, pod) {
-			// The framework kept room for a nomination that inflates its priority, is outdated, or
-			// has a lower standing than the pod. Or the pod was confined to a node, and fits on
-			// another one.
+			// The decision finds free room, although the cycle did not. The framework may have
+			// counted a nomination that is outdated, inflates its priority or has a lower standing.
+			// Or the pod was confined to one node and fits on another.
 			p.sched.activate(pod)
 		}
 		if wasKeptOut(state) {
-			// No event reports that the room is not kept any more.
+			// No event reports when the reserved room becomes free, so retry later.
 			p.sched.waits.Gather(made.pre.key, p.sched.clock.Now().Add(keptDelay))
 		}
-		// Only extenders can still reject the pod, because the core does not see them. Preemption
-		// does not help then.
+		// Only extenders can still have rejected the pod, because the core does not know them.
+		// Preemption does not help then.
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
 	if !atLimit {

@@ -50,15 +50,14 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if node, planned := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned && p.sched.gangs.Next(gangKey(key)) == string(pod.UID) && !p.sched.waits.Evicting(gangKey(key)) {
-		// Every event that ends the plan also releases it, so the members are not checked again
-		// here. A check of all members in each member's cycle would take longer than all other
-		// steps.
+		// Every event that ends the plan also releases it, so do not check the members again here.
+		// A check of all members in each member's cycle would take longer than all other steps.
 		return p.confine(state, pod, node)
 	}
 	p.sched.gangs.ListsMembers(gangKey(key))
 	g, members, verdict := p.sched.gate(key)
 	if verdict != (gang.Verdict{}) {
-		// The gang passed PreEnqueue, and its state has changed since.
+		// The gang passed PreEnqueue, but its state has changed since.
 		p.sched.blockGroup(key, pod, verdict)
 		if verdict.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			return nil, p.rejectDriver(state, verdict)
@@ -137,9 +136,9 @@ func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*f
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// claimsAreReserved reports whether a pod claims devices or local volumes while reservations that
-// it must respect belong to pods with claims. Filter keeps the room of those pods, but no filter
-// keeps devices or volumes that are not allocated yet.
+// claimsAreReserved reports whether a pod claims devices or local volumes while reservations of
+// other pods with claims are closed to it. Filter keeps the room of those pods, but no filter keeps
+// devices or volumes that are not allocated yet.
 func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	if !filters.IsClaimant(p.handle, pod) {
 		return false
@@ -211,7 +210,8 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	p.sched.engine.Placed(pre.key)
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
-		// The members were listed, so their own events may follow.
+		// The informer has listed these members, but their own events may not have been handled
+		// yet.
 		p.sched.ensurePresent(member)
 		p.sched.records.JoinsPlan(string(member.UID), podKey(member))
 	}
@@ -241,8 +241,8 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 }
 
 // lacksAbleMembers records that too few members of a gang can be scheduled. The next member that
-// comes plans for all. The present members cannot be planned, so none of them leads next: they
-// would activate each other without end.
+// arrives plans for all. The present members do not lead next, because they would activate each
+// other endlessly.
 func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *corev1.Pod, v gang.Verdict) {
 	p.sched.gangs.Yield(pre.key, string(leader.UID))
 	p.sched.turns.Decided(pre.key)
@@ -251,8 +251,8 @@ func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *
 	state.Write(rejectionKey, rejection{notPlanned})
 }
 
-// blockedWhilePlanned returns the cause that has blocked a gang since its planning began, and
-// releases the plan. The event of the cause found no plan to release.
+// blockedWhilePlanned releases the plan of a gang if a cause blocks the gang, and returns that
+// cause. The event of the cause came before the plan existed, so it did not release the plan.
 func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
 	if h.gangs.Planned(gangKey(key)) == 0 {
 		return gang.Verdict{}
@@ -278,9 +278,9 @@ func tooFew(pre *preemptor) gang.Verdict {
 	}
 }
 
-// decideGang decides for as many members of a gang as the limits of its queue allow. If these are
-// too few, it returns a verdict, and the decision evicts work below the limit; nil if there is no
-// such decision.
+// decideGang makes the decision for as many members of a gang as the limits of its queue allow. If
+// these are too few, it returns a verdict. The decision then evicts work that counts against the
+// limit; nil if that does not help.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
 	if v := p.sched.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
@@ -301,7 +301,7 @@ func blockedStatus(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *f
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// broken records that a decision failed with an error.
+// broken records the error of a decision in the metrics and the log.
 func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	p.count(pre, metrics.Broken)
 	p.sched.turns.TurnFailed(pre.key)

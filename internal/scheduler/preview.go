@@ -23,12 +23,12 @@ import (
 // Preview is the expected result of a workload's next scheduling cycle.
 type Preview struct {
 	// Held is the reason why the workload cannot be placed regardless of room. For example, members
-	// are missing, its queue is unusable, or the queue has reached its limit and no work can be
-	// evicted. It is the zero Verdict if the Decision has the result.
+	// are missing, or its queue is unusable or at its limit. It is the zero Verdict if the Decision
+	// has the result.
 	Held gang.Verdict
 	// RetryAt and Protected are for a workload that is blocked at the limit of its queue. RetryAt
-	// is the time when protections that block preemption there end, as in [core.Decision].
-	// Protected lists the protected units.
+	// is the time when enough protections end there, as in [core.Decision]. Protected lists the
+	// protected units.
 	RetryAt   int64
 	Protected []core.ProtectedUnit
 	// Limited is true if the queue has reached its limit and the Decision evicts work below the

@@ -131,7 +131,7 @@ func minRuntimeIn(args *configv1alpha1.ReprieveArgs) *core.MinRuntime {
 	}
 }
 
-// minRuntimeOf returns the min-runtimes that protect the work of a profile if no queue has a
+// minRuntimeOf returns the min-runtimes of a profile, which protect its work if no queue has a
 // setting. It returns nil for a profile that lacks the plugin.
 func (ps *profiles) minRuntimeOf(name string) *core.MinRuntime {
 	ps.mu.RLock()

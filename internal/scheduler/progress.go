@@ -91,6 +91,6 @@ func (h *Scheduler) Stalled() error {
 	return nil
 }
 
-// findStall takes and releases the lock of the scheduler's queue, so that a holder that does not
-// release it stalls the main loop.
+// findStall takes and releases the lock of the scheduler's queue. If another goroutine holds that
+// lock forever, the main loop stalls here, and the health check reports it.
 func (h *Scheduler) findStall() { h.handle.Activate(klog.Background(), nil) }

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// protectionEnded retries workloads that wait for the end of a protection, because one has ended
-// before its time.
+// protectionEnded retries workloads that wait for the end of a protection, after a protection has
+// ended before its time.
 func (h *Scheduler) protectionEnded() { h.ended(engine.Protection) }
 
 // runsDelay is the time after the start of a member until the framework usually knows that the
@@ -36,8 +36,8 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 	}
 }
 
-// countsBy returns the number of running members that a group needs. It is the lower one of the
-// present minCount and the minCount in their seals. Further members are surplus.
+// countsBy returns the number of running members that a group needs: the current minCount, or the
+// minCount in the members' seals if that is lower. Further members are surplus.
 func (h *Scheduler) countsBy(g *gang.Group) int {
 	if sealed := h.runs.Current(g, h.clock.Now()).Sealed; sealed.Known {
 		return min(g.MinCount, sealed.MinCount)

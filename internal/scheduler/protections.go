@@ -29,7 +29,7 @@ type Guard struct {
 func (p *Plugin) Guards() ([]Guard, error) {
 	v, err := p.newView(&preemptor{})
 	if err != nil {
-		return nil, fmt.Errorf("look at what runs: %w", err)
+		return nil, fmt.Errorf("read the running units: %w", err)
 	}
 	var out []Guard
 	for _, of := range core.Guards(v.Cluster, p.input(&preemptor{}, v, nil)) {

@@ -62,8 +62,8 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 	return p.hint(sensitive && p.sched.represents(pod)), nil
 }
 
-// hintClaim is like hintSensitive, for a claim that releases its devices. It also retries pods
-// whose own claim changes.
+// hintClaim is like hintSensitive, for a claim that releases its devices. It also retries pods that
+// own the changed claim.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
@@ -111,8 +111,7 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
 		if own, isMember := p.sched.groupOf(gone); isMember && p.sched.isStuckWith(pod, own) {
-			// The pod is a rejected member that has returned, which makes no difference to the
-			// plan.
+			// The pod is a rejected member that has returned. That does not affect the plan.
 			return fwk.QueueSkip, nil
 		}
 		key := p.sched.keyOf(pod)

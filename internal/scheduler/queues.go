@@ -51,8 +51,8 @@ func (b *ledger) protection(g *gang.Group, members *gang.Members, otherwise *cor
 // QueueNamedByGroup returns the queue that a group names, or the default of its namespace.
 func (b *ledger) QueueNamedByGroup(g *gang.Group) string { return b.quotas.NameFor(b.workOfGroup(g)) }
 
-// Orphaned returns the reason why running members are not in the queue that their group names, or
-// the zero Verdict if they are. before is true if the reason was reported already.
+// Orphaned returns the reason why running members are not in the queue that their group names; the
+// zero Verdict if they are. before is true if the reason has been reported already.
 func (b *ledger) Orphaned(g *gang.Group, before bool) gang.Verdict {
 	work := b.workOfGroup(g)
 	return b.quotas.Orphaned(b.quotas.NameFor(work), before)
@@ -80,7 +80,8 @@ func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 	h.queuesChanged()
 }
 
-// retryNamed retries pending pods that name a queue. Without queues, they were ordered by priority.
+// retryNamed retries pending pods that name a queue. As long as there were no queues, priority
+// alone ordered them.
 func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
@@ -111,8 +112,7 @@ func (h *Scheduler) releaseDisallowed() {
 func (h *Scheduler) releaseDisallowedAmong(keys []workload.Key, why string) {
 	h.wanted.askAnew()
 	for _, key := range keys {
-		// While evictions for a workload are under way, it is skipped. It is reviewed when they
-		// end.
+		// Skip a workload with evictions under way. It is reviewed when they end.
 		if !h.waits.Evicting(key) && h.isDisallowed(key) {
 			h.releaseAndRetry(key, why)
 		}
@@ -207,8 +207,8 @@ func (b *ledger) charge(pod *corev1.Pod) queue.Change {
 	return change
 }
 
-// chargeTo charges a pod to its current queue. Calls are serialized, and each looks up the queue
-// under the lock, so the last call wins.
+// chargeTo charges a pod to its current queue. A lock serializes the calls, and each call looks up
+// the queue under the lock. So the last call has the newest queue.
 func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	b.charging.Lock()
 	defer b.charging.Unlock()
@@ -352,8 +352,8 @@ func (b *ledger) reservedAbove(pre *preemptor) []types.UID {
 	})
 }
 
-// overtakesAtLimit reports whether a preemptor has too little room in the limits of its queue,
-// beside all reservations of others. If so, only the reservations that it must respect count.
+// overtakesAtLimit reports whether the limits of a preemptor's queue lack room for it beside the
+// reservations of all others. If so, only the reservations that are closed to it count.
 func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	if pre.queue == "" || pre.minCount == 0 || b.reserved.Empty() || !b.quotas.IsLimited(pre.queue) {
 		return false
@@ -362,20 +362,21 @@ func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	return n < pre.minCount
 }
 
-// releaseOverLimit releases reservations that exceed the limits of their queue, of work below the
-// given standing, because a workload of that standing has taken the room.
+// releaseOverLimit releases reservations that exceed the limits of their queue. It releases only
+// reservations of work below the given standing, because a workload of that standing has used the
+// room.
 func (h *Scheduler) releaseOverLimit(standing workload.Standing) {
 	if standing.Queue == "" || !h.quotas.IsLimited(standing.Queue) {
 		return
 	}
 	if below := h.reserved.Below(standing); len(below) > 0 {
-		h.releaseDisallowedAmong(below, "more important work takes what the limit of its queue leaves")
+		h.releaseDisallowedAmong(below, "more important work uses the room that the limit of its queue leaves")
 	}
 }
 
-// atLimit decides for a preemptor that the limit of its queue blocks: the preemptor may preempt
+// atLimit makes the decision for a preemptor that the limit of its queue blocks: it may preempt
 // less important work of that queue. If preemption does not help, atLimit returns the verdict and
-// no decision. The preemptor then also waits for the end of protections of that work.
+// no decision. The preemptor then also waits until protections of that work end.
 func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, gang.Verdict, error) {
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
 		return nil, v, nil
@@ -411,9 +412,9 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	return made, v, nil
 }
 
-// cutToFairShare cuts surplus members off the end of a gang's plan if they exceed the fair share of
-// its queue. It does so only while work of other queues waits for its turn, because that work would
-// reclaim the room.
+// cutToFairShare removes surplus members from the end of a gang's plan that exceed the fair share
+// of its queue. It does so only while work of other queues waits for its turn, because that work
+// would reclaim the room.
 func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []engine.Assignment {
 	least := max(pre.minCount, 1)
 	if pre.queue == "" || len(plan) <= least || !h.quotas.Used() || !h.turns.OthersWait(pre.queue, h.clock.Now()) {
@@ -462,8 +463,8 @@ func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 	})
 }
 
-// placedOrReserved returns the pods whose place the API server does not know: pods that are assumed
-// on a node, and pods with a reservation that counts.
+// placedOrReserved returns the pods with a place that the API server does not show: assumed pods,
+// and pods with a reservation that the function counts accepts.
 func (b *ledger) placedOrReserved(counts func(*reservation.Reservation) bool) []types.UID {
 	// A pod that is being placed is in both sets for a moment.
 	assumed := b.records.Assumed()

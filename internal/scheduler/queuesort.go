@@ -36,7 +36,7 @@ const SortName = "ReprievePrioritySort"
 //   - a pod that loses its reservation in the heap
 //   - a pod whose gang loses members or becomes complete meanwhile
 //
-// Pods below such a pod in the heap come at the latest right after it.
+// If such a pod is in the heap, pods that should come before it may come directly after it.
 type PrioritySort struct{ plugins *Plugins }
 
 var _ fwk.QueueSortPlugin = (*PrioritySort)(nil)

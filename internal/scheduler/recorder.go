@@ -14,15 +14,15 @@ import (
 
 // Recorder records the inputs of decisions. Its methods must not block.
 type Recorder interface {
-	// Heard records that a pod counts in its current version from now on, or does not count any
-	// more. The scheduler's event handlers call it, because an event is an input of decisions only
-	// after the informer has delivered it.
+	// Heard records that decisions use this version of a pod from now on, or that the pod no longer
+	// exists. The scheduler's event handlers call it, because an event is an input of decisions
+	// only after the informer has delivered it.
 	Heard(pod *corev1.Pod, exists bool)
 	// Looks records that a scheduling cycle is about to read the state. Later events are not inputs
 	// of its decision.
 	Looks()
-	// Seen records the inputs of a decision. The same cycle calls it. It returns the number of the
-	// record; 0 if nothing was written.
+	// Seen records the inputs of a decision. It must be called in the cycle of the decision. It
+	// returns the number of the record; 0 if nothing was written.
 	Seen(seen *inputs.Seen) uint64
 }
 

@@ -20,13 +20,13 @@ import (
 // tellBatch is the maximum number of members that get a report in each tick of the main loop.
 const tellBatch = 100
 
-// lacksRoom reports whether a verdict is a lack of room. For all other reasons, added room would
-// not help, and a cluster autoscaler must not add any.
+// lacksRoom reports whether a verdict is a lack of room. For all other reasons, more room would not
+// help, and a cluster autoscaler must not add nodes.
 func lacksRoom(v gang.Verdict) bool {
 	return v.Reason == v1alpha1.ReasonUnschedulable || v.Reason == v1alpha1.ReasonPreempting
 }
 
-// say records the verdict of a decision on a gang.
+// say records the verdict of a decision on a gang, to be reported to users.
 func (t *reporter) say(key workload.Key, v gang.Verdict) {
 	t.gangs.FoundNoRoom(key, v, lacksRoom(v), t.clock.Now())
 }
@@ -87,7 +87,7 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 		t.statuses.Say(pods[uid], word.condition(pods[uid]))
 	}
 	if len(told) > 0 {
-		logOf(context.Background(), gangKey(key)).V(4).Info("Told members what keeps them pending", "members", len(told), "reason", word.Reason)
+		logOf(context.Background(), gangKey(key)).V(4).Info("Reported to members why they are pending", "members", len(told), "reason", word.Reason)
 	}
 	return len(told)
 }
@@ -106,8 +106,8 @@ type gangReport struct {
 }
 
 // wordFor returns the current report for the pending members of a gang. g is nil if the group does
-// not exist any more. A cause in PreEnqueue takes precedence over the verdict of an earlier
-// decision.
+// not exist any more. A cause that gates the members takes precedence over the verdict of an
+// earlier decision.
 func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) gangReport {
 	verdict := t.gangs.BeginReport(gangKey(key))
 	held := gang.Gate(key, g, members)
@@ -139,9 +139,9 @@ func (r *clusterIndex) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	return err == nil && len(nodes) == 0
 }
 
-// isMissing reports whether the condition of a member is outdated. The framework reports on the
-// leader in its own words. If a member reports a lack of room and is blocked for another reason
-// now, its condition is outdated. A member that never reported a lack of room needs no such update.
+// isMissing reports whether a member still needs the condition of this report. The framework writes
+// the condition of the leader. A member needs the condition if it lacks room, or if an earlier
+// condition about lacking room is outdated.
 func (w *gangReport) isMissing(pod *corev1.Pod) bool {
 	switch unschedulable := isUnschedulable(pod); {
 	case w.Verdict == gang.Verdict{}:

@@ -22,9 +22,9 @@ const (
 	mostHolders = 3
 )
 
-// reservedSentence returns a sentence with the nodes that would fit a preemptor without the
-// reservations there, and with the workloads of these reservations; "" for none. Terminating pods
-// count as gone, as in a decision.
+// reservedSentence returns a sentence about nodes where the preemptor would fit if no room were
+// reserved, with the workloads of these reservations; "" for none. Terminating pods count as gone,
+// as in a decision.
 func (p *Plugin) reservedSentence(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class) string {
 	var said []string
 	for _, node := range p.someReserved(kept) {
@@ -49,9 +49,9 @@ func (p *Plugin) someReserved(kept []*reservation.Reservation) []string {
 	return names[:min(len(names), mostReservedNodes)]
 }
 
-// reportReserved replaces the status of nodes that only reservations keep from a single pod. The
-// framework counts nominated pods as pods on the node, so its filters report that a resource is
-// insufficient.
+// reportReserved replaces the status of nodes where only reservations block a single pod. The
+// framework counts nominated pods as pods on the node, so its filters would report that a resource
+// is insufficient.
 func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusReader) {
 	told, ok := statuses.(*framework.NodeToStatus)
 	if !ok || !made.view.HasPromised() {
@@ -69,8 +69,8 @@ func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusRe
 	}
 }
 
-// holders returns the names of the workloads whose reservations or lost members block a node.
-// Without these, some members of the preemptor would fit on the node.
+// holders returns the names of the workloads, or lost members, whose reserved room blocks a node
+// for the preemptor.
 func (p *Plugin) holders(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class, node string) []string {
 	info := p.sched.staying(node)
 	if info == nil {

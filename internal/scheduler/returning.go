@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// awaitsReturn reports whether members of a gang are about to return to the queue. They were
-// rejected at Permit, or the snapshot of this cycle still has them on their nodes. The gang is
-// retried when all of them are back. An earlier decision would evict other pods although the
+// awaitsReturn reports whether members of a gang are about to return to the queue. Such members
+// were rejected at Permit, or the snapshot of this cycle still has them on their nodes. The gang is
+// retried when all of them are back. A decision before that would evict other pods although the
 // members are about to free room.
 func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) bool {
 	found, told := false, false
@@ -37,9 +37,10 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 	return found
 }
 
-// awaitsRejected records that a gang waits for a member that was rejected at Permit. It reports
-// whether the member was rejected. Call it only for a member that still has its place. A member
-// that failed before Permit has given its place up, and may have been rejected later.
+// awaitsRejected reports whether a member was rejected at Permit and still has its place. If so, it
+// records that the gang waits for the member to give up the place. Call it only for members with a
+// place. A member that failed before Permit has given its place up, and may have been rejected
+// later.
 func (o *placements) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()

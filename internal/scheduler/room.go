@@ -20,11 +20,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// crowdedOut returns the reservations on a node that do not fit there, beside the pods of the
-// NodeInfo and the reservations that they must respect. The NodeInfo has the pods that stay.
-// Reservations are considered by priority, and among equals in their order. So as few as possible
-// are returned, and none because of a lower reservation. The seeker of a reservation is nil if room
-// does not matter to its pod.
+// crowdedOut returns the reservations on a node that do not fit beside the pods of the NodeInfo and
+// more important reservations. The NodeInfo has the pods that stay. It considers reservations by
+// priority, then in their order. So it returns as few as possible, and none because of a less
+// important reservation. The seeker of a reservation is nil if room does not matter to its pod.
 func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf func(*reservation.Reservation) *seeker) []*reservation.Reservation {
 	byPriority := slices.Clone(reserved)
 	slices.SortStableFunc(byPriority, func(x, y *reservation.Reservation) int { return cmp.Compare(y.Priority, x.Priority) })
@@ -42,10 +41,10 @@ func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf
 	return out
 }
 
-// crowdedOutOn returns the reservations on a node that the node cannot fulfill, even once all
-// terminating pods are gone. It uses the informers and the places of assumed pods, not the snapshot
-// of a cycle, so any goroutine may call it. A node that has just begun to offer less counts with
-// its previous capacity. releaseLost handles deleted nodes.
+// crowdedOutOn returns the reservations that do not fit on a node even after all terminating pods
+// are gone. It uses the informers and the assumed pods, not the snapshot of a cycle, so any
+// goroutine may call it. A node that offered more a moment ago counts with its earlier capacity.
+// releaseLost handles deleted nodes.
 func (b *ledger) crowdedOutOn(node string) []*reservation.Reservation {
 	reserved := b.reserved.On(node)
 	if len(reserved) == 0 {
@@ -90,15 +89,15 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 	return info
 }
 
-// releaseCrowded releases the reservations that nodes can no longer fulfill. Otherwise the last
-// victims of their workloads would be evicted in vain, and the reservations would keep free room
-// from others. Evictions that have not begun are canceled, and the workloads are planned again. As
-// few workloads as possible lose reservations. releaseCrowded does not consider the excepted
-// workload.
+// releaseCrowded releases the reservations that do not fit on their nodes any more. Otherwise the
+// last victims of their workloads would be evicted for nothing, and the reservations would keep
+// free room from others. Evictions that have not begun are canceled, and the workloads are planned
+// again. As few workloads as possible lose reservations. The workload except keeps its
+// reservations.
 //
-// An eviction continues if a workload of higher standing waits for the same victims. That workload
-// may not be allowed to evict them by itself. Without this rule, the two workloads would stop each
-// other in turns.
+// An eviction continues if a workload of higher standing waits for the same victims, because that
+// workload may not be allowed to evict them itself. Without this rule, both workloads would stop
+// each other in turns.
 func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 	for _, node := range sets.List(nodes) {
 		done := sets.New(except)
@@ -129,8 +128,8 @@ func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (work
 	return workload.Key{}, nil, false
 }
 
-// evictsForOthers reports whether evictions are under way for a workload, and another workload
-// that need not respect its reservation waits for the same victims.
+// evictsForOthers reports whether the evictions for a workload also serve another workload. That
+// one waits for the same victims, and may use the room of the first workload's reservation.
 func (h *Scheduler) evictsForOthers(key workload.Key, crowded *reservation.Reservation) bool {
 	if !h.waits.Evicting(key) {
 		return false
@@ -159,18 +158,18 @@ func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *reservation.Res
 	}
 }
 
-// doubts holds the nodes where a pod has arrived, has grown or will stay after all, and the nodes
-// that offer less than before. The number of existing nodes bounds its size, because deleted nodes
-// are removed. The zero value is not ready to use.
+// doubts holds the nodes whose reservations may not fit any more. A pod has arrived there, has
+// grown or will stay after all, or the node offers less than before. Deleted nodes are removed, so
+// the number of existing nodes bounds its size. The zero value is not ready to use.
 type doubts struct {
 	mu sync.Mutex
 	// exists reports whether a node exists.
 	exists func(string) bool
 	// reserved has the nodes that had reservations when they changed. The main loop reviews them.
 	reserved sets.Set[string]
-	// recent holds the nodes that changed since the last decision looked at its snapshot. before
-	// holds the nodes that changed between the last two looks. The snapshot of the last decision
-	// may lack these changes.
+	// recent has the nodes that changed since the last decision read its snapshot. before has the
+	// nodes that changed between the last two such reads. The snapshot of the last decision may
+	// lack these changes.
 	recent, before sets.Set[string]
 	wanted         chan struct{}
 }
@@ -219,7 +218,7 @@ func (d *doubts) take() sets.Set[string] {
 	return nodes
 }
 
-// looks records that a decision looks at a snapshot that was taken a moment ago.
+// looks records that a decision now uses a snapshot that was taken a moment ago.
 func (d *doubts) looks() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -228,8 +227,7 @@ func (d *doubts) looks() {
 	}
 }
 
-// isRecent reports whether a node has changed in a way that the snapshot of the last decision may
-// lack.
+// isRecent reports whether the snapshot of the last decision may lack a change of a node.
 func (d *doubts) isRecent(node string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -252,8 +250,8 @@ func (h *Scheduler) reviewRooms(now time.Time) {
 	h.releaseCrowded(h.doubted.take(), workload.Key{})
 }
 
-// replanCrowded plans a workload again soon if the workload has just reserved room that does not
-// exist. The snapshot of its cycle was older than the informers.
+// replanCrowded plans a workload again soon if the room that it has just reserved does not exist.
+// The snapshot of its cycle was older than the informers.
 func (h *Scheduler) replanCrowded(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *reservation.Reservation) bool { return out.UID == r.UID }) {
@@ -306,7 +304,7 @@ func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
 	}
 }
 
-// mayMind reports whether a pod that came to a node may affect a waiting pod there by more than its
+// mayMind reports whether a waiting pod may depend on a pod that came to its node, by more than the
 // room.
 func mayMind(waiting, came *corev1.Pod) bool {
 	if _, plain := snapshot.NeedsOf(waiting); !plain || len(util.GetHostPorts(waiting)) > 0 {

@@ -42,8 +42,8 @@ type Scheduler struct {
 	// moved is true if pods have left their nodes or got one since the last check of gangs without
 	// a leader.
 	moved atomic.Bool
-	// told reports whether the handlers have seen all initial pods, finished pods, nodes and
-	// tenants.
+	// told has functions that report whether the handlers have seen all initial pods, finished
+	// pods, nodes, namespaces and classes.
 	told []cache.InformerSynced
 
 	// cluster is the cached snapshot of the cluster, and tolerations are the tolerations of its
@@ -64,14 +64,13 @@ type Scheduler struct {
 	doubted *doubts
 	// runs follows the times since when groups are whole.
 	runs *runs.Reader
-	// executions counts the orders without an outcome, and wanted caches which orders are still
-	// wanted.
+	// executions counts the orders under way, and wanted caches for each order whether its
+	// preemptor still needs it.
 	executions executions
 	wanted     wants
 	// changes delays changes of PodGroups that change all the time.
 	changes groupChanges
-	// raising serializes changes of the recorded priorities of potential victims, and guards
-	// fallen.
+	// raising is held while recorded priorities of potential victims change. It also guards fallen.
 	raising sync.Mutex
 	fallen  falls
 	// progress holds the steps that must end soon.
@@ -108,8 +107,8 @@ func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (
 	}
 	startFinished(ctx)
 	go func() {
-		// The framework gets the queue in which it activates pods after its plugins. The informers
-		// start after that.
+		// The framework gets the queue that activates pods only after its plugins were made. The
+		// informers start after that.
 		if h.WaitForSync(ctx) {
 			h.run(ctx)
 		}
@@ -117,8 +116,8 @@ func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (
 	return h, nil
 }
 
-// assemble returns the shared state without any data. handle and finished may be nil if it only
-// records changes and schedules nothing.
+// assemble returns the shared state without any data. handle and finished may be nil for a
+// Scheduler that only follows changes and schedules nothing.
 func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished cache.SharedIndexInformer) *Scheduler {
 	e := in.Engine
 	if e == nil {
@@ -230,9 +229,9 @@ func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry conf
 	return h.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 }
 
-// retryNow retries a workload at once because of a change that concerns the workload, and ends its
-// back-off. It calls requeue, which keeps the back-off. requeue calls retryGroup and retryGang,
-// which choose the pods, and activate, which moves them.
+// retryNow retries a workload at once because of a change that affects it, and ends its back-off.
+// It calls requeue, which keeps the back-off. requeue calls retryGroup and retryGang, which choose
+// the pods, and activate, which moves them to the active queue.
 func (h *Scheduler) retryNow(key workload.Key) {
 	h.turns.EndBackoff(key)
 	h.requeue(key)
@@ -252,7 +251,7 @@ func (h *Scheduler) requeue(keys ...workload.Key) {
 // ended retries the workloads that waited for a cause that has ended.
 func (h *Scheduler) ended(c engine.Cause) {
 	for _, key := range h.waits.End(c) {
-		logOf(context.Background(), key).V(6).Info("What it waited for has ended", "cause", c)
+		logOf(context.Background(), key).V(6).Info("The cause of waiting has ended", "cause", c)
 		h.retryNow(key)
 	}
 }
@@ -268,7 +267,7 @@ func (h *Scheduler) retryAtLimit(limited []string) {
 		return !ok || slices.ContainsFunc(h.quotas.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
 	})
 	for _, key := range ended {
-		logOf(context.Background(), key).V(6).Info("The queue at whose limit it was has less", "queues", limited)
+		logOf(context.Background(), key).V(6).Info("Usage dropped in the queue whose limit blocked the workload", "queues", limited)
 		h.retryNow(key)
 	}
 }
@@ -304,7 +303,7 @@ func (h *Scheduler) allowGang(key types.NamespacedName, members *gang.Members) {
 	}
 }
 
-// retryNext retries the planned member whose cycle is next.
+// retryNext retries the planned member whose cycle comes next.
 func (h *Scheduler) retryNext(key types.NamespacedName) {
 	next := h.gangs.Next(gangKey(key))
 	if next == "" {
@@ -317,8 +316,8 @@ func (h *Scheduler) retryNext(key types.NamespacedName) {
 	case h.entersQueue(pod):
 		h.activate(pod)
 	default:
-		// Later members would wait for this member, and other workloads for the room of all of
-		// them.
+		// If another plugin gates this member, later members would wait for it, and other workloads
+		// for their room.
 		h.release(key, nil, "another plugin holds member "+pod.Name+" back")
 	}
 }
@@ -343,9 +342,8 @@ func (h *Scheduler) representative(key types.NamespacedName, members *gang.Membe
 	return oldest
 }
 
-// entersQueue reports whether only Reprieve's own gate can block a pod. No other PreEnqueue plugin
-// blocks the pod, and the priority of its group is not above the pod's. Other pods cannot plan for
-// their gang.
+// entersQueue reports whether no plugin other than ReprieveGate blocks a pod, and the priority of
+// its group is not above its own. Other pods cannot plan for their gang.
 func (h *Scheduler) entersQueue(pod *corev1.Pod) bool { return h.gatedBy(pod) == "" }
 
 // gatedBy returns the name of another PreEnqueue plugin that gates a pod, with the reason. If the

@@ -10,8 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Seals returns the annotations to add to a pod with its binding: the facts that the pod counts by
-// as long as it has the node. It is nil for a pod without a record. Any goroutine may call it.
+// Seals returns the annotations to add to a pod with its binding. They contain the facts that apply
+// to the pod as long as it has the node, such as its queue and priority. The result is nil for a
+// pod without a record. Any goroutine may call it.
 func (ps *Plugins) Seals(uid types.UID) map[string]string {
 	sched := ps.Scheduler()
 	if sched == nil {
@@ -24,7 +25,7 @@ func (ps *Plugins) Seals(uid types.UID) map[string]string {
 	return map[string]string{v1alpha1.AnnotationPlacedAs: seal}
 }
 
-// seal records the facts that a pod counts by from now on. The pod has just been assumed on a node.
+// seal records the facts that apply to a pod from now on. The pod has just been assumed on a node.
 func (h *Scheduler) seal(pod *corev1.Pod) {
 	s := h.newSeal(pod)
 	text, err := s.Text()
@@ -35,7 +36,7 @@ func (h *Scheduler) seal(pod *corev1.Pod) {
 	h.records.Seals(string(pod.UID), text)
 }
 
-// newSeal returns the facts that a pod counts by now.
+// newSeal returns the facts that apply to a pod now, such as its queue and priority.
 func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 	s := gang.Seal{Queue: h.queueOf(pod), Priority: h.priorityOf(pod), Class: pod.Spec.PriorityClassName}
 	if key, ok := gang.GroupOf(pod); ok {
@@ -46,14 +47,13 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 		return s
 	}
 	run := h.runs.Current(g, h.clock.Now())
-	// As long as earlier members of a run may be evicted one by one, so may later members.
+	// If earlier members of a run may be evicted one by one, so may later members.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
 	if s.Role, _ = h.derived.RoleOf(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {
-		// The members of the group count by their own clocks, or by the start in the group's
-		// status.
+		// The members of the group have clocks of their own, or the start in the group's status.
 		return s
 	}
 	if at := run.Clock; !at.IsZero() {
@@ -62,7 +62,7 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 	return s
 }
 
-// goesWhole reports whether the running members of a group can only be evicted as a whole.
+// goesWhole reports whether all running members of a group are evicted together.
 func (h *Scheduler) goesWhole(g *gang.Group) bool {
 	return g.Whole && !h.runs.Current(g, h.clock.Now()).Sealed.Split
 }

@@ -32,7 +32,7 @@ func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) {
 
 // Placed is part of snapshot.Groups.
 func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
-	// The assumed pods are read first: a pod that is bound meanwhile is among the members with a
+	// Read the assumed pods first: a pod that is bound meanwhile is then among the members with a
 	// node.
 	assumed := s.sched.records.Assumed()
 	members := s.sched.lister.Members(key)

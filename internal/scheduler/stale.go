@@ -56,8 +56,8 @@ func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	})
 }
 
-// lookAtStale makes the next view read the gangs that lack members again, because such a gang
-// becomes stale without an event. Its reservations may also change without an event.
+// lookAtStale makes the next view read the gangs again that lack members. Such a gang becomes stale
+// without an event, and its reservations may also change without one.
 func (h *Scheduler) lookAtStale() {
 	for _, key := range h.gangs.Degraded() {
 		h.cluster.GroupChanged(nameOf(key))
@@ -85,7 +85,7 @@ func (h *Scheduler) sweepStale(now time.Time) {
 	}
 }
 
-// retryFrom retries the workloads without a place from the given priority upwards.
+// retryFrom retries all workloads without a place whose priority is at least the given one.
 func (h *Scheduler) retryFrom(least int32) {
 	pods, err := h.pods.List(labels.Everything())
 	if err != nil {

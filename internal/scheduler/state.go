@@ -12,9 +12,9 @@ import (
 )
 
 // State returns the current inputs of decisions. nodes is a snapshot of the scheduler's cache that
-// the caller made for this call. State builds its own core snapshot, like a decision, so scheduling
-// cycles continue meanwhile and only share short locks. Any goroutine may call State. It costs
-// about as much as the first decision of a scheduler.
+// the caller made for this call. State builds a core snapshot of its own, so it blocks scheduling
+// cycles only for short locks. It takes about as long as the first decision of a scheduler. Any
+// goroutine may call it.
 func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	budgets, err := h.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {

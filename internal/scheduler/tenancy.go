@@ -93,7 +93,7 @@ func (b *ledger) queueOfGroup(g *gang.Group) string {
 		return ""
 	}
 	if g.Queue != "" {
-		// The members matter only if the group cannot use its queue.
+		// The members matter only if the group may not use its queue.
 		work := queue.Work{Namespace: g.Key.Namespace, Named: g.Queue, Ours: true, Placed: true, Priority: queue.Unknown}
 		if c := b.quotas.Claim(work); c.Bar == (gang.Verdict{}) {
 			return c.Queue
@@ -123,8 +123,8 @@ func (b *ledger) workOfGroup(g *gang.Group) queue.Work {
 	if g.Queue == "" && len(g.Labels) == 0 && !b.quotas.HasDefault(g.Key.Namespace) {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
-	// The assumed pods are read first: a member that is bound meanwhile is among the members with a
-	// node.
+	// Read the assumed pods first: a member that is bound meanwhile is then among the members with
+	// a node.
 	assumed := b.records.Assumed()
 	members := b.lister.Members(g.Key)
 	return b.workOfMembers(g, &members, assumed)
@@ -155,8 +155,8 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 	return w
 }
 
-// asksForQueues reports whether queues can block work: work may need a queue, or may be excluded
-// from the queue that it names.
+// asksForQueues reports whether queues can block work at all: a profile requires a queue, or queues
+// exist that may exclude work.
 func (b *ledger) asksForQueues() bool { return b.quotas.Used() || b.profiles.requireQueues.Load() }
 
 // claimOfGroup returns the queue that a group counts for, and whether its waiting members may use
@@ -178,7 +178,7 @@ func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
 		h.turns.Forget(key)
 	}
 	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
-		// For a driver that may use its queue, blockSingleDriver reports.
+		// If the pod is a driver that may use its queue, blockSingleDriver reports.
 		h.setBlocked(pod, v)
 	}
 	return v
@@ -194,7 +194,8 @@ func (h *Scheduler) setBlocked(pod *corev1.Pod, v gang.Verdict) {
 	h.records.Blocked(string(pod.UID), podKey(pod), v)
 }
 
-// notHeldAnyMore clears the verdict that blocked a group, because the group may use its queue now.
+// notHeldAnyMore clears the verdict on a group that its queue blocked, because the group may use
+// its queue now.
 func (o *placements) notHeldAnyMore(key types.NamespacedName) {
 	if v := o.gangs.Verdict(gangKey(key)); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		o.gangs.SetVerdict(gangKey(key), gang.Verdict{})

@@ -27,7 +27,8 @@ import (
 )
 
 // lowest is the priority of a workload that must not preempt for now, in comparisons of
-// reservations. Such a workload keeps no room from others, and respects all of their reservations.
+// reservations. Its reservations are open to all others, and all others' reservations are closed to
+// it.
 const lowest = math.MinInt32
 
 // pauseOf returns the pause of a workload that must not preempt yet; nil for others. A pod of a
@@ -235,7 +236,7 @@ func failureOf(profile framework.Framework, status *fwk.Status) (engine.Failure,
 	return engine.Failure{Stage: stage, Message: shortened(message)}, true
 }
 
-// stagesOf returns the steps among the given ones that have the named plugin.
+// stagesOf returns the given steps that run the named plugin.
 func stagesOf(plugins *config.Plugins, name string, steps []string) []string {
 	var out []string
 	for _, point := range [...]struct {

@@ -13,9 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// VictimPriority returns the priority that a group counts by while it is a potential victim, and
-// how its preemptionPriorityClassName counts. The verdict is zero for a group without the field,
-// and for one whose priority is not known yet. Any goroutine may call it.
+// VictimPriority returns the priority of a group as a potential victim, and a verdict on its
+// preemptionPriorityClassName. The verdict is zero for a group without the field, and for a group
+// whose priority is not known yet. Any goroutine may call it.
 func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	if g.Priority == nil {
 		return math.MinInt32, gang.Verdict{}
@@ -27,10 +27,10 @@ func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	return h.victimPriorityIn(g, scheduling, sealed.Queue)
 }
 
-// victimPriorityIn is VictimPriority for a group that counts by a priority without the class. The
-// class counts up to the maxPriorityClass of the group's queue. placed is the queue of the running
-// members, and "" for none. Its maxPriorityClass is a bound too. If members were placed in several
-// queues, each of these queues is.
+// victimPriorityIn returns the VictimPriority of a group. scheduling is the priority of the group
+// without the class. The maxPriorityClass of the group's queue bounds the priority of the class.
+// placed is the queue of the running members, "" for none; its maxPriorityClass is a bound too. If
+// members were placed in several queues, each of these is a bound.
 func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
 	if g.PreemptionPriorityClass == "" || h.tolerations == nil {
 		return scheduling, gang.Verdict{}
@@ -54,8 +54,8 @@ func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed str
 	return g.VictimPriority(scheduling, h.tolerations.ValueOf, maxima...)
 }
 
-// falls has the lowest priority of preemptors that may evict any group whose priority as a
-// potential victim has fallen. The main loop retries them at its next tick, once for all groups.
+// falls has the lowest priority of preemptors that may evict a group whose priority as a potential
+// victim has fallen. The main loop retries them at its next tick, once for all groups.
 type falls struct {
 	any  bool
 	from int32
@@ -96,7 +96,7 @@ func (h *Scheduler) recordVictimPriority(key types.NamespacedName, g *gang.Group
 	return now + 1, now < before.Priority
 }
 
-// retryFallen retries the workloads that may preempt groups whose priority has fallen since the
+// retryFallen retries the workloads that may now preempt groups whose priority has fallen since the
 // last call.
 func (h *Scheduler) retryFallen() {
 	h.raising.Lock()

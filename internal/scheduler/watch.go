@@ -43,7 +43,8 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 		h.disrupted(key, nil)
 		urgency = urgent
 	}
-	// A rise and a fall within one delay must not look like no change.
+	// Compare now: if the priority rises and falls within one delay, a later comparison would see
+	// no change.
 	h.followVictimPriority(key, g)
 	if h.changes.isDelayed(key, urgency, h.clock.Now()) {
 		h.engine.Look()
@@ -52,7 +53,7 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	h.followGroup(key)
 }
 
-// followGroup acts on changes of a PodGroup, given its present state.
+// followGroup handles changes of a PodGroup, given its present state.
 func (h *Scheduler) followGroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	h.groupChangedByOwner(key, g)
@@ -209,10 +210,10 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 	return moved
 }
 
-// regroup makes the cache read the running members of a group again on all their nodes, if facts
-// about the group depend on its members. There are two such facts. A group without a priority has
-// the highest priority of its members. The clock of an incomplete group begins when its last member
-// is scheduled.
+// regroup makes the cache read all running members of a group again, if facts about the group
+// depend on its members. There are two such facts. A group without a priority has the highest
+// priority of its members. The clock of an incomplete group begins when its last member is
+// scheduled.
 func (h *Scheduler) regroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if !ok {
@@ -267,7 +268,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	case !ok:
 	case pod.Spec.NodeName != "":
 		if h.gangs.Settled(gangKey(key), string(pod.UID)) {
-			// The cycle of the pod would have activated the next member, but does not come.
+			// The pod will have no cycle that would activate the next member, so do it here.
 			h.retryNext(key)
 		}
 		h.endTurns(key)
@@ -417,7 +418,7 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 		if g, ok := h.groups.Group(key); ok && h.through(&members)+planned < g.MinCount {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
-			// This member may have been the last that the others waited for.
+			// This member may be the last one that the others waited for.
 			h.allowGang(key, &members)
 		}
 	}
@@ -460,13 +461,13 @@ func (h *Scheduler) dropGang(key types.NamespacedName) {
 	h.engine.GroupLeaves(gangKey(key), h.clock.Now())
 	h.endWait(gangKey(key), decisionlog.Gone)
 	h.reserved.Release(gangKey(key))
-	// A member that arrived meanwhile may have lost its turn.
+	// A member that arrived meanwhile may have lost its turn, so retry all pending members.
 	h.activate(h.lister.Members(key).Pending...)
 }
 
 // through returns the number of members that have or had a node, including assumed members that
-// keep their place. A member that is deleted in its cycle stays assumed until the framework forgets
-// it. It does not count for later members.
+// keep it. A member that is deleted in its cycle stays assumed until the framework forgets it. It
+// does not count in place of later members.
 func (o *placements) through(members *gang.Members) int {
 	count := members.Placed()
 	if members.Reserved.Len() == 0 {
