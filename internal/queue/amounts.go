@@ -26,7 +26,8 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 		}
 		switch {
 		case q.CmpInt64(math.MaxInt64/units) >= 0:
-			// The value may overflow an int64: the sum of several containers is not limited.
+			// The value may overflow an int64, because the sum of several containers is not
+			// limited.
 			out[name] = fairshare.MaxAmount
 		case name == corev1.ResourceCPU:
 			out[name] = q.MilliValue()
@@ -105,7 +106,8 @@ func (a Amounts) clone() Amounts {
 	return maps.Clone(a)
 }
 
-// vector returns the amounts of the named resources, and absent for resources that a does not have.
+// vector returns the amounts of the named resources, in this order. Resources that are missing in a
+// get the value absent.
 func (a Amounts) vector(names []string, absent int64) fairshare.Amounts {
 	out := make(fairshare.Amounts, len(names))
 	for r, name := range names {

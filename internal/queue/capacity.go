@@ -12,18 +12,20 @@ import (
 // nodeEntry has the facts about a node that matter for capacity.
 type nodeEntry struct {
 	allocatable Amounts
-	// node is the object to match the terms of pods with; nil after the node was deleted.
+	// node is the object that terms of pods are matched with; nil after the node was deleted.
 	node *corev1.Node
-	// closed is true if the node accepts no new pods. Then only its running pods count.
+	// closed is true if the node accepts no new pods. Its capacity is then the usage of its running
+	// pods.
 	closed bool
-	// shunned is true if no waiting work of a queue tolerates the taints. Then, too, only running
-	// pods count.
+	// shunned is true if no waiting work of a queue tolerates the node's taints. Its capacity is
+	// then the usage of its running pods, too.
 	shunned bool
 	// used is the usage on the node. staying is the usage by pods that are not terminating, and
 	// shares divides staying by queue.
 	used, staying Amounts
 	shares        map[string]Amounts
-	// kind is the set of nodes with the same resources and taints, as of the last weighAll.
+	// kind is the set of nodes with the same resources and taints. The last call of weighAll set
+	// it.
 	kind *nodeKind
 	// pool is the node's pool in the layout; nil for none.
 	pool *nodePool
@@ -87,7 +89,7 @@ func (b *Ledger) carried(names []string) fairshare.Bundles {
 	return fairshare.NewBundles(names, func(name string) fairshare.Amounts { return b.nodesWith[corev1.ResourceName(name)].vector(names, 0) })
 }
 
-// occupy adds a charge to the usage on its node, or removes it if sign is -1.
+// occupy adds the request of a pod to the usage on its node, or removes it if sign is -1.
 func (b *Ledger) occupy(c charge, sign int64) {
 	g := b.nodeEntry(c.node)
 	g.used.add(c.request, sign)
@@ -161,7 +163,7 @@ func (b *Ledger) recount(g *nodeEntry) {
 	b.beyond.add(g.beyond, 1)
 }
 
-// runs returns the staying usage on a node, up to the node's resources.
+// runs returns the usage of staying pods on a node, at most the node's resources.
 func (g *nodeEntry) runs() Amounts {
 	out := make(Amounts, len(g.staying))
 	for name, v := range g.staying {
@@ -172,8 +174,8 @@ func (g *nodeEntry) runs() Amounts {
 	return out
 }
 
-// fill records whether a node has more staying usage than it adds to the capacity. That happens if
-// the node was deleted, lost devices, or runs pods that no scheduler placed there.
+// fill records whether the staying pods on a node use more than the node adds to the capacity. That
+// happens if the node was deleted, lost devices, or runs pods that no scheduler placed there.
 func (b *Ledger) fill(name string, g *nodeEntry) {
 	for r, v := range g.staying {
 		if v > g.counted[r] {
@@ -184,16 +186,16 @@ func (b *Ledger) fill(name string, g *nodeEntry) {
 	delete(b.overfull, name)
 }
 
-// addBeyond corrects a capacity after the usage outside the queues was subtracted from it. It adds
-// back the usage beyond the amounts that the nodes contribute.
+// addBeyond corrects a capacity after the usage outside of the queues was subtracted from it. Some
+// of that usage exceeds the capacity of its node, so addBeyond adds this excess back.
 func (b *Ledger) addBeyond(capacity Amounts, outside sets.Set[string]) {
 	for _, g := range b.overfull {
 		capacity.add(g.overfill(outside.Has), 1)
 	}
 }
 
-// overfill returns the usage of some queues on a node, beyond the amounts that the node adds to the
-// capacity.
+// overfill returns the part of the usage of some queues on a node that exceeds the node's
+// contribution to the capacity.
 func (g *nodeEntry) overfill(of func(queue string) bool) Amounts {
 	has, out := make(Amounts), make(Amounts)
 	for queue, amounts := range g.shares {

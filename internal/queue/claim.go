@@ -1,14 +1,14 @@
 package queue
 
-// At returns the time of the Snapshot, as a count of the Ledger's changes. Compare it with
-// [Snapshot.Eased].
+// At returns the number of changes of the Ledger at the time of the Snapshot. It can be compared
+// with [Snapshot.Eased].
 func (s *Snapshot) At() uint64 { return s.counted }
 
-// Listed returns the count of [Ledger.Listed] for the tree of the Snapshot.
+// Listed returns the value of [Ledger.Listed] when the tree of the Snapshot was built.
 func (s *Snapshot) Listed() uint64 { return s.listed }
 
-// Eased returns when reclaim last became easier for a leaf; see [fairshare.Easing.For]. The time is
-// comparable with [Snapshot.At].
+// Eased returns the last time when reclaim became easier for a leaf queue; see
+// [fairshare.Easing.For]. It can be compared with [Snapshot.At].
 func (s *Snapshot) Eased(leaf string) uint64 {
 	i, ok := s.Tree.Find(leaf)
 	if !ok {

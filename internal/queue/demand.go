@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// pendingPods are pods without a node that have the same queue, group and kind.
+// pendingPods are the pods without a node that share a queue, a group and a kind.
 type pendingPods struct {
 	pendingKey
 	request Amounts
@@ -37,7 +37,7 @@ type terms struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	anywhere    bool
 	tolerations []corev1.Toleration
-	// plain is true if every pod has room and terms as its only requirements; see isPlain.
+	// plain is true if each of the pods requires nothing but room and terms; see isPlain.
 	plain bool
 	// key identifies the terms. tolerates identifies the tolerations, and reach identifies the set
 	// of nodes that match.
@@ -78,13 +78,14 @@ func taintsKey(taints []corev1.Taint) string {
 
 // GroupState is the state of a group with members that wait for a node.
 type GroupState struct {
-	// Held is true if no member can be placed, for example because the group has too few members.
+	// Held is true if no member of the group may be placed, for example because the group has too
+	// few members.
 	Held bool
 	// Need is the number of waiting members that must be placed together.
 	Need int
 }
 
-// pendingGroup is a GroupState with the pending pods of the group.
+// pendingGroup has the GroupState of a group and its pending pods.
 type pendingGroup struct {
 	GroupState
 	pending map[*pendingPods]bool
@@ -114,15 +115,15 @@ func (b *Ledger) SetGroupState(group types.NamespacedName, now GroupState) {
 	}
 }
 
-// lowerNeed lowers the need of a group by one when a member is placed, before the demand of the
-// other members is computed. SetGroupState sets the exact need later.
+// lowerNeed lowers the need of a group by one when a member is placed. Without this, the demand of
+// the other members would be too low until SetGroupState sets the exact need.
 func (b *Ledger) lowerNeed(before, now *charge) {
 	if m := b.groups[now.Group]; m != nil && !before.placed && now.placed && before.Group == now.Group {
 		m.Need = max(m.Need-1, 0)
 	}
 }
 
-// Pends reports whether a group has charged members without a node. Other groups need no
+// Pends reports whether the ledger has members of a group without a node. Only such groups need
 // SetGroupState.
 func (b *Ledger) Pends(group types.NamespacedName) bool {
 	if !b.Used() {
@@ -133,7 +134,7 @@ func (b *Ledger) Pends(group types.NamespacedName) bool {
 	return b.groups[group] != nil
 }
 
-// pend adds a pod without a node to the pods like it, or removes it if sign is -1.
+// pend adds a pod without a node to the pods of its kind, or removes it if sign is -1.
 func (b *Ledger) pend(c charge, sign int64) {
 	key := pendingKey{queue: c.queue, group: c.Group, kind: c.kind}
 	d := b.pending[key]
@@ -172,7 +173,7 @@ func (b *Ledger) unweigh() {
 	b.plenty.end()
 }
 
-// weighAll computes all demand again after a change of nodes or limits.
+// weighAll computes the demand of all pending pods again, after a change of nodes or limits.
 func (b *Ledger) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
 	b.rooms = make(map[string]sharedRoom)
@@ -207,7 +208,7 @@ func (b *Ledger) weighAll() {
 // group. Requests that no node or limit can ever serve are no demand.
 func (b *Ledger) weigh(group types.NamespacedName, alone *pendingPods) {
 	if b.unweighed {
-		// weighAll will compute all demand. Until then, no more pods may count than exist.
+		// Until weighAll computes the demand, make sure that no more pods count than exist.
 		if alone != nil && alone.pods < alone.counted {
 			b.demand(alone, alone.pods)
 		}
@@ -246,8 +247,8 @@ func (b *Ledger) demand(d *pendingPods, pods int64) {
 	b.plenty.demand(d, more)
 }
 
-// isServed reports whether a charge without a node counts as demand, together with all pending pods
-// like it.
+// isServed reports whether a pod without a node counts as demand. The answer is the same for all
+// pods of its kind.
 func (b *Ledger) isServed(c *charge) bool {
 	if c.placed {
 		return false
@@ -260,8 +261,8 @@ func (b *Ledger) isServed(c *charge) bool {
 const mostKinds = 4096
 
 // servable returns how many of the given pending pods can ever run. For members of a group, this is
-// the number that fit on empty nodes at the same time. The result is 0 if no pod fits, if a limit
-// is too low for one pod, or if the queue was deleted.
+// the number that fit on empty nodes at the same time. The result is 0 if no pod fits on any node,
+// if a limit is too low for one pod, or if the queue was deleted.
 func (b *Ledger) servable(d *pendingPods) int64 {
 	if b.keptAbove(d.queue) != "" {
 		// No work starts in a deleted queue.
@@ -289,20 +290,20 @@ func (b *Ledger) servable(d *pendingPods) int64 {
 	return min(d.pods, slots)
 }
 
-// sharedRoom bounds the pods of several kinds that fit on the nodes at the same time, if nothing
-// else ran there.
+// sharedRoom bounds the number of pods, of several kinds together, that fit on empty nodes at the
+// same time.
 type sharedRoom struct {
-	// slots is the number of pods if each has the least request of any kind. total is the sum of
-	// the nodes that any kind may run on.
+	// slots is the number of pods that fit if each has the smallest request of any kind. total is
+	// the sum of the resources of all nodes that some kind may use.
 	slots int64
 	total Amounts
 }
 
-// mostOnNode bounds the pods on one node in a sharedRoom. It is more than any group has.
+// mostOnNode is the most pods on one node that a sharedRoom counts. No group has that many.
 const mostOnNode = 1 << 20
 
-// mayHoldTogether reports whether as many pods of a group as it needs may fit on the nodes at the
-// same time. Pods of one kind are checked by servable; pods of several kinds share the nodes.
+// mayHoldTogether reports whether the members that a group needs may fit on empty nodes at the same
+// time. It checks members of several kinds, which share the nodes; servable has checked each kind.
 func (b *Ledger) mayHoldTogether(m *pendingGroup, served map[*pendingPods]int64) bool {
 	if len(served) < 2 {
 		return true
@@ -399,11 +400,11 @@ func (t *terms) matches(node *corev1.Node) bool {
 	return err == nil && match
 }
 
-// keepsOff reports whether a taint prevents pods from being placed.
+// keepsOff reports whether a taint keeps pods without a toleration from being placed on a node.
 func keepsOff(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
 
-// holds returns the number of such pods that fit on an empty node. Resources that no node lists do
-// not count, because they may have another source, such as a device class.
+// holds returns the number of pods with a request that fit on an empty node. It ignores resources
+// that no node lists, because pods may get these from another source, such as a device class.
 func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	most := mostRequested
 	for name, v := range request {
@@ -414,8 +415,8 @@ func (b *Ledger) holds(allocatable, request Amounts) int64 {
 	return most
 }
 
-// exceeds reports whether the need smallest of the given pods together exceed a limit of the queue
-// or of an ancestor.
+// exceeds reports whether even the smallest of the given pods, need of them, exceed a limit of the
+// queue or an ancestor.
 func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	checked := make(map[string]bool)
 	for d := range pods {
@@ -434,7 +435,7 @@ func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	return false
 }
 
-// leastOf returns the sum of a resource over the need smallest of the given pods.
+// leastOf returns the sum of a resource over the smallest need of the given pods.
 func leastOf(pods map[*pendingPods]int64, name corev1.ResourceName, need int64) int64 {
 	pending := slices.SortedFunc(maps.Keys(pods), func(x, y *pendingPods) int { return cmp.Compare(x.request[name], y.request[name]) })
 	sum := int64(0)

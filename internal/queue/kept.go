@@ -10,11 +10,10 @@ import (
 )
 
 // KeepQueue handles the deletion of a Queue, which may be a mistake. If work on nodes counts for
-// the queue or for a queue below it, the queue stays in the ledger until a time. Its running work
+// the queue or a queue below it, the ledger keeps the queue until the given time. Its running work
 // keeps its place, its quota and its min-runtimes. Its waiting work is blocked and has no demand.
-// KeepQueue reports whether the queue stays. If it does not, the caller must call
-// [Ledger.DeleteQueue]. Call [Ledger.DropExpired] regularly. [Ledger.SetQueue] makes the queue a
-// usual one again.
+// KeepQueue reports whether the ledger keeps the queue. If it does not, the caller must call
+// [Ledger.DeleteQueue]. Call [Ledger.DropExpired] regularly. [Ledger.SetQueue] ends this state.
 func (b *Ledger) KeepQueue(name string, until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

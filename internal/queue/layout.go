@@ -12,22 +12,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// layout divides the nodes into pools: nodes that the same work of queues can reach. Shares are
-// computed per pool; see [fairshare.Tree.Markets]. Without a layout, all nodes are one pool.
+// layout divides the nodes into pools, by the classes of pods that can use them. Shares are
+// computed for each pool; see [fairshare.Tree.Markets]. Without a layout, all nodes are one pool.
 type layout struct {
-	// kinds has the class of each kind of pods. It only grows. known is its number of entries. If
-	// there are too many classes, the kind of a running pod has noClass. signatures has the class
-	// of each combination of terms and matching sizes.
+	// kinds maps each kind of pods to its class. It only grows, and known is its number of entries.
+	// If there are too many classes, the kind of a running pod has noClass. signatures maps each
+	// combination of terms and matching sizes to its class.
 	kinds      *sync.Map
 	known      int
 	signatures map[string]int
 	classes    []*podClass
-	// sizes has the distinct allocatable resources of nodes. The class of a pod depends on the
-	// sizes that it fits on.
+	// sizes are the distinct allocatable resources of nodes. A pod's class depends on the sizes
+	// that it fits on.
 	sizes []Amounts
 	pools []*nodePool
-	// poolOf has the pool of each node, by the node's name. reaches has the pools that each class
-	// can reach, as bits. Neither changes.
+	// poolOf maps the name of each node to its pool. reaches has a set of pools, as bits, for each
+	// class. Neither changes.
 	poolOf  map[string]int
 	reaches []uint64
 }
@@ -52,8 +52,8 @@ type nodePool struct {
 // If waiting pods need more classes, or all pods more kinds, all nodes count as one pool.
 const mostClasses, mostLaidKinds = 64, 4096
 
-// mostLaid bounds the product of classes and nodes in a layout. Beyond it, all nodes count as one
-// pool.
+// mostLaid is the largest product of classes and nodes in a layout. Beyond it, all nodes count as
+// one pool.
 const mostLaid = 1 << 19
 
 // KindOf returns the kind of a pod. Pods with equal requirements on a node have the same kind.
@@ -96,16 +96,17 @@ func (b *Ledger) lay() {
 	}
 }
 
-// layFewer records that pending pods of a kind are gone. If there were too many classes, it makes
-// the layout outdated once a quarter of the kinds is gone, so that a crowd costs few attempts.
+// layFewer records that pending pods of a kind are gone. If the layout failed because of too many
+// classes, it is computed again once a quarter of the kinds is gone. So a large number of kinds
+// causes few attempts.
 func (b *Ledger) layFewer() {
 	if b.laid && b.layout == nil && b.crowded && len(b.pending) <= b.laidKinds*3/4 {
 		b.relay()
 	}
 }
 
-// layRunning and layWaiting update the layout after a change of running or waiting pods. Pods of an
-// unknown class make it outdated.
+// layRunning and layWaiting update the layout after a change of running or waiting pods. If the
+// class of a pod is unknown, the layout becomes outdated.
 func (b *Ledger) layRunning(c *charge, sign int64) {
 	if b.knowsClass(c.queue, c.kind, c.request, c.terms, false) {
 		b.layout.runs(c, sign)
@@ -133,7 +134,7 @@ func (b *Ledger) knowsClass(queue, kind string, request Amounts, t *terms, waits
 }
 
 // newLayout returns a new layout; nil if there are too many classes, nodes or pools. crowded is
-// true if it is nil and there might be one without some of the pending pods.
+// true if there is no layout now, but there might be one without some of the pending pods.
 func (b *Ledger) newLayout() (out *layout, crowded bool) {
 	l := &layout{kinds: new(sync.Map), signatures: make(map[string]int), poolOf: make(map[string]int)}
 	sizes := make(map[string]Amounts)
@@ -178,8 +179,8 @@ func (l *layout) hasPendingOnly(running map[string]charge) bool {
 	return len(classes) < len(l.classes)
 }
 
-// classify finds or adds the class of a kind of pods. It returns false if there are too many kinds,
-// or if waiting pods need one class too many.
+// classify finds the class of a kind of pods, or adds one. It returns false if there are too many
+// kinds, or if waiting pods need more classes than allowed.
 func (b *Ledger) classify(l *layout, kind string, request Amounts, t *terms, waits bool) bool {
 	if class, known := l.kinds.Load(kind); known {
 		return !waits || class != noClass
@@ -212,8 +213,8 @@ func (b *Ledger) classify(l *layout, kind string, request Amounts, t *terms, wai
 	return true
 }
 
-// divide groups the nodes that the same classes can reach into pools. It returns false if there are
-// too many pools.
+// divide groups nodes into pools: nodes that can be used by the same classes. It returns false if
+// there are too many pools.
 func (b *Ledger) divide(l *layout) bool {
 	sizes := make(map[string]int, len(l.sizes))
 	for i, size := range l.sizes {
@@ -234,7 +235,8 @@ func (b *Ledger) divide(l *layout) bool {
 	for reached, names := range by {
 		first[reached] = slices.Min(names)
 	}
-	// The same pools have the same numbers in each layout; see [layout.hasPoolsOf].
+	// Number the pools by name, so that the same pools have the same numbers in each layout; see
+	// [layout.hasPoolsOf].
 	for i, reached := range slices.SortedFunc(maps.Keys(by), func(x, y uint64) int { return strings.Compare(first[x], first[y]) }) {
 		l.pools = append(l.pools, &nodePool{capacity: make(Amounts), staying: make(map[string]Amounts)})
 		for _, name := range by[reached] {
@@ -315,7 +317,8 @@ func addOf(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	}
 }
 
-// markets are the markets of a standing, with the layout that maps pods and nodes to them.
+// markets has the markets of a Snapshot: parts of the nodes with shares of their own. Its layout
+// maps pods and nodes to them.
 type markets struct {
 	*fairshare.Divided
 	layout *layout
@@ -375,7 +378,7 @@ func (b *Ledger) marketsOf(s *Snapshot) *markets {
 	return &markets{Divided: s.Tree.Divide(f, b.carried(s.Names)), layout: l}
 }
 
-// Place is the set of nodes that some work competes for, by resource.
+// Place is, for each resource, the set of nodes that some work competes for.
 type Place struct {
 	*fairshare.Place
 	poolOf map[string]int

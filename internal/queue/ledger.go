@@ -26,8 +26,8 @@ type Ledger struct {
 	// inner has the names of queues with queues below them. deleted has the names of all deleted
 	// queues.
 	inner, deleted map[string]bool
-	// kept has the deleted queues that stay because running work keeps its place in them, with the
-	// end of that time.
+	// kept has the deleted queues that the ledger keeps because their work still runs, each with
+	// the end of that time.
 	kept map[string]time.Time
 	pods map[types.UID]charge
 	// misnamed has the pods that name a queue that cannot hold work. These pods count for their
@@ -36,7 +36,7 @@ type Ledger struct {
 	// going has the pods on nodes that are terminating and not overdue.
 	going map[types.UID]bool
 	nodes map[string]*nodeEntry
-	// overfull has the nodes with more staying usage than they add to the capacity.
+	// overfull has the nodes where staying pods use more than the node adds to the capacity.
 	overfull map[string]*nodeEntry
 	// accounts has the usage of each queue, by the name that the work uses. The queue may not
 	// exist.
@@ -45,16 +45,16 @@ type Ledger struct {
 	pending map[pendingKey]*pendingPods
 	groups  map[types.NamespacedName]*pendingGroup
 	// unweighed is true from a change of nodes or limits until weighAll computes the demand of
-	// pending pods again. weighAll also sets the next fields. kinds has the nodes that accept pods,
-	// by allocatable resources and taints. slots has how many pods of a kind these nodes could
-	// hold, and rooms the room for several kinds together. listedByNodes has the resources that any
-	// node lists.
+	// pending pods again. weighAll also sets the fields that follow. kinds has the nodes that
+	// accept pods, by allocatable resources and taints. slots has the number of pods of a kind that
+	// fit on these nodes, and rooms the room for several kinds together. listedByNodes has the
+	// resources that any node lists.
 	unweighed     bool
 	kinds         map[string]*nodeKind
 	slots         map[string]int64
 	rooms         map[string]sharedRoom
 	listedByNodes map[corev1.ResourceName]bool
-	// limits has the limits of queues that set any.
+	// limits has the limits of each queue that sets one.
 	limits map[string]Amounts
 	// tree is the hierarchy of queues without their resources; nil until a caller needs it.
 	tree   *fairshare.Tree
@@ -67,7 +67,7 @@ type Ledger struct {
 	// capacity is the sum of the nodes' counted resources. beyond is the unused capacity of nodes
 	// whose taints no waiting work of a queue tolerates.
 	capacity, beyond Amounts
-	// nodesWith has, for each resource, the sum of all resources of the nodes that list it.
+	// nodesWith has, for each resource, the sum of all resources of those nodes that list it.
 	nodesWith map[corev1.ResourceName]Amounts
 	// tainted has the nodes with repelling taints, by their taints. tolerances counts the waiting
 	// pods by queue and tolerations. unreached is true if either has changed since reach last
@@ -75,16 +75,16 @@ type Ledger struct {
 	tainted    map[string]*taintedNodes
 	tolerances map[tolerance]*tolerant
 	unreached  bool
-	// layout divides the nodes by the work that can reach them. It is valid while laid is true, and
-	// nil if there are too many classes, nodes or pools. crowded is true if there might be a
-	// layout without some of the pending pods. laidKinds is the highest number of kinds of pending
-	// pods since then.
+	// layout divides the nodes into pools. It is valid while laid is true, and nil if there are too
+	// many classes, nodes or pools. crowded is true if there might be a layout without some of the
+	// pending pods. laidKinds is the highest number of kinds of pending pods since the layout
+	// failed.
 	layout    *layout
 	laid      bool
 	crowded   bool
 	laidKinds int
-	// listed counts changes of queues, rehomed counts changes of namespace defaults, and counted
-	// counts changes of anything that shares depend on.
+	// listed counts the changes of queues, rehomed the changes of namespace defaults, and counted
+	// the changes of all inputs of shares.
 	listed, rehomed, counted uint64
 	standings                []*Snapshot
 	// resources is the last result of Resources.
@@ -97,7 +97,7 @@ type Ledger struct {
 	accessOrder []*access
 }
 
-// charge is the entry of one pod in the ledger.
+// charge is the entry of one pod in the ledger: its queue, its request and its state.
 type charge struct {
 	queue, node string
 	Membership
@@ -125,10 +125,10 @@ type account struct {
 	staying Amounts
 	// pods counts all pods, and placed the pods on nodes.
 	pods, placed int
-	// changed is the value of Ledger.counted at the last change.
+	// changed is the value of Ledger.counted when the account last changed.
 	changed uint64
-	// leaf is the index of the account's leaf in trees of the queues at the count found of
-	// Ledger.listed. It is negative if there is no such leaf.
+	// leaf is the index of the account's leaf queue in the tree. It is valid while Ledger.listed
+	// has the value in found. It is negative if there is no such leaf.
 	leaf  int32
 	found uint64
 }
@@ -245,7 +245,7 @@ func (b *Ledger) Listed() uint64 {
 	return b.listed + b.rehomed
 }
 
-// relisted updates all data that depends on the hierarchy of queues or their limits.
+// relisted updates all data that depend on the hierarchy of queues or on their limits.
 func (b *Ledger) relisted() {
 	b.listed++
 	b.counted++
@@ -270,7 +270,7 @@ func (b *Ledger) relisted() {
 	}
 }
 
-// addUp adds amounts, multiplied by sign, to the sums of a queue and all queues above it.
+// addUp adds amounts, multiplied by sign, to the sums of a queue and all its ancestors.
 func (b *Ledger) addUp(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	for _, name := range b.path(queue) {
 		if sums[name] == nil {
@@ -293,7 +293,7 @@ type Change struct {
 	Any bool
 	// Moved is true if the pod counted for another queue before.
 	Moved bool
-	// Eased has the queues with a limit whose usage has dropped, including usage below them.
+	// Eased has the queues with a limit whose usage has dropped, directly or through a queue below.
 	Eased []string
 }
 
@@ -439,7 +439,7 @@ func (b *Ledger) Request(pod *corev1.Pod) Amounts {
 	return RequestOf(pod)
 }
 
-// Knows reports whether a pod is charged and its group is not held.
+// Knows reports whether the ledger has a pod, and the pod's group may be placed.
 func (b *Ledger) Knows(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

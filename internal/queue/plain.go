@@ -52,7 +52,7 @@ func requiredAntiAffinity(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	return nil
 }
 
-// anyNamespace stands for namespaces that are selected by their labels.
+// anyNamespace stands for the namespaces that a term selects by their labels.
 const anyNamespace = ""
 
 // repelledBy lists the namespaces of the pods that a pod may repel by its required anti-affinity.

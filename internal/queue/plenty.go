@@ -18,26 +18,27 @@ type plenty struct {
 	// has ended.
 	partial bool
 	ended   chan struct{}
-	// spare is the number of further pods of the judged kinds that find room.
+	// spare is the number of further pods, of the kinds in the last judgment, that certainly find
+	// room.
 	spare int64
 	kinds map[waitingKind]*waitingPods
-	// waitingIn counts the waiting pods of queues by their namespace. repelling counts the pods
-	// with required anti-affinity by the namespaces that they repel.
+	// waitingIn counts the waiting pods of queues by namespace. repelling counts the pods with
+	// required anti-affinity, by each namespace that they repel pods of.
 	waitingIn, repelling map[string]int
 }
 
-// waitingKind is the kind of waiting pods. inQueue is true if they count for a queue.
+// waitingKind is a kind of waiting pods. inQueue is true if the pods count for a queue.
 type waitingKind struct {
 	kind    string
 	inQueue bool
 }
 
-// mostWaitingKinds bounds the kinds of waiting pods that Judge compares. With more kinds, plenty is
-// false.
+// mostWaitingKinds is the most kinds of waiting pods that Judge compares. With more kinds, plenty
+// is false.
 const mostWaitingKinds = 64
 
-// mostComparisons bounds the comparisons of kinds of pods with kinds of nodes and with single
-// nodes. That many take a few milliseconds.
+// mostComparisons is the most comparisons of kinds of pods with nodes or kinds of nodes. That many
+// take a few milliseconds.
 const mostComparisons = 1 << 16
 
 func newPlenty() plenty {
@@ -94,7 +95,7 @@ func (b *Ledger) Servable(uid types.UID) bool {
 	return ok && !b.unweighed && b.isServed(&c)
 }
 
-// Judged reports whether there is known to be room for all waiting work, apart from limits.
+// Judged reports whether there is certainly room for all waiting work, apart from limits.
 func (b *Ledger) Judged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +141,8 @@ func (b *Ledger) Judge(mapped func(corev1.ResourceName) bool) bool {
 	return true
 }
 
-// withFormer returns the waiting kinds, and kinds of the last judgment without waiting pods.
+// withFormer returns the kinds of waiting pods. It adds kinds of the last judgment that have no
+// waiting pods now.
 func (b *Ledger) withFormer(waiting map[waitingKind]*waitingPods, mapped func(corev1.ResourceName) bool) map[waitingKind]*waitingPods {
 	out := maps.Clone(waiting)
 	for key, w := range b.plenty.kinds {
@@ -185,8 +187,8 @@ func (b *Ledger) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waitin
 	return out, true
 }
 
-// waitingKind returns the kind of pods for the judgment. For pods outside queues, all nodes that
-// they tolerate count as possible places.
+// waitingKind returns the kind of the pods in a judgment. For pods outside of queues, only
+// tolerations distinguish kinds, so all nodes that they tolerate count as possible places.
 func (d *pendingPods) waitingKind() waitingKind {
 	if d.queue == "" {
 		return waitingKind{kind: kindOf(d.request) + d.terms.tolerates}
@@ -214,9 +216,8 @@ func (b *Ledger) mayTake(k *nodeKind, request Amounts, t *terms) bool {
 	return b.holds(k.allocatable, request) > 0 && k.tolerated(t)
 }
 
-// takers are the nodes of one kind. who has a bit for each kind of waiting pods that may run there,
-// by the position in a list. slots is the number of further pods that each node has room for. all
-// is the sum.
+// takers are the nodes of one kind. Bit i of who is set if waiting pods of kind i may run there.
+// slots has the number of further pods for each node, and all is their sum.
 type takers struct {
 	*nodeKind
 	who   uint64
@@ -224,8 +225,8 @@ type takers struct {
 	all   int64
 }
 
-// takersOf lists the nodes that accept pods of at least one of the given kinds. In each resource, a
-// slot is as large as the largest of these pods.
+// takersOf lists the nodes that accept pods of at least one of the given kinds. A slot is large
+// enough for any of these pods: for each resource, it has the largest request.
 func (b *Ledger) takersOf(kinds []*waitingPods) []takers {
 	var out []takers
 	for _, k := range b.kinds {
@@ -252,13 +253,13 @@ func (b *Ledger) takersOf(kinds []*waitingPods) []takers {
 	return out
 }
 
-// spareFor returns how many more pods of the waiting kinds find room. The result is negative if the
-// waiting pods do not all find room, or if there are too many kinds to compare.
+// spareFor returns how many more pods of the waiting kinds certainly find room. The result is
+// negative if not all waiting pods certainly do, or if there are too many kinds to compare.
 //
-// A node without room for the largest pod that may run there has taken at least as many pods as it
-// had slots. So if a pod found no room on any of its nodes, these nodes would have taken as many
-// pods as all their slots. There is room for all pods if no more pods than that may come to these
-// nodes.
+// If a node has no room for the largest pod that may run there, it has received at least as many
+// pods as it had slots. So if a pod finds no room on any of its nodes, these nodes have received as
+// many pods as all their slots. If fewer pods than that can come to these nodes, every pod finds
+// room.
 func (b *Ledger) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	kinds := slices.Collect(maps.Values(waiting))
 	comparisons := len(b.kinds) * len(kinds)
@@ -293,7 +294,7 @@ func (b *Ledger) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	return spare
 }
 
-// roomFor returns the number of slots on the nodes that pods with some terms may run on.
+// roomFor returns the number of slots on the nodes that pods with the given terms may use.
 func (t *takers) roomFor(terms *terms) (room int64) {
 	if terms.anywhere {
 		return t.all
@@ -340,9 +341,10 @@ func (p *plenty) demand(d *pendingPods, more int64) {
 	}
 }
 
-// isExpected reports whether plenty can follow a change of a pod without a new judgment. There are
-// two such changes. The pod still waits, or it stays on its node and does not grow. Or a waiting
-// pod was placed on a node that its kind was counted for, and needs at most one slot there.
+// isExpected reports whether plenty stays correct after a change of a pod without a new judgment.
+// There are two such changes. First, the pod still waits, or stays on its node and does not grow.
+// Second, a waiting pod was placed on a node that was counted for its kind, and needs at most one
+// slot.
 func (b *Ledger) isExpected(before, now *charge) bool {
 	switch {
 	case !now.placed:
@@ -359,7 +361,7 @@ func (b *Ledger) isExpected(before, now *charge) bool {
 	return g.closed || g.kind != nil && b.mayTake(g.kind, before.request, before.terms)
 }
 
-// follow updates plenty after a pod was charged. An unexpected change ends it.
+// follow updates plenty after a pod's charge has changed. An unexpected change ends it.
 func (p *plenty) follow(now *charge, expected bool) {
 	p.count(now, 1)
 	if now.placed && !expected || (len(now.repels) > 0 || !now.placed && now.queue != "") && p.isRepelled() {

@@ -78,8 +78,8 @@ func (b *Ledger) Snapshot(names []string) *Snapshot {
 	return s
 }
 
-// mostStandings is the largest number of sets of resources with a cached Snapshot. Each snapshot of
-// the cluster uses one set, and so does the status of queues.
+// mostStandings is the most Snapshots in the cache, one for each set of resources. Each snapshot of
+// the cluster uses one set, and the status of queues uses another.
 const mostStandings = 4
 
 func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
@@ -106,7 +106,7 @@ func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
 	for name, a := range b.accounts {
 		i := a.leafIn(s.Tree, name, b.listed)
 		if i < 0 {
-			// Usage outside the queues reduces the capacity to share.
+			// Usage outside of the queues reduces the capacity to share.
 			capacity.add(a.staying, -1)
 			outside.Insert(name)
 			if name != "" && len(a.allocated) > 0 {
@@ -143,7 +143,8 @@ func (b *Ledger) standing(names []string, old *Snapshot) *Snapshot {
 	return s
 }
 
-// easingAfter returns the easing up to this standing. old is the standing before, or nil.
+// easingAfter returns the times when reclaim last became easier, up to this Snapshot. old is the
+// previous Snapshot, or nil.
 func (s *Snapshot) easingAfter(old *Snapshot) *fairshare.Easing {
 	var before *fairshare.Easing
 	if old != nil {
@@ -153,7 +154,7 @@ func (s *Snapshot) easingAfter(old *Snapshot) *fairshare.Easing {
 		return before.Next(&s.Balance, nil, s.counted)
 	}
 	if old != nil && old.markets != nil && !s.markets.layout.hasPoolsOf(old.markets.layout) {
-		// The pools are others, so the markets cannot be compared.
+		// The pools are different now, so their markets cannot be compared.
 		before = nil
 	}
 	return before.Next(&s.Balance, s.markets.Divided, s.counted)

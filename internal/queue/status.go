@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// knownResources is the cached result of Resources, with the count of queue changes and the
-// resources of nodes that it was computed from.
+// knownResources is the cached result of Resources, with the inputs that it was computed from: the
+// count of queue changes, and the resources of nodes.
 type knownResources struct {
 	names  []string
 	listed uint64
@@ -48,7 +48,7 @@ func (b *Ledger) Resources() []string {
 	return b.resources.names
 }
 
-// anyBut reports whether any resource of the amounts is not in a set.
+// anyBut reports whether the amounts have a resource that is not in a set.
 func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 	for name := range a {
 		if !set[name] {
@@ -105,7 +105,7 @@ func (s *Snapshot) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 			Message: "no work runs that cannot be in the queue",
 		})
 	}
-	// Each condition is set only once. Otherwise an intermediate value would change
+	// Set each condition only once. Otherwise an intermediate value would change
 	// lastTransitionTime, and each update would write the status.
 	for _, c := range conditions {
 		c.ObservedGeneration = q.Generation

@@ -14,10 +14,10 @@ type taintedNodes struct {
 	nodes  []*nodeEntry
 }
 
-// tolerance identifies the pods of a queue that have the same tolerations.
+// tolerance identifies the waiting pods of one queue with the same tolerations.
 type tolerance struct{ queue, tolerates string }
 
-// tolerant counts waiting pods that are demand and have the same tolerations.
+// tolerant counts the waiting pods with the same tolerations that count as demand.
 type tolerant struct {
 	tolerations []corev1.Toleration
 	pods        int64
@@ -36,7 +36,7 @@ func (b *Ledger) taint(g *nodeEntry) {
 	b.tainted[key].nodes = append(b.tainted[key].nodes, g)
 }
 
-// tolerate records a change in the number of waiting pods that are demand.
+// tolerate records a change in the number of waiting pods that count as demand.
 func (b *Ledger) tolerate(d *pendingPods, more int64) {
 	if more == 0 {
 		return
@@ -54,9 +54,9 @@ func (b *Ledger) tolerate(d *pendingPods, more int64) {
 	}
 }
 
-// reach marks the shunned nodes: no waiting work of a queue tolerates their taints. No queue can
-// use the free resources of these nodes. If they counted, there would seem to be enough for all
-// queues, and no queue would be reclaimed from.
+// reach marks the nodes whose taints no waiting work of a queue tolerates. No queue can use the
+// free resources of these nodes. If these counted, there would seem to be enough for all queues,
+// and no queue would have to give up borrowed resources.
 func (b *Ledger) reach() {
 	if !b.unreached {
 		return

@@ -22,7 +22,7 @@ type Work struct {
 	Namespace string
 	// Named is the queue that the work or its group names; "" for none.
 	Named string
-	// Ours is true if a profile of this scheduler schedules the work. Only such work gets the
+	// Ours is true if a profile of this scheduler schedules the work. Only such work can use the
 	// default queue of its namespace.
 	Ours bool
 	// Required is true if the profile accepts only work in a queue.
@@ -34,7 +34,7 @@ type Work struct {
 	Pod    types.UID
 }
 
-// OtherWords reads the queue that a pod names for other schedulers, in labels or annotations.
+// OtherWords finds the queue that a pod names for another scheduler, in labels or annotations.
 type OtherWords interface {
 	// QueueOf returns the queue that a pod names in this way, if its profile reads such keys; ""
 	// for none.
@@ -50,19 +50,19 @@ func NamedBy(pod *corev1.Pod, label string, words OtherWords) string {
 	return words.QueueOf(pod)
 }
 
-// Unknown is the priority of work without a priority. It exceeds no bound.
+// Unknown is the priority of work that has no priority yet. It is below every bound.
 const Unknown int32 = math.MinInt32
 
 // Claim is the queue that work counts for, and the reason why the work may not start.
 type Claim struct {
 	// Queue is "" for none.
 	Queue string
-	// Bar is the reason why the work may not use its queue; the zero Verdict if it may. Blocked
-	// work is not planned, because no node would help it.
+	// Bar is the reason why the work may not use its queue; the zero Verdict if it may. Such work
+	// is not planned, because no node would help it.
 	Bar gang.Verdict
-	// Confined is true if Bar is about the work. Then the work has no demand. If Bar is about the
-	// queue instead, the work counts under the name of the queue, and for the queue once the queue
-	// is usable.
+	// Confined is true if Bar is about the work itself. Then the work has no demand. If Bar is
+	// about the queue, the work counts under the queue's name, and for the queue once the queue is
+	// usable.
 	Confined bool
 }
 
@@ -148,10 +148,10 @@ func (b *Ledger) Claim(w Work) Claim {
 	return c
 }
 
-// sealed returns the queue of running work that no longer names a queue; "" for other work. The
-// label was removed, the PodGroup was deleted, or the owner reference was removed. A user could do
-// all of this, and the work would then run outside of the quota and limit of its queue. A change of
-// the namespace's default queue does not move such work either. The caller holds the lock.
+// sealed returns the queue of running work that no longer names a queue; "" for other work. For
+// example, the label or the owner reference was removed, or the PodGroup was deleted. A user could
+// do all of this to run work outside of the quota and limit of its queue. A change of the
+// namespace's default queue does not move such work either. The caller holds the lock.
 func (b *Ledger) sealed(w *Work) string {
 	if !w.Placed || w.Named != "" {
 		return ""
@@ -185,7 +185,7 @@ func (b *Ledger) HasDefault(namespace string) bool {
 	return b.namespaces[namespace].queue != ""
 }
 
-// unqueued returns the verdict on work without a queue.
+// unqueued returns the verdict on work that names no queue.
 func (w *Work) unqueued() gang.Verdict {
 	if !w.Required {
 		return gang.Verdict{}
@@ -231,8 +231,8 @@ func unknownNamespace(name string) gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("namespace %q is not known yet", name)}
 }
 
-// IsBar reports whether a verdict is a reason for Claim to block work. It excludes ReasonPending,
-// because more information may arrive by itself.
+// IsBar reports whether Claim blocks work for this verdict. ReasonPending is not such a reason,
+// because the missing information may arrive by itself.
 func IsBar(v gang.Verdict) bool {
 	switch v.Reason {
 	case v1alpha1.ReasonQueueNotFound, v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable,
@@ -352,7 +352,7 @@ func (b *Ledger) DeleteClass(name string) (changed bool) {
 
 func (b *Ledger) reclassed() bool {
 	b.forgetAccesses()
-	// The status of queues lists PriorityClasses, so standings are outdated.
+	// The status of queues lists PriorityClasses, so Snapshots are outdated.
 	b.counted++
 	for _, q := range b.queues {
 		if q.Spec.MaxPriorityClass != nil {

@@ -6,7 +6,7 @@ import "github.com/reprieve-dev/reprieve/internal/core/fairshare"
 type Asker struct {
 	Queue   string
 	Request Amounts
-	// Kind is the [KindOf] the pods of the workload; "" if unknown.
+	// Kind is the result of [KindOf] for the pods of the workload; "" if unknown.
 	Kind string
 }
 
@@ -46,7 +46,7 @@ func (s *Snapshot) Within(leaf string, requests []Amounts, underway map[string]A
 }
 
 // entitled returns the shares that count for pods of the given kinds. For each queue, this is its
-// share of the nodes that such pods can reach, plus its usage on other nodes.
+// share of the nodes that such pods can use, plus its usage on other nodes.
 func (s *Snapshot) entitled(kinds ...string) []fairshare.Amounts {
 	if p := s.PlaceOf(kinds...); p != nil {
 		return p.Entitled

@@ -38,7 +38,7 @@ type groupUse struct {
 type wholeGroup struct {
 	wholeGroupKey
 	leaf int32
-	// amount is the group's total usage, and in is the usage in each pool of the layout.
+	// amount is the group's total usage. in has its usage in each pool of the layout.
 	amount fairshare.Amounts
 	in     map[int]fairshare.Amounts
 }
@@ -64,7 +64,8 @@ func (b *Ledger) chargeWhole(c charge, sign int64) {
 // WholeGroups lists the usage of groups that are evicted as a whole. It does not change.
 type WholeGroups []wholeGroup
 
-// WholeGroups returns the usage of whole groups in the queues of a standing.
+// WholeGroups returns the usage of the groups that are evicted as a whole, in the queues of a
+// Snapshot.
 func (b *Ledger) WholeGroups(s *Snapshot) WholeGroups {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +101,7 @@ func (s *Snapshot) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) whole
 	return out
 }
 
-// region is a set of nodes with shares of its own, for one resource.
+// region is a part of the nodes that has shares of its own, for one resource.
 type region struct {
 	*Snapshot
 	// capacity is the amount of the resource in the region. has returns a queue's usage in the
@@ -146,8 +147,8 @@ func (g *region) guaranteed(q int32, r int) int64 {
 }
 
 // unreturnable returns the reason why a queue cannot reclaim its quota; "" if it can. The reason is
-// a whole group that is larger than its queue's usage beyond the quota. unreturnable does not find
-// obstacles that need a search, such as fragmented room.
+// a whole group in another queue that is larger than that queue's usage beyond its quota.
+// unreturnable does not find obstacles that need a search, such as fragmented room.
 func (s *Snapshot) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
 		why := ""
@@ -193,8 +194,8 @@ func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGrou
 		amount(lacks-back), held.group, held.queue, amount(g.of(held)), amount(spare))
 }
 
-// beside lists the queues that a queue and its ancestors reclaim from: all siblings on the way to
-// the top.
+// beside lists the queues that a queue and its ancestors can reclaim from: the siblings of each of
+// them.
 func (s *Snapshot) beside(q int32) []int32 {
 	var out []int32
 	for ; q >= 0; q = s.Tree.Parent(q) {
@@ -222,8 +223,8 @@ func (s *Snapshot) kinds() []fairshare.Kind {
 	return out
 }
 
-// gives returns the largest amount of a resource that a queue can give back. It also returns the
-// largest whole group that prevents the queue from giving more; nil for none.
+// gives returns the largest amount of a resource that can be reclaimed from a queue. It also
+// returns the largest whole group that prevents more; nil for none.
 func (g *region) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
 	spare := g.Allocated[q][r] - g.guaranteed(q, r)
 	if spare <= 0 {
