@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// budgetIndex keeps the disruption budgets from one decision to the next. Each has a fixed position
-// in the core's list as long as it exists; pods refer to it by position.
+// budgetIndex keeps the PodDisruptionBudgets from one decision to the next. A budget keeps its
+// position in the core's list as long as it exists, because pods refer to it by position.
 type budgetIndex struct {
 	byKey       map[types.NamespacedName]*knownBudget
 	byNamespace map[string][]*knownBudget
@@ -31,11 +31,11 @@ type knownBudget struct {
 	selector labels.Selector
 }
 
-// budgetChanges has the changes that require pods' budgets to be matched again.
+// budgetChanges has the changes that require matching pods with budgets again.
 type budgetChanges struct {
 	// matchers are the old and new selectors of changed budgets, by namespace.
 	matchers map[string][]labels.Selector
-	// counted are the pods that a budget now counts as evicted and did not before, or the reverse.
+	// counted are the pods that a budget has begun or stopped to count as evicted.
 	counted sets.Set[types.NamespacedName]
 }
 
@@ -92,7 +92,7 @@ func sameSelector(a, b labels.Selector) bool {
 	return a.Empty() == b.Empty() && a.String() == b.String()
 }
 
-// count records the pods that are on only one of the lists.
+// count records the pods that are on only one of the lists before and after.
 func (c *budgetChanges) count(namespace string, before, after map[string]metav1.Time) {
 	for name := range before {
 		if _, ok := after[name]; !ok {
@@ -135,8 +135,8 @@ func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *
 	}
 }
 
-// of returns the positions of the budgets that an eviction of the pod draws on. It leaves out a
-// budget that already counts the pod as evicted.
+// of returns the positions of the budgets that select the pod. It leaves out a budget that already
+// counts the pod as evicted.
 func (b *budgetIndex) of(pod *corev1.Pod) []int {
 	var out []int
 	for _, known := range b.byNamespace[pod.Namespace] {
@@ -147,7 +147,7 @@ func (b *budgetIndex) of(pod *corev1.Pod) []int {
 	return out
 }
 
-// concern reports whether a pod's budgets must be matched again.
+// concern reports whether a pod must be matched with budgets again.
 func (c *budgetChanges) concern(pod *corev1.Pod) bool {
 	if c.counted.Has(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}) {
 		return true

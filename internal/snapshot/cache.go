@@ -35,18 +35,19 @@ type Cache struct {
 	memberships map[core.QueueMembership]*core.QueueMembership
 	// roles has every distinct role of units, for the same purpose.
 	roles map[core.Role]*core.Role
-	// listed is the snapshot's list at the last Level. nodes has its entries by name.
+	// listed has the nodes of the snapshot at the last Level, in order. nodes has the same entries
+	// by name.
 	listed []listedNode
 	nodes  map[string]listedNode
 	// overdue are the terminating pods that are no longer expected to terminate soon, by node.
 	overdue map[string][]*corev1.Pod
-	// unleft is the queues' usage by overdue pods and by pods that leave late, by node. It counts
-	// as long as these pods exist.
+	// unleft has, by node, the usage of overdue pods and of pods with a long grace period. It
+	// counts for their queues as long as the pods exist.
 	unleft      map[string][]core.Hold
 	whereabouts whereabouts
 	// occupants has the pods that stay on each node, to detect changes.
 	occupants *occupants
-	// stood is the state of each PodGroup at the last reading.
+	// stood has the facts about each PodGroup when it was last read.
 	stood map[types.NamespacedName]groupFacts
 
 	mu sync.Mutex
@@ -112,7 +113,7 @@ func (c *Cache) settle() []fwk.NodeInfo {
 	return out
 }
 
-// news returns the changes that were recorded since the last decision, and clears them.
+// news returns the changes since the last decision, and clears them.
 func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +172,7 @@ func (c *Cache) redelegated() bool {
 func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
 	for _, info := range infos {
 		if err := c.setNode(info, groups); err != nil {
-			// The recorded changes are cleared already, and not all of them have been applied.
+			// The marks are cleared already, but not all changes have been applied.
 			c.Invalidate()
 			return fmt.Errorf("node %s: %w", info.Node().Name, err)
 		}
@@ -179,7 +180,7 @@ func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*
 	return nil
 }
 
-// groupFacts has the facts of a group that count for each of its members, on any node.
+// groupFacts are the facts about a group that affect each of its members, on any node.
 type groupFacts struct {
 	priority     int32
 	start, since int64
@@ -188,7 +189,7 @@ type groupFacts struct {
 	stale        bool
 }
 
-// moved returns the groups whose state has changed since the last reading. It leaves out groups
+// moved returns the groups whose facts have changed since they were last read. It leaves out groups
 // that were read on all their nodes.
 func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped sets.Set[types.NamespacedName]) sets.Set[types.NamespacedName] {
 	out := sets.New[types.NamespacedName]()
@@ -360,7 +361,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 			state.Leaving = append(state.Leaving, cp)
 			c.countLate(state.Name, &cp, pod)
 		case Overdue:
-			// The pod still occupies its room and is no victim.
+			// An overdue pod still occupies its room, and is no victim.
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
 			c.countLate(state.Name, &cp, pod)
 		case Stays:
@@ -397,8 +398,9 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirrors
 }
 
-// running returns a pod with the facts for its unit. key is the group of the pod, empty for none. A
-// static pod is a unit of its own, because the eviction of its group does not remove it.
+// running returns a pod with the facts that the core needs to make it a unit or a part of one. key
+// is the group of the pod, empty for none. A static pod is a unit of its own, because the eviction
+// of its group does not remove it.
 func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	cp.Progress = c.progress(pod, key)
 	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
@@ -461,7 +463,7 @@ func (c *Cache) role(key types.NamespacedName, pod *corev1.Pod) *core.Role {
 	return role
 }
 
-// membership returns a shared copy of a queue membership.
+// membership returns the shared copy of a queue membership.
 func (c *Cache) membership(t *core.QueueMembership) *core.QueueMembership {
 	if t == nil {
 		return nil

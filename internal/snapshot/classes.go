@@ -91,9 +91,9 @@ func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 // LacksResource reports whether described classes request a resource that no node has.
 func (v *View) LacksResource() bool { return v.Cluster.Resources[len(v.Cluster.Resources)-1] != "" }
 
-// classKey returns a key that is equal for two pods exactly if no filter can distinguish them. It
-// leaves out the labels that controllers number their pods with, because these would make every pod
-// a class. Named labels are not left out.
+// classKey returns a key that two pods share exactly if no filter can distinguish them. It ignores
+// labels that controllers use to number their pods, because these would make every pod a class of
+// its own. It includes labels in named.
 func classKey(pod *corev1.Pod, volumes []volume, named sets.Set[string]) (string, error) {
 	type container struct {
 		Resources     corev1.ResourceRequirements

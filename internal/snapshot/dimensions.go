@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// dimensions are the resources of the core's amounts: four that every node has, and the scalar ones
-// that some node has. The last one is a spare for requested resources that no node has.
+// dimensions are the resources in the core's amounts. There are four that every node has, then the
+// scalar ones that some node has. The last one is a spare for requested resources that no node has.
 type dimensions struct {
 	scalars []corev1.ResourceName
 	known   map[corev1.ResourceName]bool
@@ -20,9 +20,9 @@ type dimensions struct {
 	delegated []int
 }
 
-// delegatedRoom is the room that a node without a delegated resource has for it, because
-// DynamicResources decides. It is more than pods request, and small enough that the sum over all
-// nodes stays in the core's range.
+// delegatedRoom is the room for a delegated resource on a node that does not list the resource,
+// because DynamicResources decides there. It is more than pods request, and small enough that the
+// sum over all nodes stays in the core's range.
 const delegatedRoom = int64(1) << 45
 
 // The first dimensions are the resources that have fields in a fwk.Resource.
@@ -69,7 +69,7 @@ func (d *dimensions) addDelegated(free, allocatable core.Amounts, room int64) {
 	}
 }
 
-// lack reports whether some node has a resource without a dimension.
+// lack reports whether any node has a resource that is not among the dimensions.
 func (d *dimensions) lack(infos []fwk.NodeInfo) bool {
 	for _, info := range infos {
 		for name, v := range info.GetAllocatable().GetScalarResources() {

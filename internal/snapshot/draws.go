@@ -13,16 +13,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// draws counts the terminating pods that disruption budgets guard. The status of a budget shows the
+// draws counts the terminating pods of each disruption budget. The status of a budget shows the
 // victims of a preemption only after the disruption controller has seen them. Until then, a second
 // preemption could use the same allowance again. Budgets are identified by their Key in the core.
 type draws struct {
 	byNode map[string]*guardedPods
-	// healthy and leaving have numbers of pods by budget: ready pods that stay, and terminating
-	// pods.
+	// healthy and leaving count pods by budget: ready pods that stay, and terminating pods.
 	healthy, leaving map[string]int
-	// gone has the guarded pods that are no longer on their node, by budget, until the status of
-	// the budget includes them.
+	// gone has, by budget, the pods that are no longer on their node but that the status of the
+	// budget still counts.
 	gone map[string]sets.Set[types.UID]
 }
 
@@ -132,9 +131,9 @@ func (d *draws) left(uid types.UID, budgets []string) {
 }
 
 // ahead returns the number of disruptions that the status of a budget does not include yet. The
-// result is at most the number of terminating and gone pods, and at most the surplus of healthy
-// pods in the status. If the status counts no healthy pods, only the number of terminating pods is
-// used. If the status includes all disruptions, ahead clears the gone pods.
+// result is at most the number of terminating and gone pods. It is also at most the surplus of
+// healthy pods in the status. If the status counts no healthy pods, only the number of terminating
+// pods is used. If the status includes all disruptions, ahead clears the gone pods.
 func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	drawn := d.leaving[budget]
 	if currentHealthy <= 0 {

@@ -36,19 +36,19 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		priority = min(priority, run.Sealed.Priority)
 	}
 	if since.IsZero() {
-		// The group is not whole, but its protection must have an end.
+		// The group is not whole, but its protection must begin at some time so that it ends.
 		since = lastScheduled(placed)
 	}
 	since = run.Guaranteed(since)
 	degraded := s.Groups.Degraded(g)
 	if at := degraded.Since; !at.IsZero() && since.After(at) {
-		// A member that was replaced does not restart the clock of a gang that lacks others.
+		// While other members are missing, replacing a member must not restart the protection.
 		since = at
 	}
 	queue, counts := s.queueOfGroup(g, &run.Sealed), priority
 	if !degraded.Stale {
-		// A stale gang counts by its scheduling priority: two such gangs with raised priorities
-		// would wait for each other.
+		// A stale gang has its scheduling priority here. Otherwise two such gangs with raised
+		// priorities would wait for each other.
 		counts = s.Groups.VictimPriority(g, priority, queue)
 	}
 	out := &core.Group{
@@ -106,9 +106,9 @@ func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since 
 	return all
 }
 
-// lastScheduled returns the time when the last of the pods was scheduled; zero if that time is
-// unknown. It is also zero if one of the pods is being bound, because this pod starts a clock that
-// protects all of them.
+// lastScheduled returns the time when the last of the pods was scheduled; zero if it is unknown. It
+// is also zero while one of the pods is being bound, because the protection of all pods begins with
+// that one.
 func lastScheduled(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {
@@ -156,8 +156,8 @@ func (s *Sources) sealedToleration(sealed *engine.Sealed, g *gang.Group, now *co
 	return now
 }
 
-// sealSingle corrects the facts about a pod whose group no longer exists. The pod counts as a
-// single pod, and no fact protects it more than its seal.
+// sealSingle corrects the facts about a pod whose group no longer exists. Such a pod counts as a
+// single pod, but its protection is no stronger than in its seal, the record of its placement.
 func (s *Sources) sealSingle(rp *core.RunningPod, pod *corev1.Pod) {
 	sealed, ok := gang.SealOf(pod)
 	if !ok {
@@ -187,8 +187,8 @@ func weaker(a, b *core.Toleration) *core.Toleration {
 	return &out
 }
 
-// endsBefore reports whether a toleration ends before another one. A toleration whose clock has not
-// begun has a length and no end, unless it lasts forever.
+// endsBefore reports whether a toleration ends before another one. A toleration that has not begun
+// has a length and no end, unless it lasts forever.
 func endsBefore(a, b *core.Toleration) bool {
 	switch {
 	case a.Until == core.Forever || b.Until == core.Forever:

@@ -17,38 +17,38 @@ import (
 // Changes counts changes of the pods that stay on nodes. A search that found no room need not run
 // again until a change may matter.
 type Changes struct {
-	// Freeing counts the changes that may free room for a pod that does not depend on others. In
-	// such a change, a pod was removed or belongs to another unit, or a node was added or changed.
+	// Freeing counts the changes that may free room for a pod that does not depend on other pods.
+	// In such a change, a pod was removed or joined another unit, or a node was added or changed.
 	Freeing uint64
-	// All counts the changes in Freeing, arrivals of pods and removals of nodes.
+	// All counts the changes in Freeing, and also arrivals of pods and removals of nodes.
 	All uint64
 }
 
-// occupants has the pods that stay on each node.
+// occupants has the pods that stay on each node, to detect changes that matter for a search.
 type occupants struct {
 	seed    maphash.Seed
 	nodes   map[string]*nodeFacts
 	changes Changes
 }
 
-// nodeFacts has the facts about a node and about the pods that stay there, if they matter for a
-// search.
+// nodeFacts has the facts about a node and its staying pods that matter for a search.
 type nodeFacts struct {
 	node        *corev1.Node
 	allocatable core.Amounts
-	// pods are sorted by name. A slice needs much less memory than a map: the map was a sixth of
-	// the memory kept for each pod.
+	// pods are sorted by name. A map would need much more memory: it took a sixth of the memory for
+	// each pod.
 	pods []occupant
 }
 
-// occupant is one pod that stays. name is the hash of its UID. print is the hash of its facts; 0
-// for an overdue pod.
+// occupant is one staying pod. name is the hash of its UID. print is the hash of its facts; 0 for
+// an overdue pod.
 type occupant struct{ name, print uint64 }
 
 // nameOf returns the hash of a UID, which is fixed as long as the process runs.
 func (o *occupants) nameOf(uid types.UID) uint64 { return maphash.String(o.seed, string(uid)) }
 
-// printOf returns the print of a pod on a node; 0 for a pod that does not stay there.
+// printOf returns the hash of the facts about a pod on a node; 0 for a pod that does not stay
+// there.
 func (o *occupants) printOf(node string, uid types.UID) uint64 {
 	y := o.nodes[node]
 	if y == nil {
@@ -65,7 +65,7 @@ func newOccupants() *occupants {
 	return &occupants{seed: maphash.MakeSeed(), nodes: make(map[string]*nodeFacts)}
 }
 
-// reset removes all nodes and counts as a change of both kinds.
+// reset removes all nodes. Both counts of changes increase.
 func (o *occupants) reset() {
 	clear(o.nodes)
 	o.changes.Freeing++
@@ -100,7 +100,7 @@ func (o *occupants) remove(node string) {
 	}
 }
 
-// staysIn reports whether now has all pods of y, unchanged.
+// staysIn reports whether all pods of y are also in now, with the same facts.
 func (y *nodeFacts) staysIn(now *nodeFacts) bool {
 	rest := now.pods
 	for _, was := range y.pods {
@@ -170,7 +170,7 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 // Changes returns the counts of changes up to the last Level.
 func (c *Cache) Changes() Changes { return c.occupants.changes }
 
-// Respected returns the pods with reservations that the preemptor must respect, with their nodes.
+// Respected returns the pods with reservations that are closed to the preemptor, with their nodes.
 func (v *View) Respected() map[types.UID]string {
 	out := make(map[types.UID]string, len(v.promised))
 	for node, pods := range v.promised {

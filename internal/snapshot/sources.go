@@ -24,9 +24,9 @@ type Sources struct {
 	Delegation  Delegation
 }
 
-// Membership maps pods to the PodGroup that they count for as victims.
+// Membership finds the PodGroup that a pod belongs to as a victim.
 type Membership interface {
-	// GroupOf returns the group, or false for a pod that counts for itself.
+	// GroupOf returns the group of a pod; false for a pod without one.
 	GroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
 }
 
@@ -41,19 +41,19 @@ type Groups interface {
 	// RoleOf returns the role of a gang member, with the number of members of this role that the
 	// gang needs; nil for a gang without roles.
 	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
-	// VictimPriority returns the priority that a group counts by as a potential victim. scheduling
-	// is its priority without a class for that, and placed the queue of its running members; "" for
+	// VictimPriority returns the priority of a group as a potential victim. scheduling is its
+	// priority without a class for that purpose. placed is the queue of its running members; "" for
 	// none.
 	VictimPriority(g *gang.Group, scheduling int32, placed string) int32
 	// NeverPreempts reports whether pods of a group may not preempt. g is nil for pods without a
 	// group, or if the group does not exist.
 	NeverPreempts(g *gang.Group, pods ...*corev1.Pod) bool
-	// Degraded returns the number of members that a group had and lacks, with the time; zero if it
-	// lacks none.
+	// Degraded returns the number of members that a group has lost, with the time of the first
+	// loss; zero if no member is missing.
 	Degraded(g *gang.Group) Degraded
 }
 
-// Degraded describes the members that a gang had and lacks now.
+// Degraded describes the members that a gang has lost and not replaced.
 type Degraded struct {
 	// Since is the time of the first loss. Lacks is how many members are missing.
 	Since time.Time
@@ -97,9 +97,10 @@ type Tolerations interface {
 	// OfPod returns a pod's own toleration. It is used if the pod has no group.
 	OfPod(pod *corev1.Pod) *core.Toleration
 	// OfGroup returns the toleration of a group. priority is the priority of the group, and start
-	// the time since when the group is whole.
+	// the time since when the group counts as whole.
 	OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration
-	// OfClass returns the toleration of work of a class from a start on.
+	// OfClass returns the toleration of work that has a class. start is the begin of the
+	// protection.
 	OfClass(name string, start time.Time) *core.Toleration
 }
 
@@ -113,7 +114,7 @@ type Queues interface {
 }
 
 // Profiles returns the min-runtimes that protect work if its queues have no setting. They come from
-// the profile that schedules the work, and may be shared; nil for work of no profile.
+// the profile that schedules the work; nil if that profile is unknown. Results may be shared.
 type Profiles interface {
 	// MinRuntimeOf returns the min-runtimes of a pod. They are used if the pod has no group.
 	MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime

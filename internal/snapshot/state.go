@@ -16,8 +16,8 @@ import (
 // or changes its meaning, the version number changes.
 const StateSchema = "reprieve.dev/snapshot/v1"
 
-// State has the inputs of decisions at one moment, for people and programs to read. Facts for
-// filters only (affinity, spread, ports, volumes) are left out, because the API objects have them.
+// State has the inputs of decisions at one moment, for people and programs to read. It omits facts
+// that only filters use (affinity, spread, ports, volumes), because the API objects have them.
 // Times are nanoseconds since 1970 and durations nanoseconds, as in decisions. Lists are sorted by
 // name.
 type State struct {
@@ -65,60 +65,62 @@ type StateNode struct {
 
 // StateUnit is one preemption unit.
 type StateUnit struct {
-	// Namespace, Name and UID identify the pod, or the PodGroup.
+	// Namespace, Name and UID identify the unit's pod or PodGroup.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool `json:"group"`
-	// PodGroup is the UID of the PodGroup that the unit is, or belongs to.
+	// PodGroup is the UID of the PodGroup that is the unit, or that the unit's pod belongs to.
 	PodGroup string `json:"podGroup,omitempty"`
 	// GroupName is the name of that PodGroup.
 	GroupName string `json:"groupName,omitempty"`
-	// Role is the pod's role in its gang. RoleNeeds is how many members of the role the gang needs.
+	// Role is the pod's role in its gang. RoleNeeds is the number of members of this role that the
+	// gang needs.
 	Role      string `json:"role,omitempty"`
 	RoleNeeds int32  `json:"roleNeeds,omitempty"`
-	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is the
-	// part of it that the PodGroup has as a potential victim only.
+	// Priority is the priority of the PodGroup, or of a pod without a PodGroup. RaisedBy is its
+	// excess over the PodGroup's scheduling priority.
 	Priority int32 `json:"priority"`
 	RaisedBy int64 `json:"raisedBy,omitempty"`
-	// Start is when the unit started; 0 if it has not.
+	// Start is the time when the unit started; 0 if it has not started.
 	Start int64 `json:"start,omitempty"`
-	// Since is when the clock of min-runtimes began; 0 if it has not.
+	// Since is the start of the run time for min-runtimes; 0 if the run time does not count yet.
 	Since int64 `json:"since,omitempty"`
 	// Queue is the name of the leaf queue.
 	Queue string `json:"queue,omitempty"`
-	// MinCount is how many members make the pod's gang whole.
+	// MinCount is the number of members that make the pod's gang whole.
 	MinCount int32 `json:"minCount,omitempty"`
 	// Surplus marks a member past the minCount of its gang, and past the needs of its role.
 	Surplus bool `json:"surplus,omitempty"`
-	// Lacks is the number of members that its gang had and lacks now. Stale is true if the gang has
-	// lacked them for too long.
+	// Lacks is the number of members that the unit's gang has lost and not replaced. Stale is true
+	// if members have been missing for too long.
 	Lacks int32 `json:"lacks,omitempty"`
 	Stale bool  `json:"stale,omitempty"`
 	// Running is true for a pod with running containers.
 	Running bool `json:"running,omitempty"`
 	// Static marks a pod that the kubelet of its node runs without the API server.
 	Static bool `json:"static,omitempty"`
-	// RefusedUntil is the end of the unit's protection because a deletion was refused; 0 if no
-	// deletion was refused.
+	// RefusedUntil is the time until which a refused deletion protects the unit; 0 if no deletion
+	// was refused.
 	RefusedUntil int64 `json:"refusedUntil,omitempty"`
 	// Toleration protects the unit from low priorities.
 	Toleration *StateToleration `json:"toleration,omitempty"`
-	// MinRuntime has the min-runtimes of the profile that schedules the unit; omitted for work of
-	// no profile.
+	// MinRuntime has the min-runtimes of the profile that schedules the unit; omitted if the
+	// profile is unknown.
 	MinRuntime *StateMinRuntime `json:"minRuntime,omitempty"`
 	// Pods are all pods of the unit.
 	Pods []StatePod `json:"pods"`
 }
 
-// StateToleration exempts a unit from preemption by low priorities.
+// StateToleration protects a unit from preemption by low priorities.
 type StateToleration struct {
-	// Below is the lowest priority that is not tolerated.
+	// Below is the lowest priority of preemptors that may preempt the unit in spite of the
+	// toleration.
 	Below int32 `json:"below"`
-	// Until is the last moment of the exemption; omitted if it has no end.
+	// Until is the end of the protection; omitted if it has no end.
 	Until int64 `json:"until,omitempty"`
-	// Lasts is the length of the exemption if its clock has not started.
+	// Lasts is the length of the protection if it has not begun.
 	Lasts int64 `json:"lasts,omitempty"`
 	// ClassNotFound is true if the PriorityClass does not exist, so its toleration is unknown.
 	ClassNotFound bool `json:"classNotFound,omitempty"`
@@ -129,7 +131,7 @@ type StateToleration struct {
 type StateMinRuntime struct {
 	Preempt int64 `json:"preempt"`
 	Reclaim int64 `json:"reclaim"`
-	// Resolve selects the queue where the upward lookup of the setting for reclaim starts.
+	// Resolve selects the queue where the upward search for the reclaim setting starts.
 	Resolve core.ResolveMethod `json:"resolve"`
 }
 
@@ -140,17 +142,17 @@ type StatePod struct {
 	UID       string       `json:"uid"`
 	Node      string       `json:"node"`
 	Request   StateAmounts `json:"request"`
-	// Start is when the pod started; 0 if it has not.
+	// Start is the time when the pod started; 0 if it has not started.
 	Start int64 `json:"start,omitempty"`
-	// SavedAt is the time when the work was last saved, from the pod's own annotation. GroupSavedAt
-	// is the same from the annotation of its PodGroup. CheckpointInterval is the time between two
-	// saves. RestartCost is the run time that a restart loses in addition to the work; -1 for none.
-	// All are 0 if not known.
+	// SavedAt is the time when the pod last saved its work, from the pod's annotation. GroupSavedAt
+	// is the time from the annotation of its PodGroup. CheckpointInterval is the time between two
+	// saves. RestartCost is the run time that a restart loses in addition to the unsaved work; -1
+	// for none. All are 0 if unknown.
 	SavedAt            int64 `json:"savedAt,omitempty"`
 	GroupSavedAt       int64 `json:"groupSavedAt,omitempty"`
 	CheckpointInterval int64 `json:"checkpointInterval,omitempty"`
 	RestartCost        int64 `json:"restartCost,omitempty"`
-	// Budgets are the PodDisruptionBudgets that its eviction draws on, as namespace/name.
+	// Budgets are the PodDisruptionBudgets that select the pod, as namespace/name.
 	Budgets []string `json:"budgets,omitempty"`
 }
 
@@ -173,8 +175,8 @@ type StateReservation struct {
 type StateBudget struct {
 	// Key is its namespace/name.
 	Key string `json:"key"`
-	// Allowed is how many more pods may be evicted before the budget is broken, after subtracting
-	// terminating pods.
+	// Allowed is the number of pods that may be evicted before the budget is broken. Terminating
+	// pods are subtracted already.
 	Allowed int32 `json:"allowed"`
 }
 
@@ -184,21 +186,21 @@ type StateQueue struct {
 	Parent string `json:"parent,omitempty"`
 	// Quota is the amount that the queue can always reclaim, limited to the quota of its parent.
 	Quota StateAmounts `json:"quota"`
-	// Limit is the maximum usage of its work. Resources without a limit are omitted.
+	// Limit is the maximum usage of the queue's work. Resources without a limit are omitted.
 	Limit map[string]int64 `json:"limit,omitempty"`
 	// FairShare is the queue's current fair share.
 	FairShare StateAmounts `json:"fairShare"`
 	// Used is the usage of the units in the queue and the queues below it.
 	Used StateAmounts `json:"used"`
-	// OverQuotaWeight and Priority determine its part of the capacity that no quota claims.
+	// OverQuotaWeight and Priority determine the queue's part of the capacity that no quota claims.
 	OverQuotaWeight int64 `json:"overQuotaWeight"`
 	Priority        int32 `json:"priority"`
-	// PreemptMinRuntime and ReclaimMinRuntime are the times that its work runs before it may be
-	// evicted; omitted if the queues above it decide.
+	// PreemptMinRuntime and ReclaimMinRuntime are the times that the queue's work runs before it
+	// may be evicted; omitted if the queue inherits them.
 	PreemptMinRuntime *int64 `json:"preemptMinRuntime,omitempty"`
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
 	// SilentWorkCap is the longest run time that counts as lost for work that has saved nothing;
-	// omitted if the queues above it decide.
+	// omitted if the queue inherits it.
 	SilentWorkCap *int64 `json:"silentWorkCap,omitempty"`
 }
 
@@ -210,8 +212,8 @@ type RankedRoom struct {
 	Reserved bool
 }
 
-// State returns the state of the cluster at the last Level, with the given reservations. Like
-// Level, it belongs to the goroutine that uses the Cache. The caller sets Time and Process.
+// State returns the state of the cluster at the last Level, with the given reservations. Only the
+// goroutine that calls Level may call it. The caller sets Time and Process.
 func (c *Cache) State(promised []RankedRoom) State {
 	s := c.cluster.Snapshot()
 	d := describer{s: s, resources: s.Resources, dimensions: &c.dimensions}

@@ -39,8 +39,8 @@ type knownPolicy struct {
 	policy *preemptiontoleration.Policy
 }
 
-// of returns the toleration of a class, counted from start; nil if the class has no valid policy.
-// The controller reports invalid policies and missing classes.
+// of returns the toleration of a class, for a protection that begins at start; nil if the class has
+// no valid policy. A controller reports invalid policies and missing classes.
 func (t *ClassTolerations) of(className string, start time.Time) *core.Toleration {
 	class, err := t.classes.Get(className)
 	if err != nil {
@@ -92,7 +92,8 @@ func (t *ClassTolerations) NeverPreempts(g *gang.Group, pods ...*corev1.Pod) boo
 	})
 }
 
-// OfClass returns the toleration of work of a class, counted from start; nil for the name "".
+// OfClass returns the toleration of work that has a class, for a protection that begins at start;
+// nil for the name "".
 func (t *ClassTolerations) OfClass(name string, start time.Time) *core.Toleration {
 	if name == "" {
 		return nil
@@ -100,7 +101,7 @@ func (t *ClassTolerations) OfClass(name string, start time.Time) *core.Toleratio
 	return t.of(name, start)
 }
 
-// OfPod returns the toleration of a pod. Its clock starts when the pod is scheduled.
+// OfPod returns the toleration of a pod. Its protection begins when the pod is scheduled.
 func (t *ClassTolerations) OfPod(pod *corev1.Pod) *core.Toleration {
 	if pod.Spec.PriorityClassName == "" {
 		return nil
@@ -108,9 +109,10 @@ func (t *ClassTolerations) OfPod(pod *corev1.Pod) *core.Toleration {
 	return t.of(pod.Spec.PriorityClassName, preemptiontoleration.ScheduledAt(pod))
 }
 
-// OfGroup returns the toleration of all members of a group with a priority, from a start on. A
-// group without a class uses the global default class, as pods do. The default may have changed
-// since the group got its priority, so a default class with another value is ignored.
+// OfGroup returns the toleration of all members of a group with a priority, for a protection that
+// begins at start. A group without a class uses the global default class, as pods do. The default
+// may have changed since the group got its priority, so a default class with another value is
+// ignored.
 func (t *ClassTolerations) OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration {
 	name := g.PriorityClassName
 	if name == "" {
@@ -139,7 +141,8 @@ func (t *ClassTolerations) defaultClass() *schedulingv1.PriorityClass {
 	return found
 }
 
-// toleration converts a policy from a start on to the core's form; nil for none.
+// toleration converts a policy to the core's form, for a protection that begins at start; nil for
+// none.
 func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Toleration {
 	if policy == nil || policy.TolerationSeconds == 0 {
 		return nil

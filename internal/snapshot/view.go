@@ -18,9 +18,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// View is the cluster for one decision. It shares data with the Cache, so it is valid until the
-// next Level or View, and belongs to the scheduling cycle that requested it. Only PodInfo stays
-// valid for longer.
+// View is the cluster as one decision sees it. It shares data with the Cache, so it is valid until
+// the next Level or View. Only the scheduling cycle that requested it may use it. PodInfo results
+// stay valid for longer.
 type View struct {
 	// Cluster is the core's snapshot.
 	Cluster *core.Snapshot
@@ -44,8 +44,8 @@ type ReservedRoom struct {
 	Node string
 	// Queue is the leaf queue whose usage includes the room; "" for none.
 	Queue string
-	// Respected is true if the preemptor must not use the room. Otherwise the room counts for the
-	// queue only.
+	// Respected is true if the room is closed to the preemptor. Otherwise the room only counts as
+	// usage of the queue.
 	Respected bool
 }
 
@@ -92,11 +92,11 @@ func RunsOn(info fwk.NodeInfo, uid types.UID) bool {
 	return slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid })
 }
 
-// HasPromised reports whether the preemptor must respect any reservation.
+// HasPromised reports whether any reservation is closed to the preemptor.
 func (v *View) HasPromised() bool { return len(v.promised) > 0 }
 
-// Promised returns the pods with reservations on a node that the preemptor must respect. They are
-// not part of its NodeInfo.
+// Promised returns the pods with reservations on a node that are closed to the preemptor. The
+// NodeInfo of the node does not include them.
 func (v *View) Promised(node string) []fwk.PodInfo { return v.promised[node] }
 
 // Reserved returns the room on a node that the preemptor must leave to others; nil for none.

@@ -24,8 +24,8 @@ type volume struct {
 	// Claim is the name of the claim; empty if Volume has the claim. The claim may be for a volume
 	// on another node.
 	Claim string `json:",omitempty"`
-	// Open is the request of the claim, in place of its name. Pods of one StatefulSet, or pods with
-	// ephemeral volumes, are then equal although their claims differ. Open is nil if more than the
+	// Open is the request of the claim, in place of its name. So pods of one StatefulSet, or pods
+	// with ephemeral volumes, are equal although their claims differ. Open is nil if more than the
 	// request matters; see openClaimOf.
 	Open *openClaim `json:",omitempty"`
 }

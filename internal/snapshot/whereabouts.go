@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// whereabouts has the nodes of the members of each PodGroup at the last reading. So the cost of a
-// change of a group depends on its members and not on all pods.
+// whereabouts has the nodes of the members of each PodGroup when they were last read. With it,
+// handling a change of a group takes time for its members only, not for all pods.
 type whereabouts struct {
-	// nodes are by group, in no order. groups are by node, sorted.
+	// nodes has the nodes of each group, in no order. groups has the groups on each node, sorted.
 	nodes  map[types.NamespacedName][]string
 	groups map[string][]types.NamespacedName
 }
