@@ -51,8 +51,8 @@ type Derive struct {
 	clock   clock.PassiveClock
 	// refused holds the reasons why groups cannot be written.
 	refused map[types.NamespacedName]writeFailure
-	// figure receives the number of pods that wait for groups in refused, when the number changes.
-	// waiting holds the numbers by group.
+	// figure is called with the number of pods that wait for groups in refused, when the number
+	// changes. waiting has these numbers by group.
 	figure  func(reason string, pods int)
 	waiting map[types.NamespacedName]int
 	// denied computes the delays for groups whose minCount the API server does not let Reprieve
@@ -60,8 +60,8 @@ type Derive struct {
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
-// writeFailure is the last reason why a group cannot be written that Derive put on the group's
-// pods, with the time.
+// writeFailure is the reason why a group cannot be written, as the group's pods show it, with the
+// time of the report.
 type writeFailure struct {
 	verdict gang.Verdict
 	at      time.Time
@@ -129,7 +129,7 @@ func (r *Derive) forget(key types.NamespacedName) {
 	delete(r.made, key)
 }
 
-// written deletes the record that a group cannot be written, and the record of denied changes.
+// written clears the reason why a group could not be written, and the delays after denied changes.
 func (r *Derive) written(key types.NamespacedName) {
 	r.denied.Forget(key)
 	r.count(key, 0)
@@ -158,11 +158,11 @@ func (r *Derive) count(key types.NamespacedName, pods int) {
 // level updates an existing PodGroup to match its object, or deletes it once its run is over.
 func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	// The PodGroup of finished work, or of pods without an object, stays until its last pod is
-	// deleted. It shows the work's status.
+	// deleted, because it shows the status of the work.
 	over := g.Ended || g.Suspended || g.Surplus || (g.Ownerless || g.Finished) && members.Total() == 0
 	switch {
 	case g.Ended && isAbandoned(pg, true):
-		// The PodGroup is deleted once its pods are gone. Until then it does not change.
+		// The PodGroup will be deleted after its pods are gone. Until then it does not change.
 		return reconcile.Result{}, nil
 	case !BelongsTo(pg, g):
 		return r.tell(ctx, pg, fmt.Sprintf("it is not owned by %s %s, for whose pods it would be made, and is left as it is; delete it",
@@ -183,8 +183,9 @@ func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	return slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == g.Owner.UID })
 }
 
-// isAbandoned reports whether only pods kept a PodGroup of Reprieve in existence. Either its pods
-// disappeared while no scheduler led, or its object was deleted and left its dependents behind.
+// isAbandoned reports whether only pods had kept a PodGroup of Reprieve in existence, and these are
+// gone. Either the pods disappeared while no scheduler led, or the PodGroup's object was deleted
+// and left its dependents behind.
 func isAbandoned(pg *v1alpha1.PodGroup, isKnown bool) bool {
 	if isOwnerless(pg) {
 		return !isKnown
@@ -220,8 +221,8 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 }
 
 // refuse reports why a group is not created: in the conditions of its pods, and once in an event of
-// one pod. The text may differ at each attempt, for example by a port number. A changed condition
-// of a pod triggers another attempt, so a new text is written only after repeatDelay.
+// one pod. The text may differ at each attempt, for example by a port number. A new condition of a
+// pod causes another attempt, so a new text is written only after repeatDelay.
 func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gang.Members, why string) {
 	v := gang.Verdict{
 		Reason:  gang.ReasonPodGroupNotMade,
@@ -234,8 +235,8 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 		r.refused[key] = told
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
-	// Set the reason again. If an earlier group with the name was deleted meanwhile, its entry in
-	// the records was deleted too.
+	// Set the reason again: if an earlier group with this name was deleted meanwhile, its record
+	// was deleted too.
 	r.gangs.SetUnresolved(gang.KeyOf(key), told.verdict)
 	r.count(key, len(members.Pending))
 	for _, pod := range members.Pending {
@@ -293,7 +294,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 			what, again.RequeueAfter = cmp.Or(what, dropped(pg, &now, g)), later
 		}
 	}
-	// Without a living pod, the class cannot be compared, so the current condition stays.
+	// Without a living pod, the class cannot be compared, so leave the condition as it is.
 	if lives || what != "" {
 		if result, err := r.tell(ctx, pg, what); err != nil || !result.IsZero() {
 			return result, err

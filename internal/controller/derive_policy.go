@@ -24,9 +24,9 @@ func minCountOf(g grouping.Group, members *gang.Members) int32 {
 	return int32(min(g.Needs(members.Available()), math.MaxInt32)) //nolint:gosec // it is bounded
 }
 
-// policy returns the settings for a new PodGroup of a group with a living member. Settings that the
-// object leaves open come from its pods. above describes a class that the object asks for and that
-// exceeds the pods' class. The error is the error of classFor.
+// policy returns the settings for a new PodGroup of a group with a living member. If the object
+// does not set a field, the value comes from its pods. above is a message if the object asks for a
+// class above the pods' class. The error is the error of classFor.
 func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (out v1alpha1.PodGroupPolicy, above string, err error) {
 	live := living(members)
 	class, above, err := classFor(g, live, classes)
@@ -61,8 +61,8 @@ func neverPreempts(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
 }
 
-// lowestOf returns the pod with the lowest priority. If pods have different classes, the class of
-// this pod counts, so that no pod gets more than it would by itself.
+// lowestOf returns the pod with the lowest priority. The group gets the class of this pod, so that
+// no pod gets more than it would by itself.
 func lowestOf(pods []*corev1.Pod) *corev1.Pod {
 	return slices.MinFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Name, b.Name))
@@ -70,10 +70,10 @@ func lowestOf(pods []*corev1.Pod) *corev1.Pod {
 }
 
 // classFor returns the PriorityClass of a group. Quotas and admission policies limit the classes of
-// users, but they only check pods. So the annotation of an object never raises the group above its
-// pods. If it would, the group gets the class of its pods, and above reports that. The class of a
-// namespace may be higher, because administrators set it. The error is that the annotated class was
-// not found.
+// users, but they check only pods. So the annotation of an object never raises the group above its
+// pods. If it would, the group gets the class of its pods, and above is a message about that. The
+// class of a namespace may be higher, because administrators set it. The error means that the class
+// in the annotation does not exist.
 func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.PriorityClassLister) (class, above string, err error) {
 	lowest := lowestOf(live)
 	wanted := g.Choice.PriorityClass
@@ -171,8 +171,8 @@ func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gro
 	return ""
 }
 
-// markEarlier adds the mark for a class from the namespace to a group that a version without marks
-// created. It reports whether it did.
+// markEarlier adds the missing annotation about the source of a class to a group whose class comes
+// from the namespace. Earlier versions did not write it. It reports whether it changed the group.
 func markEarlier(pg *v1alpha1.PodGroup, c grouping.Choice) bool {
 	if pg.Annotations[v1alpha1.AnnotationClassOf] != "" || !c.ClassOfNamespace || ptr.Deref(pg.Spec.PriorityClassName, "") != c.PriorityClass {
 		return false

@@ -29,7 +29,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// heldTime is the time that a pod is blocked before that is reported. Usually, the cause ends
+// heldTime is the time that a pod must be blocked before this is reported. Usually, the cause ends
 // within a moment.
 const heldTime = 5 * time.Second
 
@@ -40,7 +40,7 @@ type Holds interface {
 	Hold(pod *corev1.Pod) gang.Verdict
 }
 
-// noneDerived is the Holds if no groups are derived.
+// noneDerived implements Holds for a process without derived groups.
 type noneDerived struct{ gang.Named }
 
 // IsBounded is part of gang.Bounds.
@@ -102,8 +102,8 @@ type Held struct {
 	clock    clock.PassiveClock
 	since    map[types.NamespacedName]time.Time
 	told     sets.Set[string]
-	// figure receives the number of pods that show a reason, when the number changes. reasons holds
-	// the reason of each pod, and counts the number for each reason.
+	// figure is called with the number of pods that show a reason, when the number changes. reasons
+	// has the reason of each pod, and counts the number of pods for each reason.
 	figure  func(reason string, pods int)
 	reasons map[types.NamespacedName]string
 	counts  map[string]int
@@ -139,8 +139,8 @@ func (r *Held) count(pod types.NamespacedName, reason string) {
 	}
 }
 
-// concerned returns a request for a pod that is blocked, or whose condition says so. Another
-// process may have written the condition and not have removed it.
+// concerned returns a request for a pod that is blocked, or whose condition says that it is.
+// Another process may have written the condition.
 func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Request {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
@@ -152,8 +152,8 @@ func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Reque
 	return []reconcile.Request{requestFor(pod)}
 }
 
-// reasonsOf returns the reasons that the condition of an unblocked pod must not show. Derive
-// removes the reason PodGroupNotMade, unless the pod is no longer in a group.
+// reasonsOf returns the reasons to remove from the condition of a pod that is not blocked. Derive
+// removes the reason PodGroupNotMade itself, unless the pod is no longer in a group.
 func (r *Held) reasonsOf(pod *corev1.Pod) []string {
 	out := []string{grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods}
 	if _, ok := r.holds.GroupOf(pod); !ok {
@@ -184,7 +184,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
 	}
-	// Ask once: the block may end at any time, and then a second verdict has no reason to report.
+	// Ask only once. The block may end at any time, and a second verdict might have no reason.
 	v := r.verdict(pod)
 	if v == (gang.Verdict{}) {
 		delete(r.since, req.NamespacedName)
@@ -213,7 +213,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		r.told.Insert(about)
 		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Grouping", "the pod waits: %s", v.Message)
 	}
-	// Check again, because the reason may change while the pod is blocked.
+	// Check again later, because the reason may change while the pod is blocked.
 	return reconcile.Result{RequeueAfter: heldTime}, nil
 }
 
@@ -229,8 +229,8 @@ func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang
 	})
 }
 
-// clearCondition replaces the condition of a pod without a node if it shows one of the reasons. The
-// pod is no longer blocked for them.
+// clearCondition replaces the condition of a pod without a node if it has one of the reasons,
+// because these do not block the pod any more.
 func clearCondition(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
 	if says(pod, reasons...) {
 		sayHeld(say, pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})

@@ -38,7 +38,7 @@ type Labels struct {
 	queueLabel func(*corev1.Pod) string
 	recorder   events.EventRecorder
 	clock      clock.PassiveClock
-	// bad receives the key of each annotation whose value is reported; nil for none.
+	// bad is called with the key of each annotation whose value is reported; it may be nil.
 	bad func(key string)
 	// begun is the start of this process. Reconcile skips the keys of pods that were created before
 	// it and have a node, because an earlier process reported them. It checks values again, because

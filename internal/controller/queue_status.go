@@ -33,14 +33,14 @@ const queueLag = 5 * time.Second
 // each call takes some milliseconds.
 const queueWrites = 16
 
-// queueFigures is the number of Queues to write each second if only their figures change, while
-// figures keep changing. Otherwise, a thousand busy queues would need more calls for their figures
-// than for their pods.
+// queueFigures is the number of Queues to write each second if only numbers in their status change,
+// while numbers keep changing. Otherwise, a thousand busy queues would need more API calls for
+// their numbers than for their pods.
 const queueFigures = 8
 
-// queueLook is the time for each Queue between two computations of the status of all Queues, while
-// figures keep changing. The status of a thousand Queues takes a while to compute, and few of them
-// are written.
+// queueLook is a minimum for the interval between two computations of the status of all Queues,
+// multiplied by the number of Queues. The status of a thousand Queues takes a while to compute, and
+// few of them are written.
 const queueLook = 4 * time.Millisecond
 
 // QueueStatus updates the status of Queues from the quota ledger. After changes of Queues, it also
@@ -53,17 +53,17 @@ type QueueStatus struct {
 	figures  func(map[string]v1alpha1.QueueStatus)
 	missing  func(map[string]corev1.ResourceList)
 	last     *queue.Snapshot
-	// reached is the Queue whose figures were written last. The next write begins after it.
+	// reached is the Queue whose numbers were written last. The next write continues after it.
 	reached string
 	// written is the time of the last write of any Queue's status. looked is the time when the
 	// status of all Queues was last computed.
 	written, looked time.Time
-	// listing is the pause after a failed list of Queues. refused has the pauses of Queues whose
-	// status could not be written. One of them does not delay the others.
+	// listing is the pause after a failed list of Queues. refused has a pause for each Queue whose
+	// status could not be written, so that one failure does not delay the others.
 	listing pause
 	refused map[string]pause
-	// groups lists PodGroups of all APIs, and changed gets requests for them. listed is the count
-	// of [queue.Ledger.Listed] at the last requests.
+	// groups lists PodGroups of all APIs. changed is called with each PodGroup to reconcile. listed
+	// is the value of [queue.Ledger.Listed] when this was last done.
 	groups  client.Reader
 	changed *Trigger
 	listed  uint64
@@ -162,7 +162,7 @@ func (s *QueueStatus) isRetryDue(now time.Time) bool {
 	return false
 }
 
-// writeAll updates the status of some Queues. A Queue whose write fails pauses.
+// writeAll updates the status of some Queues. After a failed write, a Queue pauses.
 func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 	failed := make([]error, len(due))
 	var g errgroup.Group
@@ -189,7 +189,7 @@ func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 type queueUpdate struct{ before, after *v1alpha1.Queue }
 
 // due returns the Queues to write now: Queues without a pause whose status differs from the ledger.
-// Of the Queues where only figures differ, it returns a few, in turns; see queueFigures. levels has
+// Of the Queues where only numbers differ, it returns a few, in turns; see queueFigures. levels has
 // the new status of every Queue.
 func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Snapshot) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
 	left := len(all)
@@ -230,7 +230,7 @@ func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
 	return nil
 }
 
-// regroup requests all PodGroups after Queues or the defaults of namespaces have changed. The
+// regroup requests all PodGroups after a change of Queues or of the defaults of namespaces. The
 // status of a PodGroup shows the effects of its queue, and whether the queue exists. Several
 // changes lead to one round of requests.
 func (s *QueueStatus) regroup(ctx context.Context) error {
@@ -243,8 +243,8 @@ func (s *QueueStatus) regroup(ctx context.Context) error {
 		return fmt.Errorf("list PodGroups: %w", err)
 	}
 	for i := range all.Items {
-		// A PodGroup without a queue name may use the default of its namespace. Or it may name its
-		// queue by a label whose key depends on the profile.
+		// Request all PodGroups. A group without a queue name may use the default of its namespace,
+		// or a label whose key depends on the profile.
 		s.changed.Request(client.ObjectKeyFromObject(&all.Items[i]))
 	}
 	s.listed = listed

@@ -69,13 +69,13 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))
 		case apierrors.IsInvalid(err):
-			// The user's fields contradict the template's fields, so a retry does not help.
+			// The user's fields contradict the template's fields. A retry does not help.
 			lacks = gang.Verdict{
 				Reason:  v1alpha1.ReasonInvalidTemplate,
 				Message: fmt.Sprintf("PodGroup %s cannot take over the fields of its template: %v", req, err),
 			}
 		default:
-			// The error may have a cause that users can fix, so they see it too.
+			// The error may have a cause that users can fix, so report it to them too.
 			again = fmt.Errorf("fill in PodGroup %s: %w", req, err)
 			lacks = gang.Verdict{Reason: v1alpha1.ReasonNotFilledIn, Message: fmt.Sprintf("PodGroup %s cannot be filled in: %v", req, err)}
 		}
@@ -135,9 +135,9 @@ func noSuchClass(pg *v1alpha1.PodGroup) gang.Verdict {
 	}
 }
 
-// takeOver fills every empty field of a policy from the policy of a template. A group with the
-// template's class gets the template's priority, even if the class has changed since. takeOver
-// returns false if the group needs that priority and the template does not have it yet.
+// takeOver fills the empty fields of a policy from the policy of a template. A group with the
+// template's class gets the template's priority, even if the value of the class has changed since.
+// takeOver returns false if the template does not have that priority yet.
 func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	if to.SchedulingPolicy == nil {
 		to.SchedulingPolicy = from.SchedulingPolicy

@@ -94,8 +94,8 @@ func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	case err != nil:
 		return false, err
 	case found == nil && policy.Priority != nil:
-		// The class has been deleted since it gave the priority. Its preemption policy is unknown,
-		// so the group preempts nothing.
+		// The class was deleted after the priority was copied from it. Its preemption policy is
+		// unknown, so the group preempts nothing.
 		policy.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		return true, nil
 	case found == nil:

@@ -63,7 +63,7 @@ type waiting struct{ client client.Reader }
 // groups returns requests for the PodGroups that match and are not filled in completely.
 func (w waiting) groups(ctx context.Context, matches func(*v1alpha1.PodGroup) bool, opts ...client.ListOption) []reconcile.Request {
 	var list v1alpha1.PodGroupList
-	// Lists of a cache fail only for unknown types and namespaces.
+	// A list from the cache fails only for unknown types and namespaces.
 	if err := w.client.List(ctx, &list, opts...); err != nil {
 		return nil
 	}

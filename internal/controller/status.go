@@ -33,16 +33,16 @@ const conflictDelay = 100 * time.Millisecond
 // longestDelay is the maximum delay between attempts that the API server keeps rejecting.
 const longestDelay = 30 * time.Second
 
-// Delays before a verdict is reported to members. While a controller creates members, or the
-// cluster changes, a verdict changes all the time.
+// Delays before a verdict is reported to members. A verdict changes all the time while a controller
+// creates members, or while the cluster changes.
 const (
 	// settleDelay is the time that a verdict must stay the same before it is reported to members.
 	settleDelay = time.Second
 	// longestSettling is the time that its reason must stay the same if its message keeps changing.
 	longestSettling = 5 * time.Second
-	// makingDelay replaces both while victims terminate. That state ends by itself, the members'
-	// conditions show it within seconds, and events would delay the evictions. Within this time,
-	// most evicted pods have terminated.
+	// makingDelay replaces both delays while victims terminate. That state ends by itself, and the
+	// members' conditions show it within seconds. Events about it would delay the evictions. Within
+	// this time, most evicted pods have terminated.
 	makingDelay = 30 * time.Second
 	// repeatDelay is the minimum time between two reports to a member with the same reason,
 	// regardless of the message.
@@ -101,8 +101,8 @@ type told struct {
 	// needs; zero if it does not wait. looked is true once the group was reconciled.
 	pendingSince time.Time
 	looked       bool
-	// ours is the UID of a PodGroup of scheduling.k8s.io whose last members named a profile that
-	// runs here.
+	// ours is the UID of a PodGroup of scheduling.k8s.io that this scheduler is responsible for:
+	// its last members named a profile that runs here.
 	ours types.UID
 }
 
@@ -145,7 +145,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{}, nil
 		}
 		s.endPending(req.NamespacedName)
-		// If the PodGroup is yet to be created, the records may know a better reason.
+		// If the PodGroup was not created yet, the records may have a better reason.
 		return s.tell(req.NamespacedName, &m, cmp.Or(s.gangs.Unresolved(gang.KeyOf(req.NamespacedName)), gang.Gate(req.NamespacedName, nil, &m))), nil
 	}
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message}, false
 }
 
-// flaw returns the fault of a group itself, regardless of its members.
+// flaw returns a verdict if the group itself has a fault, regardless of its members.
 func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	switch {
 	case g.Ambiguous:
@@ -234,8 +234,8 @@ func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	}
 }
 
-// over returns a verdict for a group whose object is finished and that has no unfinished pods. No
-// more members will be created.
+// over returns a verdict if the object of a group is finished, and the group has no unfinished
+// pods. No more members will be created.
 func (s *Status) over(g *gang.Group, m *gang.Members) gang.Verdict {
 	if s.groupFor == nil || len(living(m))+len(m.Terminating)+len(m.Refused) > 0 {
 		return gang.Verdict{}
@@ -313,8 +313,8 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 	}
 }
 
-// soonShort returns the delay before the next reconciliation of a group that has fewer running
-// members than it needs; 0 for never.
+// soonShort returns the delay before the next reconciliation of a group with too few running
+// members; 0 for no reconciliation.
 func (s *Status) soonShort(run engine.Run) time.Duration {
 	if run.Start.IsZero() || run.ShortSince.IsZero() {
 		return 0
@@ -323,7 +323,7 @@ func (s *Status) soonShort(run engine.Run) time.Duration {
 }
 
 // soonDegraded returns the delay before the next reconciliation of a group that has just lost
-// members; 0 for never.
+// members; 0 for no reconciliation.
 func (s *Status) soonDegraded(run engine.Run) time.Duration {
 	if left := engine.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
 		return left

@@ -22,14 +22,15 @@ func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	key := client.ObjectKeyFromObject(pg)
 	switch _, ok := s.told[key]; {
 	case pg.Status.StartTime != nil:
-		// The group is Reprieve's, because no other scheduler writes startTime.
+		// Only Reprieve writes startTime, so the group belongs to it.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0 && ok:
-		// The group still belongs to the scheduler of its last pods.
+		// The group has no pods now. It still belongs to the scheduler of its last pods.
 		return s.told[key].ours == pg.UID
 	case m.Total() == 0 && pg.Status.LastDisruption != nil:
-		// A preemption shows that the group had pods of Reprieve while another process led.
+		// A preemption is recorded, so pods of Reprieve were in the group while another process
+		// led.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0:
@@ -55,8 +56,8 @@ func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	return g
 }
 
-// knownAs returns the group as the scheduler has cached it. For a name that two groups share, that
-// is the combination of both.
+// knownAs returns the group as the scheduler has cached it. If two groups share the name, that is
+// the combination of both.
 func (s *Status) knownAs(g *gang.Group) *gang.Group {
 	if known, ok := s.source.Group(g.Key); ok && known.Ambiguous {
 		return known
@@ -114,9 +115,9 @@ const emptyTime = time.Minute
 // an earlier process has reported that.
 func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.Duration) {
 	t, now := s.toldOf(client.ObjectKeyFromObject(pg)), s.clock.Now()
-	// A group that was created for an object may outlive the object's pods, for example after a
-	// RayJob has finished. No pod joins it by a label. A PodGroup of scheduling.k8s.io is ours only
-	// if it had pods of ours.
+	// Do not report a group that was created for an object. It may outlive the object's pods, for
+	// example after a RayJob has finished. No pod joins it by a label. A PodGroup of
+	// scheduling.k8s.io belongs to Reprieve only if it had pods of Reprieve.
 	if m.Total() > 0 || pg.Labels[labelManagedBy] == managedBy || native.IsNative(pg) {
 		t.emptySince, t.emptyTold = time.Time{}, false
 		return 0

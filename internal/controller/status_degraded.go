@@ -32,7 +32,7 @@ func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, n
 	}
 	meta.SetStatusCondition(conditions, condition)
 	if condition.Status == metav1.ConditionTrue {
-		// The group may have been whole for a moment since the last write.
+		// The group may have been whole for a moment since the last write, so set the new time.
 		meta.FindStatusCondition(*conditions, v1alpha1.ConditionDegraded).LastTransitionTime = metav1.NewTime(since.Truncate(time.Second))
 	}
 }

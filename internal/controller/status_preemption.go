@@ -8,7 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// setPreemptionPriority reports how the preemptionPriorityClassName of a group counts.
+// setPreemptionPriority sets the condition and the status field about a group's
+// preemptionPriorityClassName.
 func (s *Status) setPreemptionPriority(pg *v1alpha1.PodGroup, g *gang.Group) {
 	_, v := s.queues.VictimPriority(g)
 	if v == (gang.Verdict{}) {

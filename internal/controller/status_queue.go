@@ -21,9 +21,8 @@ type Queues interface {
 	// QueueNamedByGroup returns the queue that a group names, or the default of its namespace. The
 	// result is "" for none.
 	QueueNamedByGroup(g *gang.Group) string
-	// VictimPriority returns the priority that a group counts by while it is a potential victim.
-	// The verdict tells how its preemptionPriorityClassName counts. It is zero for a group without
-	// one.
+	// VictimPriority returns the priority of a group as a potential victim, and a verdict on its
+	// preemptionPriorityClassName. The verdict is zero for a group without one.
 	VictimPriority(g *gang.Group) (int32, gang.Verdict)
 	// QueueLabel returns the label that names the queue of a pod without a group.
 	QueueLabel(pod *corev1.Pod) string

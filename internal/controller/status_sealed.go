@@ -12,7 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// setSealed reports if members with a node count by other facts than their group states now.
+// setSealed sets a condition if members were placed with other settings than the group has now. The
+// settings at the placement keep applying to these members.
 func (s *Status) setSealed(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, sealed *engine.Sealed) {
 	st := &pg.Status
 	differences := s.sealedDifferences(g, sealed)
@@ -26,8 +27,8 @@ func (s *Status) setSealed(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	})
 }
 
-// sealedDifferences describes how members with a node count by other facts than their group states
-// now.
+// sealedDifferences lists the settings of the placed members that differ from the current settings
+// of the group.
 func (s *Status) sealedDifferences(g *gang.Group, sealed *engine.Sealed) (out []string) {
 	if !sealed.Known {
 		return nil

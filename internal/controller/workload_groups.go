@@ -121,8 +121,8 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 	return r.create(ctx, key, workload, found.SchedulingPolicy, members)
 }
 
-// level replaces a group whose pods differ from the pods that it was created for. It ignores groups
-// that users have written.
+// level replaces a group if its pods differ from the pods that it was created for. It ignores
+// groups that users have written.
 func (r *WorkloadGroups) level(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	known := gang.FromPodGroup(pg)
 	if !known.Bounded {

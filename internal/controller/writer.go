@@ -48,12 +48,12 @@ func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 }
 
 // isDue reports whether to delete a group now, so that it is created again with the current
-// settings. Otherwise, later is the delay before the next check; 0 for no check.
+// settings. If not, later is the delay before the next check; 0 for no check.
 func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members,
 ) (due bool, later time.Duration) {
 	key := client.ObjectKeyFromObject(pg)
-	// Do not replace a group twice with the same settings. If the API server changes them at each
-	// write, the group would be replaced again and again.
+	// Do not replace a group twice with the same settings. If the API server changes the settings
+	// at each write, the group would be replaced endlessly.
 	switch anew := outdated(pg, now, g, members) && w.made[key] != settingsOf(now); {
 	case anew && w.isBeingPlaced(key, members):
 		return false, classDelay
@@ -81,8 +81,7 @@ func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gr
 }
 
 // isBeingPlaced reports whether victims are evicted for the group, room is reserved for it, or its
-// members are about to be bound. If the group were replaced then, its victims would be evicted in
-// vain.
+// members are about to be bound. Replacing the group then would make the evictions useless.
 func (w *writer) isBeingPlaced(key types.NamespacedName, members *gang.Members) bool {
 	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
 	return w.gangs.Verdict(gang.KeyOf(key)).Reason == v1alpha1.ReasonPreempting || w.gangs.Planned(gang.KeyOf(key)) > 0 || len(w.gangs.Reserved(gang.KeyOf(key))) > 0 ||
