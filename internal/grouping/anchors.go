@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// AnchorsOf implements gang.Derived. Informers call it under their locks, so it reads only data
-// that does not change.
+// AnchorsOf returns the keys of the objects that determine the pod's group. It implements
+// gang.Derived. Informers call it under their locks, so it reads only data that does not change.
 func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -54,8 +54,8 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	return r.anchorsBelow(o)
 }
 
-// anchorsBelow returns the anchors that the pods of an object may have. Users may write objects
-// that own each other.
+// anchorsBelow returns the anchors of the pods that belong to an object. Users may write objects
+// that own each other in a cycle.
 func (r *Resolver) anchorsBelow(o *object) []string {
 	var out []string
 	seen, next := sets.New(o.uid), []*object{o}
@@ -88,8 +88,8 @@ func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
 	return out
 }
 
-// hasPods reports whether an object has pods. Some pods that name it may belong to a newer object
-// with its name.
+// hasPods reports whether an object has pods. If pods name it by a label, some of them may belong
+// to a newer object with the same name.
 func (r *Resolver) hasPods(o *object) bool {
 	pods := r.podsBelow(o)
 	if o.rule == nil || !o.rule.isNamed() {
@@ -103,8 +103,8 @@ func (r *Resolver) hasPods(o *object) bool {
 	})
 }
 
-// ownerAnchor includes the namespace, because owners are in the namespace of their dependents,
-// regardless of the reference.
+// ownerAnchor returns the anchor of pods with an owner. It includes the namespace, because an owner
+// and its dependents must be in one namespace, regardless of the reference.
 func ownerAnchor(namespace string, uid types.UID) string {
 	return "owner " + namespace + "/" + string(uid)
 }
@@ -140,7 +140,8 @@ const longestName = 253
 // others is the form of AnyName in names.
 const others = "others"
 
-// partName returns the form of a replica or role in names. A hash keeps similar ones distinct.
+// partName returns a replica or role in a form that names of objects allow. If characters must be
+// replaced, a hash keeps different parts distinct.
 func partName(part string) string {
 	if part == AnyName {
 		return others

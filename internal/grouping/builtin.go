@@ -14,8 +14,8 @@ import (
 func BuiltIn() map[string]*Rule {
 	job := Through{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"}
 	rayCluster := Through{schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}, "rayclusters"}
-	// If Ray keeps its state in Redis, a Job clears it once the cluster's pods are deleted. The
-	// Job's pod has the head's template.
+	// If Ray keeps its state in Redis, a Job deletes that state after the cluster's pods are
+	// deleted. The pod of this Job has the head's template, but is no member of the gang.
 	rayCleanup := Label{"ray.io/node-type", "redis-cleanup"}
 	const exclusive, labeled = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 	return map[string]*Rule{
@@ -33,8 +33,8 @@ func BuiltIn() map[string]*Rule {
 				Each: "spec.replicatedJobs", NameAt: "name", Times: "replicas",
 				Replicas: "template.spec.parallelism", AtMost: "template.spec.completions", Default: 1,
 				Templates: []Path{"template.spec.template"},
-				// All pods of a Job except the first are rejected until the first has a node,
-				// unless nodes have been labeled before.
+				// With exclusive placement, all pods of a Job except the first are rejected until
+				// the first has a node, unless nodes were labeled before.
 				Led:     Led{"metadata.annotations[" + exclusive + "]", "metadata.annotations[" + labeled + "]"},
 				ItemLed: Led{"template.metadata.annotations[" + exclusive + "]", "template.metadata.annotations[" + labeled + "]"},
 			}},
@@ -46,8 +46,8 @@ func BuiltIn() map[string]*Rule {
 			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v2beta1", Kind: "MPIJob"}, Resource: "mpijobs",
 			Through: []Through{job}, Suspend: "spec.runPolicy.suspend", Ends: []string{"Succeeded", "Failed"}, RoleLabel: "training.kubeflow.org/job-role",
 			Roles: []Role{
-				// With WaitForWorkersReady, the launcher is created once the workers are ready, so
-				// they cannot wait for it.
+				// With WaitForWorkersReady, the launcher is created after the workers are ready, so
+				// the workers cannot wait for it.
 				{
 					Name: "launcher", Replicas: "spec.mpiReplicaSpecs.Launcher.replicas", Default: 1,
 					AloneWhen: []Condition{{"spec.launcherCreationPolicy", "WaitForWorkersReady"}},
@@ -103,8 +103,8 @@ func leaderWorkerSet() *Rule {
 		// RecreateGroupOnPodRestart is the default of the API.
 		WholeWhen: []Condition{{restartPolicy, "RecreateGroupOnPodRestart"}, {restartPolicy, "RecreateGroupAfterStart"}},
 		Roles: []Role{
-			// With LeaderReady, the workers are created once the leader is ready. With exclusive
-			// placement, they are created once it has a node. So the leader cannot wait for them.
+			// With LeaderReady, the workers are created after the leader is ready. With exclusive
+			// placement, they are created after it has a node. So the leader cannot wait for them.
 			{
 				Name: "0", Default: 1, Leads: true,
 				AloneWhen: []Condition{
@@ -113,7 +113,7 @@ func leaderWorkerSet() *Rule {
 				},
 				Templates: []Path{"spec.leaderWorkerTemplate.leaderTemplate", worker},
 			},
-			// A replica that is recreated before its turn in a rollout keeps its old size.
+			// A replica that is recreated before its turn in a rollout has its old size.
 			{
 				Name: AnyName, Replicas: "spec.leaderWorkerTemplate.size", Default: 1, Plus: -1,
 				Said: annotation("leaderworkerset.sigs.k8s.io/size"), Templates: []Path{worker},
@@ -137,8 +137,8 @@ func rayRoles(at Path) []Role {
 	}
 }
 
-// leading marks the role that creates the workers. The head of a RayCluster has no such role: it
-// may wait for users for any time. The head of a RayJob has work at once.
+// leading marks the role that creates the workers. The head of a RayCluster is not marked, because
+// it may wait for users for any time. The head of a RayJob has work at once.
 func leading(roles []Role, name string) []Role {
 	for i := range roles {
 		roles[i].Leads = roles[i].Name == name
@@ -149,7 +149,7 @@ func leading(roles []Role, name string) []Role {
 // FromArgs returns the rules that a profile asks for: the rules of the kinds it names, and its own.
 func FromArgs(args *configv1alpha1.GroupArgs) ([]*Rule, error) {
 	var out []*Rule
-	// Keys on pods come before the objects that own them.
+	// Rules for keys on pods come before rules for the objects that own them.
 	for _, scheduler := range args.Labels {
 		out = append(out, foreign(scheduler).rules...)
 	}

@@ -21,7 +21,8 @@ type groupState struct {
 	hold gang.Verdict
 }
 
-// unseen is the reason of pods that appear during a change. No Verdict has it.
+// unseen is the reason recorded for pods that appear during a change. No Verdict has this reason,
+// so such pods always count as changed.
 const unseen = "unseen"
 
 func (r *Resolver) standingOf(pod *corev1.Pod) groupState {
@@ -29,7 +30,7 @@ func (r *Resolver) standingOf(pod *corev1.Pod) groupState {
 	return groupState{key, was, r.Hold(pod)}
 }
 
-// Set adds or updates an object of a followed kind.
+// Set adds or updates an object of a kind that the Resolver follows.
 func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -68,8 +69,8 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	}
 }
 
-// disown removes an object from its owner's children. The owner may be of a kind that is not
-// followed. The caller must hold the lock.
+// disown removes an object from the children of its owner. The owner may be of a kind that the
+// Resolver does not follow. The caller must hold the lock.
 func (r *Resolver) disown(o *object) {
 	if o.owner == nil {
 		return
@@ -90,7 +91,8 @@ func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	}
 	concerned := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil })
 	r.change(concerned, func() { r.namespaces[name] = choice })
-	// Gangs without an object may be added during a change, with the old choice.
+	// Gangs without an object may be added while the namespace changes, and still have its old
+	// settings.
 	planned := sets.New(concerned...)
 	if late := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil && !planned.Has(o) }); len(late) > 0 {
 		r.change(late, func() {})
@@ -117,8 +119,8 @@ func (r *Resolver) DeleteNamespace(name string) {
 	delete(r.namespaces, name)
 }
 
-// Sweep removes deleted objects that have no pods. It also plans again for objects whose changes
-// were deferred. For gangs without an object, it reads the pods again.
+// Sweep removes deleted objects that have no pods. It plans objects again whose changes were
+// deferred. For gangs without an object, it reads the pods again.
 func (r *Resolver) Sweep() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -141,8 +143,8 @@ func (r *Resolver) Sweep() {
 	}
 }
 
-// all returns the objects that match. It locks, because gangs without an object may be added during
-// changes.
+// all returns the objects that match. It takes the lock, because gangs without an object may be
+// added while a change is applied.
 func (r *Resolver) all(wanted func(*object) bool) []*object {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -175,16 +177,16 @@ func (r *Resolver) forget(o *object) {
 	}
 }
 
-// change applies a change and plans again for the objects that it concerns. It reports pods whose
-// group, or reason to be blocked, has changed. The caller must hold changing; apart from names,
-// nothing else changes the state.
+// change applies a change and plans the affected objects again. It reports pods whose group, or
+// reason to be blocked, has changed. The caller must hold the lock changing. Apart from names of
+// groups, only this method changes the state.
 func (r *Resolver) change(concerned []*object, apply func()) {
 	before := r.stand(concerned)
 	r.mu.Lock()
 	apply()
 	r.mu.Unlock()
 	for uid, pod := range r.stand(concerned) {
-		// A pod may be found to belong to one of the objects only after the change.
+		// Only after the change may it be known that a pod belongs to one of the objects.
 		if _, ok := before[uid]; !ok {
 			before[uid] = pod
 		}
@@ -195,8 +197,8 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			r.plan(o)
 		}
 	}
-	// The plan that a pod was judged by is unknown if it appeared during the change, so it is
-	// always reported.
+	// For a pod that appeared during the change, the previous group is unknown, so it is always
+	// reported.
 	for uid, late := range r.stand(concerned) {
 		if _, ok := before[uid]; !ok {
 			before[uid] = podState{groupState{hold: gang.Verdict{Reason: unseen}}, late.pod}
@@ -211,7 +213,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
-		// The group may be of an object above the objects that the change concerns.
+		// The group may belong to an owner of the objects that the change affects.
 		for _, s := range []groupState{p.groupState, now} {
 			if s.was {
 				r.changed(s.key)
@@ -226,7 +228,7 @@ type podState struct {
 	pod *corev1.Pod
 }
 
-// stand returns, by UID, the group of each pod of the objects, and the reason why the pod is
+// stand returns, by UID, the group of each pod of the objects, or the reason why the pod is
 // blocked.
 func (r *Resolver) stand(objects []*object) map[types.UID]podState {
 	out := make(map[types.UID]podState)
@@ -238,7 +240,8 @@ func (r *Resolver) stand(objects []*object) map[types.UID]podState {
 	return out
 }
 
-// plan sets the plan of an object. Groups with pods that have a node keep their plan.
+// plan computes the plan of an object: how its pods are grouped. Groups with a pod on a node keep
+// their plan.
 func (r *Resolver) plan(o *object) {
 	r.mu.RLock()
 	namespace, ok := r.namespaces[o.namespace]
@@ -265,15 +268,15 @@ func (r *Resolver) plan(o *object) {
 	}
 }
 
-// attest reports an object to the recorder once its last read state is in use.
+// attest reports an object to the recorder once its latest state is used for groups.
 func (r *Resolver) attest(o *object) {
 	if k := r.kinds[o.kind]; r.recorder != nil && k != nil && o.seen != nil {
 		r.recorder.Known(k.GroupVersion().WithResource(k.resource), o.seen)
 	}
 }
 
-// moved returns the plans of the units with a running pod that the next plan would move to another
-// group. These units keep their plans. Other units do not depend on them.
+// moved returns the current plans of those units that have a running pod and that the next plan
+// would move to another group. These units keep their plans. Other units do not depend on them.
 func (r *Resolver) moved(o *object, next *plan) map[string]*plan {
 	out := make(map[string]*plan)
 	for _, pod := range r.podsBelow(o) {

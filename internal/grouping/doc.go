@@ -2,9 +2,9 @@
 // or a replica of a LeaderWorkerSet. So users do not write PodGroups themselves.
 //
 // A [Rule] is data: the fields of an object that give the number, roles and replicas of its pods.
-// [BuiltIn] returns the built-in rules, and [FromArgs] parses the rules of operators. No
-// framework's module is imported: objects are unstructured. A kind needs an informer only once a
-// profile uses it ([Follower]).
+// [BuiltIn] returns the built-in rules, and [FromArgs] parses the rules of operators. The package
+// imports no framework's module, because objects are unstructured. A kind needs an informer only
+// once a profile uses it ([Follower]).
 //
 // [Resolver] maps pods to their objects, by owner references and the frameworks' labels, and
 // objects to groups. Pods are never changed; callers use [Resolver.GroupOf]. While some pods of an

@@ -46,8 +46,8 @@ type Follower struct {
 type followed struct {
 	informer cache.SharedIndexInformer
 	told     cache.InformerSynced
-	// refused is true if the last attempt to read it failed. A kind that was read before keeps its
-	// old objects.
+	// refused is true if the last attempt to read the kind failed. Objects that were read before
+	// stay in use.
 	refused bool
 }
 
@@ -175,7 +175,7 @@ func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 }
 
 // follow starts an informer. It calls begun for each watch that begins, and failed for each error.
-// An informer only reports that it was in sync once, not that it still is.
+// An informer by itself reports only that it was in sync once, not that it still is.
 func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, transform cache.TransformFunc, handler cache.ResourceEventHandler, begun func(), failed func(error)) (*followed, error) {
 	objects := f.objects.Resource(resource)
 	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -232,7 +232,7 @@ func (f *Follower) allow(gk schema.GroupKind) {
 	}
 }
 
-// synced reports whether all readable kinds are in sync, and records each kind that is.
+// synced reports whether all readable kinds are in sync, and marks each kind that is.
 func (f *Follower) synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -256,7 +256,7 @@ func (f *Follower) setNamespace(obj any) {
 }
 
 // setTrouble sets the reason why objects of a kind are not known; "" if they are. It reports
-// whether that is new.
+// whether the reason is new.
 func (r *Resolver) setTrouble(k *kind, trouble string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

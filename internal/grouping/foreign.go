@@ -16,11 +16,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// words are the labels and annotations that pods written for another scheduler use to name their
-// group and queue.
+// words are the labels and annotations that pods use to name their group and queue for another
+// scheduler.
 type words struct {
 	rules []*Rule
-	// queue are the keys that name a queue. Each is sufficient.
+	// queue are the keys that name a queue. One of them is enough.
 	queue []key
 }
 
@@ -56,7 +56,7 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 	case configv1alpha1.LabelsKAI:
 		rule := podGroupsOf("scheduling.run.ai", "v2alpha2", "spec.queue", "spec.priorityClassName", annotation("pod-group-name"))
 		// Without a total, subgroups have numbers of their own, and each may contain further
-		// subgroups.
+		// subgroups. Such groups are rejected.
 		rule.Refused = []ForbiddenField{{Set: "spec.topologyConstraint"}, {Set: "spec.minSubGroup"}, {Set: "spec.subGroups", Unless: "spec.minMember"}}
 		return words{
 			rules: []*Rule{rule},
@@ -64,8 +64,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 		}
 	case configv1alpha1.LabelsKoordinator:
 		return words{rules: []*Rule{
-			// Pods of such gangs give the number of members themselves, by an annotation now and by
-			// labels before.
+			// Pods of such gangs give the number of members themselves: by an annotation today, and
+			// by labels in earlier versions.
 			podsThatCount("gang.scheduling.koordinator.sh", annotation("gang.scheduling.koordinator.sh/name"), annotation("gang.scheduling.koordinator.sh/min-available")),
 			podsThatCount("pod-group.scheduling.sigs.k8s.io", label("pod-group.scheduling.sigs.k8s.io/name"), label("pod-group.scheduling.sigs.k8s.io/min-available")),
 			podGroupsOf("scheduling.sigs.k8s.io", "v1alpha1", "", "", label("pod-group.scheduling.sigs.k8s.io")),
@@ -124,8 +124,8 @@ func Annotations() []string {
 	return out
 }
 
-// podGroupsOf returns the rule for PodGroups of another API. Pods name one by any of some keys, and
-// naming one requests a gang.
+// podGroupsOf returns the rule for PodGroups of another API. Pods name a PodGroup by any of the
+// given keys. A pod that names one requests a gang.
 func podGroupsOf(group, version string, queue, class Path, names ...key) *Rule {
 	return &Rule{
 		Kind: schema.GroupVersionKind{Group: group, Version: version, Kind: "PodGroup"}, Resource: "podgroups", Names: names, Asks: true,
@@ -139,8 +139,8 @@ func podsThatCount(group string, name, count key) *Rule {
 	return &Rule{Kind: schema.GroupVersionKind{Group: group, Kind: "gang"}, Names: []key{name}, Count: count, Asks: true}
 }
 
-// Understand adds the queue keys of other schedulers to the profile's settings and returns them.
-// The profile's rules already include their group keys.
+// Understand adds the queue keys of other schedulers to the settings of a profile and returns the
+// settings. The rules of the profile already include the group keys of these schedulers.
 func (s *Settings) Understand(schedulers []configv1alpha1.GroupLabels) *Settings {
 	for _, scheduler := range schedulers {
 		s.queue = append(s.queue, foreign(scheduler).queue...)
@@ -164,7 +164,7 @@ func (r *Resolver) QueueOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// nameIn returns the name of the pod's object by the rule, if pods name it.
+// nameIn returns the name of the pod's object, if pods name objects of the rule by a key.
 func (r *Rule) nameIn(pod *corev1.Pod) string {
 	if r.NameLabel != "" {
 		return pod.Labels[r.NameLabel]
@@ -177,7 +177,8 @@ func (r *Rule) nameIn(pod *corev1.Pod) string {
 	return ""
 }
 
-// isNamed reports whether pods name the objects of the rule. If not, owner references lead to them.
+// isNamed reports whether pods name the objects of the rule by a key. If not, owner references lead
+// to the objects.
 func (r *Rule) isNamed() bool { return r.NameLabel != "" || len(r.Names) > 0 }
 
 // hasObjects is false if gangs of the rule consist of pods only.
@@ -189,13 +190,13 @@ func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
 	given := r.Count.of(pod)
 	n, err := strconv.ParseInt(given, 10, 32)
 	if err != nil || n < 1 {
-		return 0, fmt.Sprintf("%s is %q, which has to be how many members it needs", r.Count.name, given)
+		return 0, fmt.Sprintf("%s is %q, and must be the number of members that the gang needs", r.Count.name, given)
 	}
 	return n, ""
 }
 
-// readIn returns the reading of a gang without an object. It comes from the first pod with a valid
-// number of members.
+// readIn returns the Reading of a gang without an object. Its size comes from the first pod with a
+// valid number of members.
 func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	out := Reading{Units: 1, Roles: []Size{{}}}
 	for _, pod := range pods {
@@ -208,8 +209,8 @@ func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	return out
 }
 
-// readPods updates the reading of a gang without an object from its current pods. Running pods come
-// before waiting ones, and older pods before younger ones. Pods that disagree wait.
+// readPods updates the Reading of a gang without an object from its current pods. Running pods come
+// before waiting ones, and older pods before younger ones. Pods that give another number wait.
 func (r *Resolver) readPods(o *object) {
 	var running, waiting []*corev1.Pod
 	for _, pod := range r.podsBelow(o) {
@@ -276,7 +277,7 @@ func (o *object) disagrees(pod *corev1.Pod) string {
 	}
 	count, flaw := o.rule.countIn(pod)
 	if flaw == "" && o.reading.Flaw == "" && count != o.reading.Roles[0].Count {
-		flaw = fmt.Sprintf("the pod's %s is %d, and that of others %d", o.rule.Count.name, count, o.reading.Roles[0].Count)
+		flaw = fmt.Sprintf("the pod has %s %d, and others have %d", o.rule.Count.name, count, o.reading.Roles[0].Count)
 	}
 	return flaw
 }

@@ -21,8 +21,8 @@ type Group struct {
 	// Part distinguishes the group from others of the same object: its replica, role or both. It is
 	// "" for the only group.
 	Part string
-	// MinCount is the number of members that the gang needs. Over is the number of these members
-	// that the controller does not create any more, because their part of the work is done.
+	// MinCount is the number of members that the gang needs. Over is how many of these members the
+	// controller does not create any more, because their part of the work is done.
 	MinCount, Over int
 	// Suspended is true while the object has no pods. Ended is true if the object is deleted, or no
 	// longer has such a group.
@@ -74,8 +74,8 @@ func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	return false
 }
 
-// isSurplus reports whether a unit is past its object's number of units. A unit that is not a
-// number never is.
+// isSurplus reports whether a unit is past its object's number of units. A unit without a number in
+// its name is not.
 func (o *object) isSurplus(s suffix) bool {
 	n, err := strconv.ParseInt(s.unit, 10, 64)
 	return o.rule.UnitLabel != "" && err == nil && n >= o.plan.reading.Units
@@ -118,7 +118,7 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	if o.rule.UnitLabel != "" {
 		unit, rest, _ = strings.Cut(rest, "-")
 	}
-	// Last, try the rest of the name as a role that the object no longer has.
+	// Finally, treat the rest of the name as a role that the object no longer has.
 	roles := []string{""}
 	for _, role := range o.plan.reading.Roles {
 		roles = append(roles, role.Name)

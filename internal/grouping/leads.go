@@ -21,9 +21,9 @@ func (r *Resolver) MayLead(pod *corev1.Pod) bool {
 	})
 }
 
-// Leads returns the number of pods of other roles that a driver needs, and their PodGroup if
-// they have one. It returns false for a pod that is no driver by its object. The need is 0 for
-// a driver in the same gang as its workers.
+// Leads returns the number of pods of other roles that a driver needs, and their PodGroup if they
+// have one. It returns false for a pod whose object does not make it a driver. The need is 0 if the
+// driver and its workers are in the same gang.
 func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {

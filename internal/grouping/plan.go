@@ -15,11 +15,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// plan is the result of an object and its namespace: whether its pods are grouped, and how.
+// plan is the way that the pods of an object are grouped, from the object and its namespace.
 type plan struct {
 	choice  Choice
 	reading Reading
-	// flaw is the reason why a requested group cannot be made; "" for none.
+	// flaw is the reason why no group can be made although one is requested; "" for none.
 	flaw string
 	// perRole is true for one gang per role.
 	perRole bool
@@ -32,8 +32,8 @@ type plan struct {
 func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace string, served func(scheduler string) bool) *plan {
 	reading.Roles = without(reading.Roles, served)
 	p := &plan{choice: own.or(inherited), reading: reading, asks: rule.Asks}
-	// An object without roles is one gang. A namespace may have the setting for the sake of other
-	// objects.
+	// An object without roles is one gang, even if its namespace asks for a gang for each role. The
+	// namespace may have that setting because of other objects.
 	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder)
 	switch {
 	case p.choice.flaw() != "":
@@ -54,9 +54,10 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	return p
 }
 
-// without marks the roles for other schedulers as no part of the gang. An example is a driver for
-// the cluster's default scheduler beside workers that are a gang. If some roles name a scheduler,
-// the others use the default one. If that is not served, they start alone.
+// without removes the roles that belong to other schedulers from the gang. An example is a driver
+// for the cluster's default scheduler, with workers that are a gang. If only some roles name a
+// scheduler, the default scheduler is responsible for the others. If no profile has that name, they
+// are scheduled separately.
 func without(roles []Size, served func(scheduler string) bool) []Size {
 	named := slices.ContainsFunc(roles, func(role Size) bool { return role.Scheduler != "" && served(role.Scheduler) })
 	if !named {
@@ -73,12 +74,12 @@ func without(roles []Size, served func(scheduler string) bool) []Size {
 
 // grouped reports whether the pods of a profile are grouped.
 func (p *plan) grouped(s *Settings) bool {
-	// A value other than "true" or "false" requests a group and is a flaw.
+	// A value other than "true" or "false" also requests a group. It is reported as a flaw.
 	return p.choice.Gang != "false" && (p.choice.Gang != "" || p.asks || s.Always)
 }
 
 // roleOf returns the role of a pod; false if it has none of its object's roles. A pod with a node
-// keeps the role that it got the node in, even if its label changes.
+// keeps the role from its placement, even if its label changes.
 func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 	if rule.RoleLabel == "" && len(roles) > 0 {
 		return roles[0], true
@@ -97,9 +98,9 @@ func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 	return Size{}, false
 }
 
-// members returns how many members the group of a unit and role needs, given the unit's roles. The
-// count is 0 if the object no longer has such a group. over is the number of these members that are
-// not created any more. If no member is needed but some may come, the count is 1.
+// members returns the number of members that the group of a unit and role needs, given the unit's
+// roles. The count is 0 if the object no longer has such a group. over is how many of these members
+// are not created any more. If no member is needed but some may come, the count is 1.
 func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 	for _, role := range roles {
 		if !role.Alone && (!p.perRole || role.Name == suffix.role) {
@@ -129,7 +130,7 @@ type Settings struct {
 	// Always is true if all objects are grouped unless they opt out.
 	Always bool
 	rules  []*Rule
-	// queue are further keys that pods name their queue by.
+	// queue are further keys that name the queue of a pod.
 	queue []key
 }
 

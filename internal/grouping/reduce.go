@@ -140,8 +140,8 @@ func copyPaths(to, from map[string]any, paths []Path) {
 	}
 }
 
-// plain returns the part of a value that rules read. For lists and objects, that is only their
-// presence.
+// plain returns the part of a value that rules read. Of lists and objects, rules read only whether
+// they exist.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -175,8 +175,8 @@ func (p Path) set(to map[string]any, v any) {
 	to[last] = v
 }
 
-// SetTrouble sets the reason why the objects of a kind are not known; "" if they are. The messages
-// of pods with such objects include it.
+// SetTrouble sets the reason why the objects of a kind are not known; "" if they are. Messages to
+// pods of such objects include it.
 func (r *Resolver) SetTrouble(gk schema.GroupKind, trouble string) {
 	if k, ok := r.kinds[gk]; ok {
 		r.setTrouble(k, trouble)

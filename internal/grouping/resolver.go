@@ -18,9 +18,9 @@ import (
 
 // Reasons why a pod without a group is blocked.
 const (
-	// ReasonOwnerUnknown: the object that the pod belongs to is not known, or not yet.
+	// ReasonOwnerUnknown: the object that the pod belongs to is not known yet, or does not exist.
 	ReasonOwnerUnknown = "OwnerUnknown"
-	// ReasonNotGroupable: the object asks for a group, and the group cannot be determined.
+	// ReasonNotGroupable: the object requests a group, but the group cannot be determined.
 	ReasonNotGroupable = "NotGroupable"
 )
 
@@ -48,8 +48,8 @@ type Resolver struct {
 	profiles map[string]*Settings
 	pods     Pods
 	recorder Recorder
-	// changed is called for groups that may need to be written again. holdChanged is called for
-	// pods whose reason to be blocked has changed or ended.
+	// changed is called for groups whose PodGroup may be outdated. holdChanged is called for pods
+	// whose reason to be blocked has changed or ended.
 	changed, holdChanged func(types.NamespacedName)
 
 	// changing serializes changes of the state below.
@@ -70,7 +70,7 @@ type kind struct {
 	resource string
 	// trouble is the reason why its objects are not known; "" if they are.
 	trouble string
-	// wanted is true once a pod is blocked because its object of this kind is unknown.
+	// wanted is true once a pod is blocked because an object of this kind is unknown.
 	wanted atomic.Bool
 }
 
@@ -79,12 +79,12 @@ type object struct {
 	objectName
 	gvk schema.GroupVersionKind
 	uid types.UID
-	// created is the creation time; zero if unknown. replaced is the object that had the name
-	// before.
+	// created is the creation time; zero if unknown. replaced is the previous object with the same
+	// name.
 	created  metav1.Time
 	replaced types.UID
 	owner    *metav1.OwnerReference
-	// gone is true if the object has been deleted and some of its pods are left.
+	// gone is true if the object was deleted and some of its pods still exist.
 	gone bool
 
 	// seen is the object as last read.
@@ -93,13 +93,14 @@ type object struct {
 	rule    *Rule
 	reading Reading
 	choice  Choice
-	// plan is the plan in force; nil until the namespace is known. Units in kept use another plan
-	// as long as they run.
+	// plan is the current plan; nil until the namespace is known. Units in kept use another plan as
+	// long as they run.
 	plan *plan
 	kept map[string]*plan
-	// note is the reason why some plan differs from the object's current state; "" if none does.
+	// note is the reason why the plan of some unit differs from the object's current state; "" if
+	// none does.
 	note string
-	// said has the size of each unit as the youngest pod of the unit gives it.
+	// said has the size of each unit, from an annotation on the youngest pod of the unit.
 	said  map[string]saidSize
 	names map[suffix]types.NamespacedName
 }
@@ -195,7 +196,8 @@ func (r *Resolver) Hold(pod *corev1.Pod) gang.Verdict {
 	return hold
 }
 
-// name returns the name of a group and registers it. It returns false if the object is not known.
+// name returns the name of a group and records it for later lookups. It returns false if the object
+// is not known.
 func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,8 +211,8 @@ func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bo
 	return key, true
 }
 
-// resolve returns the object of a pod, and the part of it that is the pod's group. If that is not
-// known, it returns the reason.
+// resolve returns the object of a pod, and the suffix that identifies the pod's group within that
+// object. If these are not known, it returns the reason.
 func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s suffix, ok bool, hold gang.Verdict) {
 	o, hold = r.root(pod, settings)
 	switch {
@@ -223,8 +225,8 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 	return o, s, ok, hold
 }
 
-// partOf returns the part of an object that is a pod's group by a plan. It returns false for a pod
-// without a group, with a reason if the group is not known.
+// partOf returns the suffix that identifies a pod's group within its object, by a plan. It returns
+// false for a pod without a group, with a reason if the group is not known.
 func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix, ok bool, hold gang.Verdict) {
 	if !p.grouped(settings) || o.rule.Aside.isOn(pod) {
 		return s, false, gang.Verdict{}
@@ -255,13 +257,13 @@ func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix,
 	}
 	if o.rule.UnitLabel != "" {
 		if s.unit = pod.Labels[o.rule.UnitLabel]; s.unit == "" {
-			return not("the pod lacks the label %s, which says to which replica it belongs", o.rule.UnitLabel)
+			return not("the pod lacks the label %s, which names its replica", o.rule.UnitLabel)
 		}
 	}
 	return s, true, gang.Verdict{}
 }
 
-// root returns the topmost object of a pod that the profile has a rule for; nil for none.
+// root returns the topmost owner of a pod that the profile has a rule for; nil for none.
 func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verdict) {
 	for _, rule := range settings.rules {
 		if name := rule.nameIn(pod); name != "" {
@@ -290,7 +292,7 @@ func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verd
 		}
 		owner = o.owner
 	}
-	// Objects that own each other have no topmost one.
+	// The objects own each other in a cycle, so no object is the topmost one.
 	return own, gang.Verdict{}
 }
 
@@ -308,8 +310,8 @@ func (r *Resolver) named(owner *metav1.OwnerReference, namespace string) (*objec
 // seconds, and the clocks of two API servers may differ slightly.
 const leeway = time.Second
 
-// bearer returns the object of a pod that names it. That is the current object with the name, or an
-// earlier one if the pod is older than the current one.
+// bearer returns the object that a pod names by a key. That is the current object with the name. If
+// the pod is older than that object, it is an earlier object with the name.
 func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
 	o, ok := r.objects[r.byName[named]]
 	for ok && o.isMadeAfter(pod) {
@@ -318,21 +320,22 @@ func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
 	return o, ok
 }
 
-// isMadeAfter reports whether an object is too young to be the object of a pod that names it.
+// isMadeAfter reports whether an object was created so long after a pod that it cannot be the
+// object that the pod names.
 func (o *object) isMadeAfter(pod *corev1.Pod) bool {
 	return o.rule != nil && o.rule.MakesAll && !pod.CreationTimestamp.IsZero() && pod.CreationTimestamp.Add(leeway).Before(o.created.Time)
 }
 
-// isLostTo reports whether an object is deleted and a pod of it has no node yet. Usually the pod is
-// deleted too. If not, a process that starts later returns the same, because it does not know the
-// object.
+// isLostTo reports whether an object was deleted while a pod of it has no node yet. Usually the pod
+// is deleted too. If not, the pod stays blocked, as it would in a process that starts later and
+// does not know the object.
 func (o *object) isLostTo(pod *corev1.Pod) bool { return o.gone && pod.Spec.NodeName == "" }
 
 // unknown returns the verdict on a pod whose object is unknown.
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
 	k, ok := r.kinds[gk]
 	if !ok {
-		// The gang has no object. It is registered again when the pod is next looked at.
+		// The gang has no object. It is registered again when the pod is next resolved.
 		return gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to the gang %s, which is not known yet", name)}
 	}
 	k.wanted.Store(true)

@@ -47,7 +47,7 @@ func (p Path) value(from map[string]any) (any, bool) {
 	return v, ok && err == nil && v != nil
 }
 
-// Condition is true if a field has a value, compared as text; "" for any value.
+// Condition is true if a field has the given value, compared as text; "" accepts any value.
 type Condition struct {
 	Path   Path
 	Equals string
@@ -58,7 +58,7 @@ func (c Condition) holds(from map[string]any) bool {
 	return ok && (c.Equals == "" || fmt.Sprint(v) == c.Equals)
 }
 
-// Rule defines how many pods of an object of one kind belong together.
+// Rule defines, for one kind of objects, which pods of an object belong together and how many.
 type Rule struct {
 	Kind     schema.GroupVersionKind
 	Resource string
@@ -66,52 +66,54 @@ type Rule struct {
 	Through []Through
 	// Suspend is the path of a boolean.
 	Suspend Path
-	// Ends are the types of conditions that mean that the object's work is done. EndsWhen are
-	// values of other fields with that meaning.
+	// Ends are the types of conditions that show that the object's work is done. EndsWhen are
+	// values of other fields that show the same.
 	Ends     []string
 	EndsWhen []Condition
-	// NameLabel is the label that pods name the object by; "" if owner references lead to it.
+	// NameLabel is the label that pods name the object with; "" if owner references lead to the
+	// object.
 	NameLabel string
-	// MakesAll is true if an object creates each of its pods itself. Then an older pod that names
-	// it belongs to an earlier object with the name. Objects of other kinds may adopt pods that
-	// were left behind.
+	// MakesAll is true if an object creates each of its pods itself. A pod that is older than the
+	// object then belongs to an earlier object with the name. Objects of other kinds may adopt
+	// existing pods.
 	MakesAll bool
 	// Names replaces NameLabel by several keys. The first one that a pod has is used.
 	Names []key
-	// Count is the key that pods give their number by; such gangs have no object.
+	// Count is the key of pods that gives the number of members. Such gangs have no object.
 	Count key
-	// Asks is true if naming an object requests a gang.
+	// Asks is true if a pod that names an object requests a gang by that.
 	Asks bool
-	// Refused are fields with constraints on a gang that Reprieve does not support. If one is set,
+	// Refused are fields with constraints that Reprieve does not support for gangs. If one is set,
 	// no gang is made.
 	Refused []ForbiddenField
-	// Queue and PriorityClass are the paths where an object names them.
+	// Queue and PriorityClass are the paths of the fields that name them in an object.
 	Queue, PriorityClass Path
-	// WholeWhen are conditions that mean that the controller deletes all pods of a gang when one is
-	// deleted. The gang is then preempted as a whole, unless an annotation sets another disruption
-	// mode.
+	// WholeWhen are conditions on an object. If one is true, the controller deletes all pods of a
+	// gang when one of them is deleted. The gang is then preempted as a whole, unless an annotation
+	// sets another disruption mode.
 	WholeWhen []Condition
-	// UnitLabel distinguishes replicas that are gangs of their own; "" for none. Units is the path
-	// of their number, 1 if absent.
+	// UnitLabel is the label that distinguishes replicas, each a gang of its own; "" for none.
+	// Units is the path of the number of replicas, 1 if absent.
 	UnitLabel string
 	Units     Path
-	// RoleLabel distinguishes roles. Without one, all pods have the first role.
+	// RoleLabel is the label that distinguishes roles. Without it, all pods have the first role.
 	RoleLabel string
 	Roles     []Role
-	// Aside is a label of pods that belong to the object but to no gang, in any role.
+	// Aside is a label of pods that belong to the object but to none of its gangs.
 	Aside Label
-	// InOrder are conditions that mean that one role waits for another. Then no gang can span the
-	// roles.
+	// InOrder are conditions on an object. If one is true, pods of one role wait for another role.
+	// Then no gang can span the roles.
 	InOrder []Condition
-	// InOrderItems is the path of a list. If any item has the field InOrderField, that means the
-	// same.
+	// InOrderItems is the path of a list. If any item has the field InOrderField, roles wait for
+	// each other too.
 	InOrderItems, InOrderField Path
 }
 
-// ForbiddenField is a field that must not be set, unless another one is; "" if no other matters.
+// ForbiddenField is a field that must not be set, unless the field Unless is set; "" for no
+// exception.
 type ForbiddenField struct{ Set, Unless Path }
 
-// refuses reports whether the refusal applies to an object.
+// refuses reports whether an object has the forbidden field.
 func (r *ForbiddenField) refuses(from map[string]any) bool {
 	return isSet(r.Set, from) && !isSet(r.Unless, from)
 }
@@ -129,49 +131,51 @@ type Through struct {
 
 // Role is one role of an object's pods. With Each, it is one role for each item of a list or map.
 type Role struct {
-	// Name is the value of the rule's RoleLabel. AnyName matches all values without a role of their
-	// own, and NoName matches pods without the label.
+	// Name is the value of the rule's RoleLabel. AnyName means all values without a role of their
+	// own, and NoName means pods without the label.
 	Name string
-	// Each is the path of a list or map. NameAt is the path of an item's name; items of a map are
-	// named by their keys, in lower case. With Each, the paths below are relative to an item.
+	// Each is the path of a list or map; each item is a role. NameAt is the path of an item's name.
+	// Items of a map have their keys as names, in lower case. With Each, the paths that follow are
+	// relative to an item.
 	Each, NameAt Path
 	// Where is a path that the object must have for the role to exist; "" if it always exists.
 	Where Path
 	// Off is the path of a boolean that is true while the role has no pods.
 	Off Path
-	// The role has Times × Replicas pods, which are raised to AtLeast and then lowered to AtMost.
+	// The role has Times × Replicas pods, but at least AtLeast and at most AtMost.
 	Times, Replicas, AtLeast, AtMost Path
-	// Minimum replaces the second factor of that product if Elastic, a boolean of the whole object,
-	// is true. An empty Elastic counts as true. Least is the value of an absent Minimum; 0 for the
-	// value of Replicas.
+	// If Elastic, a boolean of the whole object, is true, Minimum takes the place of Replicas in
+	// the number of needed pods. An empty Elastic counts as true. Least is the value of an absent
+	// Minimum; 0 means the value of Replicas.
 	Minimum, Elastic Path
 	Least            int64
-	// Default is the value of absent Replicas; 0 for an error. Plus is added to each product:
-	// LeaderWorkerSets count their leader with the workers.
+	// Default is the value of absent Replicas; 0 means that absent Replicas are an error. Plus is
+	// added to the product, because LeaderWorkerSets count their leader among the workers.
 	Default, Plus int64
 	// Floor is a lower bound of each product.
 	Floor int64
-	// Done are the paths of how many of AtMost are done and have no pods any more: numbers, or
-	// lists of indexes such as "0,3-5".
+	// Done are the paths of fields that tell how many of the AtMost pods have finished and are not
+	// created again. The fields are numbers, or lists of indexes such as "0,3-5".
 	Done []Path
-	// Alone is true if the pods are scheduled by themselves. AloneWhen lists conditions on the
-	// whole object, and any of them is enough.
+	// Alone is true if the pods of the role are scheduled one by one. AloneWhen are conditions on
+	// the whole object with the same effect; one is enough.
 	Alone     bool
 	AloneWhen []Condition
-	// Leads is true for drivers: the workers are created once they run. It counts for pods that are
-	// scheduled by themselves, and if the object needs no pods of other roles at first.
+	// Leads is true for drivers: their workers are created after the driver runs. It has an effect
+	// for pods that are scheduled one by one, and if the object needs no pods of other roles at
+	// first.
 	Leads bool
-	// Led, of the whole object, and ItemLed tell that the other pods of each product are created
-	// only after the first one has a node.
+	// Led and ItemLed tell that all pods but the first of a role are created only after the first
+	// one has a node. Led is a field of the whole object, and ItemLed a field of the item.
 	Led, ItemLed Led
-	// Said is the key on a pod with the value that Replicas had when the pod's unit was created.
-	// The value applies to that unit.
+	// Said is a key on pods with the value that Replicas had when the pod's unit was created. The
+	// value applies to that unit.
 	Said key
 	// Templates are the possible paths of the pods' template. The first one that exists is used.
 	Templates []Path
 }
 
-// Led is a field that makes one pod precede others if it is set, unless another field is set too.
+// Led is a condition: the field When is set, and the field Unless is not.
 type Led struct{ When, Unless Path }
 
 const (
@@ -185,10 +189,10 @@ const (
 type Size struct {
 	Name  string
 	Count int64
-	// Over is the number of pods in Count that are not created any more, because their part of the
-	// work is done.
+	// Over is how many pods in Count are not created any more, because their part of the work is
+	// done.
 	Over int64
-	// MayCome is true if Count is 0 because no pod is needed, but some may come.
+	// MayCome is true if Count is 0 because no pod is needed, although some may come.
 	MayCome bool
 	Alone   bool
 	// Led is true if all but the first pods are created only after these have a node.
@@ -197,14 +201,14 @@ type Size struct {
 	Scheduler string
 }
 
-// Reading is the result of reading an object by its rule.
+// Reading is the information that a rule reads from an object.
 type Reading struct {
 	Suspended bool
-	// Finished is true once its work is done and no more pods will come.
+	// Finished is true if the object's work is done and no more pods will come.
 	Finished bool
 	Units    int64
 	Roles    []Size
-	// Queue and PriorityClass are those in its fields; "" for none.
+	// Queue and PriorityClass are the names in the object's fields; "" for none.
 	Queue, PriorityClass string
 	// Whole is true if the controller deletes all pods of a gang when one is deleted.
 	Whole bool
@@ -353,7 +357,7 @@ func (role *Role) size(name string, root, from map[string]any) (Size, error) {
 	}, nil
 }
 
-// isLed reports whether the controller creates some of the pods only after others have a node.
+// isLed reports whether the controller creates some of the pods only after other pods have a node.
 func (role *Role) isLed(root, from map[string]any, count int64) bool {
 	is := false
 	for _, at := range [...]struct {
@@ -418,7 +422,7 @@ func (role *Role) count(root, from map[string]any) (count, over int64, err error
 	return min(times*count, math.MaxInt32), min(times*over, math.MaxInt32), nil
 }
 
-// isElastic reports whether a role may need fewer pods than it may have.
+// isElastic reports whether a role may need fewer pods than it may have, on this object.
 func (role *Role) isElastic(root map[string]any) bool {
 	elastic := role.Elastic == ""
 	if v, ok := role.Elastic.value(root); ok {
@@ -479,7 +483,7 @@ func indexes(list string) int64 {
 	return sum
 }
 
-// optional returns the number at a path, or the standard if it is absent.
+// optional returns the number at a path, or the value standard if there is none.
 func optional(from map[string]any, path Path, standard int64) (int64, error) {
 	if _, ok := path.value(from); !ok {
 		return standard, nil
@@ -487,8 +491,8 @@ func optional(from map[string]any, path Path, standard int64) (int64, error) {
 	return number(from, path, standard)
 }
 
-// number returns the number at a path, or the standard if it is absent. It returns an error if both
-// are missing.
+// number returns the number at a path, or the value standard if there is none. A standard of 0
+// means that a missing number is an error.
 func number(from map[string]any, path Path, standard int64) (int64, error) {
 	v, ok := path.value(from)
 	if !ok && (standard != 0 || path == "") {

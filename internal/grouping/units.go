@@ -28,7 +28,7 @@ func (o *object) unitOf(pod *corev1.Pod) string {
 	return pod.Labels[o.rule.UnitLabel]
 }
 
-// planOf returns the plan in force for a unit.
+// planOf returns the current plan for a unit.
 func (o *object) planOf(unit string) *plan {
 	if p, ok := o.kept[unit]; ok {
 		return p
@@ -36,8 +36,8 @@ func (o *object) planOf(unit string) *plan {
 	return o.plan
 }
 
-// noteOf returns the reason why a unit's plan differs from the object's current state; "" if it
-// does not.
+// noteOf returns the reason why the plan of a unit differs from the object's current state; "" if
+// it does not.
 func (o *object) noteOf(unit string) string {
 	if _, ok := o.kept[unit]; !ok && len(o.kept) > 0 {
 		return ""
@@ -45,8 +45,8 @@ func (o *object) noteOf(unit string) string {
 	return o.note
 }
 
-// sizes returns the sizes of a unit's roles by a plan. When an object is resized, some units may be
-// created with the old size. For these, the sizes come from their pods.
+// sizes returns the sizes of a unit's roles. While an object is resized, some units may be created
+// with the old size. Their sizes come from their pods.
 func (o *object) sizes(p *plan, unit string) []Size {
 	said, ok := o.said[unit]
 	if !ok {
@@ -64,7 +64,7 @@ func (o *object) sizes(p *plan, unit string) []Size {
 	return out
 }
 
-// said returns the size of a pod's unit as the pod gives it; false if the pod gives none.
+// said returns the size of a pod's unit from a key on the pod; false if the pod has no such key.
 func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	for i := range r.Roles {
 		if k := r.Roles[i].Said; k != (key{}) {
@@ -75,8 +75,8 @@ func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	return saidSize{}, false
 }
 
-// hear records the size of a unit that a pod gives, unless a younger pod has given another size. It
-// then reports the unit's groups as changed.
+// hear records the size of a unit that a pod's key gives, unless a younger pod has given another
+// size. If the size is new, it reports the unit's groups as changed.
 func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
 	now, ok := rule.said(pod)
 	if !ok || pod.DeletionTimestamp != nil {
