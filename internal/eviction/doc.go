@@ -2,7 +2,7 @@
 // (KEP-4832). Every eviction that has begun is completed, even if the process ends.
 //
 // An [Order] is a Decision with the objects that its eviction needs. An [Outcome] is the result.
-// Both are values. During the eviction, the Executor asks the [Scheduler] that passed the order
+// Both are values. During the eviction, the Executor asks the [Scheduler] that submitted the order
 // whether the order is still valid.
 //
 // The [Executor] makes the calls of one order in a fixed sequence. A call that fails therefore

@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// execution is one order that is being carried out.
+// execution is the state of one order while its evictions are under way.
 type execution struct {
 	*Executor
 	order     *Order
@@ -49,7 +49,7 @@ type unit struct {
 	mu sync.Mutex
 	// listed is true if the API may have the intent to evict the unit.
 	listed bool
-	// asked is true once begin has called mayBegin. refused is the result.
+	// asked is true once begin has called mayBegin. refused is the error that mayBegin returned.
 	asked   bool
 	refused error
 	// committed is true once a delete was sent that may have succeeded.
@@ -103,7 +103,7 @@ func (u *unit) begin(mayBegin func(*unit) error) error {
 	return u.refused
 }
 
-// goes reports whether the unit must be evicted even if the order fails, because a delete was sent
+// goes reports whether the unit must be evicted even if the order fails. That is so after a delete
 // that may have succeeded.
 func (u *unit) goes() bool {
 	u.mu.Lock()
@@ -154,7 +154,8 @@ func newExecution(e *Executor, order *Order, sched Scheduler, claims []podstatus
 	return x
 }
 
-// run carries out the order. After a failure it withdraws the intents that have no effect yet.
+// run performs the steps of the order. After a failure it withdraws the intents that have had no
+// effect yet.
 func (x *execution) run(ctx context.Context) Outcome {
 	groups := x.groups()
 	for _, u := range groups {
@@ -206,8 +207,8 @@ func (x *execution) steps(ctx context.Context) error {
 	return x.remove(ctx)
 }
 
-// probe asks the API server whether victims can be deleted whose deletion may be refused. It asks
-// for all pods of their units, by dry run and before the first change.
+// probe asks the API server, by dry run and before the first change, whether victims can be
+// deleted. It does so for all pods of those units whose deletion may be refused.
 func (x *execution) probe(ctx context.Context) error {
 	var doubtful []task
 	for _, u := range x.units {
@@ -216,7 +217,7 @@ func (x *execution) probe(ctx context.Context) error {
 			doubtful = append(doubtful, slices.DeleteFunc(u.tasks(), func(t task) bool { return x.scheduler.IsUnbound(t.pod) })...)
 		}
 	}
-	// Probe all of them, so that the next decision takes every refusal into account.
+	// Probe all of them, so that the next decision avoids every pod whose deletion is refused.
 	var v vetoes
 	_, err := each(doubtful, func(t task) error {
 		if err := x.remover.probe(t.unit.named(ctx, t.pod), t.victim()); err != nil {
@@ -249,8 +250,8 @@ func (x *execution) mayBegin(u *unit) error {
 	return nil
 }
 
-// outdated returns the reason why a unit must not be evicted any more, or nil if it may. It applies
-// only while no pod of the unit has been deleted.
+// outdated returns the reason why a unit must not be evicted any more; nil if it may be. The check
+// applies only before the first delete of the unit.
 func (x *execution) outdated(u *unit) error {
 	if !x.isWanted() {
 		return errUnwanted
@@ -332,9 +333,9 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 	}
 }
 
-// noteUnlisted records a refusal for each pod of a group whose intent cannot be written: the group
-// cannot be evicted. A conflict at each of many tries is a refusal as well, because the next order
-// would have the same conflicts.
+// noteUnlisted records a refusal for each pod of a group if the group's intent cannot be written,
+// because the group then cannot be evicted. Conflicts at every try count as a refusal too, because
+// the next order would have the same conflicts.
 func (x *execution) noteUnlisted(u *unit, err error) error {
 	note := x.remover.note
 	if apierrors.IsConflict(err) && !isDenied(err) {
@@ -389,7 +390,7 @@ func (x *execution) remove(ctx context.Context) error {
 			x.settle(t, absent)
 			return nil
 		}
-		// The call that marks the pod takes time. Check again whether the order is outdated.
+		// The call that marks the pod takes time, so check again whether the order is outdated.
 		var outdated error
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), t.victim(), func() bool {
 			if t.unit.goes() {
@@ -445,8 +446,8 @@ func (x *execution) lost(pod *corev1.Pod) {
 	}
 }
 
-// noteMembers records on PodGroups that some of their members were evicted one by one. For a group
-// that is evicted as a whole, the intent is that record.
+// noteMembers writes to the status of PodGroups that some of their members were evicted one by one.
+// For a group that is evicted as a whole, the intent already shows this.
 func (x *execution) noteMembers(going []task) {
 	type loss struct {
 		rule core.Rule
@@ -493,7 +494,7 @@ func (x *execution) record(u *unit, pod *corev1.Pod) {
 // completes the withdrawal: the ledger lists the pods that must stay.
 func (x *execution) withdrawIntents(ctx context.Context) {
 	if x.ctx.Err() != nil {
-		// The process ends. Its successor completes the intents that are written.
+		// The process is ending. The next leader completes the intents that are written.
 		return
 	}
 	ctx, cancel := x.bind(context.WithoutCancel(ctx))
@@ -509,7 +510,7 @@ func (x *execution) withdrawIntents(ctx context.Context) {
 			uids.Insert(pod.UID)
 		}
 		if err := x.withdraw(ctx, u.key, uids); err != nil {
-			klog.FromContext(ctx).Error(err, "Left a preemption for the finisher to take back", u.logValues()...)
+			klog.FromContext(ctx).Error(err, "The finisher will withdraw the intent of a preemption", u.logValues()...)
 		}
 		return nil
 	})

@@ -93,7 +93,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 	e.running.Go(func() {
 		ctx, cancel := e.bind(context.WithoutCancel(ctx))
 		defer cancel()
-		// The function returns no error, so each calls it for every claim.
+		// The function returns no error, so each claim is processed.
 		_, _ = each(claims, func(c podstatus.Claim) error {
 			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
 				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API for now", "pod", klog.KObj(c.Pod), "reason", err)

@@ -83,7 +83,7 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return f.with(ctx, key, pg.Status.Disruption)
 }
 
-// without handles a group whose status has no list of pods to evict, as far as the reader shows.
+// without handles a group whose status, as the reader shows it, has no list of pods to evict.
 func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1alpha1.PodGroup, known *entry) (reconcile.Result, error) {
 	f.delays.forget(key)
 	if known != nil && known.withdrawn.Len() > 0 {
@@ -92,8 +92,9 @@ func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1
 			return reconcile.Result{}, err
 		}
 	}
-	// On a PodGroup of scheduling.k8s.io, another scheduler may have set the condition. On its own
-	// PodGroups, Reprieve sets the condition only together with a list and ends both together.
+	// On a PodGroup of scheduling.k8s.io, another scheduler may have set the condition. On the
+	// PodGroups of reprieve.dev, only Reprieve sets it, always together with a list, and ends both
+	// together.
 	if !native.IsNative(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 		if err := f.intents.close(ctx, key, nil); err != nil {
 			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
@@ -133,7 +134,7 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
 
-// list is the list of pods to evict in a group's status, sorted by the next step for each pod.
+// list has the pods on the list of a group's status, sorted by the next step for each pod.
 type list struct {
 	// left holds the pods to evict.
 	left []v1alpha1.DisruptedPod
@@ -174,7 +175,8 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 			case e.seen.Has(p.UID) || e.absent.Has(p.UID):
 				out.gone.Insert(p.UID)
 			default:
-				// The informer has never had this pod and may lag behind. Ask the API server.
+				// The informer has never had this pod, and may be late. So the pod is checked at
+				// the API server.
 				out.left = append(out.left, p)
 			}
 		}
@@ -251,10 +253,9 @@ func inGroup(pod victimPod, err error) error {
 	return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", pod.namespace, pod.name, err)
 }
 
-// giveUp withdraws members whose deletion is refused, after a try that failed. If no pod of the
-// group was deleted and no call can still delete one, it withdraws all of them. Otherwise it
-// withdraws only the pods that were refused for longer than the timeout. It returns the error that
-// remains.
+// giveUp withdraws members whose deletion is refused, after a failed try. If no pod of the group
+// was deleted, and no call can still delete one, it withdraws all members. Otherwise it withdraws
+// only members that were refused for longer than the timeout. It returns the error that remains.
 func (f *Finisher) giveUp(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, failed error) error {
 	if !isVeto(failed) {
 		return failed

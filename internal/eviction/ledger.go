@@ -9,7 +9,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// memory is the time that this process trusts its own actions over its caches, which lag behind.
+// memory is the time that this process relies on its own actions rather than on its caches, which
+// may be late.
 const memory = time.Minute
 
 // ledger holds the facts about disrupted groups that the API does not show. These are the groups
@@ -138,7 +139,8 @@ func (l *ledger) drop(key types.NamespacedName) {
 	}
 }
 
-// keep makes the ledger keep entries for a Finisher.
+// keep makes the ledger preserve the entries of ended executions, for a Finisher that reads and
+// drops them.
 func (l *ledger) keep() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

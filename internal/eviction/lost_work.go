@@ -7,8 +7,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// countLostWork adds the lost work of the evicted units to the metrics. The other members of a gang
-// lose their work once all victims of the gang are gone. It is called after the last removal.
+// countLostWork adds the lost work of the evicted units to the metrics. It also adds the lost work
+// of the other members of a gang that stops. It is called after the last removal.
 func (x *execution) countLostWork() {
 	// For a gang that stops, use the class of any of its members.
 	classes, remains := make(map[types.NamespacedName]string), make(map[types.NamespacedName]bool)

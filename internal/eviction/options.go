@@ -43,9 +43,9 @@ func WithGroupDone(done func(types.NamespacedName)) Option {
 	return func(e *Executor) { e.groupDone = done }
 }
 
-// WithMaxGracePeriod sets the longest grace period that a victim gets. A pod with a longer
-// terminationGracePeriodSeconds is deleted with this one, in whole seconds. It must be at least a
-// second. Without this option, each victim has its own grace period.
+// WithMaxGracePeriod sets the longest grace period that a victim gets, in whole seconds and at
+// least one. A pod with a longer terminationGracePeriodSeconds is deleted with this period. Without
+// the option, each victim keeps its own grace period.
 func WithMaxGracePeriod(longest func() time.Duration) Option {
 	return func(e *Executor) { e.remover.maxGrace = longest }
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// Order is a Decision with everything that its eviction needs. It is a value. Questions that come
-// up during the eviction go to the [Scheduler] that is passed beside the order.
+// Order is a Decision with everything that its eviction needs. It is a value. The [Scheduler]
+// beside it answers questions that come up during the eviction.
 type Order struct {
 	// Decision names the pods to evict and the preemptor.
 	Decision core.Decision
@@ -45,7 +45,7 @@ type Scheduler interface {
 	// for a victim that must be deleted.
 	TurnBack(victim *corev1.Pod) bool
 	// Wants reports whether the preemptor of an order still needs its reservation and may keep it.
-	// The execution begins no unit after it returned false.
+	// After false, the execution begins no further unit.
 	Wants(order *Order) bool
 	// RunsAnew reports whether a group of the order has started a new run since the decision saw
 	// it, and may therefore be protected. The execution asks before it begins the first unit of the
@@ -77,8 +77,8 @@ type Outcome struct {
 	// Unwanted is true if the order was outdated because the preemptor no longer wanted it. That is
 	// not a failure.
 	Unwanted bool
-	// Refused is true if nothing was evicted because a deletion was refused, as others were for a
-	// while. Later decisions do not select the pod for some time.
+	// Refused is true if nothing was evicted because the API server refused a deletion, and has
+	// refused such deletions for a while. Later decisions do not select the pod for some time.
 	Refused bool
 }
 

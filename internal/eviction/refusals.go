@@ -25,24 +25,24 @@ const (
 	// patience is the time that deletions in a namespace must be refused before pods are protected
 	// and other victims are chosen. A webhook that cannot be reached may soon answer again.
 	patience = time.Minute
-	// doubtful is the time that a namespace counts as doubtful after a refusal. For as long, the
-	// refusal counts towards the next one.
+	// doubtful is the time after a refusal when deletions in the namespace are first tested by dry
+	// run. As long as it lasts, the refusal counts towards the next one.
 	doubtful = time.Hour
 	// unbroken is the longest gap between two refusals that count as one continuous series.
 	unbroken = 2 * time.Minute
 )
 
-// Refusals records the pods whose deletion the API server refuses, because an admission policy or
-// webhook denies it or cannot be reached. Victims evicted together with such a pod would be evicted
-// in vain. The next order therefore asks the API server by dry run before it changes anything.
+// Refusals records the pods whose deletion the API server refuses: an admission policy or webhook
+// denies it, or cannot be reached. Evicting other victims together with such a pod would be
+// useless. So the next order first asks the API server by dry run.
 //
 // Once deletions in a namespace were refused for [patience], a refused pod and its unit are
 // protected for a while. A refusal is recorded until the pod is gone. When one refused pod is
 // deleted after all, the other pods of its namespace are no longer protected.
 //
-// A refusal may also be due to the object itself. The pod or its PodGroup is too large or invalid,
-// or others write the PodGroup all the time. Such a pod is protected at once, and shows nothing
-// about others. Refusals is safe for concurrent use.
+// A refusal may also have its cause in the object itself. The pod or its PodGroup may be too large
+// or invalid, or other clients may write the PodGroup all the time. Such a pod is protected at
+// once. The refusal does not affect other pods. Refusals is safe for concurrent use.
 type Refusals struct {
 	clock clock.PassiveClock
 
@@ -230,14 +230,14 @@ type refusedError struct {
 
 func (e refusedError) Unwrap() error { return e.error }
 
-// vetoes keeps the first refusal of a deletion, so that refusals do not stop calls for other pods.
+// vetoes keeps the first refusal and hides it from the caller, so that calls for other pods go on.
 // It is safe for concurrent use.
 type vetoes struct {
 	mu    sync.Mutex
 	first error
 }
 
-// besides records a refusedError and returns nil. It returns any other error unchanged.
+// besides stores a refusedError and returns nil instead. It returns any other error unchanged.
 func (v *vetoes) besides(err error) error {
 	if !errors.As(err, new(refusedError)) {
 		return err
@@ -280,8 +280,8 @@ func isTooLarge(err error) bool {
 }
 
 // isUnasked reports whether a webhook could not be reached, or denied the call because of an error
-// of its own. Errors of the API server's store have such a code too, but no reason. After a store
-// error, the write may still succeed.
+// of its own. Errors of the API server's store have the same status code, but no reason in the
+// status. They do not count, because the write may still succeed after them.
 func isUnasked(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -93,7 +93,7 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 	case podstatus.IsRefused(err) || isTooLarge(err) || isDenied(err) && !isUnasked(err):
 		return untouched, fmt.Errorf("delete: %w", err)
 	case isUnasked(err):
-		// The API server has not made the change and will not make it.
+		// The API server has refused the change, so look at the pod's state.
 		became := r.after(ctx, pod)
 		if became == accepted || became == absent {
 			return became, nil
