@@ -25,7 +25,7 @@ func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	out = append(out, t.releaseFreely(shares, now)...)
 	if t.prompt(now) == 0 {
 		if len(t.underway) > 0 {
-			// The turns take long, so the order of a batch would soon be outdated.
+			// Turns take long now, so the order of a larger batch would soon be outdated.
 			t.batch.most = 1
 		}
 		out = append(out, t.admit(shares, now)...)
@@ -33,7 +33,8 @@ func (l *List) Admit(shares Shares, now time.Time) []workload.Key {
 	return out
 }
 
-// prompt counts the turns that have begun within patience, and ends turns that have taken too long.
+// prompt counts the turns that began within the time patience. It ends turns that have taken too
+// long.
 func (t *turns) prompt(now time.Time) int {
 	prompt := 0
 	for key, w := range t.underway {
@@ -117,14 +118,14 @@ func (t *turns) round(now time.Time) *round {
 	return c
 }
 
-// level returns the level of the next workload. If some queue's first workload is ready, ready work
-// of any queue goes next. In other queues, work that failed lately may be ahead of it, and these
-// queues must not miss turns for that.
+// level returns the level of the next workload to admit. If the first workload of any queue is
+// ready, ready work of any queue goes next. In other queues, work that failed lately may come
+// before the ready work, and these queues must not miss turns for that.
 //
-// If the first workload of every queue failed lately, as in a full cluster, the yielding work goes
-// by its order. Otherwise new work that has not failed yet would go before work that has waited for
-// long. That concerns its own queue and queues with less usage. Work that has just failed goes only
-// if there is nothing else: without other work, no workload waits for the end of a rest.
+// If the first workload of every queue failed lately, as in a full cluster, yielding work keeps its
+// order. Otherwise new work would come before work that has waited for long, in its own queue and
+// in queues with more usage. Work that has just failed is admitted only if there is no other work,
+// so that no workload waits without need.
 func (c *round) level() level {
 	switch {
 	case c.led > 0:
@@ -136,7 +137,7 @@ func (c *round) level() level {
 	}
 }
 
-// goes adds the request of a workload to the requests of its queue.
+// goes adds the request of an admitted workload to the requests of its queue.
 func (c *round) goes(w *waiter) {
 	if c.underway[w.Queue] == nil {
 		c.underway[w.Queue] = make(Request)
@@ -173,10 +174,10 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	return w
 }
 
-// inARow is the number of turns of a queue that may fail in a row before another queue has a turn.
-// After as many further failures, a workload of the queue that has had no failed turn has a turn. A
-// queue may have so much unplaceable work that the first workload is tried again before the last
-// one. Without these turns, no other work would have a turn.
+// inARow is the number of turns of a queue that may fail in a row before another queue gets a turn.
+// After as many further failures, a workload of the queue without a failed turn gets a turn.
+// Without these two rules, a queue with much unplaceable work would use all turns: its first
+// workload is ready again before its last one was tried.
 const inARow = longestBatch
 
 // failedTurns counts the failed turns of a queue in a row. given is true if another queue has had a
@@ -186,9 +187,9 @@ type failedTurns struct {
 	given bool
 }
 
-// insteadOf returns the queue that has a turn in place of the given leaf after failed turns, and
-// its workload if that is not the first. A queue without a share may use that turn: the leaf could
-// not use the room.
+// insteadOf returns the queue that gets a turn in place of the given leaf after failed turns. It
+// also returns the workload if that is not the queue's first. The queue may have no share, because
+// the leaf cannot use the room.
 func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (string, *waiter) {
 	vain := t.vain[leaf]
 	if vain.count < inARow || vain.given && vain.count < 2*inARow {
@@ -240,8 +241,8 @@ func (t *turns) firsts(queues []string, at level) []Waiter {
 	return out
 }
 
-// pass admits a waiter. It drops an earlier recall of the workload, because TurnAway would report
-// it. The workload no longer waits for a turn, so nothing would retry it.
+// pass admits a waiter without a turn. It drops an earlier recall of the workload: TurnAway would
+// report it, and nothing would retry the workload.
 func (t *turns) pass(w *waiter) {
 	t.leave(w)
 	t.admitted[w.Key] = w

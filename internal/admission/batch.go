@@ -11,11 +11,11 @@ import (
 const longestBatch = 16
 
 // batch holds the state of the workloads that are admitted together. The scheduler's queue keeps
-// their order. They are picked on one version of the quota ledger, each as if the workloads before
-// it already had places.
+// their order. They are selected on one version of the quota ledger. Each selection assumes that
+// the workloads before it have places.
 //
-// If one finds no place, the ones after it are called back. Turns are then one at a time, until
-// some in a row have found places. The List's lock guards a batch.
+// If a workload of the batch finds no place, the workloads after it are recalled. Turns are then
+// one at a time until some in a row have succeeded. The List's lock guards a batch.
 type batch struct {
 	// most is the size of the next batch. left is the number of workloads of the last batch that
 	// have not found a place yet.
@@ -134,7 +134,7 @@ func (t *turns) callBackOne(w *waiter) {
 	t.queue(w, w.levelAt(w.began))
 }
 
-// keep ends the wait of a workload that was called back while it found its place.
+// keep ends the wait of a workload that was recalled while it found its place.
 func (t *turns) keep(key workload.Key) {
 	if w := t.batch.called[key]; w != nil && t.held[key] == w {
 		t.pass(w)

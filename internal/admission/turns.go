@@ -95,8 +95,9 @@ type turns struct {
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
 	freely   freely
-	// inVain has a time for each queue whose workload had a turn before the end of its rest and
-	// found no room. Until then, no workload of the queue has a turn before the end of its rest.
+	// inVain has a time for each queue with a workload that was admitted before the end of its
+	// back-off and found no room. Until that time, no workload of the queue is admitted before the
+	// end of its back-off.
 	inVain map[string]time.Time
 	// vain counts the failed turns of a queue since its last successful one.
 	vain map[string]failedTurns
@@ -118,8 +119,8 @@ type waiter struct {
 	// level and place are its position in its line, and due its position in rests.
 	level      level
 	place, due int
-	// began is the time of admission, and seen the version of the quota ledger then. The last field
-	// is the position in the scheduler's queue.
+	// began is the time of admission, and seen the version of the quota ledger at that time. The
+	// last field is the position in the scheduler's queue.
 	began time.Time
 	seen  uint64
 	seat  Position

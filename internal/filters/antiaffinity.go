@@ -6,13 +6,14 @@ import (
 )
 
 // crossTerm is a required anti-affinity term of one class that matches another class of the same
-// gang. For the other class, the filter is skipped if the class has no terms and no running pod has
-// a term that matches it. So this package counts the members of the class with the term.
+// gang. For the other class, the framework may skip the filter, because no running pod has such a
+// term. So this package counts the members of the class with the term.
 type crossTerm struct {
-	// holder is the class with the term, or byPromised for pods with a reservation.
+	// holder is the class with the term, or byPromised for pods with a reservation. matched is the
+	// class that the term matches.
 	holder, matched int
 	topologyKey     string
-	// members counts the holder's members by the value of the topology key.
+	// members has the number of the holder's members for each value of the topology key.
 	members map[string]int
 }
 
@@ -40,8 +41,8 @@ func (o *Oracle) findCrossTerms() {
 	}
 }
 
-// byPromised is the holder of a crossTerm that belongs to pods with reservations. The preemptor
-// must respect these reservations, but the filter does not see pods before they are on their nodes.
+// byPromised is the holder of a crossTerm of pods with reservations. These reservations are closed
+// to the preemptor, but the filter does not see the pods before they are on their nodes.
 const byPromised = -1
 
 // findPromisedTerms finds classes that match an anti-affinity term of a pod with a reservation.
@@ -76,8 +77,8 @@ func (o *Oracle) findPromisedTerms() {
 	})
 }
 
-// countCrossTerms counts a member of a class that is added to a node (by 1) or removed from it (by
-// -1).
+// countCrossTerms counts a member of a class that is added to a node (by is 1) or removed from it
+// (by is -1).
 func (o *Oracle) countCrossTerms(class int, info fwk.NodeInfo, by int) {
 	for i := range o.crossTerms {
 		t := &o.crossTerms[i]
@@ -87,7 +88,8 @@ func (o *Oracle) countCrossTerms(class int, info fwk.NodeInfo, by int) {
 	}
 }
 
-// violatesCrossTerm reports whether members of another class exclude a class from a node.
+// violatesCrossTerm reports whether an anti-affinity term of another class's members excludes a
+// class from a node.
 func (o *Oracle) violatesCrossTerm(class int, info fwk.NodeInfo) bool {
 	for i := range o.crossTerms {
 		t := &o.crossTerms[i]

@@ -12,9 +12,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// claimPlugin is a filter for claims of volumes or devices. It considers a claim as used only once
-// the pod is reserved, in memory. So members are reserved as they are placed in the simulated
-// state, and later members see the remaining claims. Everything is unreserved with the members.
+// claimPlugin is a filter for claims of volumes or devices. It considers a claim as used only after
+// Reserve was called for the pod, in memory. So the Oracle calls Reserve for each member that it
+// places, and later members see the remaining claims. It calls Unreserve when it removes a member.
 type claimPlugin interface {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin
@@ -73,8 +73,8 @@ func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
 	return pod
 }
 
-// claimPromised reserves the claims of pods with reservations on a node. These pods have reserved
-// no claims yet, but others must not use their devices. It runs when the core asks about the node
+// claimPromised reserves the claims of pods with reservations on a node. The pods have reserved no
+// claims yet, but other pods must not use their devices. It runs when the core asks about the node
 // for a class with claims.
 func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 	if _, done := o.promised[n]; done || len(oc.claims) == 0 {

@@ -15,7 +15,7 @@
 //  4. Anti-affinity between the classes of a gang that is not running is counted here
 //     (antiaffinity.go), because no filter sees it.
 //  5. Extenders that take part in preemption see the victims. If an extender rejects them, its
-//     nodes are barred and the core is asked again.
+//     nodes are excluded and the core is asked again.
 //
 // [Resources] reports which resources the profile counts at all, and which it delegates to
 // DynamicResources on nodes without them.

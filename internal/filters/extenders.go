@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// extenderRounds bounds how often a search starts over because an extender rejects a node of its
+// extenderRounds is how often a search starts again because an extender rejects a node of its
 // result.
 const extenderRounds = 8
 
@@ -39,9 +39,10 @@ func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
 	return core.Decision{}, nil, fmt.Errorf("extenders refused the victims of %d placements in a row", extenderRounds)
 }
 
-// askFilters asks the extenders that filter, and bars the nodes that they reject for a class. For a
-// single pod, resolvable rejections are left to preemption, since the pod has failed on every node
-// already. For a gang they count too, because the same extenders confirm its plan.
+// askFilters asks the extenders that filter, and excludes the nodes that they reject for a class.
+// For a single pod, preemption handles rejections that evictions can resolve, because the pod has
+// failed on every node already. For a gang such rejections count too, because the same extenders
+// must confirm the gang's plan.
 func (o *Oracle) askFilters(oc *oracleClass) error {
 	pod := oc.pods[0].GetPod()
 	for _, ext := range o.profile.Extenders() {

@@ -44,13 +44,13 @@ type Oracle struct {
 	// users has the classes of the members that use a volume claim, one entry for each member, by
 	// the claim's name.
 	users map[string][]int
-	// held are the claims used by several members, while some of these are placed.
+	// held has the claims that several members use, while some of these members are placed.
 	held map[string]*heldClaim
 	// promised has the claims reserved for pods with reservations, by node. promisedClaims are the
 	// plugins for that.
 	promised       map[int][]*claimed
 	promisedClaims []claimPlugin
-	// crossTerms are the anti-affinities between classes of the gang that no filter sees.
+	// crossTerms are the anti-affinity terms between classes of the gang that no filter sees.
 	crossTerms []crossTerm
 	// spread is the plugin PodTopologySpread; nil if the profile does not enable it.
 	spread fwk.PreFilterPlugin

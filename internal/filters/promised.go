@@ -72,7 +72,7 @@ func (e eitherWay) Unplace(c, n int) {
 	e.before.Unplace(c, n)
 }
 
-// mindsPromised reports whether any pod with a reservation matters to any class by more than its
+// mindsPromised reports whether any class depends on a pod with a reservation by more than the
 // room.
 func (o *Oracle) mindsPromised() bool {
 	minds := false

@@ -22,10 +22,10 @@ type devicePlugin interface {
 	fwk.PostFilterPlugin
 }
 
-// HeldDevices has pods with claims that were allocated in an earlier cycle that did not bind the
-// pods. The claims now block the pods, and others cannot use them. DynamicResources releases such a
-// claim by itself if its Filter rejected the pod in the pod's cycle. It does not see members of a
-// gang that is rejected earlier, so HeldDevices passes these members to it.
+// HeldDevices has pods with claims that were allocated in an earlier cycle, although that cycle did
+// not bind the pods. The claims now tie the pods to nodes, and other pods cannot use the devices.
+// DynamicResources releases such a claim if its Filter rejects the pod. It does not see members of
+// a gang that is rejected earlier, so HeldDevices passes these members to it.
 type HeldDevices struct {
 	plugin devicePlugin
 	pods   []*corev1.Pod
@@ -82,8 +82,8 @@ func (h *HeldDevices) Release(ctx context.Context) (released int, err error) {
 	return released, err
 }
 
-// staleClaims returns the pods with a claim that is not reserved for another pod. The claim is
-// allocated, or was created for an extended resource.
+// staleClaims returns the pods that have a claim of devices that may be released. Such a claim is
+// allocated, or was created for an extended resource, and is not reserved for another pod.
 func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod, error) {
 	manager := profile.SharedDRAManager()
 	if manager == nil || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return UsesDevices(profile, pod) }) {

@@ -16,9 +16,8 @@ import (
 )
 
 // sharedClaim is a claim that several members use, with a volume that is provisioned on the node of
-// the first pod. From then on VolumeBinding limits all others to that node, and the volume does not
-// exist before the whole gang is admitted. So these members must be on one node, or the gang never
-// passes.
+// the first pod. From then on VolumeBinding limits all others to that node. The volume does not
+// exist before the whole gang is admitted, so these members must be on one node.
 type sharedClaim struct {
 	// classes are the classes of these members.
 	classes []int
@@ -204,7 +203,8 @@ func (oc *oracleClass) sharesOn(n int) bool {
 	return !slices.ContainsFunc(oc.shared, func(s *sharedClaim) bool { return s.placed > 0 && (s.alone || s.node != n) })
 }
 
-// settle counts a member that is added to a node (more 1) or removed from it (more -1).
+// settle counts a member of the class that is added to a node (more is 1) or removed from it (more
+// is -1).
 func (oc *oracleClass) settle(n, more int) {
 	for _, s := range oc.shared {
 		s.placed, s.node = s.placed+more, n

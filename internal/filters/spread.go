@@ -30,11 +30,11 @@ type spreadRule struct {
 	minDomains int
 	// self is 1 if members match their own constraint.
 	self int
-	// domains has the domain of each node that members may use. counted has it only for nodes whose
-	// pods count.
+	// domains has the domain of each node that members may use. counted has the domain only for
+	// nodes whose pods the constraint counts.
 	domains, counted []int32
-	// counts has the number of pods by domain. The minimum is over eligible domains only, which
-	// have a node that counts.
+	// counts has the number of pods in each domain. The minimum is over eligible domains only:
+	// those with a node in counted.
 	counts   []int
 	eligible []bool
 	number   int

@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// minds has the properties of other pods that matter to a class, apart from their room.
+// minds has the properties of other pods, besides their room, that the filters of a class look at.
 type minds struct {
 	// everything is true if some filter is unknown, so any property may matter.
 	everything bool
@@ -19,7 +19,7 @@ type minds struct {
 	affinity, ports, volumes bool
 }
 
-// mind records a filter that is not skipped for the class.
+// mind records the properties that a filter looks at. The filter is not skipped for the class.
 func (m *minds) mind(filter string) {
 	switch filter {
 	case names.InterPodAffinity:
@@ -45,7 +45,7 @@ const (
 	leavesAlone
 )
 
-// Touches reports whether the pods of a unit matter to some class by more than their room.
+// Touches reports whether any class depends on the pods of a unit by more than their room.
 func (o *Oracle) Touches(unit int) bool {
 	if !o.podSensitive {
 		return false
@@ -71,8 +71,8 @@ func (o *Oracle) Reserved(node int) core.Amounts {
 	return o.view.Reserved(o.view.Cluster.Nodes[node].Name)
 }
 
-// Related lists the terminating pods that matter to some class by more than their room, on any
-// node.
+// Related lists the terminating pods, on any node, that any class depends on by more than their
+// room.
 func (o *Oracle) Related() []*corev1.Pod {
 	if !o.podSensitive {
 		return nil
@@ -87,7 +87,7 @@ func (o *Oracle) Related() []*corev1.Pod {
 	return out
 }
 
-// matters reports whether a pod matters to some class by more than its room.
+// matters reports whether any class depends on a pod by more than its room.
 func (o *Oracle) matters(pi fwk.PodInfo) bool {
 	for i := range o.classes {
 		if oc := &o.classes[i]; oc.stateful && (oc.minds.everything || o.matterTo(oc, pi)) {

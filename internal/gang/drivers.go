@@ -35,14 +35,14 @@ func knownDrivers() []driverLabels {
 
 // Lead describes the workers that a driver needs.
 type Lead struct {
-	// Workers is the number of workers that the driver needs at least.
+	// Workers is the least number of workers that the driver needs.
 	Workers int
 	// Group is the PodGroup that its workers are members of; zero if they have none.
 	Group types.NamespacedName
 }
 
 // Leads returns the number of workers in the annotation of a driver; false for a pod without the
-// annotation. A value that is no number counts as 1.
+// annotation. A value that is not a number counts as 1.
 func Leads(pod *corev1.Pod) (workers int, says bool) {
 	value, says := pod.Annotations[v1alpha1.AnnotationLeads]
 	if !says {
@@ -72,7 +72,7 @@ func MayDrive(pod *corev1.Pod, derived Derived) bool {
 		derived != nil && derived.MayLead(pod)
 }
 
-// references returns the names that workers use for their driver, the most precise first.
+// references returns the names that workers use to refer to their driver, the most precise first.
 func references(driver *corev1.Pod) []string {
 	out := []string{ownerReference(driver.Namespace, driver.UID), nameReference(driver.Namespace, driver.Name)}
 	for _, of := range knownDrivers() {

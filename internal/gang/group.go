@@ -36,10 +36,10 @@ type Group struct {
 	Whole bool
 	// Priority is the resolved priority; nil until then.
 	Priority *int32
-	// PodPriorities is true if the API has no priority for the group: each pod's own priority
+	// PodPriorities is true if the API has no priority for groups, so that each pod's own priority
 	// counts.
 	PodPriorities bool
-	// PriorityClassName is the class that the user named, or the global default that gave the
+	// PriorityClassName is the class that the user named, or the global default class that set the
 	// priority; "" for none.
 	PriorityClassName string
 	// PreemptionPolicy is the resolved policy; "" if the API has none, or it is not resolved.
@@ -62,12 +62,12 @@ type Group struct {
 	// ClassOfNamespace is true if Reprieve wrote the group with the class of its namespace. It may
 	// outrank its pods.
 	ClassOfNamespace bool
-	// PreemptionPriorityClass is the class that counts while the group is a potential victim. It is
+	// PreemptionPriorityClass is the class that gives the group its priority as a potential victim;
 	// "" for none. See [Group.VictimPriority].
 	PreemptionPriorityClass string
-	// BoundedRaise is true if that class is from the annotation of an object. Users who create such
-	// objects may lack the right to create PodGroups. So the class counts only up to the
-	// maxPriorityClass of a queue.
+	// BoundedRaise is true if PreemptionPriorityClass comes from the annotation of an object. Users
+	// who create such objects may lack the right to create PodGroups, so the class counts only up
+	// to the maxPriorityClass of a queue.
 	BoundedRaise bool
 	// TopologyKey is the node label whose value all members must share; "" for none.
 	TopologyKey string

@@ -52,7 +52,7 @@ func AddAnchorIndex(informer cache.SharedIndexInformer, derived Derived) error {
 		return nil, nil
 	}})
 	if err != nil {
-		return fmt.Errorf("index pods by what they belong to: %w", err)
+		return fmt.Errorf("index pods by anchor: %w", err)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (l *Lister) Members(key types.NamespacedName) Members {
 	if l.derived != nil {
 		for _, anchor := range l.derived.Anchors(key) {
 			pods = append(pods, l.by(AnchorIndexName, anchor, func(pod *corev1.Pod) bool {
-				// The index by PodGroup has found the pods that name the group.
+				// Pods that name the group have been found by the index by PodGroup.
 				_, named := GroupOf(pod)
 				own, ok := l.derived.GroupOf(pod)
 				return !named && ok && own == key

@@ -17,9 +17,9 @@ type Named struct{}
 // GroupOf is part of Membership.
 func (Named) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return GroupOf(pod) }
 
-// Derived is a Membership that also finds the group of pods that do not name one. Pods that may be
-// in one group share an anchor. A pod alone determines its anchors, so informers can index pods by
-// anchor before the group is known.
+// Derived is a Membership that also finds the group of a pod that does not name one. An anchor is a
+// key that all pods of a group share. The fields of a pod alone determine its anchors, so informers
+// can index pods by anchor before the group is known.
 type Derived interface {
 	Membership
 	// AnchorsOf returns the anchors of a pod. The result for a pod never changes.

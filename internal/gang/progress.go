@@ -17,13 +17,13 @@ type Progress struct {
 	Saved time.Time
 	// Interval is the time between two saves of the work; 0 for no saves.
 	Interval time.Duration
-	// Restart is the run time that a restart loses in addition to the work. 0 means that no
-	// annotation sets it, and NoRestart is none.
+	// Restart is the run time that a restart loses in addition to the unsaved work. 0 means that no
+	// annotation sets it. NoRestart means that a restart loses no run time.
 	Restart time.Duration
 }
 
-// NoRestart is the Progress.Restart of work with a restart cost of 0. The cost that the preemptor's
-// profile has for work without the annotation does not apply to it.
+// NoRestart is the Progress.Restart of work whose annotation sets a restart cost of 0. The
+// profile's default for work without the annotation does not apply to it.
 const NoRestart = time.Duration(core.NoRestart)
 
 // longestProgress is the longest duration that an annotation about work may have. A pod with a high

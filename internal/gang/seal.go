@@ -12,31 +12,32 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// Seal is the record of the facts that a pod counts by as long as it has a node. The scheduler
-// makes it when it reserves the node, and stores it in the annotation
+// Seal is the record of the facts that apply to a pod as long as it has a node, such as its queue
+// and priority. The scheduler makes it when it reserves the node, and stores it in the annotation
 // [v1alpha1.AnnotationPlacedAs] with the binding. A later change of a label, of the PodGroup or of
 // the namespace does not affect the pod.
 //
 // Where the admission policies are not installed, a user can forge the annotation. So a seal never
-// gives a pod more than its labels could. The rules of queues apply to its queue, and its role is
-// one of the group's roles. Its priority, its minCount, its disruption mode and its clock count
-// only if they protect less than the current ones.
+// gives a pod more than its labels could. The rules of queues apply to the queue in it, and its
+// role is one of the group's roles. The priority, minCount, disruption mode and clock in it count
+// only if they protect the pod less than the current ones.
 type Seal struct {
 	// Group is the PodGroup that the pod named; "" for none. It is the first field in the
 	// annotation: [GroupOf] reads only the beginning.
 	Group string `json:"group"`
-	// Queue is the leaf queue that the pod counted for; "" for none.
+	// Queue is the leaf queue of the pod; "" for none.
 	Queue string `json:"queue,omitempty"`
-	// Priority is the effective priority, and Class the PriorityClass that it is from; "" for none.
+	// Priority is the effective priority of the pod. Class is the PriorityClass that it came from;
+	// "" for none.
 	Priority int32  `json:"priority"`
 	Class    string `json:"class,omitempty"`
 	// MinCount is the minCount of the group; 0 for a pod that is in no gang. Whole is true if the
-	// group is disrupted as a whole, and all of its members got their nodes while it was.
+	// group's disruption mode is PodGroup, and was so when each member got its node.
 	MinCount int  `json:"minCount,omitempty"`
 	Whole    bool `json:"whole,omitempty"`
 	// Role is the role of the pod in a group that was derived from its object; "" for none.
 	Role string `json:"role,omitempty"`
-	// Since is the clock of the group's run, if it was running.
+	// Since is the start of the guaranteed times of the group's run; nil if it was not known.
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
@@ -70,7 +71,7 @@ func ParseSeal(text string) (s Seal, ok bool) {
 }
 
 // SealText returns the annotation with the seal of a pod; "" for a pod without one. Only a pod that
-// the API server reports as scheduled has a seal. Before that, the annotation is its user's: also
+// the API server reports as scheduled has a seal. Before that, users can write the annotation, also
 // in the copy of an assumed pod, which names a node.
 func SealText(pod *corev1.Pod) string {
 	text := pod.Annotations[v1alpha1.AnnotationPlacedAs]

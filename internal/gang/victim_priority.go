@@ -15,14 +15,14 @@ type Maximum struct {
 	Value *int32
 }
 
-// VictimPriority returns the priority that the group counts by while it is a potential victim. That
-// is the value of its preemptionPriorityClassName, or the scheduling priority if the class has no
-// effect. It is never below the scheduling priority. The verdict has the reason and the message of
+// VictimPriority returns the priority of the group as a potential victim. That is the value of its
+// preemptionPriorityClassName, or the scheduling priority if the class has no effect. It is never
+// below the scheduling priority. The verdict has the reason and the message of
 // [v1alpha1.ConditionPreemptionPriority]; it is zero for a group without the field.
 //
-// scheduling is the priority that the group counts by without the class. A seal may have lowered
-// it. valueOf returns the value of a PriorityClass; false if the class does not exist. The class
-// counts up to each of the maxima.
+// scheduling is the priority of the group without the class; a seal may have lowered it. valueOf
+// returns the value of a PriorityClass; false if the class does not exist. maxima are bounds of the
+// class's value.
 func (g *Group) VictimPriority(scheduling int32, valueOf func(class string) (int32, bool), maxima ...Maximum) (int32, Verdict) {
 	class := g.PreemptionPriorityClass
 	if class == "" {

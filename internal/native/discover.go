@@ -21,7 +21,7 @@ const resource, workloads = "podgroups", "workloads"
 
 // ErrNotServed is the error of Discover and DiscoverWorkloads if the cluster does not serve the
 // resource.
-var ErrNotServed = errors.New(Group + " is not served with what groups pods")
+var ErrNotServed = errors.New(Group + " is not served with a resource for groups of pods")
 
 // Discover finds the kind of the PodGroups that the API server serves, in the most stable version.
 func Discover(client discovery.DiscoveryInterface) (schema.GroupVersionKind, error) {
