@@ -107,8 +107,8 @@ func (t *Trace) Input(sh Shape) *simulation.Input {
 	return in
 }
 
-// gangs groups the pods of one shape that arrive together. The groups have indexes of pods, in the
-// order of their first arrivals.
+// gangs divides the pods of one shape into groups that arrive together. A group lists the indexes
+// of its pods. Groups are sorted by their first arrival.
 func gangs(pods []Pod, together time.Duration) [][]int {
 	type shape struct {
 		cpu, memory, gpus int64

@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Assumptions are settings for facts that objects do not tell.
+// Assumptions are settings for facts that objects do not contain, such as run times.
 type Assumptions struct {
 	// Lasts is the length of the simulation. Services run for longer.
 	Lasts time.Duration
@@ -36,8 +36,8 @@ type Facts struct {
 	Running int `json:"running"`
 	Pending int `json:"pending"`
 	Pods    int `json:"pods"`
-	// Arriving counts the workloads that arrive later. Told counts the workloads with a running
-	// time from a log.
+	// Arriving counts the workloads that arrive later. Told counts the workloads whose running time
+	// is known from a log.
 	Arriving int `json:"arriving,omitempty"`
 	Told     int `json:"told,omitempty"`
 	// Declared counts the workloads whose pods declare a deadline, Services the workloads without

@@ -37,13 +37,13 @@ type slot struct {
 type course struct {
 	evicted map[types.UID]bool
 	slots   []*slot
-	// byUID and byName have the slots of existing pods. vacant has the slots of evicted pods, by
-	// their origin.
+	// byUID and byName have the slots of existing pods. vacant has the slots of evicted pods that
+	// were not replaced yet, by their origin.
 	byUID  map[types.UID]*slot
 	byName map[types.NamespacedName]*slot
 	vacant map[string][]*slot
-	// begins and ends are the first and the last time in the log. objects is the first cluster with
-	// all objects of other kinds that were added later.
+	// begins and ends are the first and the last time in the log. objects is the first cluster,
+	// extended by all objects other than pods that were added later.
 	begins, ends time.Time
 	objects      *inventory.Inventory
 }
@@ -104,7 +104,7 @@ func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) err
 		c.objects = c.objects.Patched(resource, objects, nil)
 	}
 	for key, s := range c.byName {
-		// The pod is gone, or another pod has its name.
+		// The pod is gone, and another pod may have its name.
 		if object, ok := cluster.Find(inventory.Pods, key.Namespace, key.Name); !ok || object.UID != s.uid {
 			c.leaves(key, s, in.Time)
 		}
@@ -212,7 +212,7 @@ func (s *slot) lifespan(begins, ends time.Time) lifespan {
 	return out
 }
 
-// told returns the common lifespan of some pods, as far as the log has any of them.
+// told returns the common lifespan of some pods, if the log has any of them.
 func (m *maker) told(pods []*corev1.Pod) lifespan {
 	var out lifespan
 	for _, pod := range pods {

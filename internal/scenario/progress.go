@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
-// ahead is how far the clock of a pod may be ahead, as for decisions.
+// ahead is the time that the clock of a pod may be ahead of the scheduler's, as in decisions.
 const ahead = time.Minute
 
 // takeProgress sets the work that evictions lose, from the annotations of some pods and of their

@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// likeness holds the properties of a job that a refusal depends on. Jobs with an equal likeness get
-// the same refusal.
+// likeness holds the properties of a job that its refusal depends on. If one job is refused, all
+// jobs with an equal likeness are.
 type likeness struct {
 	queue              string
 	priority           int32
@@ -18,15 +18,15 @@ type likeness struct {
 	requests           string
 }
 
-// kin holds the pending jobs that are alike, the most important first.
+// kin holds the pending jobs with one likeness, the most important first.
 type kin struct {
 	likeness
 	least core.Amounts
 	jobs  []*job
-	// told is the last refusal that one of the jobs got; nil for none.
+	// told is the last refusal of one of the jobs; nil for none.
 	told *noRoom
-	// probed is the value of simulation.freed at the last probe of this kin. A probe decides for
-	// the first job of the kin, so that the result also applies to jobs that ask for more.
+	// probed is the value of simulation.freed at the last probe of this kin. A probe makes a
+	// decision for the first job of the kin. Its result also applies to jobs that ask for more.
 	probed uint64
 }
 
@@ -100,9 +100,9 @@ func leastOf(requests []core.Amounts) core.Amounts {
 	return out
 }
 
-// asksForLess reports whether a refusal of k applies to other as well. The jobs of k ask for no
-// more, in the same queue, with at least the same priority. They are single pods, or equal gangs
-// with a minCount that is not larger.
+// asksForLess reports whether a refusal of the jobs of k applies to the jobs of other as well. That
+// is so if the jobs of k ask for no more, in the same queue, with at least the same priority. They
+// must be single pods, or equal gangs with a minCount that is not larger.
 func (k *kin) asksForLess(other *kin) bool {
 	if k.queue != other.queue || k.priority < other.priority || k.never && !other.never || k.gang && (!other.gang || k.minCount > other.minCount) {
 		return false
@@ -118,9 +118,9 @@ func (k *kin) asksForLess(other *kin) bool {
 	return true
 }
 
-// known returns the refusal of a job without a decision, or nil. It uses the refusal of a job that
-// asks for no more, if no room was freed since. If a pending job asks for less, known probes that
-// job first, so that its refusal applies to as many jobs as possible.
+// known returns the refusal of a job without a decision; nil if a decision is necessary. It uses
+// the refusal of a job that asks for no more, if no room was freed since then. It first probes the
+// pending job that asks for the least, so that the refusal applies to as many jobs as possible.
 func (s *simulation) known(j *job) *noRoom {
 	if s.refusedAt != s.freed {
 		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// crew is a gang with members that are scheduled one by one. The members work as long as enough of
-// them run. Until then, members on a node wait there for the others.
+// crew is a gang with members that are scheduled one by one. The members work while enough of them
+// run. Otherwise, members on a node wait there for the others.
 type crew struct {
 	need    int
 	left    time.Duration

@@ -80,8 +80,8 @@ type observer interface {
 	passes(s *simulation, until time.Time)
 	// decided is called for a decision before it is carried out.
 	decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision)
-	// toldTheSame is called for a job that is refused without a decision, because a job that asks
-	// for less was refused.
+	// toldTheSame is called when a job is refused without a decision because a job that asks for no
+	// more was refused.
 	toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold)
 	// overLimit is called for a job that does not fit in the limits of its queue.
 	overLimit(s *simulation, j *job)
@@ -119,7 +119,7 @@ func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	return s
 }
 
-// touch marks a node for an update of the core's cluster before the next decision.
+// touch marks a node as changed, so that the core's cluster is updated before the next decision.
 func (s *simulation) touch(n *node) {
 	if !n.changed {
 		n.changed = true
@@ -127,7 +127,7 @@ func (s *simulation) touch(n *node) {
 	}
 }
 
-// frees is touch for a change that may free room.
+// frees is touch for a change that may free room for pending jobs.
 func (s *simulation) frees(n *node) {
 	s.freed++
 	s.touch(n)

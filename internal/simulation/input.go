@@ -66,7 +66,7 @@ type Work struct {
 	// times.
 	Interval, Restart time.Duration
 
-	// patience is the time that the user waits before deleting the pending work; 0 for ever.
+	// patience is the time that the user waits before deleting the pending work; 0 for no limit.
 	patience time.Duration
 	// hopeless is true for work that can never run. The cluster, or its queue's limit, is too
 	// small.

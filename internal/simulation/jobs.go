@@ -30,7 +30,7 @@ type pod struct {
 	// taken is true while an eviction of the pod is under way. terminating is true once the pod was
 	// told to end, and finished if it ended by itself.
 	taken, terminating, finished bool
-	// since is the time of the pod's last account.
+	// since is the time when the GPU time of the pod was last added up.
 	since time.Time
 	// booked is the pod's entry in the quota ledger.
 	booked booking
@@ -55,7 +55,7 @@ type job struct {
 	// tolerates is the length of the job's protection from priorities below tolerated; 0 for none.
 	tolerates time.Duration
 	tolerated int32
-	// patience is the time that the user waits before deleting the pending job; 0 for ever.
+	// patience is the time that the user waits before deleting the pending job; 0 for no limit.
 	patience time.Duration
 	// hopeless is true for a job that can never run. The cluster, or its queue's limit, is too
 	// small.

@@ -67,7 +67,7 @@ func reservedOn(held []core.Hold) map[string]core.Amounts {
 }
 
 // waitsOn returns the node that a pod is nominated to, if victims of lower priority still terminate
-// there. Otherwise it returns nil, and the pod may preempt again.
+// there. If it returns nil, the pod may preempt again.
 func (s *simulation) waitsOn(j *job) *node {
 	if len(j.promises) == 0 {
 		return nil
@@ -189,7 +189,8 @@ func (c *candidate) compare(other *candidate) int {
 	)
 }
 
-// sum adds up the priorities, each shifted to be positive.
+// sum returns the sum of the victims' priorities. A constant is added to each so that it is
+// positive.
 func (c *candidate) sum() int64 {
 	sum := int64(0)
 	for _, v := range c.victims {

@@ -82,7 +82,7 @@ func (b *ledger) book(p *pod, now booking) {
 	}
 	leaf := b.tree.LeafOf(p.job.queue)
 	if leaf < 0 {
-		// Queues do not share the room of work outside them.
+		// The room of work outside of all queues is not shared among queues.
 		add(b.capacity, p.request, change(before.asks && before.charged, now.asks && now.charged)*-1)
 		return
 	}

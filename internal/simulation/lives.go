@@ -8,8 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// These are the steps that carry a decision out, and the steps that follow from it until a job
-// ends.
+// The following steps apply a decision, and the changes that it causes until a job ends.
 
 // place starts a job on its nodes.
 func (s *simulation) place(j *job, promises []reservation) {
@@ -195,8 +194,8 @@ func (s *simulation) terminate(p *pod) {
 	})
 }
 
-// depart removes a pod from its node. The scheduler's queue and the quota ledger learn of it in a
-// random order, a moment apart.
+// depart removes a pod from its node. The scheduler's queue and the quota ledger receive the
+// deletion in random order, a moment apart.
 func (s *simulation) depart(p *pod) {
 	s.account(p)
 	p.node.pods = slices.DeleteFunc(p.node.pods, func(other *pod) bool { return other == p })
@@ -212,7 +211,7 @@ func (s *simulation) depart(p *pod) {
 	s.after(time.Duration(s.random.Int64N(int64(s.opts.longestLag))), func() { s.deleted(p) })
 }
 
-// account adds up the time that a pod had on its node since its last account.
+// account adds up the GPU time that a pod has used or held since the last call.
 func (s *simulation) account(p *pod) {
 	switch {
 	case p.terminating:

@@ -135,7 +135,7 @@ type groupKey struct {
 	priority int32
 }
 
-// closeBooks accounts for the time of a pod that is still on its node.
+// closeBooks adds up the GPU time of a pod that is still on its node at the end.
 func (s *simulation) closeBooks(p *pod) {
 	if c := p.job.crew; p.terminating || c != nil && c.began.IsZero() {
 		p.job.of.idles(p, s.now.Sub(p.since))

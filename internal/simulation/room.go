@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// These are the steps that concern room: the core's snapshot of it, reservations, and the limits of
+// The following steps handle room: the core's snapshot of it, reservations, and the limits of
 // queues.
 
 // preemptor describes a job and some of its pods to the core.
@@ -147,8 +147,8 @@ func (s *simulation) await(j *job, d *core.Decision, promises []reservation, vic
 	s.engine.Waits.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
 }
 
-// promise replaces the reservations of a job. If it releases room, the jobs that wait for reserved
-// room or for their queue are retried.
+// promise replaces the reservations of a job. If that frees room, it retries the jobs that wait for
+// reserved room or for their queue.
 func (s *simulation) promise(j *job, promises []reservation) {
 	old := j.promises
 	s.dropPromises(j)
@@ -197,8 +197,8 @@ func (s *simulation) keepsFrom(one, other *job) bool {
 	return one.standing().KeepsFrom(other.standing())
 }
 
-// promises returns the room reserved for other jobs. Room that the job may use has no node: it only
-// counts as usage of the queue.
+// promises returns the room reserved for other jobs. Room that the job may use is returned without
+// a node, because it only counts as usage of a queue.
 func (s *simulation) promises(j *job) []core.Hold {
 	var out []core.Hold
 	for _, other := range s.promised {
@@ -266,8 +266,8 @@ func (s *simulation) promisedIn(q int32, except *job) core.Amounts {
 	return out
 }
 
-// leaveToOthers drops the surplus of a gang that does not fit in its queue's fair share. It does so
-// only while work of other queues waits for its turn.
+// leaveToOthers drops the surplus of a gang if it does not fit in its queue's fair share. It does
+// so only while work of other queues waits for its turn.
 func (s *simulation) leaveToOthers(j *job, promises []reservation) []reservation {
 	leaf := s.ledger.tree.LeafOf(j.queue)
 	if leaf < 0 || len(promises) <= j.minCount || !s.engine.Turns.OthersWait(j.queue, s.now) {

@@ -32,7 +32,7 @@ func (s *simulation) try(j *job) {
 	}
 	s.seen.decided(s, j, p, &d)
 	promises := s.promisesOf(pods, &d)
-	// 3. Carry the decision out. Unless there is no room, a job that is alike may succeed too.
+	// 3. Apply the decision. Unless there is no room, a job that is alike may succeed too.
 	if d.Outcome == core.Infeasible {
 		s.refuse(j, s.turnedAway(j, &d, held), mark)
 		return
@@ -83,7 +83,7 @@ func (s *simulation) refuse(j *job, told *noRoom, mark engine.Mark) {
 }
 
 // tryLater registers the causes that retry a job without room: the release of reserved room, and
-// the end of protections. Deleted pods retry the job without a registration.
+// the end of protections. A deleted pod retries the job in any case.
 func (s *simulation) tryLater(j *job, told *noRoom, mark engine.Mark) {
 	missed := false
 	if told.reserved {

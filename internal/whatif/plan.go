@@ -260,8 +260,8 @@ func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	}
 }
 
-// after returns the inventory after a decision is carried out. The victims and the terminating pods
-// that the decision counts on are gone, and the placed pods are on their nodes.
+// after returns the inventory after a decision has taken effect. The victims and the terminating
+// pods that the decision counts on are gone, and the placed pods are on their nodes.
 func after(objects *inventory.Inventory, cluster *Cluster, step *Step, namespace string) (*inventory.Inventory, error) {
 	if len(step.Placements) == 0 {
 		return objects, nil

@@ -101,8 +101,8 @@ func (s *search) try(ctx context.Context, kind, change string, objects *inventor
 	return &Remedy{Kind: kind, Change: change, ByAdministrators: byAdministrators, Outcome: step.Outcome, Message: step.Message, Cost: step.Cost}, nil
 }
 
-// smallest returns the remedy for the smallest n from 1 to most that helps. It assumes that a
-// larger n helps whenever a smaller one does. It returns nil if most does not help.
+// smallest returns the remedy for the smallest n, from 1 to most, that helps. It requires that
+// every n above a helpful one helps too. It returns nil if most does not help.
 func (s *search) smallest(most int, attempt func(n int) (*Remedy, error)) (*Remedy, error) {
 	if most < 1 {
 		return nil, nil //nolint:nilnil // As in try.

@@ -7,7 +7,7 @@ import (
 )
 
 // stopped is a clock that always shows the moment of an inventory. So decisions do not depend on
-// the time that they take, and timers never fire.
+// their own duration, and timers never fire.
 type stopped struct{ at time.Time }
 
 var _ clock.WithTicker = stopped{}
