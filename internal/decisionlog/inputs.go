@@ -30,8 +30,8 @@ type Inputs struct {
 	// holds the deleted ones by resource, as namespace/name.
 	Objects map[string][]json.RawMessage `json:"objects,omitempty"`
 	Gone    map[string][]string          `json:"gone,omitempty"`
-	// Promised holds all reservations. Leaving holds the UIDs of the pods that the scheduler is
-	// evicting and whose status does not show that yet. Both are complete in every line.
+	// Promised has all reservations. Leaving has the UIDs of the pods that the scheduler is
+	// evicting, while their status does not show that yet. Each line has both in full.
 	Promised []Reservation `json:"promised,omitempty"`
 	Leaving  []string      `json:"leaving,omitempty"`
 }
@@ -66,7 +66,7 @@ type Reservation struct {
 }
 
 // ErrInputs is the error of [Parse] for a line that holds inputs and not a decision.
-var ErrInputs = errors.New("not a decision but what decisions went by")
+var ErrInputs = errors.New("not a decision, but inputs of decisions")
 
 // ParseInputs reads one line of inputs. If the line has another version or another kind, the error
 // wraps ErrSchema.
@@ -75,14 +75,14 @@ func ParseInputs(line []byte) (Inputs, error) {
 		Schema string `json:"schema"`
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
-		return Inputs{}, fmt.Errorf("read what decisions went by: %w", err)
+		return Inputs{}, fmt.Errorf("read the inputs of decisions: %w", err)
 	}
 	if head.Schema != InputsSchema {
 		return Inputs{}, fmt.Errorf("%w: its schema is %q, and %q is known", ErrSchema, head.Schema, InputsSchema)
 	}
 	var in Inputs
 	if err := json.Unmarshal(line, &in); err != nil {
-		return Inputs{}, fmt.Errorf("read what decisions went by: %w", err)
+		return Inputs{}, fmt.Errorf("read the inputs of decisions: %w", err)
 	}
 	return in, nil
 }

@@ -72,7 +72,7 @@ type Log struct {
 
 	mu       sync.Mutex
 	sequence uint64
-	// latest holds the records in memory as a ring. When it is full, oldest is the index of the
+	// latest is a ring buffer of the records in memory. When it is full, oldest is the index of the
 	// oldest record.
 	latest []*entry
 	oldest int
@@ -137,12 +137,12 @@ func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	e := l.keep(r)
 	e.lost = sync.OnceValue(lost)
 	return func(result Result) {
-		// After this call, lost no longer keeps the victims in memory.
+		// After this call, the function lost does not keep the victims in memory any more.
 		e.lost()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if e.queued {
-			// The process is ending, and the record was written as UnderWay.
+			// The process is ending, and the record has been written with the state UnderWay.
 			return
 		}
 		result.Time = result.Time.UTC()
@@ -313,7 +313,7 @@ func (l *Log) write(line *bytes.Buffer, next Line) {
 	}
 	_, err := l.out.Write(line.Bytes())
 	if line.Cap() > mostKept {
-		// Lines with the whole cluster are rare, so a buffer of that size is not kept.
+		// Lines with the whole cluster are rare. Do not keep a buffer of that size.
 		*line = bytes.Buffer{}
 	}
 	if err != nil {

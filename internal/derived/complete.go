@@ -85,7 +85,7 @@ func (g *Groups) membersIn(objects *inventory.Inventory) ([]*corev1.Pod, error) 
 	return out, nil
 }
 
-// Unwritten is a group that the scheduler cannot write a PodGroup for: its pods wait.
+// Unwritten is a group of pods that wait because the scheduler cannot write a PodGroup for it.
 type Unwritten struct {
 	Key types.NamespacedName
 	// Object is the group's owner, by kind and name, and Why is the error.
@@ -152,7 +152,7 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 		}
 		pg, err := controller.NewDerivedPodGroup(key, group, &members, g.queueNamedBy, classes)
 		if err != nil {
-			// The scheduler does not write it either; the pods wait.
+			// The scheduler cannot write this PodGroup either, so the pods wait.
 			return nil, &unwrittenError{Key: key, Object: group.Owner.Kind + " " + group.Owner.Name, Why: err.Error()}
 		}
 		pg.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"}

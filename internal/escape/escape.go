@@ -68,7 +68,8 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Close writes the beginning of a character that has no end. It does not close the destination.
+// Close writes the rest of the text, if it ends in the middle of a character. It does not close the
+// destination.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,8 +78,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// put writes escaped text. It does not call the destination without text: a pipe would wait for a
-// reader.
+// put writes escaped text. It does not write an empty text, because a pipe would wait for a reader.
 func (w *Writer) put(text []byte, marks map[byte]string) error {
 	if len(text) == 0 {
 		return nil

@@ -53,31 +53,31 @@ type Recorder struct {
 	listed []listedNode
 	// round counts the comparisons of all nodes.
 	round uint64
-	// These maps hold pods by name. shown holds pods of the last decision that differ from the
-	// other maps, placed the pods on the nodes of the snapshot. pending holds the scheduler's pods
-	// without a node, finished the finished pods. A pod's first entry counts.
+	// These maps hold pods by name. shown has pods of the last decision that differ from the other
+	// maps. placed has the pods on the nodes of the snapshot, pending the scheduler's pods without
+	// a node, and finished the finished pods. If several maps have a pod, the first one counts.
 	shown, placed, pending, finished map[types.NamespacedName]*corev1.Pod
 	// heard holds the changes of pods that the scheduler saw since the last call of Looks, in
 	// order.
 	heard []hearing
-	// written holds the pods as the lines have them. touched holds the pods that may have changed
-	// since.
+	// written has the pods in the state that the lines of the log describe. touched has the names
+	// of pods that may have changed since then.
 	written map[types.NamespacedName]*corev1.Pod
 	touched map[types.NamespacedName]bool
 	// changed holds the other objects that were added, changed or deleted since the last line, by
 	// resource. It has nil for a deleted object.
 	changed map[string]map[types.NamespacedName]any
-	// named holds the names of the other objects that the lines have, by resource.
+	// named has the names, by resource, of the other objects that the log describes.
 	named map[string]sets.Set[types.NamespacedName]
 }
 
-// hearing is one change of a pod that the scheduler saw.
+// hearing is one change of a pod that the scheduler's event handlers received.
 type hearing struct {
 	pod    *corev1.Pod
 	exists bool
 }
 
-// manyHeard is the number of changes that heard may hold during one decision.
+// manyHeard is the most changes that heard may hold during one decision.
 const manyHeard = 10_000
 
 // listedNode is a node of a snapshot. The framework keeps the NodeInfo of a node and increments its
@@ -181,7 +181,7 @@ func (r *Recorder) Known(resource schema.GroupVersionResource, u *unstructured.U
 	r.note(inventory.RootName(resource), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, u)
 }
 
-// Forgotten records that such an object is deleted or no longer relevant.
+// Forgotten records that such an object was deleted, or does not affect groups any more.
 func (r *Recorder) Forgotten(resource schema.GroupVersionResource, namespace, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,7 +241,7 @@ func (r *Recorder) takeHeard() {
 	r.heard = r.heard[:0]
 }
 
-// tellFinished records a finished member. For other pods, the informer has only the names.
+// tellFinished records a finished member of a group. The informer has only the names of other pods.
 func (r *Recorder) tellFinished(obj any, exists bool) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		r.mu.Lock()
@@ -250,8 +250,8 @@ func (r *Recorder) tellFinished(obj any, exists bool) {
 	}
 }
 
-// put adds a pod to a map, or removes the pod with its UID if there is false. It also marks the
-// pod's name as touched, so that the next line contains the change.
+// put adds a pod to a map. If there is false, it removes the pod with this UID. It also marks the
+// name of the pod as touched, so that the next line contains the change.
 func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.Pod, there bool) {
 	key := keyOf(pod)
 	switch {
@@ -334,7 +334,7 @@ func (r *Recorder) show(seen *Seen) {
 	}
 	for _, pod := range seen.Pods {
 		if r.podOf(keyOf(pod)) != pod {
-			// The snapshot may still show a node that the pod is about to lose.
+			// The snapshot may still show the pod on a node that it is about to lose.
 			show(pod)
 		}
 	}

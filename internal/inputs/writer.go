@@ -61,7 +61,8 @@ func (d *delta) Written() { d.writer.writing = false }
 // Unwritten implements decisionlog.Line.
 func (d *delta) Unwritten(err error) { d.writer.unwritten(err) }
 
-// writer holds the cluster as the lines have it. Only the goroutine that writes the log uses it.
+// writer has the state of the cluster that the lines describe. Only the goroutine that writes the
+// log uses it.
 type writer struct {
 	whole       decisionlog.Whole
 	annotations []string

@@ -68,9 +68,9 @@ func setJobSetReplicas(d *Document, set *unstructured.Unstructured, replicas int
 	return nil
 }
 
-// podsOf returns the pods of a document before defaults are set. A Pod document is its only pod.
-// For other kinds these are the pods that controllers would create. The owner is the document's
-// UID. Made is false for a kind that makes no pods, or whose pods are not known here.
+// podsOf returns the pods of a document before defaults are set: the Pod itself, or for other kinds
+// the pods that controllers would create. owner is the UID of the document's object. made is false
+// for a kind that creates no pods, or whose pods this package does not know.
 func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err error) {
 	name := d.Meta.GetName()
 	by := func(kind string) metav1.OwnerReference {
@@ -242,7 +242,7 @@ func ofLeaderWorkerSet(d *Document, object *unstructured.Unstructured) ([]*corev
 		}
 		for i, member := range append([]*corev1.Pod{pod}, workers...) {
 			if i > 0 {
-				// Index 0 is the leader, so the workers' names start at 1.
+				// Index 0 is the leader, so the names of the workers start at 1.
 				member.Name = fmt.Sprintf("%s-%d", pod.Name, i)
 			}
 			setLabel(member, "leaderworkerset.sigs.k8s.io/name", object.GetName())

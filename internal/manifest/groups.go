@@ -50,8 +50,8 @@ func (r *roots) has(d *Document) bool {
 	return ok
 }
 
-// root adds a document to the inventory if its kind is a root. It returns the document's UID: the
-// UID of an existing object of that name, or else a made-up one.
+// root adds a document to the inventory if its kind is a root. It returns the UID of an existing
+// object with the document's name, or else an invented UID.
 func (s *submitting) root(d *Document) (types.UID, error) {
 	uid := uidOf(d.Kind, d.Meta.GetNamespace(), d.Meta.GetName())
 	kind, ok := s.roots.of(d.Object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind())

@@ -121,8 +121,8 @@ type podsMade struct {
 	pods []*corev1.Pod
 }
 
-// makePods makes the pods of documents with the defaults of the API server. It adds the root
-// objects, which group the pods, to the inventory. Documents without pods become Ignored or
+// makePods creates the pods of documents, with the defaults of the API server. It adds root objects
+// to the inventory, because these determine groups. Documents without pods become Ignored or
 // Unknown.
 func (s *submitting) makePods(out *Submission, documents []Document) ([]podsMade, error) {
 	var all []podsMade
@@ -163,7 +163,7 @@ func isNamespaced(kind string) bool {
 	return !slices.Contains([]string{"PriorityClass", "Queue", "Namespace", "Node", "PersistentVolume", "StorageClass"}, kind)
 }
 
-// uidOf makes up a UID for an object that does not exist. The same names always give the same UID.
+// uidOf invents a UID for an object that does not exist. The same names always give the same UID.
 func uidOf(kind, namespace, name string) types.UID {
 	return types.UID("plan:" + strings.ToLower(kind) + ":" + namespace + "/" + name)
 }
@@ -371,7 +371,8 @@ func (s *submitting) admit(d *Document, pod *corev1.Pod) error {
 		pod.Spec.Priority, pod.Spec.PreemptionPolicy, pod.Spec.PriorityClassName = nil, nil, s.vary.Priority
 		if value, err := strconv.ParseInt(s.vary.Priority, 10, 32); err == nil {
 			pod.Spec.Priority, pod.Spec.PriorityClassName = ptr.To(int32(value)), ""
-			// No class gives the policy, not even the global default. A PodGroup gets the same one.
+			// There is no class with a policy, not even a global default. A PodGroup gets the same
+			// policy.
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		}
 	}

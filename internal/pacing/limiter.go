@@ -44,8 +44,8 @@ const (
 	share = 0.25
 )
 
-// fair returns how many calls of other classes may start while a call of the class waits. After
-// that number, the class goes next.
+// fair returns how many calls of other classes may start while a call of this class waits. After
+// that many, a call of this class starts.
 func fair(class Class) int { return [classes]int{Urgent: 0, Normal: 8, Background: 32}[class] }
 
 // Limiter bounds the number of calls in flight. Create one with [New]. It is safe for concurrent
@@ -70,7 +70,7 @@ type Limiter struct {
 	// durations, by kind.
 	slowness map[string]mean
 	answered int
-	// full is set if the bound was reached in this round. turnedAway is set if the API server
+	// full is true if the bound was reached in this round. turnedAway is true if the API server
 	// rejected a call that started in this round.
 	full, turnedAway bool
 	// began is the start of this round.
@@ -129,7 +129,7 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	defer l.mu.Unlock()
 	select {
 	case <-turn:
-		// The call got its turn as ctx ended. It is not made, so the next call starts.
+		// The call was admitted just as ctx ended. It will not be made, so admit another one.
 		l.stop(class)
 		l.letGo()
 	default:

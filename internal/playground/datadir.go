@@ -70,7 +70,8 @@ func (d *dataDir) logPath(component string) string {
 	return filepath.Join(d.path, "logs", component+".log")
 }
 
-// close removes a temporary directory. It only cleans and unlocks another directory.
+// close removes the directory if it is temporary. A directory that the user named is only cleaned
+// and unlocked.
 func (d *dataDir) close() error {
 	var errs []error
 	if d.temporary {

@@ -47,7 +47,7 @@ func drawPort(low, high int, intN func(int) int, free func(port int) bool) (int,
 			return port, nil
 		}
 	}
-	return 0, errors.New("find a free port on " + loopback + ": all that were tried are taken")
+	return 0, errors.New("find a free port on " + loopback + ": all ports that were tried are taken")
 }
 
 func portIsFree(port int) bool {

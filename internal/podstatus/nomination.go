@@ -12,15 +12,16 @@ type Nomination struct {
 	Pod *corev1.Pod
 	// Node is the node's name. "" removes the nomination.
 	Node string
-	// Saying is a condition that is written together with the node. It causes no call of its own.
-	// It may be nil.
+	// Saying is a condition to write in the same call as the node; nil for none. It never causes a
+	// call by itself.
 	Saying *corev1.PodCondition
 	// ByFramework is true if the framework writes the nomination at the end of the pod's scheduling
 	// cycle.
 	ByFramework bool
 }
 
-// Claim is a nomination that the API may not have yet.
+// Claim stands for a nomination that the API may not have yet, and that its holder must write or
+// drop.
 type Claim struct {
 	// Pod is the pod as the scheduler had cached it.
 	Pod  *corev1.Pod

@@ -60,8 +60,8 @@ func (s *slot) ref() klog.ObjectRef { return klog.KRef(s.namespace, s.name) }
 // isIdle reports whether no call for the pod is under way or planned.
 func (s *slot) isIdle() bool { return s.users == 0 && !s.queued && !s.unsure && !s.bound }
 
-// see replaces the written and recorded status with the status of a pod from the scheduler's cache.
-// This process has not written the pod's status for longer than memory.
+// see replaces the written and recorded status by the status of a pod from the scheduler's cache.
+// It is for slots that this process has not written for longer than memory.
 func (s *slot) see(pod *corev1.Pod, now time.Time) {
 	s.writtenNode, s.writtenConditions, s.written = pod.Status.NominatedNodeName, slices.Clone(pod.Status.Conditions), now
 	s.node, s.conditions = s.writtenNode, nil
@@ -98,7 +98,7 @@ func (s *slot) missing() map[string]any {
 	return status
 }
 
-// bring adds saying to the conditions if the node must be written.
+// bring adds the condition in saying to the conditions if the node must be written anyway.
 func (s *slot) bring() {
 	if s.saying != nil && s.node != s.writtenNode {
 		s.conditions, s.saying = setCondition(s.conditions, *s.saying), nil

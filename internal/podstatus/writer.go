@@ -23,8 +23,8 @@ import (
 const (
 	// workers is the number of parallel calls for each of the two queues.
 	workers = 8
-	// memory is the time that the Writer trusts its own writes over the scheduler's cache, which
-	// lags behind.
+	// memory is the time that the Writer relies on its own writes rather than on the scheduler's
+	// cache, which may be late.
 	memory = time.Minute
 	// sweepInterval is the shortest interval between two searches for old slots.
 	sweepInterval = 10 * time.Second
@@ -124,8 +124,8 @@ func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	return true
 }
 
-// again schedules another try after a failed write. It returns false if another try is useless. The
-// caller must be a user of the slot.
+// again schedules another try after a failed write. It returns false if another try cannot succeed.
+// The caller must be a user of the slot.
 func (w *Writer) again(s *slot, err error) bool {
 	if w.ctx.Err() != nil {
 		return false

@@ -22,7 +22,8 @@ type state struct {
 	objects *inventory.Inventory
 	version string
 	number  uint64
-	// promised and leaving hold the reservations and evictions that only the scheduler had.
+	// promised has the reservations, and leaving the pods under eviction, that were in the
+	// scheduler's memory and not in the API.
 	promised []decisionlog.Reservation
 	leaving  []string
 }
@@ -33,7 +34,7 @@ func (s *state) next(in *decisionlog.Inputs) error {
 	switch {
 	case in.Whole != nil:
 		if s.objects != nil && in.Number == s.number {
-			// The line repeats the current state at the start of a file.
+			// The line repeats the current state, because it begins a file.
 			return nil
 		}
 		s.objects = inventory.New(in.Time).WithNative(in.Whole.NativeVersion)
@@ -121,8 +122,8 @@ func (s *state) at(now time.Time) (*inventory.Inventory, error) {
 	return out.With(changes...)
 }
 
-// prioritized sets the priority of the decision's gang if it is missing. The scheduler may have
-// filled in the priority before the informers of the log had it.
+// prioritized sets the priority of the decision's gang if the logged object lacks it. The scheduler
+// may have filled in the priority before the informers of the log showed it.
 func prioritized(objects *inventory.Inventory, of *core.Preemptor) (*inventory.Inventory, error) {
 	found, ok := objects.Find(inventory.PodGroups, of.Namespace, of.Name)
 	if !of.Gang || !ok {

@@ -245,8 +245,8 @@ func (a *Answer) decide(ctx context.Context, r *decisionlog.Record, objects *inv
 	return nil
 }
 
-// preemptorIn returns a pending pod of the decision's workload. It returns a pod with scheduling
-// gates only if all pending pods have gates. If there is no pod, it returns nil and the reason.
+// preemptorIn returns a pending pod of the decision's workload. It prefers pods without scheduling
+// gates. If there is no pending pod, it returns nil and the reason.
 func preemptorIn(cluster *whatif.Cluster, r *decisionlog.Record) (pod *corev1.Pod, why string) {
 	p := &r.Decision.Preemptor
 	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
@@ -299,8 +299,8 @@ func (a *Answer) compare() {
 	}
 	then, now := &a.Then, a.Now
 	held := now.Outcome == whatif.Held && now.Reason == v1alpha1.ReasonQueueLimit && then.Outcome == core.Infeasible
-	// The preemptor fits and at most waits for a limit. The quota ledger may have seen the usage a
-	// moment earlier or later.
+	// The preemptor fits, or waits only for the limit of its queue. The quota ledger may have
+	// counted the usage a moment earlier or later.
 	limited := then.Outcome == core.Fits && (now.Outcome == core.Fits || now.Outcome == core.Waits)
 	switch {
 	case held:
@@ -321,7 +321,7 @@ func (a *Answer) compare() {
 	}
 }
 
-// Counts returns the number of answers in each State.
+// Counts returns the number of answers in each State: Same, Differs and Unknown.
 func Counts(answers []Answer) (same, differs, unknown int) {
 	for i := range answers {
 		switch answers[i].State {

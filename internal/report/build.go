@@ -21,8 +21,8 @@ type builder struct {
 	report    Report
 	workloads map[name]int
 	queues    map[string]int
-	// ends are the ends of waits, by the decision that the wait followed. tells has the processes
-	// that record such ends.
+	// ends has the ends of waits, each under the decision before it. tells has the processes that
+	// record such ends.
 	ends  map[decided]decisionlog.WaitEnd
 	tells map[string]bool
 	// now are the workloads that wait now; nil if the cluster's state is not known.

@@ -48,7 +48,7 @@ func (b *builder) waitsNow(w *Waiter) {
 	})
 }
 
-// step is a decision, or the end of the wait that follows a decision.
+// step is one event in the history of workloads: a decision, or the end of a wait.
 type step struct {
 	at       int64
 	decision int
@@ -121,7 +121,7 @@ func (c *course) decided(i int) {
 	c.last[row.Preemptor] = i
 	switch happened := e.Happened(); {
 	case happened && !c.tells[e.Process]:
-		// The process does not record whether the preemptor has used the room yet.
+		// The log of this process does not tell whether the preemptor has used the room yet.
 		c.begin(row.Preemptor, SpanRuns, row.At)
 	case happened, e.Outcome == core.Waits, e.Outcome == core.Fits:
 		c.begin(row.Preemptor, SpanReserved, row.At)
@@ -132,7 +132,7 @@ func (c *course) decided(i int) {
 		return
 	}
 	for _, v := range row.Victims {
-		// A workload that loses single members may still run, so it starts a span again.
+		// If a workload lost only single members, the others may still run, so a new span starts.
 		if c.at[v.Workload].Kind != SpanRuns && v.Since > 0 {
 			c.begin(v.Workload, SpanRuns, min(v.Since, row.At))
 		}
@@ -153,7 +153,7 @@ type WaitingRow struct {
 	Decision int    `json:"decision"`
 }
 
-// waits adds a workload that waits at the end according to the last decision about it.
+// waits adds a workload whose last decision in the log left it waiting.
 func (b *builder) waits(w, decision int, reserved bool, since int64) {
 	b.report.Totals.Waiting++
 	row := WaitingRow{Workload: w, Since: since, Reserved: reserved, Decision: decision}

@@ -12,7 +12,7 @@ type Turns struct {
 	// A is the workload that preempted first.
 	A int `json:"a"`
 	B int `json:"b"`
-	// Turns counts how often the direction of the preemption changes.
+	// Turns is the number of times that the direction of the preemption changed.
 	Turns     int   `json:"turns"`
 	Decisions []int `json:"decisions"`
 	Loss

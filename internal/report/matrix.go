@@ -18,8 +18,8 @@ type Matrix struct {
 	Cells []Cell `json:"cells"`
 }
 
-// Cell is the work that preemptors of one name took from victims of another. Taker and Loser are
-// indexes in Names.
+// Cell is the work that preemptors with one value of the property took from victims with another.
+// Taker and Loser are indexes in Names.
 type Cell struct {
 	Taker int `json:"taker"`
 	Loser int `json:"loser"`

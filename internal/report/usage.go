@@ -25,7 +25,7 @@ const mostSamples = 400
 // Usage is the usage of one resource by all queues over time.
 type Usage struct {
 	Resource string `json:"resource"`
-	// At are the moments. The values of a moment hold until the next one.
+	// At are the moments. The values at one moment apply until the next one.
 	At []int64 `json:"at"`
 	// Queues are in the order of the report's queues.
 	Queues []QueueUsage `json:"queues"`

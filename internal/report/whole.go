@@ -28,6 +28,6 @@ func withoutNil(v reflect.Value) {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
 	default:
-		// The zero values of all other kinds have their own JSON form.
+		// Values of all other kinds have a JSON form even if they are zero.
 	}
 }

@@ -1,6 +1,6 @@
 package workload
 
-// Verdict is a result of a check for the users of a group: the reason and message of its
+// Verdict is the result of a check that users of a group see: the reason and message of its
 // PodGroupScheduled condition and of its Pods' events. The zero value means that there is nothing
 // to report.
 type Verdict struct {

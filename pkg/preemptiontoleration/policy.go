@@ -26,7 +26,8 @@ const maxSeconds = int64(math.MaxInt64 / time.Second)
 // Forever returns a time later than any clock shows. A toleration without an end ends then.
 func Forever() time.Time { return time.Unix(1<<62, 0) }
 
-// Policy is the preemption toleration of one PriorityClass. A nil Policy tolerates nothing.
+// Policy is the preemption toleration of one PriorityClass. With a nil Policy, pods tolerate no
+// preemption.
 type Policy struct {
 	// MinimumPreemptablePriority is the lowest priority that may preempt pods of the class at once.
 	MinimumPreemptablePriority int32

@@ -468,7 +468,7 @@ func (p *parts) awaitIntents(ctx context.Context, shared *scheduler.Scheduler) {
 
 const (
 	// intentsInterval is the time between two comparisons of the cache with the API server.
-	// intentsPage is the number of PodGroups that one call lists.
+	// intentsPage is the number of PodGroups in one call to list them.
 	intentsInterval = 200 * time.Millisecond
 	intentsPage     = 500
 )

@@ -120,7 +120,7 @@ func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedCon
 	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
 	ofPods := resources.Handler(cc.InformerFactory.Core().V1().Pods().Lister())
 	paths.HandleFunc("/metrics/resources", func(w http.ResponseWriter, r *http.Request) {
-		// A scheduler that does not lead would report the same values a second time.
+		// Only the leader reports these values, so that no value is reported twice.
 		if isClosed(leading) {
 			ofPods.ServeHTTP(w, r)
 		}

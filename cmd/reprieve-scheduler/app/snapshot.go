@@ -23,9 +23,9 @@ type describer interface {
 	State(nodes []fwk.NodeInfo) (snapshot.State, error)
 }
 
-// snapshots serves the inputs of decisions. The nodes and pods are consistent: they are copied like
-// for a scheduling cycle, under the lock of the scheduler's cache. The copy is a snapshot that no
-// cycle uses.
+// snapshots serves the inputs of decisions. Nodes and pods are consistent with each other, because
+// they are copied under the lock of the scheduler's cache, as for a scheduling cycle. No cycle uses
+// the copy.
 type snapshots struct {
 	cache   nodeCache
 	shared  describer

@@ -24,7 +24,7 @@ func BinDir(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := os.Getenv(binDirVariable)
 	if dir == noBinaries {
-		t.Skipf("it runs what make build builds, which %s=%s leaves out", binDirVariable, noBinaries)
+		t.Skipf("the test runs binaries of make build, which %s=%s leaves out", binDirVariable, noBinaries)
 	}
 	if dir == "" {
 		dir = filepath.Join(ModuleRoot(t), "bin")
@@ -59,7 +59,7 @@ func ModuleRoot(t testing.TB) string {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			t.Fatal("no directory above that of the test has a go.mod")
+			t.Fatal("no directory above the directory of the test contains a go.mod")
 		}
 		dir = parent
 	}
