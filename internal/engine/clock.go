@@ -53,7 +53,8 @@ type clock struct {
 	// first are the members with a node when the clock began; nil once the gang has been whole.
 	first Set
 	// bound is the value of the clock before the gang was whole: the time when minCount members had
-	// a node. Members that were placed before the gang was whole have this time in their seals.
+	// a node. The annotation of members that were placed before the gang was whole contains this
+	// time.
 	bound time.Time
 }
 

@@ -283,7 +283,7 @@ func (x *execution) persist(ctx context.Context, c podstatus.Claim) error {
 	return err
 }
 
-// turnBack returns victims that are not bound yet to the queue.
+// turnBack sends victims without a binding back to the scheduler's queue.
 func (x *execution) turnBack(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	for _, u := range x.units {

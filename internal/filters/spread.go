@@ -38,7 +38,8 @@ type spreadRule struct {
 	counts   []int
 	eligible []bool
 	number   int
-	// least is the smallest count of an eligible domain. having has the number of domains by count.
+	// least is the smallest number of pods in an eligible domain. having[n] is the number of
+	// eligible domains with n pods.
 	least  int
 	having map[int]int
 }

@@ -116,8 +116,8 @@ func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
 	}
 }
 
-// serves returns a function that reports whether a scheduler is a profile that groups pods of a
-// kind.
+// serves returns a function that reports whether a scheduler name is a profile of this process that
+// groups pods of the given kind.
 func (r *Resolver) serves(kind schema.GroupKind) func(scheduler string) bool {
 	return func(scheduler string) bool {
 		settings, ok := r.profiles[scheduler]

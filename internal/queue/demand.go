@@ -435,7 +435,8 @@ func (b *Ledger) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	return false
 }
 
-// leastOf returns the sum of a resource over the smallest need of the given pods.
+// leastOf selects the need pods with the smallest requests of a resource, and returns the sum of
+// these requests.
 func leastOf(pods map[*pendingPods]int64, name corev1.ResourceName, need int64) int64 {
 	pending := slices.SortedFunc(maps.Keys(pods), func(x, y *pendingPods) int { return cmp.Compare(x.request[name], y.request[name]) })
 	sum := int64(0)

@@ -37,8 +37,8 @@ func (b *ledger) MinRuntime(g *gang.Group, members *gang.Members) time.Duration 
 	return b.protection(g, members, &core.MinRuntime{})
 }
 
-// protection returns the longest protection that min-runtimes give a group once it runs. otherwise
-// counts for members without a profile.
+// protection returns the longest protection that min-runtimes give a group once it runs. The
+// argument otherwise has the min-runtimes for members of an unknown profile.
 func (b *ledger) protection(g *gang.Group, members *gang.Members, otherwise *core.MinRuntime) time.Duration {
 	if of := b.minRuntimeOfMembers(members); of != nil {
 		otherwise = of

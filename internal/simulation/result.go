@@ -23,8 +23,8 @@ type Result struct {
 	EvictedByReplacements int `json:"evictedByReplacements"`
 	// GPUHours is the use of the nodes' GPU time.
 	GPUHours Hours `json:"gpuHours"`
-	// Wait is the time that work waited. Priorities has the same by priority, and Groups by queue
-	// and priority.
+	// Wait is the time that all work waited. Priorities has the waiting times of each priority, and
+	// Groups of each queue and priority.
 	Wait       Waits   `json:"wait"`
 	Priorities []Group `json:"priorities"`
 	Groups     []Group `json:"groups"`

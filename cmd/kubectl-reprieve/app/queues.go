@@ -371,8 +371,8 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 	return a.showChanges(to, answer.Changes)
 }
 
-// queueRows returns the rows of the table: one for each resource of a queue that some queue bounds,
-// or for all resources if wide is true.
+// queueRows returns the rows of the table, one for each queue and resource. Unless wide is true, it
+// omits resources without a quota or limit in any queue.
 func (a *asking) queueRows(queues []queueRow, wide bool) [][]string {
 	full, bounded := make(map[string]float64), make(map[string]bool)
 	for _, q := range queues {
