@@ -215,9 +215,25 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 		case NoRestart:
 			restart = 0
 		}
-		lost += 1000 * unit.Pods[i].Request[slices.Index(s.Resources, "gpu")] * (seconds + restart/1e9)
+		lost += refDevices(s, p, &unit.Pods[i]) * (seconds + restart/1e9)
 	}
 	return lost
+}
+
+// refDevices returns the milli-devices of a pod.
+func refDevices(s *Snapshot, p *Preemptor, pod *Pod) (devices int64) {
+	for r, each := range p.Devices {
+		devices += each * pod.Request[r]
+	}
+	if devices > 0 {
+		return devices
+	}
+	for r, name := range s.Resources {
+		if all := s.Nodes[pod.Node].Allocatable[r]; all > 0 && (name == "cpu" || name == "memory") {
+			devices = max(devices, int64(float64(pod.Request[r])/float64(all)*1000))
+		}
+	}
+	return max(devices, 1)
 }
 
 // refSilentCap returns the cap of a unit's own queue on work that has saved nothing.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // The required quality of decisions for gangs on the trace: the part of optimal decisions, and the
@@ -11,6 +12,9 @@ import (
 const (
 	wantTraceOptimal = 0.95
 	wantTraceExcess  = 0.005
+	// wantLostExcess bounds the excess of all lost work over that of the optima, if the order
+	// counts it.
+	wantLostExcess = 0.02
 )
 
 // traceMembers are the members of the gangs, by their share of GPUs in thousandths.
@@ -22,6 +26,7 @@ func traceMembers() map[string]int64 {
 type traceTally struct {
 	cases, optimal, victims int
 	podExcess, sumExcess    float64
+	lost                    lostTally
 	firstMiss               string
 }
 
@@ -30,6 +35,7 @@ func (o *traceTally) add(seed uint64, got, best Score) {
 	o.victims += best.Pods
 	o.podExcess += float64(got.Pods)/float64(best.Pods) - 1
 	o.sumExcess += float64(got.PrioritySum)/float64(best.PrioritySum) - 1
+	o.lost.add(got, best)
 	if better(got, best) == 0 {
 		o.optimal++
 	} else if o.firstMiss == "" {
@@ -42,13 +48,71 @@ func (o *traceTally) check(t *testing.T) {
 	t.Helper()
 	n := float64(o.cases)
 	optimal, podExcess, sumExcess := float64(o.optimal)/n, o.podExcess/n, o.sumExcess/n
-	t.Logf("%d of %d cases optimal, of %.1f victims; mean excess: pods %.3f%%, priorities %.3f%%%s",
-		o.optimal, o.cases, float64(o.victims)/n, 100*podExcess, 100*sumExcess, o.firstMiss)
+	t.Logf("%d of %d cases optimal, of %.1f victims; mean excess: pods %.3f%%, priorities %.3f%%, lost work %.3f%%%s",
+		o.optimal, o.cases, float64(o.victims)/n, 100*podExcess, 100*sumExcess, 100*o.lost.excess(), o.firstMiss)
 	if o.cases == 0 || optimal < wantTraceOptimal {
 		t.Errorf("optimal in %.3f of the cases, want at least %.3f", optimal, wantTraceOptimal)
 	}
 	if podExcess > wantTraceExcess || sumExcess > wantTraceExcess {
 		t.Errorf("mean excess: pods %.4f, priorities %.4f, want at most %.4f", podExcess, sumExcess, wantTraceExcess)
+	}
+	o.lost.check(t)
+}
+
+// lostTally adds up the lost work of decisions and of the optima, where both have one highest
+// priority and break equally many budgets.
+type lostTally struct{ got, best float64 }
+
+func (l *lostTally) add(got, best Score) {
+	if got.BrokenBudgets == best.BrokenBudgets && got.HighestPriority == best.HighestPriority {
+		l.got, l.best = l.got+float64(got.LostWork), l.best+float64(best.LostWork)
+	}
+}
+
+// excess returns how much more the decisions lose, as a part of the optimum.
+func (l *lostTally) excess() float64 {
+	if l.got == l.best {
+		return 0
+	}
+	return l.got/l.best - 1
+}
+
+func (l *lostTally) check(t *testing.T) {
+	t.Helper()
+	if excess := l.excess(); excess > wantLostExcess {
+		t.Errorf("the decisions lose %.2f%% more than the optima, want at most %.2f%%", 100*excess, 100*wantLostExcess)
+	}
+}
+
+// traceOrder is an order of victims in the tests with the trace.
+type traceOrder struct {
+	order Order
+	bands []Band
+}
+
+// traceOrders lists every order, each also in two bands of priorities.
+func traceOrders() map[string]traceOrder {
+	two := []Band{{0, 3}, {4, 8}}
+	return map[string]traceOrder{
+		"by priorities": {OrderPriority, nil}, "in bands": {OrderPriority, two},
+		"by lost work": {OrderLostWork, nil}, "by lost work in bands": {OrderLostWork, two},
+	}
+}
+
+// apply sets the order of a preemptor. With lost work, the units start at random times of the last
+// day, most of them late.
+func (o traceOrder) apply(r *rand.Rand, s *Snapshot, p *Preemptor, step int32) {
+	for _, band := range o.bands {
+		p.Bands = append(p.Bands, Band{Min: band.Min * step, Max: band.Max * step})
+	}
+	if p.Order = o.order; o.order == OrderPriority {
+		return
+	}
+	const day = int64(24 * time.Hour)
+	p.Now, p.Devices = 2*day, Amounts{0, 0, 1}
+	for u := range s.Units {
+		part := r.Float64()
+		s.Units[u].Start = p.Now - int64(part*part*float64(day)) - 1
 	}
 }
 
@@ -73,12 +137,12 @@ func (o *traceTally) decide(t *testing.T, seed uint64, s *Snapshot, p *Preemptor
 func traceStep(seed uint64) int32 { return []int32{1, 1000, 100_000_000}[seed%3] }
 
 // TestTraceOptimality decides for gangs on 20 nodes of the openb trace, filled with pods of the
-// trace, and compares with the exact optimum. It also does so with two bands of priorities.
+// trace, and compares with the exact optimum, in every order of victims.
 func TestTraceOptimality(t *testing.T) {
 	tr := loadTrace(t)
 	for name, gpu := range traceMembers() {
-		for order, bands := range map[string][]Band{"by priorities": nil, "in bands": {{0, 3}, {4, 8}}} {
-			t.Run(name+", "+order, func(t *testing.T) {
+		for words, order := range traceOrders() {
+			t.Run(name+", "+words, func(t *testing.T) {
 				var tally traceTally
 				for seed := uint64(0); tally.cases < *optimalityCases/10 && seed < uint64(*optimalityCases); seed++ {
 					r, step := rand.New(rand.NewPCG(seed, uint64(gpu))), traceStep(seed)
@@ -87,9 +151,7 @@ func TestTraceOptimality(t *testing.T) {
 					if p == nil {
 						continue
 					}
-					for _, band := range bands {
-						p.Bands = append(p.Bands, Band{Min: band.Min * step, Max: band.Max * step})
-					}
+					order.apply(r, s, p, step)
 					tally.decide(t, seed, s, p)
 				}
 				tally.check(t)
@@ -102,24 +164,33 @@ func TestTraceOptimality(t *testing.T) {
 func TestTraceWholeCluster(t *testing.T) {
 	tr := loadTrace(t)
 	for name, gpu := range traceMembers() {
-		t.Run(name, func(t *testing.T) {
-			var tally traceTally
-			r := rand.New(rand.NewPCG(1, uint64(gpu)))
-			s := tr.fill(r, tr.sample(r, len(tr.nodes)), traceStep(1))
-			p := tr.gang(r, s, gpu, traceStep(1)*10)
-			if p == nil {
-				t.Fatal("no gang that needs room")
-			}
-			tally.decide(t, 1, s, p)
-			tally.check(t)
-		})
+		for words, order := range traceOrders() {
+			t.Run(name+", "+words, func(t *testing.T) {
+				var tally traceTally
+				r := rand.New(rand.NewPCG(1, uint64(gpu)))
+				s := tr.fill(r, tr.sample(r, len(tr.nodes)), traceStep(1))
+				p := tr.gang(r, s, gpu, traceStep(1)*10)
+				if p == nil {
+					t.Fatal("no gang that needs room")
+				}
+				order.apply(r, s, p, traceStep(1))
+				tally.decide(t, 1, s, p)
+				tally.check(t)
+			})
+		}
 	}
 }
 
 // TestTraceBesideGroups adds a group that the gang may not evict on each of two nodes, and a budget
-// that no eviction breaks. Neither may make a decision worse.
+// that no eviction breaks. Neither may make a decision worse, in any order of victims.
 func TestTraceBesideGroups(t *testing.T) {
 	tr := loadTrace(t)
+	for words, order := range traceOrders() {
+		t.Run(words, func(t *testing.T) { tr.besideGroups(t, order) })
+	}
+}
+
+func (tr *trace) besideGroups(t *testing.T, order traceOrder) {
 	var tally traceTally
 	for seed := uint64(0); tally.cases < *optimalityCases/10 && seed < uint64(*optimalityCases); seed++ {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -141,6 +212,7 @@ func TestTraceBesideGroups(t *testing.T) {
 			}
 			s.Units = append(s.Units, group)
 		}
+		order.apply(r, s, p, traceStep(seed))
 		tally.decide(t, seed, s, p)
 	}
 	tally.check(t)
