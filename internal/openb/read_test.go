@@ -3,11 +3,13 @@ package openb_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/openb"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
 const (
@@ -175,6 +177,31 @@ func TestThin(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("Thin(%d) leaves %s, want %s", count, got, want)
+		}
+	}
+}
+
+// TestSample checks that a sample has one of every few pods, the first by seed, at their times in
+// the whole trace and with the load of the sample.
+func TestSample(t *testing.T) {
+	t.Parallel()
+	var pods strings.Builder
+	for i := range 8 {
+		fmt.Fprintf(&pods, "pod-%d,1,1,1,1000,,BE,Running,%d,%d,%d\n", i, 100*i, 100*i+9+i, 100*i)
+	}
+	trace := read(t, nodeHead+goodNode, podHead+pods.String())
+	all := trace.Input(openb.Shape{Span: 24 * time.Hour})
+	for seed, want := range map[uint64][]int{0: {0, 3, 6}, 1: {1, 4, 7}, 5: {2, 5}} {
+		in := trace.Input(openb.Shape{Seed: seed, Every: 3, Span: 24 * time.Hour, Load: 0.25})
+		var got []int
+		hours := 0.0
+		for _, w := range in.Work {
+			at := slices.IndexFunc(all.Work, func(o simulation.Work) bool { return o.Name == w.Name && o.Submitted == w.Submitted })
+			got = append(got, at)
+			hours += w.Runs.Hours()
+		}
+		if !slices.Equal(got, want) || hours < 11.99 || hours > 12.01 {
+			t.Errorf("seed %d keeps %v for %.2f hours, want %v for a quarter of 48", seed, got, hours, want)
 		}
 	}
 }

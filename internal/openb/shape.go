@@ -25,6 +25,9 @@ type Shape struct {
 	Load float64
 	// Together is the longest pause between two pods of one shape in the same gang; 0 for no gangs.
 	Together time.Duration
+	// Every n keeps every n-th pod or gang as a sample, and Seed selects the first. 0 keeps all.
+	// Load is relative to the sample.
+	Every int
 	// Queues are the queues of the simulation. Work is distributed among their leaves. nil means
 	// [Trace.Teams].
 	Queues []fairshare.Queue
@@ -88,9 +91,10 @@ func (t *Trace) Input(sh Shape) *simulation.Input {
 	}
 	pods := slices.Clone(t.Pods)
 	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name)) })
-	comes, runs := arrivals(pods, sh.Span), t.lengths(pods, sh)
+	together := sh.sample(gangs(pods, sh.Together))
+	comes, runs := arrivals(pods, sh.Span), t.lengths(pods, together, sh)
 	pick := newPicker(sh.Seed, in.Queues)
-	for _, gang := range gangs(pods, sh.Together) {
+	for _, gang := range together {
 		first := gang[0]
 		w := simulation.Work{
 			Namespace: "openb", Name: pods[first].Name, Queue: pick.next(), Priority: Priorities()[pods[first].QoS],
@@ -105,6 +109,18 @@ func (t *Trace) Input(sh Shape) *simulation.Input {
 		in.Work = append(in.Work, w)
 	}
 	return in
+}
+
+// sample returns one of every Every groups.
+func (sh *Shape) sample(groups [][]int) [][]int {
+	if sh.Every <= 1 {
+		return groups
+	}
+	var out [][]int
+	for i := int(sh.Seed % uint64(sh.Every)); i < len(groups); i += sh.Every {
+		out = append(out, groups[i])
+	}
+	return out
 }
 
 // gangs divides the pods of one shape into groups that arrive together. A group lists the indexes
@@ -152,12 +168,13 @@ func arrivals(pods []Pod, span time.Duration) []time.Duration {
 	return out
 }
 
-// lengths returns the running time of each pod.
-func (t *Trace) lengths(pods []Pod, sh Shape) []time.Duration {
+// lengths returns the running time of each pod in the groups.
+func (t *Trace) lengths(pods []Pod, groups [][]int, sh Shape) []time.Duration {
 	out := make([]time.Duration, len(pods))
+	kept := slices.Sorted(slices.Values(slices.Concat(groups...)))
 	scale := func(factor float64) float64 {
 		total := 0.0
-		for i := range pods {
+		for _, i := range kept {
 			d := float64(pods[i].runs()) * float64(time.Second) * factor
 			if sh.Span > 0 {
 				d = min(d, float64(sh.Span))
