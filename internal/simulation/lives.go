@@ -71,6 +71,7 @@ func (s *simulation) finish(j *job) {
 
 // evict evicts victims for a job. The job is gated until the calls are over.
 func (s *simulation) evict(j *job, d *core.Decision, promises []reservation, victims []*pod) {
+	j.of.preempts()
 	for _, v := range victims {
 		v.taken = true
 		s.frees(v.node)

@@ -28,6 +28,9 @@ type Result struct {
 	Wait       Waits   `json:"wait"`
 	Priorities []Group `json:"priorities"`
 	Groups     []Group `json:"groups"`
+	// PreemptorWait has the waits of work that preempted, each from the arrival of the work to its
+	// start. Never counts the waits that have not ended.
+	PreemptorWait Waits `json:"preemptorWait"`
 	// Decisions counts the decisions of Reprieve's core, and Steps the steps that their searches
 	// took. Both measure work independently of the machine.
 	Decisions int `json:"decisions"`
@@ -108,6 +111,7 @@ func (s *simulation) result(in *Input) *Result {
 			t.add(w, s.now)
 		}
 	}
+	r.PreemptorWait = s.preemptorWait()
 	capacity := r.GPUHours.Capacity
 	total := whole.group()
 	r.Evictions, r.EvictedPods, r.Wait, r.GPUHours = total.Evictions, total.EvictedPods, total.Wait, total.GPUHours
@@ -128,6 +132,20 @@ func (s *simulation) result(in *Input) *Result {
 	slices.SortFunc(r.Priorities, order)
 	slices.SortFunc(r.Groups, order)
 	return r
+}
+
+// preemptorWait returns the waits of work that preempted.
+func (s *simulation) preemptorWait() (out Waits) {
+	var waits []time.Duration
+	for _, w := range s.submissions {
+		if waits = append(waits, w.preempting...); w.preempted && !w.since.IsZero() {
+			waits = append(waits, s.now.Sub(w.since))
+			out.Never++
+		}
+	}
+	slices.Sort(waits)
+	out.P50, out.P99 = percentile(waits, 50), percentile(waits, 99)
+	return out
 }
 
 type groupKey struct {

@@ -281,6 +281,31 @@ func TestIdleGang(t *testing.T) {
 	}
 }
 
+// TestPreemptorWait checks that only waits with a preemption count, also one that has not ended. The
+// victim waits for an hour, and preempts nothing.
+func TestPreemptorWait(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lasts              time.Duration
+		wantNever          int
+		wantLeast, wantMax float64
+	}{
+		"a wait that ends with the victims": {lasts: 24 * time.Hour, wantLeast: 1, wantMax: 3},
+		"a wait that has not ended":         {lasts: 90*time.Minute + 500*time.Millisecond, wantNever: 1, wantLeast: 0.5, wantMax: 0.5},
+		"no preemption yet":                 {lasts: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			low := Work{Requests: []core.Amounts{{4}}, Runs: 3 * time.Hour}
+			high := Work{Requests: []core.Amounts{{4}}, Runs: time.Hour, Priority: 10, Submitted: 90 * time.Minute}
+			r := playOut(t, one(low, high), Policy{Rule: ByPriority}, Options{Seed: 1, Lasts: c.lasts, Grace: time.Second})
+			if got := r.PreemptorWait; got.P50 != got.P99 || got.P99 < c.wantLeast || got.P99 > c.wantMax || got.Never != c.wantNever {
+				t.Errorf("%+v, want %g to %g seconds and %d waits that have not ended", got, c.wantLeast, c.wantMax, c.wantNever)
+			}
+		})
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]*Input{

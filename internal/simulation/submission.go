@@ -14,6 +14,10 @@ type submission struct {
 	waited time.Duration
 	// started is true once the work has run, and over once it has ended.
 	started, over bool
+	// preempted is true if the work has preempted during the current wait. preempting are the
+	// earlier waits with a preemption.
+	preempted  bool
+	preempting []time.Duration
 	// evictions counts how often the work was stopped, and evictedPods how many of its pods were
 	// evicted.
 	evictions, evictedPods int
@@ -52,6 +56,9 @@ func (w *submission) starts(now time.Time) {
 	w.started = true
 }
 
+// preempts records that the waiting work preempts.
+func (w *submission) preempts() { w.preempted = !w.since.IsZero() }
+
 // ends records that the work has ended.
 func (w *submission) ends(now time.Time) {
 	w.halt(now)
@@ -62,7 +69,10 @@ func (w *submission) ends(now time.Time) {
 func (w *submission) halt(now time.Time) {
 	if !w.since.IsZero() {
 		w.waited += now.Sub(w.since)
-		w.since = time.Time{}
+		if w.preempted {
+			w.preempting = append(w.preempting, now.Sub(w.since))
+		}
+		w.since, w.preempted = time.Time{}, false
 	}
 }
 
