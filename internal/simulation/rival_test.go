@@ -1,0 +1,96 @@
+package simulation
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// rival compares each decision with the choice of kube-scheduler's model in the same state.
+type rival struct {
+	watch
+	// compared counts the decisions whose victims have the same highest priority as those of the
+	// model. less and more count the decisions among them that lose less and more work, higher the
+	// decisions with a higher priority.
+	compared, less, more, higher int
+}
+
+func (r *rival) decided(s *simulation, j *job, _ *core.Preemptor, d *core.Decision) {
+	if d.Outcome != core.Preempts {
+		return
+	}
+	potential := largeEnough(s.nodes, j)
+	var best *candidate
+	for _, c := range candidates(potential, j, reservedOn(s.promises(j)), 0, len(potential)) {
+		if best == nil || c.compare(best) < 0 {
+			best = c
+		}
+	}
+	// The model counts terminating pods as victims, so its choice beside them is another question.
+	if best == nil || slices.ContainsFunc(best.victims, (*pod).leaving) {
+		return
+	}
+	highest := int32(math.MinInt32)
+	mine := s.victimsOf(d)
+	for _, v := range mine {
+		highest = max(highest, v.job.priority)
+	}
+	switch theirs := best.victims[0].job.priority; {
+	case highest > theirs:
+		r.higher++
+	case highest == theirs:
+		r.compared++
+		switch a, b := lossOf(s, mine), lossOf(s, best.victims); {
+		case a < b:
+			r.less++
+		case a > b:
+			r.more++
+		}
+	}
+}
+
+// lossOf returns the lost work of single pods in milli-device-seconds. The first resource of the
+// simulation is GPUs, and the second CPUs.
+func lossOf(s *simulation, pods []*pod) (lost int64) {
+	for _, p := range pods {
+		devices := 1000 * p.request[0]
+		if devices == 0 {
+			devices = max(1000*p.request[1]/p.node.allocatable[1], 1)
+		}
+		lost += devices * int64(s.now.Sub(p.job.began)/time.Second)
+	}
+	return lost
+}
+
+// TestLossBesideKubeScheduler checks that no decision with lost work loses more than the choice of
+// kube-scheduler in the same state, or evicts a higher priority. So a longer course that loses more
+// does so because other work runs later, and not because of one decision.
+func TestLossBesideKubeScheduler(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]core.Order{"by priorities": core.OrderPriority, "by lost work": core.OrderLostWork} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rival{}
+			for seed := range uint64(4) {
+				in := crowd(seed)
+				for i := range in.Work {
+					w := &in.Work[i]
+					w.Gang, w.Whole, w.MinCount, w.Requests, w.Tolerates = false, false, 1, w.Requests[:1], 0
+					w.Runs *= 3
+				}
+				s := newSimulation(in, Policy{Rule: ByPriority, Order: order}, Options{Seed: seed, Lasts: 24 * time.Hour}, r)
+				s.load(in)
+				if err := s.run(t.Context(), in.Start.Add(24*time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Logf("%d decisions: %d lose less and %d lose more; %d more have a higher priority", r.compared, r.less, r.more, r.higher)
+			if r.higher > 0 || r.more > 0 || r.compared == 0 || order == core.OrderLostWork && r.less == 0 {
+				t.Error("a decision is worse than the choice of kube-scheduler, or the days prove nothing")
+			}
+		})
+	}
+}
