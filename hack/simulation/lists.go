@@ -5,151 +5,169 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/reprieve-dev/reprieve/internal/openb"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
 
 const (
 	// podLists matches the lists of pods in a trace.
 	podLists = "openb_pod_list_*.csv"
-	// yardstick is the policy that the others are compared with.
-	yardstick = "kube-scheduler"
+	// sameWork begins the names of lists that differ from another one only in the GPU models of
+	// pods. A simulation does not count these, so the lists are one cell.
+	sameWork = "openb_pod_list_gpuspec"
+	// saves is the interval between checkpoints in the columns with checkpoints.
+	saves = 30 * time.Minute
 )
 
-// compared lists the policies of the table of lists, after the yardstick.
-func compared() []string { return []string{"priority", "lost-work"} }
+// sample is the part of a trace that the table of lists plays. It has every n-th pod or gang, n
+// being every, and a number of nodes. 0 is for all. Each seed selects another part.
+type sample struct{ every, nodes int }
 
-// checkpoints lists the intervals between checkpoints in the table of lists.
-func checkpoints() []string { return []string{"0", "30m"} }
-
-// listsBlock is the block with the table of lists.
-func listsBlock() block {
-	return block{"<!-- make simulation-lists writes from here -->\n", "<!-- the lists end here -->\n"}
+// variant is a policy of the table of lists, with the interval between checkpoints. The number salt
+// changes the random choices of the simulation: for how long pods terminate, and the first of equal
+// nodes.
+type variant struct {
+	name, policy string
+	checkpoint   time.Duration
+	salt         uint64
 }
 
-// loss is the cost of evictions: GPU-hours of work, and pods.
-type loss struct {
-	hours float64
-	pods  int
+// yardstick is the policy that the others are compared with.
+const yardstick = "kube-scheduler"
+
+// variants lists the policies of the table of lists, the yardstick first.
+func variants() []variant {
+	return []variant{
+		{name: yardstick, policy: yardstick},
+		{name: "kube-scheduler again", policy: yardstick, salt: 1000},
+		{name: "document (default)", policy: "priority"},
+		{name: "lost work", policy: "lost-work"},
+		{name: "bands", policy: "bands-of-three"},
+		{name: "kube-scheduler, checkpoints", policy: yardstick, checkpoint: saves},
+		{name: "lost work, checkpoints", policy: "lost-work", checkpoint: saves},
+		{name: "bands, checkpoints", policy: "bands-of-three", checkpoint: saves},
+	}
 }
 
-func (l loss) plus(other loss) loss { return loss{l.hours + other.hours, l.pods + other.pods} }
+// shapes lists the shapes of work in the table, with the longest pause inside a gang.
+func shapes() map[string]time.Duration {
+	return map[string]time.Duration{"single pods": 0, "gangs": time.Minute}
+}
 
-// writeLists plays every list of pods in the trace with every seed, and writes the table of losses.
-// A row is the sum over the seeds.
+// cell is one simulated input with its results, one for each variant.
+type cell struct {
+	list, shape string
+	seed        int
+	results     []*simulation.Result
+}
+
+// writeLists plays a sample of every list of pods in the trace with every seed, and writes the
+// table of losses.
 func (r *run) writeLists(ctx context.Context, seeds int) error {
-	lists, err := filepath.Glob(filepath.Join(r.trace, podLists))
+	all, err := filepath.Glob(filepath.Join(r.trace, podLists))
 	if err != nil {
 		return err
 	}
-	if len(lists) == 0 {
+	if len(all) == 0 {
 		return errors.New("-lists needs a list of pods in -trace")
 	}
-	var rows []listLosses
-	withoutQoS := 0
-	for _, list := range lists {
-		if hasQoS, err := hasColumn(list, "qos"); err != nil {
+	var lists []string
+	for _, list := range all {
+		hasQoS, err := hasColumn(list, "qos")
+		if err != nil {
 			return err
-		} else if !hasQoS {
-			withoutQoS++
-			continue
 		}
-		row := listLosses{name: strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv"), of: make(map[string]loss)}
-		for seed := range seeds {
-			if err := r.playList(ctx, list, seed+1, row.of); err != nil {
-				return fmt.Errorf("%s, seed %d: %w", row.name, seed+1, err)
-			}
+		if hasQoS && !strings.HasPrefix(filepath.Base(list), sameWork) {
+			lists = append(lists, list)
 		}
-		fmt.Fprintln(os.Stderr, row.line())
-		rows = append(rows, row)
+	}
+	cells, err := r.playLists(ctx, lists, seeds)
+	if err != nil {
+		return err
 	}
 	old, err := os.ReadFile(r.doc)
 	if err != nil {
 		return err
 	}
-	page, err := listsBlock().put(string(old), listsText(r.args, seeds, rows, withoutQoS))
+	page, err := listsBlock().put(string(old), r.listsText(cells, len(lists), len(all), seeds))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.doc, err)
 	}
 	return r.put(r.doc, []byte(page))
 }
 
-// playList plays one list of pods with a seed, and adds the losses by policy and interval.
-func (r *run) playList(ctx context.Context, list string, seed int, of map[string]loss) error {
-	for _, interval := range checkpoints() {
-		args := append(slices.Clone(r.args), "--seed", strconv.Itoa(seed), "--checkpoint", interval)
-		for _, policy := range append(compared(), yardstick) {
-			args = append(args, "--policy", policy)
+// playLists plays all cells, as many at a time as there are processors.
+func (r *run) playLists(ctx context.Context, lists []string, seeds int) ([]*cell, error) {
+	var cells []*cell
+	plays, ctx := errgroup.WithContext(ctx)
+	plays.SetLimit(runtime.GOMAXPROCS(0))
+	for seed := 1; seed <= seeds; seed++ {
+		for _, list := range lists {
+			trace, err := r.readList(list)
+			if err != nil {
+				return nil, err
+			}
+			for _, shape := range slices.Sorted(maps.Keys(shapes())) {
+				name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(list), "openb_pod_list_"), ".csv")
+				c := &cell{list: name, shape: shape, seed: seed}
+				cells = append(cells, c)
+				plays.Go(func() error { return c.play(ctx, trace, r.sample.every) })
+			}
 		}
-		results, err := resultsOf(ctx, list, args)
+	}
+	return cells, plays.Wait()
+}
+
+// readList reads a list of pods, and the sampled nodes of the trace.
+func (r *run) readList(list string) (*openb.Trace, error) {
+	nodes, err := os.Open(filepath.Join(r.trace, openb.NodeList))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = nodes.Close() }()
+	pods, err := os.Open(list)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = pods.Close() }()
+	trace, err := openb.Read(nodes, pods)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", list, err)
+	}
+	trace.Thin(r.sample.nodes)
+	return trace, nil
+}
+
+// play plays a cell with every variant.
+func (c *cell) play(ctx context.Context, trace *openb.Trace, every int) error {
+	const day = 24 * time.Hour
+	in := trace.Input(openb.Shape{
+		Seed: uint64(c.seed), Start: time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC), Span: day, Load: 1, Together: shapes()[c.shape], Every: every,
+	})
+	known := simulation.NamedPolicies()
+	var line strings.Builder
+	for _, v := range variants() {
+		policy := known[slices.IndexFunc(known, func(p simulation.Policy) bool { return p.Name == v.policy })]
+		opts := simulation.Options{Seed: uint64(c.seed) + v.salt, Lasts: day, Checkpoint: v.checkpoint, Grace: 30 * time.Second}
+		result, err := simulation.Run(ctx, in, policy, opts)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s of %s, seed %d: %w", c.shape, c.list, c.seed, err)
 		}
-		for _, result := range results {
-			key := result.Policy + interval
-			of[key] = of[key].plus(loss{result.GPUHours.Lost, result.EvictedPods})
-		}
+		c.results = append(c.results, result)
+		fmt.Fprintf(&line, " %s %.1f", v.name, result.GPUHours.Lost)
 	}
+	fmt.Fprintf(os.Stderr, "%s, %s, seed %d:%s\n", c.list, c.shape, c.seed, line.String())
 	return nil
-}
-
-// listLosses is one row: the losses of a list by policy and interval.
-type listLosses struct {
-	name string
-	of   map[string]loss
-}
-
-// line returns the row of the table, with the ratios to the yardstick.
-func (l *listLosses) line() string {
-	cells := []string{l.name}
-	for _, interval := range checkpoints() {
-		base := l.of[yardstick+interval]
-		cells = append(cells, fmt.Sprintf("%.1f", base.hours))
-		for _, policy := range compared() {
-			cells = append(cells, fmt.Sprintf("%.1f (%s)", l.of[policy+interval].hours, ratio(l.of[policy+interval].hours, base.hours)))
-		}
-	}
-	return "| " + strings.Join(cells, " | ") + " |"
-}
-
-// ratio returns how many times as much one number is as another.
-func ratio(of, base float64) string {
-	if base == 0 {
-		return "no ratio"
-	}
-	return fmt.Sprintf("%.2f×", of/base)
-}
-
-// listsText is the text of the block: the command, the table, its sums and the pods evicted.
-func listsText(args []string, seeds int, rows []listLosses, withoutQoS int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%d lists, seeds 1 to %d, `simulate %s`.\nGPU-hours lost, and the ratio to the model of kube-scheduler:\n\n", len(rows), seeds, strings.Join(args, " "))
-	b.WriteString("| list | kube-scheduler | priority | lost-work | kube-scheduler, checkpoints every 30m | priority | lost-work |\n| --- | --- | --- | --- | --- | --- | --- |\n")
-	sum := listLosses{name: "**sum**", of: make(map[string]loss)}
-	for i := range rows {
-		b.WriteString(rows[i].line() + "\n")
-		for key, l := range rows[i].of {
-			sum.of[key] = sum.of[key].plus(l)
-		}
-	}
-	b.WriteString(sum.line() + "\n\nPods evicted, in sum:\n\n")
-	for at, interval := range checkpoints() {
-		base := sum.of[yardstick+interval].pods
-		fmt.Fprintf(&b, "- %s: %d by kube-scheduler", []string{"without checkpoints", "with checkpoints"}[at], base)
-		for _, policy := range compared() {
-			pods := sum.of[policy+interval].pods
-			fmt.Fprintf(&b, ",\n  %d by %s (%s)", pods, policy, ratio(float64(pods), float64(base)))
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString("\n")
-	if withoutQoS > 0 {
-		fmt.Fprintf(&b, "Lists without QoS, and so without priorities: %d.\n\n", withoutQoS)
-	}
-	return b.String()
 }
 
 // hasColumn reports whether the first line of a list names a column.

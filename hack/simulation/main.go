@@ -29,6 +29,8 @@ func main() {
 	flag.StringVar(&r.day, "day", "hack/simulation/testdata/day", "directory of the small day")
 	flag.BoolVar(&r.check, "check", false, "write nothing, and fail if the page or the plot differs")
 	lists := flag.Int("lists", 0, "play every list of pods in the trace with this many seeds instead, and write the table of losses")
+	flag.IntVar(&r.sample.every, "every", 0, "with -lists, keep every n-th pod or gang as a sample; 0 for all")
+	flag.IntVar(&r.sample.nodes, "nodes", 0, "with -lists, the number of nodes; 0 for all")
 	flag.Parse()
 	r.args = strings.Fields(*args)
 	write := r.write
@@ -46,6 +48,7 @@ type run struct {
 	trace, day, doc string
 	args            []string
 	check           bool
+	sample          sample
 }
 
 // block is a part of the page that the command writes: everything between two lines.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,8 +92,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLists: the table has a row for each list of pods, with the command's own figures, and their
-// sum over the seeds.
+// TestLists: the table has the command's own figures in sum over the lists and seeds, and a row for
+// each list of pods. Lists without QoS, and those of the same work, are left out.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,11 +111,14 @@ func TestLists(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "openb_pod_list_plain.csv"), []byte("name,cpu_milli\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, sameWork+"05.csv"), []byte("name,qos\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	doc := filepath.Join(dir, "page.md")
 	if err := os.WriteFile(doc, []byte("before\n"+listsBlock().begin+listsBlock().end+"after\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := run{trace: dir, doc: doc, args: []string{"--load", "1.5"}}
+	r := run{trace: dir, doc: doc}
 	if err := r.writeLists(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
@@ -124,16 +128,16 @@ func TestLists(t *testing.T) {
 	}
 	want, pods := 0.0, 0
 	for _, seed := range []string{"1", "2"} {
-		for _, result := range mustPlay(t, trace, []string{"--load", "1.5", "--seed", seed, "--policy", yardstick}) {
-			want, pods = want+result.GPUHours.Lost, pods+result.EvictedPods
+		for _, result := range mustPlay(t, trace, []string{"--load", "1", "--seed", seed, "--policy", yardstick}) {
+			want, pods = want+2*result.GPUHours.Lost, pods+2*result.EvictedPods
 		}
 	}
 	if want == 0 {
 		t.Fatal("nothing is lost: the trace proves nothing")
 	}
 	for _, words := range []string{
-		"before\n", "after\n", "2 lists, seeds 1 to 2, `simulate --load 1.5`", fmt.Sprintf("| one | %.1f |", want), fmt.Sprintf("| two | %.1f |", want),
-		fmt.Sprintf("| **sum** | %.1f |", 2*want), fmt.Sprintf("without checkpoints: %d by kube-scheduler", 2*pods), "Lists without QoS, and so without priorities: 1.",
+		"before\n", "after\n", "2 of the 4 lists with seeds 1 to 2", "there are 8 cells", fmt.Sprintf("| gangs | kube-scheduler | %.1f | 1.00× | – | – | %d |", want, pods),
+		"| one | single pods |", "| two | gangs |",
 	} {
 		if !strings.Contains(string(page), words) {
 			t.Errorf("the page has no %q:\n%s", words, page)
@@ -141,6 +145,40 @@ func TestLists(t *testing.T) {
 	}
 	if err := (&run{trace: t.TempDir(), doc: doc}).writeLists(t.Context(), 1); err == nil {
 		t.Error("a directory without lists is no error")
+	}
+}
+
+// TestMisses checks that the table names the aims that a policy misses, with the number of cells.
+func TestMisses(t *testing.T) {
+	t.Parallel()
+	cells := func(lost ...float64) tableOf {
+		var out tableOf
+		for i, l := range lost {
+			c := &cell{list: fmt.Sprintf("list-%d", i), shape: "gangs", seed: 1}
+			for _, v := range variants() {
+				r := &simulation.Result{GPUHours: simulation.Hours{Lost: 10}, PreemptorWait: simulation.Waits{P99: 60}}
+				if v.name == "lost work" {
+					r.GPUHours.Lost = l
+				}
+				c.results = append(c.results, r)
+			}
+			out = append(out, c)
+		}
+		return out
+	}
+	at := slices.IndexFunc(variants(), func(v variant) bool { return v.name == "lost work" })
+	for name, c := range map[string]struct {
+		cells tableOf
+		want  []string
+	}{
+		"none":        {cells: cells(9, 9)},
+		"one cell":    {cells: cells(4, 12), want: []string{"gangs, lost work: each cell 1.20×, aim 1×; 1 of 2 cells are above 1×"}},
+		"the sum too": {cells: cells(10, 9), want: []string{"gangs, lost work: lost 0.95×, aim 0.9×"}},
+	} {
+		line, misses := c.cells.row("gangs", at)
+		if !slices.Equal(misses, c.want) || !strings.Contains(line, "| 1m0s (1.00×) | lost ≤ 0.9×, each cell ≤ 1×, p99 ≤ 1.02× |") {
+			t.Errorf("%s: %q is missed, want %q; the row is %s", name, misses, c.want, line)
+		}
 	}
 }
 
