@@ -2,7 +2,8 @@ package core
 
 import "testing"
 
-// BenchmarkOrders measures decisions by priorities and by lost work on the same clusters.
+// BenchmarkOrders measures decisions by priorities, by lost work and with cascades on the same
+// clusters.
 func BenchmarkOrders(b *testing.B) {
 	const second = int64(1e9)
 	gangs := besideGangs(1000)
@@ -21,11 +22,18 @@ func BenchmarkOrders(b *testing.B) {
 				devices[r] = MilliDevices
 			}
 		}
-		for order, of := range map[string]Order{"priority": OrderPriority, "lost work": OrderLostWork} {
-			b.Run(name+"/"+order, func(b *testing.B) {
+		for row, of := range map[string]struct {
+			order   Order
+			cascade CascadeMode
+			oracle  Oracle
+		}{
+			"priority": {order: OrderPriority}, "lost work": {order: OrderLostWork},
+			"cascade": {order: OrderPriority, cascade: CascadeDecide, oracle: replacing{}},
+		} {
+			b.Run(name+"/"+row, func(b *testing.B) {
 				p := *c.p
-				p.Order, p.Now, p.Devices = of, 2000*second, devices
-				measure(b, Preempts, func() Decision { return decideBench(b, c.s, &p, nil) })
+				p.Order, p.Cascade, p.Now, p.Devices = of.order, of.cascade, 2000*second, devices
+				measure(b, Preempts, func() Decision { return decideBench(b, c.s, &p, of.oracle) })
 			})
 		}
 	}
