@@ -28,7 +28,7 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	for i := range s.Leaving {
 		goes(&s.Leaving[i])
 	}
-	victims := make(map[string]bool)
+	victims := make(map[string]bool, len(d.Victims))
 	for i := range d.Victims {
 		victims[d.Victims[i].UID] = true
 	}
@@ -45,7 +45,7 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 			}
 		}
 	}
-	needed := make(map[string]bool)
+	needed := make(map[string]bool, len(going))
 	for _, pod := range going {
 		if rooms[int32(pod.Node)].lacks(pod.Request) {
 			needed[pod.UID] = true

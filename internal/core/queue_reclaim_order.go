@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
 // reclaimOrder sorts the units of other queues for reclaim. The next unit always comes from the
@@ -11,10 +13,9 @@ import (
 // again. It ends when no subtree exceeds its fair share.
 type reclaimOrder struct {
 	l *ledger
-	// units has the remaining units of each leaf queue. The lists of the leaves in sorted are in
-	// order.
-	units  map[int32][]int32
-	sorted []bool
+	// units has the remaining units of each leaf queue. lists has the arrangement of each list.
+	units map[int32][]int32
+	lists []turnList
 	// tops are the queues at the top of all subtrees, the one with the highest ratio first. order
 	// maps a queue to its position in tops.
 	tops  []int32
@@ -123,7 +124,7 @@ func (s *Snapshot) gangsTogether(units []int32) {
 // start computes the ratio of usage to fair share of all queues with units.
 func (w *reclaimOrder) start() {
 	c := w.l.c
-	w.left, w.ratio, w.sorted = make([]int, c.t.Len()), make([]float64, c.t.Len()), make([]bool, c.t.Len())
+	w.left, w.ratio, w.lists = make([]int, c.t.Len()), make([]float64, c.t.Len()), make([]turnList, c.t.Len())
 	for leaf, units := range w.units {
 		for q := leaf; q >= 0; q = c.t.Parent(q) {
 			if w.left[q] += len(units); w.left[q] == len(units) {
@@ -142,16 +143,51 @@ func (w *reclaimOrder) start() {
 	}
 }
 
+// turnList is the state of the list of a leaf. Often few of many units get a turn, so the list
+// is a heap at first. It is sorted once the turns show that a heap is no cheaper.
+type turnList struct {
+	state turnListState
+	// most is the shortest length of the list as a heap.
+	most int
+}
+
+// turnListState is how the units of a list are arranged. The first unit is next, except in a list
+// that is unarranged.
+type turnListState uint8
+
+const (
+	unarranged turnListState = iota
+	heaped
+	sorted
+)
+
+// sortAfter is the part of a list that gets its turns from a heap, as a divisor.
+const sortAfter = 8
+
 // next removes the next unit of a leaf queue from the list and returns it.
 func (w *reclaimOrder) next(leaf int32) int32 {
-	if !w.sorted[leaf] {
-		w.sorted[leaf] = true
-		sortBy(w.units[leaf], w.l.c.takenFirst)
-		w.l.c.s.gangsTogether(w.units[leaf])
+	c, list := w.l.c, &w.lists[leaf]
+	ahead := heap.Heap[int32]{Items: w.units[leaf], Before: func(a, b *int32) bool { return c.takenFirst(*a, *b) < 0 }}
+	switch n := len(ahead.Items); {
+	case list.state == unarranged && !slices.ContainsFunc(ahead.Items, func(u int32) bool { return c.s.gangs.isNeeded(&c.s.Units[u]) }):
+		list.state, list.most = heaped, n-n/sortAfter
+		ahead.Init()
+	case list.state == unarranged:
+		list.state = sorted
+		sortBy(ahead.Items, c.takenFirst)
+		c.s.gangsTogether(ahead.Items)
+	case list.state == heaped && n < list.most:
+		list.state = sorted
+		sortBy(ahead.Items, c.takenFirst)
 	}
-	u := w.units[leaf][0]
-	w.units[leaf] = w.units[leaf][1:]
-	for q := leaf; q >= 0; q = w.l.c.t.Parent(q) {
+	u := ahead.Items[0]
+	if list.state == heaped {
+		ahead.Pop()
+		w.units[leaf] = ahead.Items
+	} else {
+		w.units[leaf] = ahead.Items[1:]
+	}
+	for q := leaf; q >= 0; q = c.t.Parent(q) {
 		w.left[q]--
 	}
 	return u
