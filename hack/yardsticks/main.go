@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -33,6 +34,7 @@ func main() {
 	flag.Parse()
 	r.out, r.progress = os.Stdout, os.Stderr
 	log.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := r.setSizes(*nodes)
 	if err == nil {

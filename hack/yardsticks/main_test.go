@@ -132,3 +132,15 @@ func TestGenerated(t *testing.T) {
 		}
 	}
 }
+
+// TestCycles: the scheduler's own cycles place a pod, and preempt for a pod and for a gang.
+func TestCycles(t *testing.T) {
+	t.Parallel()
+	got, err := timeCycles(t.Context(), 200, cycles{pods: 2, gangs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.free) != 2 || len(got.pods) != 2 || len(got.gangs) != 2 || got.start < got.load {
+		t.Errorf("got %+v", got)
+	}
+}

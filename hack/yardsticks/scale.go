@@ -40,10 +40,10 @@ func (r *run) setSizes(text string) error {
 	return nil
 }
 
-// scaleText times decisions of the core on generated clusters.
+// scaleText times decisions of the core, and the scheduler's own cycles, on generated clusters.
 func scaleText(ctx context.Context, r *run) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d cores, %s/%s, %s. %d decisions for a pod, %d for a gang; 15 nodes change before each.\n\n",
+	fmt.Fprintf(&b, "%d cores, %s/%s, %s.\n\nThe core alone: %d decisions for a pod, %d for a gang; 15 nodes change before each.\n\n",
 		runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, runtime.Version(), podDecisions, gangDecisions)
 	b.WriteString("| Nodes | Pods | Queues | Load | First decision | Pod p50 | p99 | Gang of 1,000 p50 | slowest | Heap |\n" +
 		"| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
@@ -60,6 +60,11 @@ func scaleText(ctx context.Context, r *run) (string, error) {
 			b.WriteString(line + "\n")
 		}
 	}
+	table, err := cycleTable(ctx, r, cycles{pods: podDecisions, gangs: gangDecisions})
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&b, "\nThe scheduler's own cycles: %s", table)
 	return b.String(), nil
 }
 
