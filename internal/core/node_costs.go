@@ -195,9 +195,9 @@ func (m *nodeCosts) option(n int32) (option, bool) {
 	return m.cheapestOption(n, now+1, most, potential)
 }
 
-// cheapestOption returns the option with the lowest cost per member, for from to to members. For
-// units on several nodes, the number of additional members takes long to compute. So with such
-// units it tries only from and to.
+// cheapestOption returns the option with the lowest cost per member. It tries all numbers of
+// members between from and to. For units on several nodes, the number of additional members takes
+// long to compute. So with such units it tries only from and to.
 func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (best option, ok bool) {
 	col := m.column(n)
 	exact := m.x.load(col, potential, m.wanted[m.class], m.level)

@@ -288,8 +288,8 @@ type PlacementArgs struct {
 	// plugins: set weights under plugins.score. The members of a gang use such nodes one after the
 	// other, and other scores have no effect on them. Victims are not chosen by fragmentation.
 	// In the score, reserved room counts as free until its pod is on the node. Requests of CPUs and
-	// devices suffice. With an empty list, the plugin has no score, and gangs use the fullest nodes.
-	// At most 128.
+	// devices suffice. With an empty list, the plugin has no score, and gangs use the fullest
+	// nodes. At most 128.
 	//
 	// Default: []
 	//
