@@ -8,13 +8,21 @@ type Nomination struct {
 	Inflated bool
 }
 
-// Nominates records the nomination in a pod's status.
-func (ps *Pods) Nominates(uid UID, n Nomination) {
-	if n == (Nomination{}) {
-		ps.changeKnown(uid, func(p *pod) { p.nominated = n })
-		return
+// Nominates records the nomination in a pod's status. It returns the node of the nomination that
+// has ended by this; "" for none.
+func (ps *Pods) Nominates(uid UID, n Nomination) (ended string) {
+	note := func(p *pod) {
+		if p.nominated.Node != n.Node {
+			ended = p.nominated.Node
+		}
+		p.nominated = n
 	}
-	ps.change(uid, func(p *pod) { p.nominated = n })
+	if n == (Nomination{}) {
+		ps.changeKnown(uid, note)
+	} else {
+		ps.change(uid, note)
+	}
+	return ended
 }
 
 // Nominated returns the nodes of the pods with a nomination in the API.

@@ -63,6 +63,17 @@ func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 	return engine.Nomination{Node: node, Inflated: r.inflates(pod)}
 }
 
+// nominates records the nomination of a pod. If another nomination has ended by this, and no
+// reservation covers the pod, it retries the workloads that waited for the room. The framework
+// retries some of them: it compares the pods' own priorities, and it keeps the nominations of
+// terminating pods.
+func (h *Scheduler) nominates(pod *corev1.Pod, n engine.Nomination) {
+	ended := h.records.Nominates(string(pod.UID), n)
+	if ended != "" && ended != pod.Spec.NodeName && !h.reserved.Has(pod.UID) {
+		(&reservationEvents{h}).Freed(nil)
+	}
+}
+
 // nominatedNodes returns the nodes that pods without a reservation are nominated to. It exists
 // because asking the framework about a node copies all its nominated pods.
 func (b *ledger) nominatedNodes() sets.Set[string] {
@@ -298,6 +309,7 @@ func (b *reservationEvents) Withdraw(pods []*corev1.Pod) {
 			continue
 		}
 		b.sched.records.HasLookedElsewhere(string(pod.UID))
+		b.sched.records.Nominates(string(pod.UID), engine.Nomination{})
 		b.sched.handle.DeleteNominatedPodIfExists(pod)
 		if now, ok := b.sched.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})

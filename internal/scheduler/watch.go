@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -245,7 +246,7 @@ func (h *Scheduler) changedQueue(key workload.Key) {
 // scheduling, so that its gang may have one member more.
 func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.arrives(pod)
-	h.records.Nominates(string(pod.UID), h.nominationOf(pod))
+	h.nominates(pod, h.nominationOf(pod))
 	// The charge comes first, because the quota ledger must count the pod as placed before the pod
 	// is no longer assumed.
 	change := h.charge(pod)
@@ -369,6 +370,7 @@ func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
 
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Scheduler) podLeft(pod *corev1.Pod) {
+	h.nominates(pod, engine.Nomination{})
 	h.engine.Leaves(string(pod.UID), podKey(pod), controllerOf(pod), h.clock.Now())
 	h.endWait(podKey(pod), decisionlog.Gone)
 	h.reserved.ReleasePod(pod.UID)

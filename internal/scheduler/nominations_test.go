@@ -128,3 +128,62 @@ func TestNominationOfOneThatIsDeleted(t *testing.T) {
 		})
 	}
 }
+
+// TestNominationEnds checks that work which waits for the room of a nomination is retried when the
+// nomination ends, although no plan was involved.
+func TestNominationEnds(t *testing.T) {
+	t.Parallel()
+	ends := map[string]func(r *rig, p *corev1.Pod){
+		"the pod is deleted": func(r *rig, p *corev1.Pod) { r.remove(p) },
+		"the pod terminates": func(r *rig, p *corev1.Pod) {
+			now := metav1.Now()
+			p.DeletionTimestamp, p.Finalizers = &now, []string{"test/stays"}
+			r.update(p)
+		},
+		"another component withdraws it": func(r *rig, p *corev1.Pod) {
+			p.Status.NominatedNodeName = ""
+			r.update(p)
+		},
+	}
+	for how, end := range ends {
+		for name, waiting := range map[string]struct {
+			grouped  bool
+			minCount int
+			own      int32
+		}{
+			"single pods":                    {own: 5},
+			"pods of a basic group":          {grouped: true, own: 5},
+			"a gang":                         {grouped: true, minCount: 2, own: 5},
+			"a gang with important members":  {grouped: true, minCount: 2, own: 9},
+			"a group with important members": {grouped: true, own: 9},
+		} {
+			t.Run(how+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, nodes(1, "2")...)
+				nominee := pod("nominee", "", "1", 7)
+				nominee.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
+				nominee.Status.NominatedNodeName = "node-0"
+				r.create(nominee)
+				if waiting.grouped {
+					r.gangOf("g", waiting.minCount, 5)
+					r.create(members("g", 2, "1", waiting.own)...)
+				} else {
+					r.create(pod("g-0", "", "1", waiting.own), pod("g-1", "", "1", waiting.own))
+				}
+				r.cycles()
+				r.cycles()
+				end(r, nominee.DeepCopy())
+				r.waitBound("g-0", "g-1")
+			})
+		}
+	}
+}
+
+// update writes a new version of a pod and its status.
+func (r *rig) update(p *corev1.Pod) {
+	r.t.Helper()
+	p.ResourceVersion = "2"
+	if _, err := r.client.CoreV1().Pods(p.Namespace).Update(r.t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
