@@ -66,7 +66,7 @@ func (s *scene) pending(name, group string, gpus int64, priority int32) *corev1.
 	p := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(s.now.Add(-time.Minute)), Labels: map[string]string{"app": name},
+			Namespace: "ns", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(s.now.Add(-time.Minute).Truncate(time.Second)), Labels: map[string]string{"app": name},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "reprieve-scheduler", Priority: &priority, RestartPolicy: corev1.RestartPolicyNever,
