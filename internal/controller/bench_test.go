@@ -73,7 +73,7 @@ func (b *bench) GangGatedBy(*gang.Members) string { return b.gatedBy }
 func gangsOf(groups ...types.NamespacedName) *engine.Gangs {
 	e := engine.New(nil)
 	for _, key := range groups {
-		e.GroupArrives(gang.KeyOf(key))
+		e.Step(time.Time{}, engine.GroupArrives{Group: gang.KeyOf(key)})
 	}
 	return e.Gangs
 }

@@ -1,11 +1,21 @@
 // Package engine keeps one record for each workload, a pod or a group, and one for each pod in an
 // attempt ([Engine]). The parts of the records share one lock:
 //
-//	part      facts                                                    of
-//	Pods      the attempt of a pod, its node, its nomination           a pod
-//	Gangs     the plan of a gang, its run, its reports                 a group
-//	Waits     causes of waiting, victims, evictions under way          either
-//	Unbound   preemptions without a binding, and the pause after them  either
+//	part          facts                                                    of
+//	Pods          the attempt of a pod, its node, its nomination           a pod
+//	Gangs         the plan of a gang, its run, its reports                 a group
+//	Reservations  the room that is set aside for pods                      either
+//	Waits         causes of waiting, victims, evictions under way          either
+//	Unbound       preemptions without a binding, and the pause after them  either
+//
+// # Events and effects
+//
+// [Engine.Step] applies an [Event] and returns each [Effect] that follows. It is the table of
+// transitions: where a workload or a reservation ends, Step names every fact that ends with it, and
+// the workloads to retry. The caller carries the effects out after Step, because most of them call
+// the framework or the API. The outcome of an effect may be an event again: after [Withdraw], the
+// caller reports [RoomFreed]. Facts that no other workload depends on have methods of their own,
+// such as [Pods.Begins].
 //
 // The order of turns ([Engine.Turns]) has a lock of its own, because it reads the quota ledger.
 //
@@ -14,11 +24,11 @@
 // A workload is present while it may have facts:
 //
 //	event          begins or ends
-//	Arrives        a pod waits for its place, or terminates on its node
+//	PodArrives     a pod waits for its place, or terminates on its node
 //	GroupArrives   a group has a member in any state
-//	Regroups       a pod with a node is in another group
-//	Binds          the pod is bound: all facts about it end
-//	Leaves         the pod is gone: all facts about it end, and the next pod of its controller
+//	PodRegroups    a pod with a node is in another group
+//	PodBinds       the pod is bound: all facts about it end
+//	PodLeaves      the pod is gone: all facts about it end, and the next pod of its controller
 //	               inherits its pause
 //	GroupLeaves    the last member is gone: all facts about members end
 //
@@ -36,7 +46,7 @@
 // receives its outcome, and an informer reports the binding. Each piece may be missing, because
 // another plugin ends the attempt, or because the pod is deleted. [Pods] has a method for each of
 // these events. Each event is one transition of one record. The end of an attempt resets its whole
-// state ([Pods.Ends]). If the pod is gone, its record is deleted at once ([Engine.Leaves]).
+// state ([Pods.Ends]). If the pod is gone, its record is deleted at once ([PodLeaves]).
 //
 // The states of an attempt, and the events that lead from one to the next:
 //
@@ -56,7 +66,7 @@
 // # Groups
 //
 // The record of a group has parts, each with its own facts and events. The parts placing, run,
-// ended and report end when the last member leaves ([Engine.GroupLeaves]):
+// ended and report end when the last member leaves ([GroupLeaves]):
 //
 //	part     has                                     begins with              ends with
 //	object   minCount of the PodGroup                NeedsMembers             NeedsMembers(0)

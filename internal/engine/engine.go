@@ -11,9 +11,9 @@ import (
 // Engine has one record for each workload, a pod or a group, and one for each pod in an attempt.
 // Make one with [New].
 //
-// A workload is present from [Engine.Arrives] or [Engine.GroupArrives] until [Engine.Leaves],
-// [Engine.Binds] or [Engine.GroupLeaves]. Facts attach only to workloads that are present: a
-// transition for any other workload returns its result, and changes nothing. So an extension point
+// A workload is present from [PodArrives] or [GroupArrives] until [PodLeaves], [PodBinds] or
+// [GroupLeaves]. Facts attach only to workloads that are present: a transition for any other
+// workload returns its result, and changes nothing. So an extension point
 // may report about a pod that was deleted a moment ago, and no later event has to clean up.
 type Engine struct {
 	// Pods has the attempts of pods. Gangs has the placements, runs and reports of groups.
@@ -22,6 +22,8 @@ type Engine struct {
 	// Waits has the causes of waiting. Unbound has the preemptions without a binding.
 	Waits   *Waits
 	Unbound *Unbound
+	// Reservations has the room that is set aside for pods.
+	Reservations *Reservations
 	// Turns is the order of queued work.
 	Turns *admission.List
 
@@ -41,6 +43,7 @@ func New(verdictChanged func(workload.Key)) *Engine {
 	e.Gangs = newGangs(s, verdictChanged)
 	e.Waits = newWaits(s, e.Look)
 	e.Unbound = &Unbound{store: s}
+	e.Reservations = newReservations(s)
 	e.Turns = admission.NewList(e.Look, s.isPresent)
 	return e
 }
@@ -67,110 +70,13 @@ func (e *Engine) NextLook(now time.Time) (time.Time, bool) {
 	return next, !next.IsZero()
 }
 
-// Placed records that a workload was placed on nodes. It ends all waits of the workload, and the
-// next turn can begin. If the workload loses its place, it needs no other turn.
-func (e *Engine) Placed(key workload.Key) {
-	e.Turns.Placed(key)
-	e.Waits.drop(key)
-}
-
-// Arrives records a pod that waits for a place, or that terminates on its node. key names the pod,
-// and group its group; the zero Key for a pod without a group.
-func (e *Engine) Arrives(uid UID, key, group workload.Key) {
-	s := e.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, known := s.pods[uid]
-	if known && before.group == group {
-		return
-	}
-	if known {
-		s.count(before.group, -1)
-	}
-	s.pods[uid] = arrival{key: key, group: group}
-	s.of(key).present = true
-	s.count(group, 1)
-}
-
-// Regroups records the group of a pod with a node, or of a pod that terminates; the zero Key for no
-// group.
-func (e *Engine) Regroups(uid UID, group workload.Key) {
-	s := e.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if arrived, ok := s.pods[uid]; ok && arrived.group != group {
-		s.count(arrived.group, -1)
-		s.count(group, 1)
-		s.pods[uid] = arrival{key: arrived.key, group: group}
-	}
-	if group != (workload.Key{}) {
-		s.of(group).present = true
-	}
-}
-
-// GroupArrives records that a group has a member, in any state.
-func (e *Engine) GroupArrives(group workload.Key) {
-	e.store.mu.Lock()
-	defer e.store.mu.Unlock()
-	e.store.of(group).present = true
-}
-
-// Binds drops the record of a pod that is bound: its attempts, its waits and its preemptions.
-func (e *Engine) Binds(uid UID, key workload.Key) { e.leaves(uid, key, e.Unbound.ends) }
-
-// Leaves drops the record of a pod that no longer exists, or that the scheduler will not schedule.
-// The next pod of the same controller inherits its pause; see [Unbound].
-func (e *Engine) Leaves(uid UID, key workload.Key, controller string, now time.Time) {
-	e.leaves(uid, key, func(key workload.Key) { e.Unbound.leaves(key, controller, now) })
-}
-
-// leaves drops the record of a pod. passOn handles its preemptions without a binding.
-func (e *Engine) leaves(uid UID, key workload.Key, passOn func(workload.Key)) {
-	s := e.store
-	s.mu.Lock()
-	if arrived, ok := s.pods[uid]; ok {
-		delete(s.pods, uid)
-		s.count(arrived.group, -1)
-	}
-	e.Pods.leaves(uid)
-	e.Waits.dropEntry(key)
-	passOn(key)
-	s.isGone(key)
-	s.mu.Unlock()
-	e.Turns.Forget(key)
-}
-
-// Rejoins drops the waits and turns of a pod as a single pod, because its group has changed.
-func (e *Engine) Rejoins(key workload.Key) {
-	e.Waits.drop(key)
-	e.Turns.Forget(key)
-}
-
-// GroupLeaves drops all facts about the members of a group. Call it after the last member was
-// removed. If a member has arrived since then, GroupLeaves does nothing. Room that is reserved for
-// lost members of the group stays reserved until [Gangs.EndKept].
-func (e *Engine) GroupLeaves(group workload.Key, now time.Time) {
-	s := e.store
-	s.mu.Lock()
-	if r := s.records[group]; r == nil || r.pending > 0 {
-		s.mu.Unlock()
-		return
-	}
-	e.Gangs.leaves(group)
-	e.Waits.dropEntry(group)
-	e.Unbound.leaves(group, "", now)
-	s.isGone(group)
-	s.mu.Unlock()
-	e.Turns.Forget(group)
-}
-
 // IsPresent reports whether a workload is present.
 func (e *Engine) IsPresent(key workload.Key) bool { return e.store.isPresent(key) }
 
 // Len counts the workloads and pods with facts, for tests that look for leaks. Workloads that are
 // only present do not count.
 func (e *Engine) Len() int {
-	return e.Pods.Len() + e.Gangs.Len() + e.Waits.Len() + e.Unbound.Len() + e.Turns.Len()
+	return e.Pods.Len() + e.Gangs.Len() + e.Waits.Len() + e.Unbound.Len() + e.Turns.Len() + e.Reservations.Len()
 }
 
 // store has the records of workloads, under one lock. The parts of the Engine share it.
@@ -194,6 +100,32 @@ type record struct {
 	gang    *gang
 	waits   *entry
 	unbound *unbound
+}
+
+// arrives records that a pod is present, with its group. The caller holds the lock.
+func (s *store) arrives(pod UID, key, group workload.Key) {
+	before, known := s.pods[pod]
+	if known && before.group == group {
+		return
+	}
+	if known {
+		s.count(before.group, -1)
+	}
+	s.pods[pod] = arrival{key: key, group: group}
+	s.of(key).present = true
+	s.count(group, 1)
+}
+
+// regroups records the group of a pod, which may not be present. The caller holds the lock.
+func (s *store) regroups(pod UID, group workload.Key) {
+	if arrived, ok := s.pods[pod]; ok && arrived.group != group {
+		s.count(arrived.group, -1)
+		s.count(group, 1)
+		s.pods[pod] = arrival{key: arrived.key, group: group}
+	}
+	if group != (workload.Key{}) {
+		s.of(group).present = true
+	}
 }
 
 // of returns the record of a workload. A workload without a record gets one. The caller holds the
@@ -232,6 +164,9 @@ func (s *store) tidy(key workload.Key) {
 		delete(s.records, key)
 	}
 }
+
+// waitsForVictims reports whether a workload waits for any pod to terminate. The record may be nil.
+func (r *record) waitsForVictims() bool { return r != nil && r.waits != nil && r.waits.victims != nil }
 
 // isPresent reports whether a workload is present.
 func (s *store) isPresent(key workload.Key) bool {

@@ -18,11 +18,11 @@ func newWorld() *inhabited { return newWorldWith(nil) }
 func newWorldWith(verdictChanged func(workload.Key)) *inhabited {
 	w := &inhabited{New(verdictChanged)}
 	for _, name := range []string{"p", "q", "m", "a", "b", "c", "d", "x", "y", "z", "pod", "next", "moved", "gone"} {
-		w.Arrives(name, podNamed(name), workload.Key{})
-		w.GroupArrives(gangNamed(name))
+		w.Step(at(0), PodArrives{Pod: name, Key: podNamed(name), Group: workload.Key{}})
+		w.Step(at(0), GroupArrives{gangNamed(name)})
 	}
 	for _, group := range []workload.Key{testGang, theGang, other, gangNamed("gang")} {
-		w.GroupArrives(group)
+		w.Step(at(0), GroupArrives{group})
 	}
 	return w
 }
@@ -30,9 +30,9 @@ func newWorldWith(verdictChanged func(workload.Key)) *inhabited {
 // leaves ends the presence of a workload of the tests.
 func (w *inhabited) leaves(key workload.Key) {
 	if key.Gang {
-		w.GroupLeaves(key, at(0))
+		w.Step(at(0), GroupLeaves{key})
 	} else {
-		w.Leaves(key.Name, key, "", at(0))
+		w.Step(at(0), PodLeaves{Pod: key.Name, Key: key, Controller: ""})
 	}
 }
 
@@ -45,15 +45,42 @@ type testPods struct {
 func newTestPods() *testPods {
 	w := newWorld()
 	for _, name := range []string{"p", "q", "m", "a", "b", "c", "moved", "gone"} {
-		w.Arrives(name, podNamed(name), workload.Key{})
+		w.Step(at(0), PodArrives{Pod: name, Key: podNamed(name), Group: workload.Key{}})
 	}
 	return &testPods{w.Pods, w}
 }
 
-func (ps *testPods) Leaves(uid UID) { ps.world.Leaves(uid, podNamed(uid), "", at(0)) }
-func (ps *testPods) Places(uid UID) { ps.world.Binds(uid, podNamed(uid)) }
+func (ps *testPods) Leaves(uid UID) {
+	ps.world.Step(at(0), PodLeaves{Pod: uid, Key: podNamed(uid), Controller: ""})
+}
+func (ps *testPods) Places(uid UID) { ps.world.Step(at(0), PodBinds{Pod: uid, Key: podNamed(uid)}) }
 
 // testGangs are the Gangs of a world, with the event of the Engine that ends their records.
+// Assumes assumes a pod on a node.
+func (ps *testPods) Assumes(pod UID, key workload.Key, node string) {
+	ps.world.Step(at(0), PodAssumes{Pod: pod, Key: key, Node: node})
+}
+
+// These functions end waits as Step does, and return the workloads to retry.
+func endOf(w *Waits, c Cause) []workload.Key {
+	return locked(w, func() []workload.Key { return w.end(c) })
+}
+func goneOf(w *Waits, pod UID) []workload.Key {
+	return locked(w, func() []workload.Key { return w.gone(pod) })
+}
+func staysOf(w *Waits, pod UID) []workload.Key {
+	return locked(w, func() []workload.Key { return w.stays(pod) })
+}
+func dueOf(w *Waits, now time.Time) []expired {
+	return locked(w, func() []expired { return w.due(now) })
+}
+
+func locked[T any](w *Waits, do func() T) T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return do()
+}
+
 type testGangs struct {
 	*Gangs
 	world *inhabited
@@ -66,7 +93,19 @@ func newTestGangsWith(verdictChanged func(workload.Key)) *testGangs {
 	return &testGangs{w.Gangs, w}
 }
 
-func (gs *testGangs) Leaves(key workload.Key) { gs.world.GroupLeaves(key, at(0)) }
+// Release releases the plan of a gang, and returns the members that were planned.
+func (gs *testGangs) Release(key workload.Key, failed UID) []UID {
+	planned := gs.order(key)
+	gs.world.Step(at(0), PlanReleased{Group: key, Failed: failed})
+	return planned
+}
+
+func (gs *testGangs) order(key workload.Key) (order []UID) {
+	gs.read(key, func(g *gang) { order = g.placing.order })
+	return order
+}
+
+func (gs *testGangs) Leaves(key workload.Key) { gs.world.Step(at(0), GroupLeaves{key}) }
 
 // TestNoFactOutlivesItsWorkload checks for any order of events that a record ends with its
 // workload: late events about workloads that have left attach no facts, and nothing has to be
@@ -84,14 +123,14 @@ func TestNoFactOutlivesItsWorkload(t *testing.T) {
 				if joined[n] = rapid.Bool().Draw(t, "in the group"); joined[n] {
 					of = group
 				}
-				e.Arrives(n, podNamed(n), of)
+				e.Step(at(0), PodArrives{Pod: n, Key: podNamed(n), Group: of})
 			},
 			"leaves": func(t *rapid.T) {
 				n := name.Draw(t, "pod")
-				e.Leaves(n, podNamed(n), "", at(0))
-				e.GroupLeaves(group, at(0))
+				e.Step(at(0), PodLeaves{Pod: n, Key: podNamed(n), Controller: ""})
+				e.Step(at(0), GroupLeaves{group})
 			},
-			"binds": func(t *rapid.T) { n := name.Draw(t, "pod"); e.Binds(n, podNamed(n)) },
+			"binds": func(t *rapid.T) { n := name.Draw(t, "pod"); e.Step(at(0), PodBinds{Pod: n, Key: podNamed(n)}) },
 			"event": func(t *rapid.T) {
 				rapid.SampledFrom(late).Draw(t, "event")(e, name.Draw(t, "pod"))
 			},
@@ -107,9 +146,9 @@ func TestNoFactOutlivesItsWorkload(t *testing.T) {
 			},
 		})
 		for _, n := range names {
-			e.Leaves(n, podNamed(n), "", at(0))
+			e.Step(at(0), PodLeaves{Pod: n, Key: podNamed(n), Controller: ""})
 		}
-		e.GroupLeaves(group, at(0))
+		e.Step(at(0), GroupLeaves{group})
 		for _, event := range late {
 			for _, n := range names {
 				event(e, n)
@@ -147,14 +186,14 @@ func lateEvents(group workload.Key) []func(*Engine, UID) {
 	both(func(e *Engine, key workload.Key) { e.Turns.AdmitDirectly(waiter(key), at(0)) })
 	both(func(e *Engine, key workload.Key) { e.Turns.Pass(waiter(key), at(0)) })
 	both(func(e *Engine, key workload.Key) { e.Turns.TurnFailed(key) })
-	both(func(e *Engine, key workload.Key) { e.Placed(key) })
+	both(func(e *Engine, key workload.Key) { e.Step(at(0), WorkloadPlaced{key}) })
 	both(func(e *Engine, key workload.Key) { e.Unbound.Preempts(key) })
 	both(func(e *Engine, key workload.Key) { e.Unbound.Fails(key, Failure{}, "", Backing{}, at(0)) })
 	return append(out,
 		func(e *Engine, uid UID) { e.Pods.Begins(uid, group) },
 		func(e *Engine, uid UID) { e.Pods.TakesTurn(uid) },
 		func(e *Engine, uid UID) { e.Pods.JoinsPlan(uid, podNamed(uid)) },
-		func(e *Engine, uid UID) { e.Pods.Assumes(uid, podNamed(uid), "node") },
+		func(e *Engine, uid UID) { e.Step(at(0), PodAssumes{Pod: uid, Key: podNamed(uid), Node: "node"}) },
 		func(e *Engine, uid UID) { e.Pods.GivesUp(uid, group, "node") },
 		func(e *Engine, uid UID) { e.Pods.Awaits(uid, group) },
 		func(e *Engine, uid UID) { e.Pods.Shows(uid, group) },

@@ -78,22 +78,31 @@ func stepsOfAGang() []step {
 	add := func(name string, do func(*Engine)) { out = append(out, step{name, do}) }
 	for _, uid := range exploredPods {
 		key := podNamed(uid)
-		add(uid+" arrives", func(e *Engine) { e.Arrives(uid, key, group) })
-		add(uid+" arrives alone", func(e *Engine) { e.Arrives(uid, key, workload.Key{}) })
-		add(uid+" has a node in the group", func(e *Engine) { e.Regroups(uid, group) })
-		add(uid+" has a node alone", func(e *Engine) { e.Regroups(uid, workload.Key{}) })
-		add(uid+" leaves", func(e *Engine) { e.Leaves(uid, key, "rs", at(0)) })
-		add(uid+" is bound", func(e *Engine) { e.Binds(uid, key); e.Gangs.Settled(group, uid) })
+		add(uid+" arrives", func(e *Engine) { e.Step(at(0), PodArrives{Pod: uid, Key: key, Group: group}) })
+		add(uid+" arrives alone", func(e *Engine) { e.Step(at(0), PodArrives{Pod: uid, Key: key, Group: workload.Key{}}) })
+		add(uid+" has a node in the group", func(e *Engine) { e.Step(at(0), PodRegroups{Pod: uid, Group: group}) })
+		add(uid+" has a node alone", func(e *Engine) { e.Step(at(0), PodRegroups{Pod: uid, Group: workload.Key{}}) })
+		add(uid+" leaves", func(e *Engine) { e.Step(at(0), PodLeaves{Pod: uid, Key: key, Controller: "rs"}) })
+		add(uid+" is bound", func(e *Engine) { e.Step(at(0), PodBinds{Pod: uid, Key: key}); e.Gangs.Settled(group, uid) })
 		add(uid+" is admitted", func(e *Engine) { e.Gangs.Admit(group, uid, anybody) })
 		add(uid+" begins", func(e *Engine) { e.Pods.Begins(uid, group) })
-		add(uid+" is assumed", func(e *Engine) { e.Pods.Assumes(uid, key, "n"); e.Gangs.Reserve(group, uid, "n") })
-		add(uid+" gives up", func(e *Engine) { e.Pods.GivesUp(uid, group, "n"); e.Gangs.Release(group, uid) })
+		add(uid+" is assumed", func(e *Engine) {
+			e.Step(at(0), PodAssumes{Pod: uid, Key: key, Node: "n"})
+			e.Gangs.Reserve(group, uid, "n")
+		})
+		add(uid+" gives up", func(e *Engine) {
+			e.Pods.GivesUp(uid, group, "n")
+			e.Step(at(0), PlanReleased{Group: group, Failed: uid})
+		})
 		add(uid+" is awaited", func(e *Engine) { e.Pods.Awaits(uid, group) })
 		add(uid+" ends", func(e *Engine) { e.Pods.Ends(uid) })
 	}
-	add("the last member leaves", func(e *Engine) { e.GroupLeaves(group, at(0)) })
-	add("a member runs", func(e *Engine) { e.GroupArrives(group); e.Gangs.Touch(group) })
-	add("a plan", func(e *Engine) { e.Gangs.SetPlan(group, []Assignment{{"a", "n"}, {"b", "n"}}); e.Placed(group) })
+	add("the last member leaves", func(e *Engine) { e.Step(at(0), GroupLeaves{group}) })
+	add("a member runs", func(e *Engine) { e.Step(at(0), GroupArrives{group}); e.Gangs.Touch(group) })
+	add("a plan", func(e *Engine) {
+		e.Gangs.SetPlan(group, []Assignment{{"a", "n"}, {"b", "n"}})
+		e.Step(at(0), WorkloadPlaced{group})
+	})
 	add("no room", func(e *Engine) {
 		e.Turns.TurnFailed(group)
 		e.Waits.Wait(group, Reserved, e.Waits.Mark())
@@ -106,9 +115,9 @@ func stepsOfAGang() []step {
 	})
 	add("a failed call", func(e *Engine) { e.Waits.WaitUntil(group, Backoff, at(1)) })
 	add("a failed binding", func(e *Engine) { e.Unbound.Fails(group, Failure{Stage: "Bind"}, "", doubling, at(0)) })
-	add("room is released", func(e *Engine) { e.Waits.End(Reserved) })
-	add("a victim is gone", func(e *Engine) { e.Waits.Gone("v") })
-	add("a victim stays", func(e *Engine) { e.Waits.Stays("w") })
+	add("room is released", func(e *Engine) { e.Step(at(0), CauseEnds{Reserved}) })
+	add("a victim is gone", func(e *Engine) { e.Step(at(0), VictimGone{"v"}) })
+	add("a victim stays", func(e *Engine) { e.Step(at(0), VictimStays{"w"}) })
 	add("a turn", func(e *Engine) { e.Turns.Enter(admission.Waiter{Key: group, Queue: "q"}, at(0)) })
 	return out
 }
@@ -116,10 +125,10 @@ func stepsOfAGang() []step {
 // endAll ends all workloads of the exploration, and the attempts of their pods.
 func endAll(e *Engine) {
 	for _, uid := range exploredPods {
-		e.Leaves(uid, podNamed(uid), "", at(0))
+		e.Step(at(0), PodLeaves{Pod: uid, Key: podNamed(uid), Controller: ""})
 		e.Pods.Ends(uid)
 	}
-	e.GroupLeaves(gangNamed("g"), at(0))
+	e.Step(at(0), GroupLeaves{gangNamed("g")})
 	e.Unbound.Ends(gangNamed("g"))
 }
 

@@ -25,7 +25,7 @@ type Gangs struct {
 //
 //   - object ends with the PodGroup.
 //   - kept ends when the main loop has retried the workloads that respect the room.
-//   - All other parts end when the last member leaves ([Engine.GroupLeaves]).
+//   - All other parts end when the last member leaves ([GroupLeaves]).
 type gang struct {
 	object  object
 	placing placing

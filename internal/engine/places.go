@@ -30,10 +30,10 @@ func (ps *Pods) InPlan(uid UID) (key workload.Key, ok bool) {
 	return key, ok
 }
 
-// Assumes records that a pod is assumed on a node, and ends the earlier states of its place. key
-// names the pod.
-func (ps *Pods) Assumes(uid UID, key workload.Key, node string) {
-	ps.change(uid, func(p *pod) {
+// assumes records that a pod is assumed on a node, and ends the earlier states of its place. key
+// names the pod. The caller holds the lock.
+func (ps *Pods) assumes(uid UID, key workload.Key, node string) {
+	ps.changeLocked(uid, func(p *pod) {
 		*p = pod{key: key, attempt: p.attempt, node: node, nominated: p.nominated, report: p.report}
 	})
 }

@@ -342,11 +342,14 @@ func (p *placing) drop(member UID) {
 	delete(p.reserved, member)
 }
 
-// Release drops the rest of a plan, and the reservation of the given member if it has one. It
+// release drops the rest of a plan, and the reservation of the given member if it has one. It
 // returns the members that were still planned. Members that wait at Permit release their
-// reservations themselves.
-func (gs *Gangs) Release(key workload.Key, member UID) (planned []UID) {
-	gs.changeKnown(key, func(g *gang) {
+// reservations themselves. The caller holds the lock.
+func (gs *Gangs) release(key workload.Key, member UID) (planned []UID) {
+	if r := gs.records[key]; r == nil || r.gang == nil {
+		return nil
+	}
+	gs.transit(key, func(g *gang) {
 		planned = g.placing.order
 		g.placing.planned, g.placing.order = nil, nil
 		delete(g.placing.reserved, member)

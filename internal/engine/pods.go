@@ -76,6 +76,11 @@ type Pods struct {
 func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	ps.changeLocked(uid, transition)
+}
+
+// changeLocked is change for callers that hold the lock.
+func (ps *Pods) changeLocked(uid UID, transition func(*pod)) {
 	p, ok := ps.records[uid]
 	if !ok {
 		p = &pod{}

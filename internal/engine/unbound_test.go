@@ -158,7 +158,7 @@ func TestUnboundEndsEvictions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := New(nil)
 		u, key, uid, preemptions := e.Unbound, podNamed("pod-0"), 0, 0
-		e.Arrives("pod-0", key, workload.Key{})
+		e.Step(at(0), PodArrives{Pod: "pod-0", Key: key, Group: workload.Key{}})
 		const hours = 10
 		for now := 0; now < hours*3600; now += rapid.IntRange(1, 60).Draw(t, "wait") {
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
@@ -167,10 +167,10 @@ func TestUnboundEndsEvictions(t *testing.T) {
 			case 1:
 				u.Fails(key, Failure{}, "", doubling, atSecond(now))
 			case 2:
-				e.Leaves(key.Name, key, "rs", atSecond(now))
+				e.Step(atSecond(now), PodLeaves{Pod: key.Name, Key: key, Controller: "rs"})
 				uid++
 				key = podNamed(fmt.Sprintf("pod-%d", uid))
-				e.Arrives(key.Name, key, workload.Key{})
+				e.Step(at(0), PodArrives{Pod: key.Name, Key: key, Group: workload.Key{}})
 			default:
 				u.Inherits(key, "rs", atSecond(now))
 				if _, paused := u.Pause(key, atSecond(now)); !paused {

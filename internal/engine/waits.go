@@ -31,9 +31,9 @@ const (
 	// Pause: the workload is planned again at a known time. Until then, further changes or more
 	// information may arrive.
 	Pause
-	// Retry: an eviction for the workload has failed or had no effect. The cause ends at a time, or
-	// with an earlier retry.
-	Retry
+	// RetryDue: an eviction for the workload has failed or had no effect. The cause ends at a time,
+	// or with an earlier retry.
+	RetryDue
 	// Backoff: evictions for the workload have failed before. The workload must not be retried
 	// before a time.
 	Backoff
@@ -52,7 +52,7 @@ const (
 
 // String returns the name of the cause for log lines.
 func (c Cause) String() string {
-	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Going", "Departure", "Drivers"}[c]
+	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "RetryDue", "Backoff", "Going", "Departure", "Drivers"}[c]
 }
 
 // Mark is a position in the order of the ends of causes.
@@ -192,47 +192,58 @@ func (w *Waits) Resolve(key workload.Key, resolved ...Cause) {
 	w.tidy(e)
 }
 
-// End records that a cause has ended. It returns the workloads that waited for it, and ends their
-// waits.
-func (w *Waits) End(c Cause) []workload.Key {
-	return w.EndFor(c, func(workload.Key) bool { return true })
+// end ends a cause, and returns the workloads that waited for it. The caller holds the lock.
+func (w *Waits) end(c Cause) []workload.Key {
+	ended := w.endsNow(c)
+	w.resolveAll(ended, c)
+	return ended
 }
 
-// EndFor is like End, but only for the workloads that the function concerns selects. EndFor calls
-// the function without a lock held. Afterwards, a Wait with an earlier mark returns false for all
-// workloads.
-func (w *Waits) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
-	w.mu.Lock()
+// endsNow records that a cause has ended, and returns the workloads that wait for it, sorted. The
+// caller holds the lock.
+func (w *Waits) endsNow(c Cause) []workload.Key {
 	w.events++
 	w.ended[c] = w.events
-	ended := slices.SortedFunc(maps.Keys(w.waiting[c]), workload.Key.Compare)
-	w.mu.Unlock()
-	ended = slices.DeleteFunc(ended, func(key workload.Key) bool { return !concerns(key) })
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, key := range ended {
+	return slices.SortedFunc(maps.Keys(w.waiting[c]), workload.Key.Compare)
+}
+
+// resolveAll ends the waits of workloads for a cause. The caller holds the lock.
+func (w *Waits) resolveAll(keys []workload.Key, c Cause) {
+	for _, key := range keys {
 		if e := w.entry(key); e != nil {
 			w.resolve(e, c)
 			w.tidy(e)
 		}
 	}
+}
+
+// EndFor records that a cause has ended for the workloads that the function concerns selects. It
+// returns the workloads that waited for it, sorted, and ends their waits. EndFor calls the function
+// without a lock held. Afterwards, a Wait with an earlier mark returns false for all workloads.
+func (w *Waits) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
+	w.mu.Lock()
+	ended := w.endsNow(c)
+	w.mu.Unlock()
+	ended = slices.DeleteFunc(ended, func(key workload.Key) bool { return !concerns(key) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resolveAll(ended, c)
 	return ended
 }
 
-// Due is a workload with a cause whose time has come.
-type Due struct {
-	Key   workload.Key
-	Cause Cause
+// expired is a wait whose time has come.
+type expired struct {
+	key   workload.Key
+	cause Cause
 }
 
-// Due returns the workloads whose times have come, the earliest first, and ends these waits.
-func (w *Waits) Due(now time.Time) []Due {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var due []Due
+// due returns the waits whose times have come, the earliest first, and ends them. The caller holds
+// the lock.
+func (w *Waits) due(now time.Time) []expired {
+	var due []expired
 	for len(w.deadlines.Items) > 0 && !w.deadlines.Items[0].at.After(now) {
 		d := w.deadlines.Items[0]
-		due = append(due, Due{d.entry.key, d.cause})
+		due = append(due, expired{d.entry.key, d.cause})
 		w.resolve(d.entry, d.cause)
 		w.tidy(d.entry)
 	}
@@ -249,14 +260,7 @@ func (w *Waits) nextDeadline() (time.Time, bool) {
 	return w.deadlines.Items[0].at, true
 }
 
-// drop ends all waits of a workload.
-func (w *Waits) drop(key workload.Key) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dropEntry(key)
-}
-
-// dropEntry is drop for callers that hold the lock.
+// dropEntry ends all waits of a workload. The caller holds the lock.
 func (w *Waits) dropEntry(key workload.Key) {
 	e := w.entry(key)
 	if e == nil {

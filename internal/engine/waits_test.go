@@ -35,13 +35,13 @@ func TestWait(t *testing.T) {
 	l.Wait(y, Queue, mark)
 	l.Wait(z, Queue, mark)
 	l.Resolve(z, Queue)
-	if got := l.End(Reserved); !slices.Equal(got, []workload.Key{y, x}) {
+	if got := endOf(l, Reserved); !slices.Equal(got, []workload.Key{y, x}) {
 		t.Errorf("the end of reservations wakes %v, want both of the name x", got)
 	}
-	if got := l.End(Reserved); len(got) != 0 {
+	if got := endOf(l, Reserved); len(got) != 0 {
 		t.Errorf("%v are woken twice", got)
 	}
-	if got := l.End(Queue); !slices.Equal(got, []workload.Key{y}) {
+	if got := endOf(l, Queue); !slices.Equal(got, []workload.Key{y}) {
 		t.Errorf("the queues wake %v, want the gang, which waited for both", got)
 	}
 	if n := l.Len(); n != 0 {
@@ -67,10 +67,10 @@ func TestEndedSinceTheMark(t *testing.T) {
 			t.Parallel()
 			e := newWorld()
 			l := e.Waits
-			l.End(Reserved)
+			endOf(l, Reserved)
 			mark := l.Mark()
 			for _, ended := range c.ends {
-				l.End(ended)
+				endOf(l, ended)
 			}
 			if got := l.Wait(podNamed("x"), Reserved, mark); got != c.want || l.WaitsFor(podNamed("x"), Reserved) != c.want {
 				t.Errorf("it waits: %v, want %v", got, c.want)
@@ -94,16 +94,16 @@ func TestDue(t *testing.T) {
 	l.Gather(y, atSecond(35))
 	steps := []struct {
 		now      int
-		want     []Due
+		want     []expired
 		wantNext int
 	}{
 		{now: 9, wantNext: 10},
-		{now: 10, want: []Due{{x, ProtectionEnds}}, wantNext: 20},
-		{now: 40, want: []Due{{y, ProtectionEnds}, {x, Backoff}, {y, Pause}}},
+		{now: 10, want: []expired{{x, ProtectionEnds}}, wantNext: 20},
+		{now: 40, want: []expired{{y, ProtectionEnds}, {x, Backoff}, {y, Pause}}},
 		{now: 100},
 	}
 	for _, s := range steps {
-		if got := l.Due(atSecond(s.now)); !slices.Equal(got, s.want) {
+		if got := dueOf(l, atSecond(s.now)); !slices.Equal(got, s.want) {
 			t.Errorf("at %d: %v are due, want %v", s.now, got, s.want)
 		}
 		next, ok := e.NextLook(atSecond(s.now))
@@ -134,12 +134,12 @@ func TestForgetEndsEverything(t *testing.T) {
 	if n := l.Len(); n != 0 || len(l.byVictim) != 0 || len(l.deadlines.Items) != 0 {
 		t.Errorf("%d entries, %v and %d moments are left", n, l.byVictim, len(l.deadlines.Items))
 	}
-	woken := l.Gone("a")
-	for _, due := range l.Due(atSecond(100)) {
-		woken = append(woken, due.Key)
+	woken := goneOf(l, "a")
+	for _, due := range dueOf(l, atSecond(100)) {
+		woken = append(woken, due.key)
 	}
 	for c := range causes {
-		woken = append(woken, l.End(c)...)
+		woken = append(woken, endOf(l, c)...)
 	}
 	if len(woken) != 0 {
 		t.Errorf("%v are woken", woken)
@@ -157,7 +157,7 @@ func TestEvictions(t *testing.T) {
 		t.Error("the gang, and not the pod of its name, is held back")
 	}
 	e.leaves(x)
-	e.GroupArrives(x)
+	e.Step(at(0), GroupArrives{x})
 	second := l.StartEviction(x)
 	if stopped := l.EndEviction(first); stopped || !l.Evicting(x) {
 		t.Error("the end of an eviction for members that have gone ends that of others")
@@ -186,7 +186,7 @@ func TestEvictions(t *testing.T) {
 	if !l.Evicting(x) {
 		t.Error("it is not held back while it backs off")
 	}
-	if got := l.Due(atSecond(5)); !slices.Equal(got, []Due{{x, Backoff}}) || l.Evicting(x) {
+	if got := dueOf(l, atSecond(5)); !slices.Equal(got, []expired{{x, Backoff}}) || l.Evicting(x) {
 		t.Errorf("%v are due, held back %v", got, l.Evicting(x))
 	}
 }
@@ -250,7 +250,7 @@ func TestVictims(t *testing.T) {
 			l := e.Waits
 			c.wait(l)
 			for _, s := range c.then {
-				if got := l.Gone(s.gone); !slices.Equal(got, s.want) {
+				if got := goneOf(l, s.gone); !slices.Equal(got, s.want) {
 					t.Errorf("%s has gone: %v are woken, want %v", s.gone, got, s.want)
 				}
 				if _, worthIt := l.GoneFor(x, s.gone); worthIt != s.wantWorthIt {
@@ -289,7 +289,7 @@ func TestVictimsForOne(t *testing.T) {
 			t.Errorf("%s has gone: %+v, want %+v", s.uid, got, s.want)
 		}
 	}
-	if got := l.Gone("a"); !slices.Equal(got, []workload.Key{y}) {
+	if got := goneOf(l, "a"); !slices.Equal(got, []workload.Key{y}) {
 		t.Errorf("a frees %v, want the other", got)
 	}
 }
@@ -303,10 +303,10 @@ func TestVictimsThatStay(t *testing.T) {
 	l := e.Waits
 	l.WaitForVictims(x, []string{"a", "b"}, nil)
 	l.WaitForVictims(y, []string{"b"}, nil)
-	if got := l.Stays("a"); !slices.Equal(got, []workload.Key{x}) {
+	if got := staysOf(l, "a"); !slices.Equal(got, []workload.Key{x}) {
 		t.Errorf("a stays: %v look again", got)
 	}
-	if got := l.Gone("b"); !slices.Equal(got, []workload.Key{y}) {
+	if got := goneOf(l, "b"); !slices.Equal(got, []workload.Key{y}) {
 		t.Errorf("b frees %v", got)
 	}
 	if n := l.Len(); n != 0 || len(l.byVictim) != 0 {
@@ -339,7 +339,7 @@ func TestNothingIsLost(t *testing.T) {
 			"resolve": func(t *rapid.T) { l.Resolve(key.Draw(t, "key"), cause.Draw(t, "cause")) },
 			"end": func(t *rapid.T) {
 				c := cause.Draw(t, "cause")
-				l.End(c)
+				endOf(l, c)
 				for _, k := range keys {
 					if l.WaitsFor(k, c) {
 						t.Fatalf("%v waits for what has ended", k)
@@ -349,17 +349,17 @@ func TestNothingIsLost(t *testing.T) {
 			"victims": func(t *rapid.T) {
 				l.WaitForVictims(key.Draw(t, "key"), rapid.SliceOfDistinct(uid, rapid.ID).Draw(t, "pods"), map[string]bool{"a": true})
 			},
-			"gone":   func(t *rapid.T) { l.Gone(uid.Draw(t, "pod")) },
-			"stays":  func(t *rapid.T) { l.Stays(uid.Draw(t, "pod")) },
+			"gone":   func(t *rapid.T) { goneOf(l, uid.Draw(t, "pod")) },
+			"stays":  func(t *rapid.T) { staysOf(l, uid.Draw(t, "pod")) },
 			"evict":  func(t *rapid.T) { l.EndEviction(l.StartEviction(key.Draw(t, "key"))) },
 			"fail":   func(t *rapid.T) { l.Failed(key.Draw(t, "key"), Backing{}) },
-			"placed": func(t *rapid.T) { e.Placed(key.Draw(t, "key")) },
+			"placed": func(t *rapid.T) { e.Step(at(0), WorkloadPlaced{key.Draw(t, "key")}) },
 			"enter":  func(t *rapid.T) { e.Turns.Enter(admission.Waiter{Key: key.Draw(t, "key"), Queue: "q"}, atSecond(now)) },
 			"turns":  func(*rapid.T) { e.Turns.Admit(nil, atSecond(now)) },
 			"fails":  func(t *rapid.T) { e.Turns.TurnFailed(key.Draw(t, "key")) },
 			"later": func(*rapid.T) {
 				now += 5
-				l.Due(atSecond(now))
+				dueOf(l, atSecond(now))
 				if next, ok := e.NextLook(atSecond(now)); ok && !next.After(atSecond(now)) {
 					t.Fatalf("the next look is at %v, which has come", next)
 				}
@@ -408,7 +408,7 @@ func TestLeaveToVictims(t *testing.T) {
 		"it waits for nothing":            {waits: func(*Waits) {}},
 		"one that is needed is left":      {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}) }, want: true},
 		"one that is not needed is left":  {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a"}, nil) }},
-		"the one that was needed is gone": {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}); l.Gone("a") }},
+		"the one that was needed is gone": {waits: func(l *Waits) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}); goneOf(l, "a") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -418,10 +418,10 @@ func TestLeaveToVictims(t *testing.T) {
 			if got := l.LeaveToVictims(x, start); got != c.want {
 				t.Errorf("left: %v, want %v", got, c.want)
 			}
-			if got := len(l.Due(start.Add(goingTime - 1))); got != 0 {
+			if got := len(dueOf(l, start.Add(goingTime-1))); got != 0 {
 				t.Errorf("%d are due before they have taken long", got)
 			}
-			if got := len(l.Due(start.Add(goingTime))) == 1; got != c.want {
+			if got := len(dueOf(l, start.Add(goingTime))) == 1; got != c.want {
 				t.Errorf("due when they have taken long: %v, want %v", got, c.want)
 			}
 		})
@@ -438,14 +438,14 @@ func TestDepartureEndsTheLook(t *testing.T) {
 		want int
 	}{
 		"nothing happens":                  {then: func(*Engine) {}, want: 1},
-		"one goes that is not needed":      {then: func(e *Engine) { e.Waits.Gone("b") }, want: 1},
-		"the last goes that is needed":     {then: func(e *Engine) { e.Waits.Gone("a") }},
+		"one goes that is not needed":      {then: func(e *Engine) { goneOf(e.Waits, "b") }, want: 1},
+		"the last goes that is needed":     {then: func(e *Engine) { goneOf(e.Waits, "a") }},
 		"the queue hears of it":            {then: func(e *Engine) { e.Waits.GoneFor(x, "a") }},
-		"all go":                           {then: func(e *Engine) { e.Waits.Gone("b"); e.Waits.Gone("a") }},
-		"one stays":                        {then: func(e *Engine) { e.Waits.Stays("b") }},
+		"all go":                           {then: func(e *Engine) { goneOf(e.Waits, "b"); goneOf(e.Waits, "a") }},
+		"one stays":                        {then: func(e *Engine) { staysOf(e.Waits, "b") }},
 		"it is decided to wait for others": {then: func(e *Engine) { e.Waits.WaitForVictims(x, []string{"c"}, map[string]bool{"c": true}) }},
 		"it waits for none any more":       {then: func(e *Engine) { e.Waits.ResolveVictims(x) }},
-		"it has its place":                 {then: func(e *Engine) { e.Placed(x) }},
+		"it has its place":                 {then: func(e *Engine) { e.Step(at(0), WorkloadPlaced{x}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -454,7 +454,7 @@ func TestDepartureEndsTheLook(t *testing.T) {
 			l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true})
 			l.LeaveToVictims(x, start)
 			c.then(e.Engine)
-			if got := len(l.Due(start.Add(goingTime))); got != c.want {
+			if got := len(dueOf(l, start.Add(goingTime))); got != c.want {
 				t.Errorf("%d looks are due, want %d", got, c.want)
 			}
 		})
@@ -500,7 +500,7 @@ func TestRetryAtEach(t *testing.T) {
 	if !l.ShareVictims(one, other) {
 		t.Error("Both wait for x, and share no victim")
 	}
-	if got := l.Gone("x"); !slices.Equal(got, []workload.Key{one, other}) {
+	if got := goneOf(l, "x"); !slices.Equal(got, []workload.Key{one, other}) {
 		t.Errorf("Once x has gone, %v are tried", got)
 	}
 	if l.ShareVictims(one, other) {
@@ -509,7 +509,7 @@ func TestRetryAtEach(t *testing.T) {
 	if awaited, worthIt := l.GoneFor(one, "y"); !awaited || !worthIt {
 		t.Errorf("y is awaited: %t, and worth a try: %t", awaited, worthIt)
 	}
-	if got := l.Gone("v"); !slices.Equal(got, []workload.Key{one}) {
+	if got := goneOf(l, "v"); !slices.Equal(got, []workload.Key{one}) {
 		t.Errorf("Once v has gone, %v are tried", got)
 	}
 	if got := l.Len(); got != 0 {

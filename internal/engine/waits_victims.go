@@ -139,17 +139,21 @@ func (w *Waits) ShareVictims(a, b workload.Key) bool {
 func (w *Waits) ResolveVictims(key workload.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.resolveVictims(key)
+}
+
+// resolveVictims is ResolveVictims for callers that hold the lock.
+func (w *Waits) resolveVictims(key workload.Key) {
 	if e := w.entry(key); e != nil {
 		w.dropVictims(e)
 		w.tidy(e)
 	}
 }
 
-// Gone records that a pod no longer exists. It returns the workloads to retry, sorted. For these,
-// the pod was the last of all pods, the last needed pod, or a pod of RetryAtEach.
-func (w *Waits) Gone(uid string) []workload.Key {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// gone records that a pod no longer exists. It returns the workloads to retry, sorted. For these,
+// the pod was the last of all pods, the last needed pod, or a pod of RetryAtEach. The caller holds
+// the lock.
+func (w *Waits) gone(uid string) []workload.Key {
 	var free []workload.Key
 	for _, key := range slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare) {
 		if w.depart(w.entry(key), uid) {
@@ -159,8 +163,9 @@ func (w *Waits) Gone(uid string) []workload.Key {
 	return free
 }
 
-// GoneFor is like Gone, for one workload. awaited is true if the workload waits or waited for the
-// pod. worthIt is true if a retry may succeed: no needed pod is left, or RetryAtEach added the pod.
+// GoneFor is like [VictimGone], for one workload. awaited is true if the workload waits or waited
+// for the pod. worthIt is true if a retry may succeed: no needed pod is left, or RetryAtEach added
+// the pod.
 func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,11 +183,9 @@ func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	return true, len(v.needed) == 0 || v.each[uid]
 }
 
-// Stays records that a pod will not terminate. It returns the workloads that waited for the pod,
-// sorted, and ends their waits for all pods.
-func (w *Waits) Stays(uid string) []workload.Key {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// stays records that a pod will not terminate. It returns the workloads that waited for the pod,
+// sorted, and ends their waits for all pods. The caller holds the lock.
+func (w *Waits) stays(uid string) []workload.Key {
 	keys := slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare)
 	for _, key := range keys {
 		e := w.entry(key)

@@ -109,10 +109,10 @@ func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostF
 // the nomination, and retries the workload. A pod in its cycle does not notice the end of its
 // reservation.
 func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
-	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(pod.UID) || !h.awaitsPlace(pod) {
+	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
 	}
-	(&reservationEvents{h}).Withdraw([]*corev1.Pod{pod})
+	h.withdraw([]*corev1.Pod{pod})
 	if len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key) {
 		return
 	}
@@ -125,7 +125,7 @@ func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 // volume claim is gone. It also happens if the PostFilter of another plugin fails first. Others can
 // use the room, and the plugin that rejected the pod retries it after a change.
 func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
-	if !h.reserved.Has(pod.UID) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
+	if !h.reserved.Has(string(pod.UID)) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
 	}
 	const why = "another plugin rejects the pod regardless of free capacity"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -50,7 +51,7 @@ func TestTurnAfterTheGate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := detached(&Inputs{Groups: &gang.Store{}, Metrics: metrics.New()})
-			h.engine.GroupArrives(gangKey(key("g")))
+			h.engine.Step(time.Time{}, engine.GroupArrives{Group: gangKey(key("g"))})
 			h.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: c.said})
 			h.turns.Enter(admission.Waiter{Key: gangKey(key("g")), Queue: "a"}, h.clock.Now().Add(-time.Hour))
 			h.reporter.tellOfTurns()

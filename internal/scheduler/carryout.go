@@ -46,7 +46,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		// A workload that waits because it could not be bound has no reservations.
 		promised, plan = nil, nil
 	}
-	news := !p.sched.reserved.Keeps(maps.All(promised))
+	news := !p.sched.reserved.Keeps(nodesByUID(maps.All(promised)))
 	// Mark the victims as gone before the room is reserved. Otherwise the nodes would seem too
 	// small for the reservations.
 	taken := p.take(made)
@@ -328,7 +328,7 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 	}
 	if delay := p.sched.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
 		// The retry must not come before this cycle is over.
-		p.sched.waits.WaitUntil(pre.key, engine.Retry, p.sched.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
+		p.sched.waits.WaitUntil(pre.key, engine.RetryDue, p.sched.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
 	return outcome.Err
 }
@@ -381,14 +381,14 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	}
 	// Release by pod: newer members keep their own reservations, and so do pods that belong to
 	// another gang now.
-	uids := make([]types.UID, len(pre.pods))
+	uids := make([]engine.UID, len(pre.pods))
 	for i, pod := range pre.pods {
-		uids[i] = pod.UID
+		uids[i] = string(pod.UID)
 	}
-	p.sched.reserved.ReleaseFrom(pre.key, uids...)
+	p.sched.step(engine.PodsRelease{Key: pre.key, Pods: uids})
 	// The reservations may have ended before the API had the nominations.
 	own := *pre
-	own.pods = slices.DeleteFunc(slices.Clone(pre.pods), func(pod *corev1.Pod) bool { return p.sched.reserved.Has(pod.UID) })
+	own.pods = slices.DeleteFunc(slices.Clone(pre.pods), func(pod *corev1.Pod) bool { return p.sched.reserved.Has(string(pod.UID)) })
 	for _, pod := range own.pods {
 		p.handle.DeleteNominatedPodIfExists(pod)
 	}

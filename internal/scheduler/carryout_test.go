@@ -491,7 +491,7 @@ func preempting(t *testing.T) (*rig, *corev1.Pod) {
 func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
-	r.sched.reserved.Release(r.sched.keyOf(p))
+	r.sched.step(engine.Releases{Key: r.sched.keyOf(p)})
 	before := len(r.evictor.taken())
 	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
 	taken := r.evictor.taken()[before:]
@@ -506,7 +506,7 @@ func TestWithdrawalThatComesLate(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
 	before := len(r.evictor.taken())
-	(&reservationEvents{r.sched}).Withdraw([]*corev1.Pod{p})
+	r.sched.withdraw([]*corev1.Pod{p})
 	if taken := r.evictor.taken()[before:]; len(taken) != 0 || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 1 {
 		t.Errorf("%+v is said, and %d are nominated", taken, len(r.plugin.handle.NominatedPodsForNode("node-0")))
 	}

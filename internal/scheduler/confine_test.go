@@ -42,7 +42,7 @@ func TestHeldToItsRoom(t *testing.T) {
 			preemptor := pod("p", "", "1", 5)
 			r.create(preemptor)
 			r.cycle()
-			if got := r.sched.reserved.NodeOf(preemptor.UID); got != "node-0" {
+			if got := r.sched.reserved.NodeOf(string(preemptor.UID)); got != "node-0" {
 				t.Fatalf("It is promised %q", got)
 			}
 			r.succeed(0)

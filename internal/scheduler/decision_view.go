@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -23,10 +22,10 @@ type decisionView struct {
 	// promised has the reservations and nominations of other workloads when the view was taken. own
 	// has the preemptor's reservations, in the order of its plan.
 	promised []snapshot.RankedRoom
-	own      []*reservation.Reservation
+	own      []*engine.Reservation
 	// kept is the room for lost members of gangs that the preemptor must not use. It is part of the
 	// room above.
-	kept []*reservation.Reservation
+	kept []*engine.Reservation
 }
 
 // newView returns a view of the cycle's snapshot for a preemptor. It reads the reservations once,

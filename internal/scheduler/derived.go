@@ -11,6 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -112,9 +113,7 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 // regrouped cleans up after a pod that has left a group, or was scheduled by itself before.
 func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
 	h.arrives(pod)
-	// The reservation was for the pod as part of another workload.
-	h.reserved.ReleasePod(pod.UID)
-	h.engine.Rejoins(podKey(pod))
+	h.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
 	h.endWait(podKey(pod), decisionlog.Gone)
 	if was {
 		h.memberLeft(before, pod)

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -182,8 +184,8 @@ func TestPlacedMembersBecomeKnown(t *testing.T) {
 				if err := r.upstream.Cache.AssumePod(klog.Background(), placed[1]); err != nil {
 					t.Fatal(err)
 				}
-				r.sched.engine.Arrives(string(placed[1].UID), podKey(placed[1]), workload.Key{})
-				r.sched.records.Assumes(string(placed[1].UID), podKey(placed[1]), "node-1")
+				r.sched.engine.Step(time.Time{}, engine.PodArrives{Pod: string(placed[1].UID), Key: podKey(placed[1]), Group: workload.Key{}})
+				r.sched.step(engine.PodAssumes{Pod: string(placed[1].UID), Key: podKey(placed[1]), Node: "node-1"})
 				placed[1] = placed[1].DeepCopy()
 				placed[1].Spec.NodeName = ""
 			}

@@ -14,7 +14,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
 // dipTime is the time between a drop in a node's allocatable resources, or a taint that may be
@@ -188,7 +187,7 @@ func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) 
 	}
 	for _, r := range h.reserved.Of(made.pre.key) {
 		end, dips := h.dips.endOf(r.Node)
-		if dips && !slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *reservation.Reservation) bool { return out.UID == r.UID }) {
+		if dips && !slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			return r.Node, end
 		}
 	}
@@ -211,6 +210,6 @@ func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, e
 		p.sched.reporter.say(key, v)
 	}
 	p.sched.turns.Decided(key)
-	p.sched.waits.WaitUntil(key, engine.Retry, ends)
-	return p.show(key, pod, p.sched.reserved.NodeOf(pod.UID)), fwk.NewStatus(fwk.Success, "preemption: "+said)
+	p.sched.waits.WaitUntil(key, engine.RetryDue, ends)
+	return p.show(key, pod, p.sched.reserved.NodeOf(string(pod.UID))), fwk.NewStatus(fwk.Success, "preemption: "+said)
 }

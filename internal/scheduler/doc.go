@@ -9,7 +9,7 @@
 //     (view.go, with internal/snapshot).
 //   - It calls the core, with the Filter plugins and extenders behind the core's Oracle (plan.go,
 //     with internal/filters).
-//   - It turns the Decision into a plan and reservations (plan.go, with internal/reservation), or
+//   - It turns the Decision into a plan and reservations (plan.go, with internal/engine), or
 //     into an order for an [Evictor] (carryout.go, with internal/eviction).
 //
 // All profiles of a process share a [Scheduler], which [Plugins] makes with the first profile. Its

@@ -14,10 +14,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -43,7 +43,7 @@ var (
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
-		return p.sched.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.sched.invalidBecause(key) == "" && p.sched.needs(key, &order.Decision)
+		return p.sched.reserved.Keeps(nodesByUID(snapshot.Placed(&order.Decision))) && p.sched.invalidBecause(key) == "" && p.sched.needs(key, &order.Decision)
 	})
 }
 
@@ -83,7 +83,7 @@ type wants struct {
 type want struct {
 	// promised has the preemptor's reservations at the time of the answer. Any change of them makes
 	// a new slice.
-	promised []*reservation.Reservation
+	promised []*engine.Reservation
 	changes  uint64
 	ends     time.Time
 }
@@ -95,7 +95,7 @@ const wantedFor = 20 * time.Millisecond
 // asks reports whether an order is wanted, from the cache or by calling isWanted. A change of the
 // preemptor's reservations invalidates the cached answer. asks holds its lock during the call, so
 // that concurrent callers share one answer. isWanted must not call asks.
-func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
+func (w *wants) asks(order *eviction.Order, promised []*engine.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := clk.Now()
@@ -116,7 +116,7 @@ func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation,
 }
 
 // areSame reports whether two slices share their elements in memory.
-func areSame(a, b []*reservation.Reservation) bool {
+func areSame(a, b []*engine.Reservation) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 

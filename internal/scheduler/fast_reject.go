@@ -57,7 +57,7 @@ func (m *unschedulable) add(a ask) {
 // nil if there may be room.
 func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
 	// A pod with a reservation fits after its victims have terminated, so the check would be wrong.
-	promised := p.sched.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
+	promised := p.sched.reserved.Has(string(pod.UID)) || pod.Status.NominatedNodeName != ""
 	if len(p.unschedulable.asks) == 0 || promised && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) || !p.filtersResources() {
 		return nil
 	}

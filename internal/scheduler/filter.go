@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -27,7 +27,7 @@ type seeker struct {
 	// local volumes.
 	apart bool
 	// kept is the room for lost members of gangs that this pod must not use.
-	kept []*reservation.Reservation
+	kept []*engine.Reservation
 	workload.Standing
 	request fwk.Resource
 	// ignored are the requested resources that the profile's resource filter does not check.
@@ -60,7 +60,7 @@ func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = n
 func apart(s *seeker) { s.apart = true }
 
 // beside makes a pod avoid the room that is reserved for lost members of gangs.
-func beside(kept []*reservation.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
+func beside(kept []*engine.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
 // wasKeptOut reports whether room for lost members of gangs excluded the pod of a cycle from any
 // node.
@@ -124,7 +124,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	held := append(heldFrom(reserved, node, s.Standing, pod.UID), kept...)
-	if s.apart && slices.ContainsFunc(held, func(r *reservation.Reservation) bool { return filters.IsClaimant(p.handle, r.Pod.GetPod()) }) {
+	if s.apart && slices.ContainsFunc(held, func(r *engine.Reservation) bool { return filters.IsClaimant(p.handle, podIn(r)) }) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with devices or volumes that are kept for other pods")
 	}
 	if len(held) > 0 && !s.fitsBeside(node, held) {
@@ -135,10 +135,10 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 
 // heldFrom returns the reservations on a node whose room is closed to a pod of the given standing.
 // It omits the pod's own reservation, and reservations of pods that the NodeInfo counts already.
-func heldFrom(reserved []*reservation.Reservation, node fwk.NodeInfo, from workload.Standing, own types.UID) []*reservation.Reservation {
-	var held []*reservation.Reservation
+func heldFrom(reserved []*engine.Reservation, node fwk.NodeInfo, from workload.Standing, own types.UID) []*engine.Reservation {
+	var held []*engine.Reservation
 	for _, r := range reserved {
-		if r.UID != own && r.KeepsFrom(from) && !r.IsUsedOn(node) {
+		if r.UID != string(own) && r.KeepsFrom(from) && !isUsedOn(r, node) {
 			held = append(held, r)
 		}
 	}
@@ -147,7 +147,7 @@ func heldFrom(reserved []*reservation.Reservation, node fwk.NodeInfo, from workl
 
 // fitsBeside reports whether a node has room for the pod beside reservations. As in
 // NodeResourcesFit, only the resources that the pod requests count.
-func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*reservation.Reservation) bool {
+func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*engine.Reservation) bool {
 	request := s.request
 	room, used := node.GetAllocatable(), node.GetRequested()
 	if len(node.GetPods())+len(held)+1 > room.GetAllowedPodNumber() {
@@ -159,7 +159,7 @@ func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*reservation.Reservation) 
 		}
 		left := of(room) - of(used)
 		for _, s := range held {
-			left -= of(s.Pod.CalculateResource().Resource)
+			left -= of(podInfoIn(s).CalculateResource().Resource)
 		}
 		return want <= left
 	}

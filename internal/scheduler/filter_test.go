@@ -7,7 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -69,7 +69,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sched := detached(&Inputs{Groups: &groups{}})
-			sched.reserved = reservation.New(allWait{})
+			sched.step(engine.PodArrives{Pod: string(c.reserved.UID), Key: podKey(c.reserved)})
 			if c.resources == nil {
 				c.resources = countsAll{}
 			}
@@ -78,7 +78,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sched.reserved.Keep(podKey(c.reserved), []*reservation.Reservation{{Pod: pi, UID: c.reserved.UID, Node: "n", Standing: workload.Standing{Priority: c.priority}}})
+			sched.reserveRooms(podKey(c.reserved), []*engine.Reservation{{Pod: pi, UID: string(c.reserved.UID), Node: "n", Standing: workload.Standing{Priority: c.priority}}})
 			if c.node == nil {
 				c.node = node("n", "4")
 			}
@@ -127,12 +127,3 @@ func TestFilterHoldsMembersToThePlan(t *testing.T) {
 		}
 	}
 }
-
-// allWait reports that every pod waits for its place.
-type allWait struct{}
-
-func (allWait) Awaits(*corev1.Pod) bool { return true }
-
-func (allWait) Withdraw([]*corev1.Pod) {}
-
-func (allWait) Freed([]string) {}

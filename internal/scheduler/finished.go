@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
@@ -98,7 +99,7 @@ func (h *Scheduler) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	h.engine.GroupArrives(gangKey(key))
+	h.step(engine.GroupArrives{Group: gangKey(key)})
 	h.gangs.ResultKnown(gangKey(key), string(pod.UID))
 	h.gangs.Touch(gangKey(key))
 	h.regroup(key)

@@ -153,7 +153,7 @@ func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 				t.Fatalf("%v is tried meanwhile", got)
 			}
 			r.plugin.devicesReleased(t.Context(), &pre, running, tt.released, tt.err)
-			if got := r.sched.waits.WaitsFor(pre.key, engine.Retry); got != tt.later {
+			if got := r.sched.waits.WaitsFor(pre.key, engine.RetryDue); got != tt.later {
 				t.Errorf("it waits for another try: %v", got)
 			}
 			switch got := len(r.active()) > 0; {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -78,7 +76,7 @@ func (h *Scheduler) healing() []healing {
 
 // placeholdersOf returns pods that stand for a number of missing members of a gang.
 func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
-	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(pod.UID) })
+	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(string(pod.UID)) })
 	gang.SortByAge(waiting)
 	// Pods that the gang needs of each role come first.
 	h.lacking(g, members, waiting)
@@ -130,7 +128,7 @@ func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 // room only to more important gangs, so one of several such gangs becomes whole first.
 func (p *Plugin) keptForLost(
 	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
-) ([]*reservation.Reservation, error) {
+) ([]*engine.Reservation, error) {
 	gangs := p.sched.healing()
 	if len(gangs) == 0 || gangs[0].group.Key == own {
 		return nil, nil
@@ -163,7 +161,7 @@ func (p *Plugin) keptForLost(
 }
 
 // keptFromSingle is like keptForLost, for a pod that is scheduled by itself.
-func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*reservation.Reservation, error) {
+func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*engine.Reservation, error) {
 	if !p.sched.gangs.MayLack() {
 		return nil, nil
 	}
@@ -179,7 +177,7 @@ type keeping struct {
 	// later are the nodes with terminating pods, as they are after these are gone; nil until
 	// needed.
 	later []fwk.NodeInfo
-	kept  []*reservation.Reservation
+	kept  []*engine.Reservation
 }
 
 // keep reserves room for a lost member on a node with enough room, or on a node that has enough
@@ -189,7 +187,7 @@ func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 	if err != nil {
 		return fmt.Errorf("read pod %s: %w", lost.Name, err)
 	}
-	r := &reservation.Reservation{Pod: pi, UID: lost.UID, Standing: of.standing}
+	r := &engine.Reservation{Pod: pi, UID: string(lost.UID), Standing: of.standing}
 	s := seekerOf(pi, of.standing, k.p.resources)
 	if r.Node = k.nodeFor(r, s, of.in, k.infos); r.Node == "" {
 		r.Node = k.nodeFor(r, s, of.in, k.leaving())
@@ -203,15 +201,15 @@ func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 // nodeFor returns the first node of a domain that has room for a lost member and does not hinder
 // the requesting pod. The pod is not hindered if it fits beside the member, or does not fit at all.
 // If there is none, nodeFor returns the first node with room.
-func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
+func (k *keeping) nodeFor(r *engine.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
 	for _, info := range infos {
 		name := info.Node().Name
 		if !in.has(info.Node()) || !s.fitsBeside(info, nil) {
 			continue
 		}
-		held := slices.DeleteFunc(slices.Clone(k.p.sched.reserved.On(name)), func(other *reservation.Reservation) bool { return other.IsUsedOn(info) })
+		held := slices.DeleteFunc(slices.Clone(k.p.sched.reserved.On(name)), func(other *engine.Reservation) bool { return isUsedOn(other, info) })
 		held = append(held, keptOn(k.kept, name)...)
-		if !s.fitsBeside(info, held) || !k.p.sched.couldRunOn(info.Node(), r.Pod.GetPod()) {
+		if !s.fitsBeside(info, held) || !k.p.sched.couldRunOn(info.Node(), podIn(r)) {
 			continue
 		}
 		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.sched.couldRunOn(info.Node(), k.pod) {
@@ -247,7 +245,7 @@ func (k *keeping) leaving() []fwk.NodeInfo {
 }
 
 // keptOn returns the room on a node.
-func keptOn(kept []*reservation.Reservation, node string) (out []*reservation.Reservation) {
+func keptOn(kept []*engine.Reservation, node string) (out []*engine.Reservation) {
 	for _, r := range kept {
 		if r.Node == node {
 			out = append(out, r)
@@ -258,10 +256,10 @@ func keptOn(kept []*reservation.Reservation, node string) (out []*reservation.Re
 
 // promisedToLost returns the room for lost members in the form that a view uses. The room counts
 // for no queue.
-func promisedToLost(kept []*reservation.Reservation) []snapshot.RankedRoom {
+func promisedToLost(kept []*engine.Reservation) []snapshot.RankedRoom {
 	out := make([]snapshot.RankedRoom, len(kept))
 	for i, r := range kept {
-		out[i] = snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: r.Pod, Node: r.Node}, Priority: r.Priority}
+		out[i] = snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: podInfoIn(r), Node: r.Node}, Priority: r.Priority}
 	}
 	return out
 }
@@ -284,8 +282,5 @@ func (h *Scheduler) sweepKept() {
 	if !h.gangs.EndKept(now) {
 		return
 	}
-	for _, key := range h.waits.End(engine.Reserved) {
-		logOf(context.Background(), key).V(6).Info("Room for lost members ended")
-		h.requeue(key)
-	}
+	h.step(engine.CauseEnds{Cause: engine.Reserved})
 }

@@ -57,7 +57,7 @@ func TestWhatIsInherited(t *testing.T) {
 			})
 			r.sched.Lead()
 			for _, p := range pods {
-				if got := r.sched.reserved.NodeOf(p.UID) == "node-0"; got != (c.want && ours) {
+				if got := r.sched.reserved.NodeOf(string(p.UID)) == "node-0"; got != (c.want && ours) {
 					t.Errorf("Room is kept for %s: %v", p.Name, got)
 				}
 				takenBack := slices.ContainsFunc(r.evictor.taken(), func(n podstatus.Nomination) bool { return n.Pod.UID == p.UID && n.Node == "" })

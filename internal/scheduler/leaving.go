@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -364,10 +365,7 @@ func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	}
 	h.cluster.NodeChanged(pod.Spec.NodeName)
 	h.doubt(now.Spec.NodeName)
-	misled := h.waits.Stays(string(pod.UID))
-	for _, key := range misled {
-		h.retryNow(key)
-	}
+	misled := retriedBy(h.step(engine.VictimStays{Pod: string(pod.UID)}))
 	// Work at a limit counts on the end of terminating pods on any node.
 	h.retryAtLimit(h.quotas.LimitsOn(h.queueOf(now)))
 	if g := h.gangOf(now); g != nil {

@@ -3,8 +3,8 @@ package scheduler
 import (
 	"sync"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/queue"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -18,7 +18,7 @@ type ledger struct {
 	quotas                *queue.Ledger
 	charging, groupStates sync.Mutex
 	// reserved holds the reservations of planned or nominated pods.
-	reserved *reservation.Book
+	reserved *engine.Reservations
 	// backsOff reports whether a workload may not preempt yet, because it could not be bound after
 	// earlier preemptions.
 	backsOff func(workload.Key) bool

@@ -20,7 +20,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -80,7 +79,7 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 			if len(r.evictor.orders) != i+1 {
 				t.Fatalf("%d evictions, want %d", len(r.evictor.orders), i+1)
 			}
-			r.sched.reserved.Release(o)
+			r.sched.step(engine.Releases{Key: o})
 			r.finish(i, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
 			if r.sched.waits.Evicting(o) {
 				t.Fatalf("It is held back after it has been displaced %d times", i+1)
@@ -147,10 +146,10 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	if _, status := r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node, ok := r.sched.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); ok || r.sched.reserved.Has(all[1].UID) {
+	if node, ok := r.sched.gangs.PlannedNode(gangKey(g.Key), string(all[1].UID)); ok || r.sched.reserved.Has(string(all[1].UID)) {
 		t.Errorf("A member that has gone is planned for %s, or has a reservation", node)
 	}
-	if !r.sched.reserved.Has(all[0].UID) || r.sched.gangs.Planned(gangKey(g.Key)) != 1 {
+	if !r.sched.reserved.Has(string(all[0].UID)) || r.sched.gangs.Planned(gangKey(g.Key)) != 1 {
 		t.Error("The other one is not planned")
 	}
 }
@@ -169,9 +168,9 @@ func TestPromiseAsPartOfAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.sched.reserved.Keep(gangKey(key("other")), []*reservation.Reservation{{Pod: pi, UID: p.UID, Node: "node-1"}})
+		r.sched.reserveRooms(gangKey(key("other")), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: "node-1"}})
 		r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
-		if node := r.sched.reserved.NodeOf(p.UID); node != "node-1" {
+		if node := r.sched.reserved.NodeOf(string(p.UID)); node != "node-1" {
 			t.Errorf("It is promised room on %q", node)
 		}
 		for _, n := range r.evictor.taken() {
@@ -238,7 +237,7 @@ func TestReplacedInARelist(t *testing.T) {
 		if err := r.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), again(p.DeepCopy()), p.Namespace); err != nil {
 			t.Fatal(err)
 		}
-		r.eventually("nothing is promised to the one that has gone", func() bool { return !r.sched.reserved.Has(p.UID) && !r.wants(0) })
+		r.eventually("nothing is promised to the one that has gone", func() bool { return !r.sched.reserved.Has(string(p.UID)) && !r.wants(0) })
 		if r.sched.quotas.Knows(p.UID) {
 			t.Error("The one that has gone counts for its queue")
 		}
@@ -351,7 +350,7 @@ func (l *boundMeanwhile) Get(string) (*corev1.Pod, error) {
 		l.once = true
 		before := l.pod
 		l.pod = on(l.pod.DeepCopy(), "node-0")
-		l.sched.engine.Binds(string(l.pod.UID), podKey(l.pod))
+		l.sched.engine.Step(time.Time{}, engine.PodBinds{Pod: string(l.pod.UID), Key: podKey(l.pod)})
 		return before, nil
 	}
 	return l.pod, nil
@@ -370,8 +369,8 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	h := detached(&Inputs{})
 	h.handle = nobodyWaits{}
 	v := pod("v", "", "1", 0)
-	h.engine.Arrives(string(v.UID), podKey(v), workload.Key{})
-	h.records.Assumes(string(v.UID), podKey(v), "node-0")
+	h.engine.Step(time.Time{}, engine.PodArrives{Pod: string(v.UID), Key: podKey(v), Group: workload.Key{}})
+	h.step(engine.PodAssumes{Pod: string(v.UID), Key: podKey(v), Node: "node-0"})
 	h.pods = oneNamespace{pods: &boundMeanwhile{sched: h, pod: v}}
 	if p := (&Plugin{sched: h, handle: nobodyWaits{}}); p.TurnBack(v) {
 		t.Error("A pod that is bound is turned back")

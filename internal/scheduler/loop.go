@@ -7,14 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -41,17 +39,10 @@ func (h *Scheduler) run(ctx context.Context) {
 		now := h.clock.Now()
 		ended := h.progress.begin("a turn of the main loop", now)
 		// 1. Retry workloads and handle changes of PodGroups whose time has come.
-		for _, due := range h.waits.Due(now) {
-			switch due.Cause {
-			case engine.Pause, engine.Going:
-				// Frequent changes do not end a back off.
-				h.requeue(due.Key)
-			case engine.Departure:
-				h.overdue(due.Key)
-			default:
-				h.retry(due.Key)
-			}
+		for _, effect := range h.postponed.take() {
+			h.apply(effect)
 		}
+		h.step(engine.TimePasses{})
 		h.followDelayed()
 		// 2. Release reservations that nodes with new pods or fewer resources cannot fulfill any
 		// more.
@@ -224,7 +215,7 @@ func (b *ledger) shares() admission.Shares {
 	return &shares{
 		Snapshot: standing, books: b,
 		reserved: sync.OnceValue(func() map[string]queue.Amounts {
-			return b.quotas.Unplaced(b.placedOrReserved(func(*reservation.Reservation) bool { return true }))
+			return b.quotas.Unplaced(b.placedOrReserved(func(*engine.Reservation) bool { return true }))
 		}),
 	}
 }
@@ -329,7 +320,7 @@ func (t *reporter) tellOfTurns() {
 		sum += n
 	}
 	t.metrics.Waiting(sum)
-	t.metrics.Promised(t.reserved.Len(), t.oldestPromise())
+	t.metrics.Promised(t.reserved.Len(), t.reserved.Oldest(t.clock.Now()))
 	t.metrics.At(t.clock.Now())
 	for _, w := range picked {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
@@ -348,16 +339,4 @@ func (t *reporter) tellOfTurns() {
 			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
 		}
 	}
-}
-
-// oldestPromise returns the age of the oldest reservation. Time spent waiting for victims to
-// terminate does not count.
-func (t *reporter) oldestPromise() time.Duration {
-	waiting := sets.New[workload.Key]()
-	for _, key := range t.reserved.Keys() {
-		if t.waits.WaitsForVictims(key) {
-			waiting.Insert(key)
-		}
-	}
-	return t.reserved.Oldest(t.clock.Now(), waiting)
 }

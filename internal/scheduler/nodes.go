@@ -160,7 +160,7 @@ func (h *Scheduler) reportLost(key types.NamespacedName, why string) {
 // node cannot accept the pod any more. It returns "" if all nodes can, or may soon.
 func (b *ledger) lostNode(key workload.Key) string {
 	for _, r := range b.reserved.Of(key) {
-		if why := b.turnsAway(r.Node, r.Pod.GetPod()); why != "" {
+		if why := b.turnsAway(r.Node, podIn(r)); why != "" {
 			return why
 		}
 	}

@@ -259,7 +259,7 @@ func TestToleratedIsNotLost(t *testing.T) {
 	} {
 		change()
 		r.sched.releaseLost()
-		if !r.sched.reserved.Has(p.UID) || !r.wants(0) {
+		if !r.sched.reserved.Has(string(p.UID)) || !r.wants(0) {
 			t.Fatal("Its room was taken back")
 		}
 	}
@@ -279,7 +279,7 @@ func TestFiltersThatAreOff(t *testing.T) {
 	r.changeNode("node-0", cordon)
 	r.failNode("node-0")
 	r.sched.releaseLost()
-	if !r.sched.reserved.Has(p.UID) {
+	if !r.sched.reserved.Has(string(p.UID)) {
 		t.Error("Its room was taken back")
 	}
 	r.removeNode("node-0")
@@ -302,12 +302,12 @@ func TestNodeLostDuringAnEviction(t *testing.T) {
 		r.removeNode("node-0")
 		// The informer reports the deletion of a node a moment after its lister has removed it.
 		r.eventually("no victim is to go from a node that has gone", func() bool { return !r.wants(0) })
-		if !r.sched.reserved.Has(p.UID) {
+		if !r.sched.reserved.Has(string(p.UID)) {
 			t.Error("The promise has ended, with calls under way")
 		}
 		// All calls have been made, so it is too late.
 		r.finish(0, eviction.Outcome{})
-		if r.sched.reserved.Has(p.UID) {
+		if r.sched.reserved.Has(string(p.UID)) {
 			t.Error("The promise goes on")
 		}
 		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -44,7 +44,7 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 // framework would keep the nomination that the pod had at the start of the cycle. The reservation
 // may have been released since.
 func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
-	return p.show(p.sched.keyOf(pod), pod, p.sched.reserved.NodeOf(pod.UID))
+	return p.show(p.sched.keyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
 }
 
 // inflates reports whether a pod's own priority is above its effective priority. The framework
@@ -69,8 +69,8 @@ func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 // terminating pods.
 func (h *Scheduler) nominates(pod *corev1.Pod, n engine.Nomination) {
 	ended := h.records.Nominates(string(pod.UID), n)
-	if ended != "" && ended != pod.Spec.NodeName && !h.reserved.Has(pod.UID) {
-		(&reservationEvents{h}).Freed(nil)
+	if ended != "" && ended != pod.Spec.NodeName && !h.reserved.Has(string(pod.UID)) {
+		h.step(engine.RoomFreed{})
 	}
 }
 
@@ -79,7 +79,7 @@ func (h *Scheduler) nominates(pod *corev1.Pod, n engine.Nomination) {
 func (b *ledger) nominatedNodes() sets.Set[string] {
 	out := sets.New[string]()
 	for uid, node := range b.records.Nominated() {
-		if !b.reserved.Has(types.UID(uid)) {
+		if !b.reserved.Has(uid) {
 			out.Insert(node)
 		}
 	}
@@ -90,7 +90,7 @@ func (b *ledger) nominatedNodes() sets.Set[string] {
 // for a place. The framework also keeps nominations of deleted pods.
 func (h *Scheduler) nominatedOn(node string) []fwk.PodInfo {
 	return slices.DeleteFunc(h.handle.NominatedPodsForNode(node), func(pi fwk.PodInfo) bool {
-		return h.reserved.Has(pi.GetPod().UID) || !h.awaitsPlace(pi.GetPod())
+		return h.reserved.Has(string(pi.GetPod().UID)) || !h.awaitsPlace(pi.GetPod())
 	})
 }
 
@@ -128,7 +128,7 @@ func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		}
 		// Later members are not on the node yet. Their reservations keep the room for them.
 		key, grouped := h.groupOf(other)
-		promised := h.reserved.NodeOf(other.UID)
+		promised := h.reserved.NodeOf(string(other.UID))
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
 		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
 		if outdated || !h.awaitsPlace(other) || counts && !h.nominationStanding(other, node).KeepsFrom(standing) {
@@ -149,9 +149,9 @@ func (h *Scheduler) nominationStanding(pod *corev1.Pod, node string) workload.St
 	return h.standingOf(pod)
 }
 
-func (h *Scheduler) reservedOn(node string, uid types.UID) *reservation.Reservation {
+func (h *Scheduler) reservedOn(node string, uid types.UID) *engine.Reservation {
 	reserved := h.reserved.On(node)
-	at := slices.IndexFunc(reserved, func(r *reservation.Reservation) bool { return r.UID == uid })
+	at := slices.IndexFunc(reserved, func(r *engine.Reservation) bool { return r.UID == string(uid) })
 	if at < 0 {
 		return nil
 	}
@@ -181,13 +181,13 @@ func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
 		r := h.reservedOn(node, uid)
-		if r == nil || h.records.IsAssumed(hidden) || !h.awaitsPlace(r.Pod.GetPod()) || h.inflates(r.Pod.GetPod()) {
+		if r == nil || h.records.IsAssumed(hidden) || !h.awaitsPlace(podIn(r)) || h.inflates(podIn(r)) {
 			continue
 		}
-		h.handle.AddNominatedPod(klog.Background(), r.Pod, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		h.handle.AddNominatedPod(klog.Background(), podInfoIn(r), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		if h.reservedOn(node, uid) == nil {
 			// The reservation was released meanwhile, before there was a nomination to delete.
-			h.handle.DeleteNominatedPodIfExists(r.Pod.GetPod())
+			h.handle.DeleteNominatedPodIfExists(podIn(r))
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (h *Scheduler) inheritNominations() {
 		klog.Background().Error(err, "List pods to take over their nominations")
 		return
 	}
-	promised, unfounded := make(map[workload.Key][]*reservation.Reservation), []*corev1.Pod(nil)
+	promised, unfounded := make(map[workload.Key][]*engine.Reservation), []*corev1.Pod(nil)
 	for _, pod := range all {
 		if pod.Status.NominatedNodeName == "" || h.profiles.of(pod.Spec.SchedulerName) == nil || !h.awaitsPlace(pod) {
 			continue
@@ -215,16 +215,18 @@ func (h *Scheduler) inheritNominations() {
 			klog.Background().Error(err, "Take over the nomination of a pod", "pod", klog.KObj(pod))
 			continue
 		}
+		// The informer has listed these pods, but their own events may not have been handled yet.
+		h.ensurePresent(pod)
 		key := h.keyOf(pod)
-		promised[key] = append(promised[key], &reservation.Reservation{
-			Pod: pi, UID: pod.UID, Node: pod.Status.NominatedNodeName, Standing: h.standingOf(pod),
+		promised[key] = append(promised[key], &engine.Reservation{
+			Pod: pi, UID: string(pod.UID), Node: pod.Status.NominatedNodeName, Standing: h.standingOf(pod),
 		})
 	}
 	for key, reserved := range promised {
-		h.reserved.Keep(key, reserved)
+		h.reserveRooms(key, reserved)
 		logOf(context.Background(), key).V(2).Info("Took over the nominations of the previous leader", "pods", len(reserved))
 	}
-	(&reservationEvents{h}).Withdraw(unfounded)
+	h.withdraw(unfounded)
 	h.releaseDisallowed()
 }
 
@@ -236,7 +238,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	for _, node := range nodes {
 		used.Insert(node)
 	}
-	for _, key := range p.sched.reserved.Yielding(used, pre.standing()) {
+	for _, key := range p.sched.reserved.Yielding(maps.Keys(used), pre.standing()) {
 		if key != pre.key && !p.sched.waits.Evicting(key) {
 			p.sched.releaseAndRetry(key, "a preemptor of a higher priority takes a node of its plan")
 		}
@@ -265,8 +267,7 @@ func (h *Scheduler) releaseAll(key workload.Key, why string) {
 	if key.Gang && h.gangs.Planned(key) > 0 {
 		h.release(nameOf(key), nil, why)
 	}
-	h.reserved.Release(key)
-	h.waits.ResolveVictims(key)
+	h.step(engine.Releases{Key: key})
 }
 
 // released returns the verdict on a gang that has lost its reservations. It counts until the next
@@ -290,40 +291,4 @@ func (b *ledger) reservationsEnded(pods []*corev1.Pod) {
 			b.gangs.SetVerdict(gangKey(key), released())
 		}
 	}
-}
-
-// reservationEvents implements the interface that reservations use to call the scheduler.
-type reservationEvents struct{ sched *Scheduler }
-
-var _ reservation.Scheduler = (*reservationEvents)(nil)
-
-// Awaits reports whether a pod still waits for its place.
-func (b *reservationEvents) Awaits(pod *corev1.Pod) bool { return b.sched.awaitsPlace(pod) }
-
-// Withdraw deletes nominations from the framework's memory and from the API.
-func (b *reservationEvents) Withdraw(pods []*corev1.Pod) {
-	none := make([]podstatus.Nomination, 0, len(pods))
-	for _, pod := range pods {
-		if b.sched.reserved.Has(pod.UID) {
-			// The pod has got another reservation since.
-			continue
-		}
-		b.sched.records.HasLookedElsewhere(string(pod.UID))
-		b.sched.records.Nominates(string(pod.UID), engine.Nomination{})
-		b.sched.handle.DeleteNominatedPodIfExists(pod)
-		if now, ok := b.sched.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
-			none = append(none, podstatus.Nomination{Pod: now})
-		}
-	}
-	b.sched.evictor.Nominate(context.Background(), none)
-	b.sched.reservationsEnded(pods)
-}
-
-// Freed retries workloads that found no room because of reservations. Reservations are released
-// often, so workloads whose last turn failed continue to back off. Otherwise they would delay other
-// work each time.
-func (b *reservationEvents) Freed(queues []string) {
-	b.sched.requeue(b.sched.waits.End(engine.Reserved)...)
-	// Reserved room counted as usage of a queue.
-	b.sched.retryAtLimit(b.sched.quotas.LimitsOn(queues...))
 }

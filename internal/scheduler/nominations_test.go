@@ -36,7 +36,7 @@ func TestNominationOfAPlanBefore(t *testing.T) {
 	others := map[string]*corev1.Pod{"g-0": all[1], "g-1": all[0]}
 	came := 0
 	r.meanwhile = func(p *corev1.Pod) {
-		if node := r.sched.reserved.NodeOf(p.UID); node != "" && came == 0 {
+		if node := r.sched.reserved.NodeOf(string(p.UID)); node != "" && came == 0 {
 			came++
 			r.nominate(others[p.Name], node)
 		}
@@ -60,7 +60,7 @@ func TestNominationThatWasReplaced(t *testing.T) {
 	nominee := pod("nominee", "", "1", 5)
 	r.create(nominee)
 	r.cycle()
-	if got := r.sched.reserved.NodeOf(nominee.UID); got != "node-0" {
+	if got := r.sched.reserved.NodeOf(string(nominee.UID)); got != "node-0" {
 		t.Fatalf("The nominee is promised %q", got)
 	}
 	r.nominate(nominee, "node-1")
@@ -85,7 +85,7 @@ func TestNominationOfOneThatStandsLower(t *testing.T) {
 			nominee := pod("nominee", "", "2", 5)
 			r.create(leaves, nominee)
 			r.cycle()
-			if got := r.sched.reserved.NodeOf(nominee.UID); got != "node-0" {
+			if got := r.sched.reserved.NodeOf(string(nominee.UID)); got != "node-0" {
 				t.Fatalf("The nominee is promised %q", got)
 			}
 			r.nominate(nominee, "node-0")

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // plainYAML is a profile that runs only known plugins, so the inputs of its filters are known, too.
@@ -209,7 +209,7 @@ func (c *turmoil) promise(p *corev1.Pod, node string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.sched.reserved.Keep(podKey(p), []*reservation.Reservation{{Pod: pi, UID: p.UID, Node: node, Standing: c.sched.standingOf(p)}})
+	c.sched.reserveRooms(podKey(p), []*engine.Reservation{{Pod: pi, UID: string(p.UID), Node: node, Standing: c.sched.standingOf(p)}})
 	c.promised[p.Name] = p
 }
 
@@ -218,7 +218,7 @@ func (c *turmoil) settle(p *corev1.Pod) {
 	node, _ := c.reservedOn(p.UID)
 	delete(c.promised, p.Name)
 	if c.rnd.IntN(3) == 0 {
-		c.sched.reserved.Release(podKey(p))
+		c.sched.step(engine.Releases{Key: podKey(p)})
 		c.used[node] -= cpusOf(p)
 		return
 	}
@@ -229,7 +229,7 @@ func (c *turmoil) settle(p *corev1.Pod) {
 	c.pods[p.Name] = on(p.DeepCopy(), node)
 	c.eventually(p.Name+" is known to be bound", func() bool {
 		_, err := c.upstream.Cache.GetPod(p)
-		return err == nil && !c.sched.reserved.Has(p.UID)
+		return err == nil && !c.sched.reserved.Has(string(p.UID))
 	})
 }
 

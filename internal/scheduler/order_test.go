@@ -308,8 +308,8 @@ func TestNextAttemptBeginsEarly(t *testing.T) {
 		r.sched.records.HasReservation(string(p.UID))
 	})
 	over(t.Context(), nil, &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: p}}, fwk.NewStatus(fwk.Unschedulable), nil, time.Now())
-	if next, _ := r.sched.records.Ends(string(p.UID)); !next.Reserved || !r.sched.reserved.Has(p.UID) {
-		t.Errorf("The next attempt knows its reservation: %t, and there is one: %t", next.Reserved, r.sched.reserved.Has(p.UID))
+	if next, _ := r.sched.records.Ends(string(p.UID)); !next.Reserved || !r.sched.reserved.Has(string(p.UID)) {
+		t.Errorf("The next attempt knows its reservation: %t, and there is one: %t", next.Reserved, r.sched.reserved.Has(string(p.UID)))
 	}
 }
 

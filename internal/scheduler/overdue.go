@@ -71,7 +71,7 @@ func (h *Scheduler) MaxGracePeriod() time.Duration { return h.profiles.departure
 func (h *Scheduler) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
 		at := h.profiles.departureLimits().overdueAt(pod)
-		h.engine.Arrives(string(pod.UID), podKey(pod), workload.Key{})
+		h.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod)})
 		h.waits.WaitUntil(podKey(pod), engine.Departure, onClock(at, h.clock.Now()))
 	}
 }

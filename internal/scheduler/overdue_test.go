@@ -200,7 +200,7 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 	p := pod("p", "", "1", 10)
 	r.create(p)
 	r.cycle()
-	if !r.sched.reserved.Has(p.UID) {
+	if !r.sched.reserved.Has(string(p.UID)) {
 		t.Error("The pod is not waited for")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -17,9 +18,8 @@ import (
 // do not fit beside the pod any more, they are released.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.sched.outcomeKnown(pod)
-	p.sched.records.Assumes(string(pod.UID), podKey(pod), node)
+	p.sched.step(engine.PodAssumes{Pod: string(pod.UID), Key: podKey(pod), Node: node})
 	p.sched.seal(pod)
-	p.sched.reserved.Use(pod.UID, node)
 	p.sched.leaving.placed(pod.UID)
 	if len(p.sched.reserved.On(node)) > 0 {
 		p.sched.releaseCrowded(sets.New(node), p.sched.keyOf(pod))
@@ -27,7 +27,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	g := p.sched.gangOf(pod)
 	if g == nil {
 		p.sched.releaseOverLimit(p.sched.standingOf(pod))
-		p.sched.engine.Placed(p.sched.keyOf(pod))
+		p.sched.step(engine.WorkloadPlaced{Key: p.sched.keyOf(pod)})
 		return nil
 	}
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -101,12 +102,12 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 			r.carriedOut(0)
 			r.eventually("it is refused", func() bool { r.cycles(); return came > 0 })
 			if times == 1 {
-				if at := r.sched.reserved.NodeOf(p.UID); at != "node-0" && r.nodeOf("p") == "" {
+				if at := r.sched.reserved.NodeOf(string(p.UID)); at != "node-0" && r.nodeOf("p") == "" {
 					t.Errorf("It is promised %q after its first refusal", at)
 				}
 				r.waitBound("p")
 			} else {
-				r.eventually("its room goes to others", func() bool { r.cycles(); return r.sched.reserved.NodeOf(p.UID) == "" })
+				r.eventually("its room goes to others", func() bool { r.cycles(); return r.sched.reserved.NodeOf(string(p.UID)) == "" })
 			}
 			if r.sched.records.IsElsewhere(string(p.UID)) {
 				t.Error("It is still to look elsewhere")
@@ -230,7 +231,7 @@ func TestHiddenForACycle(t *testing.T) {
 	if n := nominated(); n != 1 {
 		t.Errorf("In its cycle %d pods are nominated, want its own", n)
 	}
-	r.sched.reserved.ReleasePod(gone.UID)
+	r.sched.step(engine.PodsRelease{Key: podKey(gone), Pods: []engine.UID{string(gone.UID)}})
 	r.sched.outcomeKnown(p)
 	if n := nominated(); n != 2 {
 		t.Errorf("After its cycle %d pods are nominated, want 2", n)

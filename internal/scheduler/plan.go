@@ -18,7 +18,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -225,7 +224,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 		input.Preferred = v.PreferredLevels(pre.group.PreferredKeys, pre.beside)
 	}
 	for _, r := range v.own {
-		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})
+		input.Nominated = append(input.Nominated, core.Placement{Member: podIn(r).Name, UID: string(r.UID), Node: r.Node})
 	}
 	return input
 }
@@ -278,8 +277,11 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 	for i, seat := range plan {
 		places[seat.Member] = i
 	}
-	reserved := make([]*reservation.Reservation, 0, len(plan))
+	reserved := make([]*engine.Reservation, 0, len(plan))
 	for _, pod := range pre.pods {
+		// The informer has listed these members, but their own events may not have been handled
+		// yet.
+		p.sched.ensurePresent(pod)
 		place, ok := places[string(pod.UID)]
 		if !ok {
 			p.handle.DeleteNominatedPodIfExists(pod)
@@ -292,14 +294,14 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 			continue
 		}
 		logger.V(6).Info("Reserved room", "pod", klog.KObj(pod), "node", node)
-		reserved = append(reserved, &reservation.Reservation{Pod: pi, UID: pod.UID, Node: node, Place: place, Standing: pre.standing()})
+		reserved = append(reserved, &engine.Reservation{Pod: pi, UID: string(pod.UID), Node: node, Place: place, Standing: pre.standing()})
 		if !p.sched.inflates(pod) {
 			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		} else {
 			p.handle.DeleteNominatedPodIfExists(pod)
 		}
 	}
-	p.sched.reserved.Keep(pre.key, reserved)
+	p.sched.reserveRooms(pre.key, reserved)
 	if len(reserved) > 0 {
 		p.sched.releaseOverLimit(pre.standing())
 	}

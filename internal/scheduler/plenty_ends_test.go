@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -139,7 +140,7 @@ func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 	r := newRig(t, nodes(1, "8")...)
 	r.sched.QueueSet(limitedQueue("a", "8"))
 	first := podKey(pod("first", "", "1", 0))
-	r.sched.engine.Arrives(first.UID, first, workload.Key{})
+	r.sched.engine.Step(time.Time{}, engine.PodArrives{Pod: first.UID, Key: first, Group: workload.Key{}})
 	isUnderway := func(key workload.Key) func() bool { return func() bool { return r.sched.turns.IsUnderway(key) } }
 	handle, turnedAway := r.upstream.FailureHandler, false
 	r.upstream.FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {

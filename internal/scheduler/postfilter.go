@@ -173,7 +173,7 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 		logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
 		p.sched.retry(pre.key)
 	case stopped || err != nil:
-		p.sched.waits.WaitUntil(pre.key, engine.Retry, p.sched.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
+		p.sched.waits.WaitUntil(pre.key, engine.RetryDue, p.sched.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
 	}
 }
 
@@ -194,7 +194,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
 	case planned && (confinedTo(state) != "" || p.sched.gangs.Next(gangKey(g.Key)) == string(pod.UID)):
 		if ends, dips := p.sched.dips.endOf(node); dips {
-			p.sched.waits.WaitUntil(gangKey(g.Key), engine.Retry, ends)
+			p.sched.waits.WaitUntil(gangKey(g.Key), engine.RetryDue, ends)
 			return fwk.NewStatus(fwk.Unschedulable, waitsForDip(node))
 		}
 		return p.sched.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())

@@ -35,7 +35,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
 	}
 	result, status := p.preFilter(ctx, state, pod)
-	if p.sched.reserved.Has(pod.UID) {
+	if p.sched.reserved.Has(string(pod.UID)) {
 		p.sched.records.HasReservation(string(pod.UID))
 	}
 	return result, status
@@ -111,7 +111,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	loose := p.sched.records.IsElsewhere(string(pod.UID))
-	if node := p.sched.reserved.NodeOf(pod.UID); node != "" && !loose && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) {
+	if node := p.sched.reserved.NodeOf(string(pod.UID)); node != "" && !loose && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) {
 		return p.confine(state, pod, node)
 	}
 	switch {
@@ -146,7 +146,7 @@ func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	standing, key := p.sched.standingOf(pod), p.sched.keyOf(pod)
 	for _, reserved := range p.sched.reserved.Nodes() {
 		for _, r := range reserved {
-			if r.KeepsFrom(standing) && p.sched.keyOf(r.Pod.GetPod()) != key && filters.IsClaimant(p.handle, r.Pod.GetPod()) {
+			if r.KeepsFrom(standing) && p.sched.keyOf(podIn(r)) != key && filters.IsClaimant(p.handle, podIn(r)) {
 				return true
 			}
 		}
@@ -207,12 +207,9 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		nodes[seat.Member] = seat.Node
 	}
 	p.reserve(ctx, &pre, order)
-	p.sched.engine.Placed(pre.key)
+	p.sched.step(engine.WorkloadPlaced{Key: pre.key})
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	for _, member := range pre.pods {
-		// The informer has listed these members, but their own events may not have been handled
-		// yet.
-		p.sched.ensurePresent(member)
 		p.sched.records.JoinsPlan(string(member.UID), podKey(member))
 	}
 	p.sched.gangs.SetPlan(gangKey(g.Key), order)

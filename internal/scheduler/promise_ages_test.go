@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -24,15 +24,14 @@ func TestAgeOfPromises(t *testing.T) {
 	}
 	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	h := detached(&Inputs{Groups: &groups{}, Metrics: measured, Clock: clk})
-	h.reserved = reservation.New(allWait{})
 	promise := func(pod *corev1.Pod) {
 		t.Helper()
 		pi, err := framework.NewPodInfo(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.engine.Arrives(string(pod.UID), podKey(pod), workload.Key{})
-		h.reserved.Keep(podKey(pod), []*reservation.Reservation{{Pod: pi, UID: pod.UID, Node: "n"}})
+		h.engine.Step(time.Time{}, engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod), Group: workload.Key{}})
+		h.reserveRooms(podKey(pod), []*engine.Reservation{{Pod: pi, UID: string(pod.UID), Node: "n"}})
 	}
 	// The main loop updates the metric each second. One update is enough for a test.
 	shown := func(when string, want time.Duration) {
@@ -59,15 +58,15 @@ func TestAgeOfPromises(t *testing.T) {
 	shown("with one", 0)
 	clk.Step(3 * time.Hour)
 	shown("with a victim that takes hours", 0)
-	h.waits.Gone("victim")
+	h.engine.Step(clk.Now(), engine.VictimGone{Pod: "victim"})
 	clk.Step(time.Minute)
 	shown("once the victim has gone", time.Minute)
 	clk.Step(time.Hour)
 	promise(second)
 	shown("with another", time.Minute+time.Hour)
-	h.reserved.Use(first.UID, "n")
+	h.step(engine.PodAssumes{Pod: string(first.UID), Key: podKey(first), Node: "n"})
 	clk.Step(time.Second)
 	shown("once the first has its place", time.Second)
-	h.reserved.Release(podKey(second))
+	h.engine.Step(clk.Now(), engine.Releases{Key: podKey(second)})
 	shown("with none left", 0)
 }

@@ -35,7 +35,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
 // happening is a random event in a cluster. The numbers select from the objects that exist.
@@ -387,8 +386,8 @@ func (c *cluster) unfounded() string {
 	h := c.r.sched
 	for node, all := range h.reserved.Nodes() {
 		for _, r := range all {
-			if why := c.unfoundedReservation(r.Pod.GetPod()); why != "" {
-				return fmt.Sprintf("room on %s is reserved for %s (%s): %s", node, r.Pod.GetPod().Name, r.UID, why)
+			if why := c.unfoundedReservation(podIn(r)); why != "" {
+				return fmt.Sprintf("room on %s is reserved for %s (%s): %s", node, podIn(r).Name, r.UID, why)
 			}
 		}
 	}
@@ -420,7 +419,7 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 		return "it is not pending"
 	}
 	key := h.keyOf(now)
-	if !slices.ContainsFunc(h.reserved.Of(key), func(r *reservation.Reservation) bool { return r.UID == pod.UID }) {
+	if !slices.ContainsFunc(h.reserved.Of(key), func(r *engine.Reservation) bool { return r.UID == string(pod.UID) }) {
 		return "that is not " + key.String() + "'s, which it is part of"
 	}
 	group, isMember := h.groupOf(now)
@@ -441,7 +440,7 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 		return "its queue does not let it have that"
 	}
 	_, planned := h.gangs.PlannedNode(gangKey(group), string(pod.UID))
-	soon := h.waits.WaitsFor(key, engine.Pause) || h.waits.WaitsFor(key, engine.Going) || h.waits.WaitsFor(key, engine.Retry)
+	soon := h.waits.WaitsFor(key, engine.Pause) || h.waits.WaitsFor(key, engine.Going) || h.waits.WaitsFor(key, engine.RetryDue)
 	soon = soon || h.turns.Holds(key)
 	if !planned && !soon && !h.waits.WaitsForVictims(key) && !c.isQueued(now) {
 		return "it waits for nothing"

@@ -30,8 +30,7 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 	// The framework learns of the member from the same informer, possibly later. A decision before
 	// that does not count the member as running, and no other event would cause a retry.
 	soon := h.clock.Now().Add(runsDelay)
-	for _, key := range h.waits.End(engine.Protection) {
-		h.retryNow(key)
+	for _, key := range retriedBy(h.step(engine.CauseEnds{Cause: engine.Protection})) {
 		h.waits.Gather(key, soon)
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -469,12 +468,13 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gangKey(types.NamespacedName{Namespace: "ns", Name: "g"})
-	h.reserved.Keep(g, []*reservation.Reservation{{Pod: pi, UID: waits.UID, Node: "n", Standing: workload.Standing{Queue: "a"}}})
+	h.arrives(waits)
+	h.reserveRooms(g, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 	h.quotas.SetQueue(limitedQueue("a", "1"))
 	if h.isDisallowed(g) {
 		t.Error("It may not wait for what leaves")
 	}
-	h.engine.GroupArrives(g)
+	h.engine.Step(time.Time{}, engine.GroupArrives{Group: g})
 	h.gangs.SetPlan(g, []engine.Assignment{{Member: string(waits.UID), Node: "n"}})
 	if !h.isDisallowed(g) {
 		t.Error("It may come in beside what has not left yet")

@@ -16,7 +16,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -134,7 +133,7 @@ func (b *ledger) isDisallowed(key workload.Key) bool {
 	name := reserved[0].Queue
 	for _, r := range reserved {
 		// The informer may have a newer version of the pod than the reservation.
-		if now, ok := b.podOf(podKey(r.Pod.GetPod())); ok {
+		if now, ok := b.podOf(podKey(podIn(r))); ok {
 			if c := b.claimOf(now); c.Bar != (gang.Verdict{}) || name != "" && b.quotas.Used() && c.Queue != name {
 				return true
 			}
@@ -151,18 +150,18 @@ func (b *ledger) isDisallowed(key workload.Key) bool {
 
 // exceedsLimits reports whether the limits of its queue have no room for all reservations of a
 // workload.
-func (b *ledger) exceedsLimits(key workload.Key, reserved []*reservation.Reservation) bool {
+func (b *ledger) exceedsLimits(key workload.Key, reserved []*engine.Reservation) bool {
 	requests, own := make([]queue.Amounts, len(reserved)), make(sets.Set[types.UID], len(reserved))
 	for i, r := range reserved {
-		requests[i] = b.quotas.Request(r.Pod.GetPod())
-		own.Insert(r.UID)
+		requests[i] = b.quotas.Request(podIn(r))
+		own.Insert(types.UID(r.UID))
 	}
 	var gone []types.UID
 	if !key.Gang || b.gangs.Planned(key) == 0 {
 		gone = b.departing()
 	}
 	// Members may have been placed since the reservations were read. They are among the requests.
-	others := slices.DeleteFunc(b.placedOrReserved(func(r *reservation.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
+	others := slices.DeleteFunc(b.placedOrReserved(func(r *engine.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
 	n, _ := b.quotas.Room(reserved[0].Queue, requests, others, gone)
 	return n < len(requests)
 }
@@ -343,12 +342,12 @@ func (b *ledger) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *q
 // reservedByOthers returns the pods of others with a reservation. reservedAbove returns only the
 // pods whose reservations the preemptor must respect.
 func (b *ledger) reservedByOthers(pre *preemptor) []types.UID {
-	return b.placedOrReserved(func(r *reservation.Reservation) bool { return !b.owns(pre, r.Pod.GetPod()) })
+	return b.placedOrReserved(func(r *engine.Reservation) bool { return !b.owns(pre, podIn(r)) })
 }
 
 func (b *ledger) reservedAbove(pre *preemptor) []types.UID {
-	return b.placedOrReserved(func(r *reservation.Reservation) bool {
-		return r.KeepsFrom(pre.standing()) && !b.owns(pre, r.Pod.GetPod())
+	return b.placedOrReserved(func(r *engine.Reservation) bool {
+		return r.KeepsFrom(pre.standing()) && !b.owns(pre, podIn(r))
 	})
 }
 
@@ -465,7 +464,7 @@ func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 
 // placedOrReserved returns the pods with a place that the API server does not show: assumed pods,
 // and pods with a reservation that the function counts accepts.
-func (b *ledger) placedOrReserved(counts func(*reservation.Reservation) bool) []types.UID {
+func (b *ledger) placedOrReserved(counts func(*engine.Reservation) bool) []types.UID {
 	// A pod that is being placed is in both sets for a moment.
 	assumed := b.records.Assumed()
 	out := make(sets.Set[types.UID], len(assumed))
@@ -475,7 +474,7 @@ func (b *ledger) placedOrReserved(counts func(*reservation.Reservation) bool) []
 	for _, reserved := range b.reserved.Nodes() {
 		for _, r := range reserved {
 			if counts(r) {
-				out.Insert(r.UID)
+				out.Insert(types.UID(r.UID))
 			}
 		}
 	}

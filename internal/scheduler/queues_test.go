@@ -16,8 +16,8 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -188,7 +188,8 @@ func TestBarred(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := h.keyOf(waits)
-			h.reserved.Keep(o, []*reservation.Reservation{{Pod: pi, UID: waits.UID, Node: "n", Standing: workload.Standing{Queue: "a"}}})
+			h.arrives(waits)
+			h.reserveRooms(o, []*engine.Reservation{{Pod: pi, UID: string(waits.UID), Node: "n", Standing: workload.Standing{Queue: "a"}}})
 			tt.change(h, indexer, waits.DeepCopy())
 			if got := h.isDisallowed(o); got != tt.want {
 				t.Errorf("barred is %v, want %v", got, tt.want)

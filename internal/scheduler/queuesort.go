@@ -73,7 +73,7 @@ func (h *Scheduler) positionOf(pod *corev1.Pod, came time.Time) admission.Positi
 	switch {
 	case h.isHealing(pod):
 		came = time.Time{}
-	case h.reserved.Has(pod.UID):
+	case h.reserved.Has(string(pod.UID)):
 		came = pod.CreationTimestamp.Time
 	}
 	return admission.Position{Priority: h.priorityOf(pod), Time: came}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	"k8s.io/utils/ptr"
 
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
 // newSort returns the queue's order over groups, by name, with their priorities. A nil priority is
@@ -85,7 +85,6 @@ func TestQueueOrder(t *testing.T) {
 func TestQueueOrderOfReservedRoom(t *testing.T) {
 	t.Parallel()
 	sched := detached(&Inputs{Groups: &groups{}})
-	sched.reserved = reservation.New(allWait{})
 	plugins := &Plugins{}
 	plugins.sched.Store(sched)
 	sort := &PrioritySort{plugins: plugins}
@@ -99,11 +98,12 @@ func TestQueueOrderOfReservedRoom(t *testing.T) {
 		}
 	}
 	wantFirst("nothing is reserved", other, promised)
-	sched.reserved.Keep(podKey(promised.Pod), []*reservation.Reservation{{Pod: promised.PodInfo, UID: promised.Pod.UID, Node: "n"}})
+	sched.step(engine.PodArrives{Pod: string(promised.Pod.UID), Key: podKey(promised.Pod)})
+	sched.reserveRooms(podKey(promised.Pod), []*engine.Reservation{{Pod: promised.PodInfo, UID: string(promised.Pod.UID), Node: "n"}})
 	wantFirst("room is reserved", promised, other)
 	wantFirst("room is reserved", earlier, promised)
 	wantFirst("room is reserved", higher, promised)
-	sched.reserved.Release(podKey(promised.Pod))
+	sched.engine.Step(time.Time{}, engine.Releases{Key: podKey(promised.Pod)})
 	wantFirst("it is reserved no more", other, promised)
 }
 

@@ -60,7 +60,7 @@ func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
 		}
 	}
 	for _, r := range made.view.own {
-		seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: r.Pod.GetPod(), Node: r.Node})
+		seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: podIn(r), Node: r.Node})
 	}
 	slices.SortFunc(seen.Promised, func(a, b inputs.ReservedRoom) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
 	made.inputs = p.sched.recorder.Seen(seen)

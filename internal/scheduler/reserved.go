@@ -2,16 +2,20 @@ package scheduler
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 const (
@@ -25,7 +29,7 @@ const (
 // reservedSentence returns a sentence about nodes where the preemptor would fit if no room were
 // reserved, with the workloads of these reservations; "" for none. Terminating pods count as gone,
 // as in a decision.
-func (p *Plugin) reservedSentence(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class) string {
+func (p *Plugin) reservedSentence(pre *preemptor, kept []*engine.Reservation, classes []snapshot.Class) string {
 	var said []string
 	for _, node := range p.someReserved(kept) {
 		if holders := p.holders(pre, kept, classes, node); len(holders) > 0 {
@@ -37,7 +41,7 @@ func (p *Plugin) reservedSentence(pre *preemptor, kept []*reservation.Reservatio
 
 // someReserved lists up to mostReservedNodes nodes with reservations, or with room that is kept for
 // lost members of gangs, sorted by name.
-func (p *Plugin) someReserved(kept []*reservation.Reservation) []string {
+func (p *Plugin) someReserved(kept []*engine.Reservation) []string {
 	nodes := sets.New[string]()
 	for _, r := range kept {
 		nodes.Insert(r.Node)
@@ -71,13 +75,13 @@ func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusRe
 
 // holders returns the names of the workloads, or lost members, whose reserved room blocks a node
 // for the preemptor.
-func (p *Plugin) holders(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class, node string) []string {
+func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []snapshot.Class, node string) []string {
 	info := p.sched.staying(node)
 	if info == nil {
 		return nil
 	}
-	held := slices.DeleteFunc(heldFrom(p.sched.reserved.On(node), info, pre.standing(), ""), func(r *reservation.Reservation) bool {
-		return p.sched.owns(pre, r.Pod.GetPod())
+	held := slices.DeleteFunc(heldFrom(p.sched.reserved.On(node), info, pre.standing(), ""), func(r *engine.Reservation) bool {
+		return p.sched.owns(pre, podIn(r))
 	})
 	held = append(held, keptOn(kept, node)...)
 	isKept := slices.ContainsFunc(classes, func(c snapshot.Class) bool {
@@ -91,11 +95,47 @@ func (p *Plugin) holders(pre *preemptor, kept []*reservation.Reservation, classe
 	for _, r := range held {
 		key, ok := p.sched.reserved.KeyOf(r.UID)
 		if !ok && slices.Contains(kept, r) {
-			key, ok = gangKey(p.sched.groupKeyOf(r.Pod.GetPod())), true
+			key, ok = gangKey(p.sched.groupKeyOf(podIn(r))), true
 		}
 		if name := fmt.Sprintf("%s (priority %d)", key, r.Priority); ok && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// podInfoIn returns the pod of a reservation, with its request.
+func podInfoIn(r *engine.Reservation) fwk.PodInfo {
+	info, _ := r.Pod.(fwk.PodInfo)
+	return info
+}
+
+// podIn returns the pod of a reservation. The informer may have a newer version.
+func podIn(r *engine.Reservation) *corev1.Pod { return podInfoIn(r).GetPod() }
+
+// reserveRooms replaces the reservations of a workload. Pods that are not present get none; see
+// [Scheduler.ensurePresent].
+func (h *Scheduler) reserveRooms(key workload.Key, rooms []*engine.Reservation) {
+	for _, r := range rooms {
+		// The framework computes a pod's request at the first call and stores it in the PodInfo.
+		// From here on, other goroutines read it.
+		podInfoIn(r).CalculateResource()
+	}
+	h.step(engine.Reserves{Key: key, Rooms: rooms})
+}
+
+// nodesByUID converts the nodes of pods for the engine.
+func nodesByUID(nodes iter.Seq2[types.UID, string]) iter.Seq2[engine.UID, string] {
+	return func(yield func(engine.UID, string) bool) {
+		for uid, node := range nodes {
+			if !yield(string(uid), node) {
+				return
+			}
+		}
+	}
+}
+
+// isUsedOn reports whether a NodeInfo includes the pod of a reservation already.
+func isUsedOn(r *engine.Reservation, node fwk.NodeInfo) bool {
+	return slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return string(pi.GetPod().UID) == r.UID })
 }

@@ -570,7 +570,7 @@ func (r *rig) never(what string, within time.Duration, happens func() bool) {
 func (r *rig) reservedOn(uid types.UID) (string, bool) {
 	for node, reserved := range r.sched.reserved.Nodes() {
 		for _, one := range reserved {
-			if one.UID == uid {
+			if one.UID == string(uid) {
 				return node, true
 			}
 		}

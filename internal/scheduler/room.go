@@ -10,12 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
-	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -24,15 +25,15 @@ import (
 // more important reservations. The NodeInfo has the pods that stay. It considers reservations by
 // priority, then in their order. So it returns as few as possible, and none because of a less
 // important reservation. The seeker of a reservation is nil if room does not matter to its pod.
-func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf func(*reservation.Reservation) *seeker) []*reservation.Reservation {
+func crowdedOut(node fwk.NodeInfo, reserved []*engine.Reservation, seekerOf func(*engine.Reservation) *seeker) []*engine.Reservation {
 	byPriority := slices.Clone(reserved)
-	slices.SortStableFunc(byPriority, func(x, y *reservation.Reservation) int { return cmp.Compare(y.Priority, x.Priority) })
-	var kept, out []*reservation.Reservation
+	slices.SortStableFunc(byPriority, func(x, y *engine.Reservation) int { return cmp.Compare(y.Priority, x.Priority) })
+	var kept, out []*engine.Reservation
 	for _, r := range byPriority {
-		if r.IsUsedOn(node) {
+		if isUsedOn(r, node) {
 			continue
 		}
-		if s := seekerOf(r); s == nil || s.fitsBeside(node, heldFrom(kept, node, r.Standing, r.UID)) {
+		if s := seekerOf(r); s == nil || s.fitsBeside(node, heldFrom(kept, node, r.Standing, types.UID(r.UID))) {
 			kept = append(kept, r)
 		} else {
 			out = append(out, r)
@@ -45,7 +46,7 @@ func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf
 // are gone. It uses the informers and the assumed pods, not the snapshot of a cycle, so any
 // goroutine may call it. A node that offered more a moment ago counts with its earlier capacity.
 // releaseLost handles deleted nodes.
-func (b *ledger) crowdedOutOn(node string) []*reservation.Reservation {
+func (b *ledger) crowdedOutOn(node string) []*engine.Reservation {
 	reserved := b.reserved.On(node)
 	if len(reserved) == 0 {
 		return nil
@@ -55,12 +56,12 @@ func (b *ledger) crowdedOutOn(node string) []*reservation.Reservation {
 		return nil
 	}
 	info.SetNode(b.dips.without(info.Node()))
-	return crowdedOut(info, reserved, func(r *reservation.Reservation) *seeker {
-		counted := b.profiles.resources(r.Pod.GetPod().Spec.SchedulerName)
+	return crowdedOut(info, reserved, func(r *engine.Reservation) *seeker {
+		counted := b.profiles.resources(podIn(r).Spec.SchedulerName)
 		if counted == nil {
 			return nil
 		}
-		return seekerOf(r.Pod, r.Standing, counted)
+		return seekerOf(podInfoIn(r), r.Standing, counted)
 	})
 }
 
@@ -108,7 +109,7 @@ func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) 
 			}
 			done.Insert(key)
 			if !h.evictsForOthers(key, r) {
-				h.releaseCrowdedOut(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, r.Pod.GetPod().Name))
+				h.releaseCrowdedOut(key, r, fmt.Sprintf("node %s has too little room left for pod %s beside the pods that stay there", node, podIn(r).Name))
 			}
 		}
 	}
@@ -116,7 +117,7 @@ func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) 
 
 // firstCrowded returns the first reservation that a node cannot fulfill, of a workload that is not
 // in done.
-func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *reservation.Reservation, bool) {
+func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *engine.Reservation, bool) {
 	if !h.isShared(node, done) {
 		return workload.Key{}, nil, false
 	}
@@ -130,11 +131,11 @@ func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (work
 
 // evictsForOthers reports whether the evictions for a workload also serve another workload. That
 // one waits for the same victims, and may use the room of the first workload's reservation.
-func (h *Scheduler) evictsForOthers(key workload.Key, crowded *reservation.Reservation) bool {
+func (h *Scheduler) evictsForOthers(key workload.Key, crowded *engine.Reservation) bool {
 	if !h.waits.Evicting(key) {
 		return false
 	}
-	return slices.ContainsFunc(h.reserved.On(crowded.Node), func(r *reservation.Reservation) bool {
+	return slices.ContainsFunc(h.reserved.On(crowded.Node), func(r *engine.Reservation) bool {
 		other, ok := h.reserved.KeyOf(r.UID)
 		return ok && other != key && !crowded.KeepsFrom(r.Standing) && h.waits.ShareVictims(key, other)
 	})
@@ -144,8 +145,8 @@ func (h *Scheduler) evictsForOthers(key workload.Key, crowded *reservation.Reser
 // workload was planned again since crowded was found, it does nothing. crowded is the reservation
 // that cannot be fulfilled. If evictions are under way for the workload, they stop first, and the
 // retry follows.
-func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *reservation.Reservation, why string) {
-	if !h.reserved.ReleaseFor(crowded) {
+func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation, why string) {
+	if len(h.step(engine.RoomLost{Room: crowded})) == 0 {
 		return
 	}
 	happened(logOf(context.Background(), key), "Released the room that was reserved for a workload", why)
@@ -254,7 +255,7 @@ func (h *Scheduler) reviewRooms(now time.Time) {
 // The snapshot of its cycle was older than the informers.
 func (h *Scheduler) replanCrowded(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
-		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *reservation.Reservation) bool { return out.UID == r.UID }) {
+		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
 			h.waits.Gather(key, h.clock.Now().Add(mostCacheDelay))
 			return
 		}
@@ -273,7 +274,7 @@ func (h *Scheduler) reviewSharedNodes(key workload.Key) {
 
 // isShared reports whether a node has reservations of workloads that are not in than.
 func (h *Scheduler) isShared(node string, than sets.Set[workload.Key]) bool {
-	return slices.ContainsFunc(h.reserved.On(node), func(r *reservation.Reservation) bool {
+	return slices.ContainsFunc(h.reserved.On(node), func(r *engine.Reservation) bool {
 		key, ok := h.reserved.KeyOf(r.UID)
 		return ok && !than.Has(key)
 	})
@@ -298,7 +299,7 @@ func (h *Scheduler) occupies(before, now *corev1.Pod) {
 func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
 	for _, r := range h.reserved.On(came.Spec.NodeName) {
 		key, ok := h.reserved.KeyOf(r.UID)
-		if ok && key != h.keyOf(came) && mayMind(r.Pod.GetPod(), came) {
+		if ok && key != h.keyOf(came) && mayMind(podIn(r), came) {
 			h.waits.Gather(key, h.clock.Now().Add(mostCacheDelay))
 		}
 	}

@@ -9,17 +9,17 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
-	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // reservedFor returns a reservation on a node for a pod that requests CPUs.
-func reservedFor(t interface{ Fatal(...any) }, name string, cpu int, standing workload.Standing) *reservation.Reservation {
+func reservedFor(t interface{ Fatal(...any) }, name string, cpu int, standing workload.Standing) *engine.Reservation {
 	pi, err := framework.NewPodInfo(pod(name, "", fmt.Sprint(cpu), standing.Priority))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &reservation.Reservation{Pod: pi, UID: pi.Pod.UID, Node: "node-0", Standing: standing}
+	return &engine.Reservation{Pod: pi, UID: string(pi.Pod.UID), Node: "node-0", Standing: standing}
 }
 
 // holding returns a node of eight CPUs with pods.
@@ -32,11 +32,11 @@ func holding(cpus ...int) *framework.NodeInfo {
 	return info
 }
 
-func counting(r *reservation.Reservation) *seeker { return seekerOf(r.Pod, r.Standing, countsAll{}) }
+func counting(r *engine.Reservation) *seeker { return seekerOf(podInfoIn(r), r.Standing, countsAll{}) }
 
-func uidsOf(rs []*reservation.Reservation) (out []types.UID) {
+func uidsOf(rs []*engine.Reservation) (out []types.UID) {
 	for _, r := range rs {
-		out = append(out, r.UID)
+		out = append(out, types.UID(r.UID))
 	}
 	return out
 }
@@ -48,36 +48,36 @@ func TestCrowdedOut(t *testing.T) {
 	}
 	tests := map[string]struct {
 		stays    []int
-		reserved []*reservation.Reservation
+		reserved []*engine.Reservation
 		unasked  bool
 		want     []types.UID
 	}{
-		"it fits":                             {stays: []int{4}, reserved: []*reservation.Reservation{reservedFor(t, "a", 4, at(5, ""))}},
-		"too little is left":                  {stays: []int{5}, reserved: []*reservation.Reservation{reservedFor(t, "a", 4, at(5, ""))}, want: []types.UID{"uid-a"}},
-		"room does not matter to its profile": {stays: []int{5}, reserved: []*reservation.Reservation{reservedFor(t, "a", 4, at(5, ""))}, unasked: true},
+		"it fits":                             {stays: []int{4}, reserved: []*engine.Reservation{reservedFor(t, "a", 4, at(5, ""))}},
+		"too little is left":                  {stays: []int{5}, reserved: []*engine.Reservation{reservedFor(t, "a", 4, at(5, ""))}, want: []types.UID{"uid-a"}},
+		"room does not matter to its profile": {stays: []int{5}, reserved: []*engine.Reservation{reservedFor(t, "a", 4, at(5, ""))}, unasked: true},
 		"the lower one gives way": {
 			stays:    []int{2},
-			reserved: []*reservation.Reservation{reservedFor(t, "low", 4, at(5, "")), reservedFor(t, "high", 4, at(9, ""))},
+			reserved: []*engine.Reservation{reservedFor(t, "low", 4, at(5, "")), reservedFor(t, "high", 4, at(9, ""))},
 			want:     []types.UID{"uid-low"},
 		},
 		"of equals, the later one does": {
 			stays:    []int{2},
-			reserved: []*reservation.Reservation{reservedFor(t, "a", 4, at(5, "")), reservedFor(t, "b", 4, at(5, ""))},
+			reserved: []*engine.Reservation{reservedFor(t, "a", 4, at(5, "")), reservedFor(t, "b", 4, at(5, ""))},
 			want:     []types.UID{"uid-b"},
 		},
 		"a lower one that fits beside stays where a higher one does not": {
 			stays:    []int{6},
-			reserved: []*reservation.Reservation{reservedFor(t, "low", 2, at(5, "")), reservedFor(t, "high", 4, at(9, ""))},
+			reserved: []*engine.Reservation{reservedFor(t, "low", 2, at(5, "")), reservedFor(t, "high", 4, at(9, ""))},
 			want:     []types.UID{"uid-high"},
 		},
 		"of two queues, the lower priority does": {
 			stays:    []int{2},
-			reserved: []*reservation.Reservation{reservedFor(t, "low", 4, at(5, "a")), reservedFor(t, "high", 4, at(9, "b"))},
+			reserved: []*engine.Reservation{reservedFor(t, "low", 4, at(5, "a")), reservedFor(t, "high", 4, at(9, "b"))},
 			want:     []types.UID{"uid-low"},
 		},
 		"one that is there already is counted once": {
 			stays:    []int{4, 4},
-			reserved: []*reservation.Reservation{reservedFor(t, "stays-1", 4, at(5, ""))},
+			reserved: []*engine.Reservation{reservedFor(t, "stays-1", 4, at(5, ""))},
 		},
 	}
 	for name, tt := range tests {
@@ -85,7 +85,7 @@ func TestCrowdedOut(t *testing.T) {
 			t.Parallel()
 			seekers := counting
 			if tt.unasked {
-				seekers = func(*reservation.Reservation) *seeker { return nil }
+				seekers = func(*engine.Reservation) *seeker { return nil }
 			}
 			if got := uidsOf(crowdedOut(holding(tt.stays...), tt.reserved, seekers)); !slices.Equal(got, tt.want) {
 				t.Errorf("%v are crowded out, want %v", got, tt.want)
@@ -101,7 +101,7 @@ func TestCrowdedOutGivesWayToNoneBelow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		info := holding(rapid.SliceOfN(rapid.IntRange(1, 3), 0, 4).Draw(t, "stays")...)
-		var reserved []*reservation.Reservation
+		var reserved []*engine.Reservation
 		for i := range rapid.IntRange(1, 5).Draw(t, "reservations") {
 			standing := workload.Standing{
 				Priority: int32(rapid.IntRange(0, 3).Draw(t, "priority")), Queue: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "queue"),
@@ -109,25 +109,25 @@ func TestCrowdedOutGivesWayToNoneBelow(t *testing.T) {
 			reserved = append(reserved, reservedFor(t, fmt.Sprintf("r-%d", i), rapid.IntRange(1, 5).Draw(t, "cpus"), standing))
 		}
 		out := crowdedOut(info, reserved, counting)
-		kept := slices.DeleteFunc(slices.Clone(reserved), func(r *reservation.Reservation) bool { return slices.Contains(out, r) })
+		kept := slices.DeleteFunc(slices.Clone(reserved), func(r *engine.Reservation) bool { return slices.Contains(out, r) })
 		for _, r := range kept {
-			above := slices.DeleteFunc(slices.Clone(kept), func(other *reservation.Reservation) bool { return other.Priority < r.Priority })
+			above := slices.DeleteFunc(slices.Clone(kept), func(other *engine.Reservation) bool { return other.Priority < r.Priority })
 			later := slices.Index(reserved, r)
-			above = slices.DeleteFunc(above, func(other *reservation.Reservation) bool {
+			above = slices.DeleteFunc(above, func(other *engine.Reservation) bool {
 				return other.Priority == r.Priority && slices.Index(reserved, other) > later
 			})
-			if !counting(r).fitsBeside(info, heldFrom(above, info, r.Standing, r.UID)) {
+			if !counting(r).fitsBeside(info, heldFrom(above, info, r.Standing, types.UID(r.UID))) {
 				t.Fatalf("%s stays, and does not fit", r.UID)
 			}
 		}
 		for _, r := range out {
-			above := slices.DeleteFunc(slices.Clone(kept), func(other *reservation.Reservation) bool { return other.Priority < r.Priority })
-			if counting(r).fitsBeside(info, heldFrom(above, info, r.Standing, r.UID)) {
+			above := slices.DeleteFunc(slices.Clone(kept), func(other *engine.Reservation) bool { return other.Priority < r.Priority })
+			if counting(r).fitsBeside(info, heldFrom(above, info, r.Standing, types.UID(r.UID))) {
 				t.Fatalf("%s gives way, and fits", r.UID)
 			}
 		}
-		top := slices.DeleteFunc(slices.Clone(reserved), func(r *reservation.Reservation) bool { return r.Priority < 2 })
-		of := slices.DeleteFunc(slices.Clone(out), func(r *reservation.Reservation) bool { return r.Priority < 2 })
+		top := slices.DeleteFunc(slices.Clone(reserved), func(r *engine.Reservation) bool { return r.Priority < 2 })
+		of := slices.DeleteFunc(slices.Clone(out), func(r *engine.Reservation) bool { return r.Priority < 2 })
 		if got := crowdedOut(info, top, counting); !slices.Equal(uidsOf(got), uidsOf(of)) {
 			t.Fatalf("Without those below, %v are crowded out, and %v with them", uidsOf(got), uidsOf(of))
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/runs"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -64,6 +63,8 @@ type Scheduler struct {
 	doubted *doubts
 	// runs follows the times since when groups are whole.
 	runs *runs.Reader
+	// postponed has the effects of events that were reported under the queue's lock.
+	postponed postponedEffects
 	// executions counts the orders under way, and wanted caches for each order whether its
 	// preemptor still needs it.
 	executions executions
@@ -124,7 +125,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		e = engine.New(nil)
 	}
 	h := &Scheduler{
-		ledger: &ledger{placements: &placements{clusterIndex: r, gangs: e.Gangs, records: e.Pods}, quotas: queue.NewLedger(), dips: newDips(dipTime)},
+		ledger: &ledger{placements: &placements{clusterIndex: r, gangs: e.Gangs, records: e.Pods}, quotas: queue.NewLedger(), reserved: e.Reservations, dips: newDips(dipTime)},
 		engine: e, waits: e.Waits, turns: e.Turns, unbound: e.Unbound,
 		evictor: in.Evictor, handle: handle, finished: finished, metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, recorder: in.Recorder, refused: in.Refused, doubted: newDoubts(r.hasNode),
@@ -145,7 +146,6 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
 	}
-	h.reserved = reservation.New(&reservationEvents{h})
 	h.backsOff = func(key workload.Key) bool {
 		_, paused := h.unbound.Pause(key, h.clock.Now())
 		return paused
@@ -250,10 +250,7 @@ func (h *Scheduler) requeue(keys ...workload.Key) {
 
 // ended retries the workloads that waited for a cause that has ended.
 func (h *Scheduler) ended(c engine.Cause) {
-	for _, key := range h.waits.End(c) {
-		logOf(context.Background(), key).V(6).Info("The cause of waiting has ended", "cause", c)
-		h.retryNow(key)
-	}
+	h.step(engine.CauseEnds{Cause: c})
 }
 
 // retryAtLimit retries workloads at the limit of one of the given queues, whose usage has dropped.

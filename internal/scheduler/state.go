@@ -36,12 +36,12 @@ func (h *Scheduler) allReservations() []snapshot.RankedRoom {
 	seen := sets.New[types.UID]()
 	for node, reserved := range h.reserved.Nodes() {
 		for _, r := range reserved {
-			if seen.Has(r.UID) {
+			if seen.Has(types.UID(r.UID)) {
 				// The reservation has been moved to this node meanwhile.
 				continue
 			}
-			seen.Insert(r.UID)
-			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: r.Pod, Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
+			seen.Insert(types.UID(r.UID))
+			out = append(out, snapshot.RankedRoom{ReservedRoom: snapshot.ReservedRoom{Pod: podInfoIn(r), Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
 		}
 	}
 	for node := range h.nominatedNodes() {

@@ -139,7 +139,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			ended := on(all[0], "node-0")
 			r.create(ended, on(pod("v", "", "1", 0), "node-1"), all[1])
 			r.cycle()
-			if !r.sched.reserved.Has(all[1].UID) {
+			if !r.sched.reserved.Has(string(all[1].UID)) {
 				t.Fatal("Nothing is promised")
 			}
 			hear := func() {
@@ -164,7 +164,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 					return len(r.sched.gangs.Ended(gangKey(key("g")), r.sched.clock.Now())) > 0
 				})
 			}
-			kept := r.wants(0) && r.sched.reserved.Has(all[1].UID)
+			kept := r.wants(0) && r.sched.reserved.Has(string(all[1].UID))
 			if !c.first && time.Since(removed) > engine.ShortTime/2 {
 				t.Log("The machine is too busy to tell: it has been awaited for long already")
 				return
@@ -176,7 +176,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 				hear()
 			}
 			if c.want {
-				r.never("it is taken back", 2*engine.ShortTime, func() bool { return !r.wants(0) || !r.sched.reserved.Has(all[1].UID) })
+				r.never("it is taken back", 2*engine.ShortTime, func() bool { return !r.wants(0) || !r.sched.reserved.Has(string(all[1].UID)) })
 				return
 			}
 			r.eventually("its order is given up", func() bool { return !r.wants(0) })
@@ -195,11 +195,11 @@ func TestPromisedWorkWaitsForNoTurn(t *testing.T) {
 	r.create(v, p)
 	r.eventually("its turn has come", func() bool { return len(r.active()) == 1 })
 	r.cycle()
-	if !r.sched.reserved.Has(p.UID) {
+	if !r.sched.reserved.Has(string(p.UID)) {
 		t.Fatal("Nothing is promised")
 	}
 	r.sched.turns.Forget(podKey(p))
-	r.sched.engine.Arrives("uid-first", workload.Key{Namespace: "ns", Name: "first", UID: "uid-first"}, workload.Key{})
+	r.sched.engine.Step(time.Time{}, engine.PodArrives{Pod: "uid-first", Key: workload.Key{Namespace: "ns", Name: "first", UID: "uid-first"}, Group: workload.Key{}})
 	for i, name := range []string{"first", "p"} {
 		waiter := admission.Waiter{Key: workload.Key{Namespace: "ns", Name: name, UID: "uid-" + name}, Queue: "a", Priority: int32(99 - i)}
 		r.sched.turns.Enter(waiter, r.sched.clock.Now())

@@ -16,9 +16,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -27,7 +27,7 @@ import (
 func TestWants(t *testing.T) {
 	t.Parallel()
 	x, y := &eviction.Order{}, &eviction.Order{}
-	promised := []*reservation.Reservation{{}, {}}
+	promised := []*engine.Reservation{{}, {}}
 	for name, c := range map[string]struct {
 		first bool
 		// between is the change before the second question, which comes after the given time. order
@@ -35,7 +35,7 @@ func TestWants(t *testing.T) {
 		between   func(*wants)
 		after     time.Duration
 		order     *eviction.Order
-		promised  []*reservation.Reservation
+		promised  []*engine.Reservation
 		wantAsked bool
 	}{
 		"yes, at once":                    {first: true, order: x, promised: promised},
@@ -97,11 +97,13 @@ func TestChangeWhileItIsAsked(t *testing.T) {
 func TestWantsUntilItIsNot(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig, preemptor *corev1.Pod){
-		"its room is given up": func(r *rig, preemptor *corev1.Pod) { r.sched.reserved.ReleasePod(preemptor.UID) },
+		"its room is given up": func(r *rig, preemptor *corev1.Pod) {
+			r.sched.step(engine.PodsRelease{Key: podKey(preemptor), Pods: []engine.UID{string(preemptor.UID)}})
+		},
 		"it is promised another node": func(r *rig, preemptor *corev1.Pod) {
 			now := *r.sched.reserved.Of(podKey(preemptor))[0]
 			now.Node = "node-1"
-			r.sched.reserved.Keep(podKey(preemptor), []*reservation.Reservation{&now})
+			r.sched.reserveRooms(podKey(preemptor), []*engine.Reservation{&now})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +320,7 @@ func promisedGang(t testing.TB, members int) (*Scheduler, workload.Key) {
 		h.quotas.Charge(pod, "b")
 	}
 	key := gangKey(types.NamespacedName{Namespace: "ns", Name: "g"})
-	var reserved []*reservation.Reservation
+	var reserved []*engine.Reservation
 	for i := range members {
 		pod := turnsPod(fmt.Sprint("member-", i))
 		pod.Spec.Containers[0].Resources.Requests = cpu
@@ -331,10 +333,10 @@ func promisedGang(t testing.TB, members int) (*Scheduler, workload.Key) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reserved = append(reserved, &reservation.Reservation{
-			Pod: pi, UID: pod.UID, Node: fmt.Sprint("node-", i), Place: i, Standing: workload.Standing{Queue: "a"},
+		reserved = append(reserved, &engine.Reservation{
+			Pod: pi, UID: string(pod.UID), Node: fmt.Sprint("node-", i), Place: i, Standing: workload.Standing{Queue: "a"},
 		})
 	}
-	h.reserved.Keep(key, reserved)
+	h.reserveRooms(key, reserved)
 	return h, key
 }

@@ -254,8 +254,7 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.retryAtLimit(change.Eased)
 	h.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
-		h.engine.Binds(string(pod.UID), podKey(pod))
-		h.reserved.Use(pod.UID, pod.Spec.NodeName)
+		h.step(engine.PodBinds{Pod: string(pod.UID), Key: podKey(pod), Node: pod.Spec.NodeName})
 		h.reporter.statuses.Bound(pod.UID)
 		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
@@ -326,11 +325,7 @@ func (h *Scheduler) podDeleted(obj any) {
 
 // podDeparted retries the workloads that waited for this pod and for no other, and returns them.
 func (h *Scheduler) podDeparted(uid types.UID) []workload.Key {
-	free := h.waits.Gone(string(uid))
-	for _, key := range free {
-		h.retryNow(key)
-	}
-	return free
+	return retriedBy(h.step(engine.VictimGone{Pod: string(uid)}))
 }
 
 // arrives makes a pod and its group present in the engine.
@@ -341,10 +336,10 @@ func (h *Scheduler) arrives(pod *corev1.Pod) {
 	}
 	switch {
 	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
-		h.engine.Arrives(string(pod.UID), podKey(pod), group)
+		h.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod), Group: group})
 	default:
 		// The group may have changed together with the node or the deletion.
-		h.engine.Regroups(string(pod.UID), group)
+		h.step(engine.PodRegroups{Pod: string(pod.UID), Group: group})
 	}
 }
 
@@ -360,20 +355,24 @@ func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
 	if h.arrives(pod); h.awaitsPlace(pod) {
 		return
 	}
-	h.engine.Leaves(string(pod.UID), podKey(pod), controllerOf(pod), h.clock.Now())
+	h.stepUnderLock(leavingOf(pod))
 	if key, ok := h.groupOf(pod); ok {
 		if members := h.lister.Members(key); members.Total() == 0 {
-			h.engine.GroupLeaves(gangKey(key), h.clock.Now())
+			h.stepUnderLock(engine.GroupLeaves{Group: gangKey(key)})
 		}
 	}
+}
+
+// leavingOf returns the event of a pod that is gone, or that will not be scheduled any more.
+func leavingOf(pod *corev1.Pod) engine.PodLeaves {
+	return engine.PodLeaves{Pod: string(pod.UID), Key: podKey(pod), Controller: controllerOf(pod)}
 }
 
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.nominates(pod, engine.Nomination{})
-	h.engine.Leaves(string(pod.UID), podKey(pod), controllerOf(pod), h.clock.Now())
+	h.step(leavingOf(pod))
 	h.endWait(podKey(pod), decisionlog.Gone)
-	h.reserved.ReleasePod(pod.UID)
 	h.touchDrivers(pod)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
@@ -460,9 +459,8 @@ func (h *Scheduler) reviewGang(key types.NamespacedName) {
 
 // dropGang forgets a gang without members.
 func (h *Scheduler) dropGang(key types.NamespacedName) {
-	h.engine.GroupLeaves(gangKey(key), h.clock.Now())
+	h.step(engine.GroupLeaves{Group: gangKey(key)})
 	h.endWait(gangKey(key), decisionlog.Gone)
-	h.reserved.Release(gangKey(key))
 	// A member that arrived meanwhile may have lost its turn, so retry all pending members.
 	h.activate(h.lister.Members(key).Pending...)
 }
@@ -495,13 +493,13 @@ func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why st
 	if failed != nil {
 		uid = failed.UID
 	}
-	planned := h.gangs.Release(gangKey(key), string(uid))
-	h.reserved.ReleasePod(typed(planned)...)
+	planned := h.gangs.Planned(gangKey(key))
+	h.step(engine.PlanReleased{Group: gangKey(key), Failed: string(uid)})
 	why = fmt.Sprintf("PodGroup %s is released: %s", key, why)
 	waiting := h.rejectWaiting(key, uid, why)
 	h.cancelBindings(key, why)
-	if len(planned)+waiting > 0 {
-		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", len(planned)+waiting)
+	if planned+waiting > 0 {
+		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", planned+waiting)
 	}
 	if failed != nil && !h.gangs.Stuck(gangKey(key)) {
 		h.activate(failed)

@@ -186,9 +186,9 @@ func (s *simulation) arrive(j *job) {
 	}
 	s.jobs[j.key] = j
 	if j.gang {
-		s.engine.GroupArrives(j.key)
+		s.step(engine.GroupArrives{Group: j.key})
 	} else {
-		s.engine.Arrives(j.pods[0].uid, j.key, workload.Key{})
+		s.step(engine.PodArrives{Pod: j.pods[0].uid, Key: j.key})
 	}
 	at, _ := s.find(j)
 	s.waiting = slices.Insert(s.waiting, at, j)
@@ -271,12 +271,7 @@ func (s *simulation) waiter(j *job) admission.Waiter {
 // look runs one round of the scheduler's loop.
 func (s *simulation) look() {
 	// 1. Retry the workloads whose time has come.
-	due := s.engine.Waits.Due(s.now)
-	keys := make([]workload.Key, len(due))
-	for i := range due {
-		keys[i] = due[i].Key
-	}
-	s.wake(keys...)
+	s.step(engine.TimePasses{})
 	// 2. Begin the next turns, unless workloads retried by one event still arrive.
 	if !s.engine.Turns.IsGathering(s.now) && s.engine.Turns.AnyQueued() {
 		for _, key := range s.engine.Turns.Admit(s.shares(), s.now) {
@@ -346,8 +341,24 @@ func (s *simulation) tryAgain(keys ...workload.Key) {
 	}
 }
 
-// ended retries the workloads that waited for a cause that has ended.
-func (s *simulation) ended(c engine.Cause) { s.wake(s.engine.Waits.End(c)...) }
+// step reports an event to the engine, and carries out the effects.
+func (s *simulation) step(ev engine.Event) {
+	var keys []workload.Key
+	for _, effect := range s.engine.Step(s.now, ev) {
+		switch effect := effect.(type) {
+		case engine.Retry:
+			keys = append(keys, effect.Key)
+		case engine.Review:
+			// Nothing but the engine's own events makes a reservation invalid.
+			s.engine.Turns.EndBackoff(effect.Key)
+			keys = append(keys, effect.Key)
+		case engine.Withdraw:
+			// The simulation has no nominations.
+			s.step(engine.RoomFreed{Rooms: effect.Rooms})
+		}
+	}
+	s.tryAgain(keys...)
+}
 
 func (s *simulation) cycleAgain() {
 	if !s.cycling && len(s.ready) > 0 {

@@ -13,14 +13,14 @@ import (
 // place starts a job on its nodes.
 func (s *simulation) place(j *job, promises []reservation) {
 	s.promise(j, promises)
-	s.engine.Placed(j.key)
+	s.step(engine.WorkloadPlaced{Key: j.key})
 	s.dropPromises(j)
 	s.goesOn(j, running)
 	s.settle(j, promises, s.now)
 	if j.gang {
 		s.engine.Turns.TurnEnds(j.key)
 	} else {
-		s.engine.Binds(j.pods[0].uid, j.key)
+		s.step(engine.PodBinds{Pod: j.pods[0].uid, Key: j.key, Node: j.pods[0].node.name})
 	}
 }
 
@@ -121,9 +121,7 @@ func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
 			continue
 		}
 		s.frees(v.node)
-		for _, key := range s.engine.Waits.Stays(v.uid) {
-			s.wake(key)
-		}
+		s.step(engine.VictimStays{Pod: v.uid})
 	}
 }
 
@@ -228,9 +226,9 @@ func (s *simulation) deleted(p *pod) {
 	p.charged = false
 	s.recount(p.job)
 	if p.job.queue != "" {
-		s.ended(engine.Queue)
+		s.step(engine.CauseEnds{Cause: engine.Queue})
 	}
-	s.wake(s.engine.Waits.Gone(p.uid)...)
+	s.step(engine.VictimGone{Pod: p.uid})
 	if !slices.ContainsFunc(p.job.pods, func(other *pod) bool { return other.charged }) {
 		s.left(p.job)
 	}
@@ -257,9 +255,9 @@ func (s *simulation) roomFreed(p *pod) {
 // left forgets a job that has no pods left. A preempted job arrives again.
 func (s *simulation) left(j *job) {
 	if j.gang {
-		s.engine.GroupLeaves(j.key, s.now)
+		s.step(engine.GroupLeaves{Group: j.key})
 	} else {
-		s.engine.Leaves(j.podUID(0), j.key, "", s.now)
+		s.step(engine.PodLeaves{Pod: j.podUID(0), Key: j.key})
 	}
 	s.promise(j, nil)
 	delete(s.jobs, j.key)

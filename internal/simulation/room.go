@@ -160,8 +160,8 @@ func (s *simulation) promise(j *job, promises []reservation) {
 		s.freed++
 	}
 	if slices.ContainsFunc(old, func(st reservation) bool { return !slices.Contains(promises, st) }) {
-		s.tryAgain(s.engine.Waits.End(engine.Reserved)...)
-		s.ended(engine.Queue)
+		s.step(engine.CauseEnds{Cause: engine.Reserved})
+		s.step(engine.CauseEnds{Cause: engine.Queue})
 	}
 }
 

@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Reservation is room that is set aside for a pod until the pod is assumed on a node. A Reservation
+// is immutable.
+type Reservation struct {
+	// Pod is the caller's object for the pod. The engine only keeps it.
+	Pod  any
+	UID  UID
+	Node string
+	// Place is the pod's position in the order of the decision.
+	Place int
+	workload.Standing
+}
+
+// Reservations has the reservations of all workloads. It is a part of an [Engine].
+//
+// A reservation begins with a decision ([Reserves]). It ends when the pod is assumed or bound
+// ([PodAssumes], [PodBinds]), when the pod is gone ([PodLeaves]), or when it is released. No room
+// is reserved for a pod that is not present.
+//
+// Reading the reservations of a node takes no lock.
+type Reservations struct {
+	*store
+	byKey map[workload.Key]map[UID]*Reservation
+	keyOf map[UID]workload.Key
+	// inOrder caches the results of Of until the reservations of the workload change. The scheduler
+	// calls Of for each victim of a gang, and there may be thousands.
+	inOrder map[workload.Key][]*Reservation
+	// since is the time of the first call of Oldest that saw the pod's reservation. The time
+	// restarts while the workload waits for victims.
+	since map[UID]time.Time
+	// byNode maps node names to []*Reservation. These slices are never changed in place.
+	byNode sync.Map
+	length atomic.Int64
+}
+
+func newReservations(s *store) *Reservations {
+	return &Reservations{
+		store: s, byKey: make(map[workload.Key]map[UID]*Reservation), keyOf: make(map[UID]workload.Key),
+		inOrder: make(map[workload.Key][]*Reservation), since: make(map[UID]time.Time),
+	}
+}
+
+// Empty reports whether there are no reservations.
+func (rs *Reservations) Empty() bool { return rs.length.Load() == 0 }
+
+// Len returns the number of pods with a reservation.
+func (rs *Reservations) Len() int { return int(rs.length.Load()) }
+
+// On returns the reservations on a node. The caller must not change the slice.
+func (rs *Reservations) On(node string) []*Reservation {
+	if v, ok := rs.byNode.Load(node); ok {
+		if all, ok := v.([]*Reservation); ok {
+			return all
+		}
+	}
+	return nil
+}
+
+// Nodes visits the nodes with reservations. The caller must not change the slices.
+func (rs *Reservations) Nodes() iter.Seq2[string, []*Reservation] {
+	return func(yield func(string, []*Reservation) bool) {
+		rs.byNode.Range(func(node, all any) bool {
+			name, ok1 := node.(string)
+			reserved, ok2 := all.([]*Reservation)
+			return !ok1 || !ok2 || yield(name, reserved)
+		})
+	}
+}
+
+// Oldest returns the age of the oldest reservation. Call it at intervals: an age counts from the
+// first call that saw the pod with a reservation, on any node. Reservations of workloads that wait
+// for victims do not age, because victims may rightly take hours to terminate.
+func (rs *Reservations) Oldest(now time.Time) time.Duration {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	maps.DeleteFunc(rs.since, func(uid UID, _ time.Time) bool {
+		_, ok := rs.keyOf[uid]
+		return !ok
+	})
+	var oldest time.Duration
+	for uid, key := range rs.keyOf {
+		since, ok := rs.since[uid]
+		if !ok || rs.records[key].waitsForVictims() {
+			rs.since[uid] = now
+			continue
+		}
+		oldest = max(oldest, now.Sub(since))
+	}
+	return oldest
+}
+
+// Has reports whether a pod has a reservation.
+func (rs *Reservations) Has(pod UID) bool {
+	if rs.Empty() {
+		return false
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	_, ok := rs.keyOf[pod]
+	return ok
+}
+
+// NodeOf returns the node of a pod's reservation, or "".
+func (rs *Reservations) NodeOf(pod UID) string {
+	if rs.Empty() {
+		return ""
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.of(pod); r != nil {
+		return r.Node
+	}
+	return ""
+}
+
+// KeyOf returns the workload that a pod's reservation belongs to; false if the pod has no
+// reservation.
+func (rs *Reservations) KeyOf(pod UID) (workload.Key, bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	key, ok := rs.keyOf[pod]
+	return key, ok
+}
+
+// Keeps reports whether every one of these pods has a reservation on its given node.
+func (rs *Reservations) Keeps(nodes iter.Seq2[UID, string]) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for uid, node := range nodes {
+		if r := rs.of(uid); r == nil || r.Node != node {
+			return false
+		}
+	}
+	return true
+}
+
+// Of returns the reservations of a workload, in the order of its decision. The caller must not
+// change the slice.
+func (rs *Reservations) Of(key workload.Key) []*Reservation {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.byKey[key] == nil {
+		return nil
+	}
+	out, ok := rs.inOrder[key]
+	if !ok {
+		out = slices.SortedFunc(maps.Values(rs.byKey[key]), func(x, y *Reservation) int {
+			return cmp.Or(cmp.Compare(x.Place, y.Place), cmp.Compare(x.UID, y.UID))
+		})
+		rs.inOrder[key] = out
+	}
+	return out
+}
+
+// Keys returns all workloads that have reservations, sorted.
+func (rs *Reservations) Keys() []workload.Key {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(rs.byKey), workload.Key.Compare)
+}
+
+// Yielding returns, sorted, the workloads with a reservation on one of the nodes that a preemptor
+// may use. It may if its standing, priority and queue, is higher.
+func (rs *Reservations) Yielding(nodes iter.Seq[string], to workload.Standing) []workload.Key {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	found := make(map[workload.Key]struct{})
+	for node := range nodes {
+		for _, r := range rs.On(node) {
+			if !r.KeepsFrom(to) {
+				found[rs.keyOf[r.UID]] = struct{}{}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), workload.Key.Compare)
+}
+
+// Below returns, sorted, the workloads in queues with a reservation that a preemptor of the given
+// standing may use.
+func (rs *Reservations) Below(of workload.Standing) []workload.Key {
+	if rs.Empty() {
+		return nil
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	var out []workload.Key
+	for key, reserved := range rs.byKey {
+		for _, r := range reserved {
+			if r.Queue != "" && !r.KeepsFrom(of) {
+				out = append(out, key)
+				break
+			}
+		}
+	}
+	slices.SortFunc(out, workload.Key.Compare)
+	return out
+}
+
+// replace replaces the reservations of a workload. It returns the reservations that ended, and
+// whether a pod moved to another node. The caller holds the lock.
+func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (ended []*Reservation, moved bool) {
+	old := maps.Clone(rs.byKey[key])
+	for uid := range old {
+		rs.remove(uid)
+	}
+	for _, r := range reservations {
+		if _, present := rs.pods[r.UID]; !present {
+			// The pod may have left while the decision was made.
+			ended = append(ended, r)
+			continue
+		}
+		was := old[r.UID]
+		if was == nil {
+			// The pod may have a reservation as part of another workload.
+			was = rs.of(r.UID)
+		}
+		moved = moved || was != nil && was.Node != r.Node
+		delete(old, r.UID)
+		rs.remove(r.UID)
+		rs.add(key, r)
+	}
+	return append(ended, slices.SortedFunc(maps.Values(old), byUID)...), moved
+}
+
+// release drops the reservations of pods that belong to one of the workloads that ends selects, and
+// returns them. The caller holds the lock.
+func (rs *Reservations) release(pods []UID, ends func(of workload.Key) bool) (ended []*Reservation) {
+	if rs.Empty() {
+		return nil
+	}
+	for _, uid := range pods {
+		if r := rs.of(uid); r != nil && ends(rs.keyOf[uid]) {
+			rs.remove(uid)
+			ended = append(ended, r)
+		}
+	}
+	return ended
+}
+
+// use ends the reservation of a pod that has its place on a node. It reports whether the
+// reservation was on another node. The caller holds the lock.
+func (rs *Reservations) use(pod UID, node string) (elsewhere bool) {
+	if rs.Empty() {
+		return false
+	}
+	r := rs.of(pod)
+	rs.remove(pod)
+	return r != nil && r.Node != node
+}
+
+func byUID(x, y *Reservation) int { return cmp.Compare(x.UID, y.UID) }
+
+func (rs *Reservations) of(pod UID) *Reservation {
+	key, ok := rs.keyOf[pod]
+	if !ok {
+		return nil
+	}
+	return rs.byKey[key][pod]
+}
+
+func (rs *Reservations) add(key workload.Key, r *Reservation) {
+	if rs.byKey[key] == nil {
+		rs.byKey[key] = make(map[UID]*Reservation)
+	}
+	delete(rs.inOrder, key)
+	rs.byKey[key][r.UID] = r
+	rs.keyOf[r.UID] = key
+	rs.byNode.Store(r.Node, append(slices.Clone(rs.On(r.Node)), r))
+	rs.length.Add(1)
+}
+
+func (rs *Reservations) remove(pod UID) {
+	key, ok := rs.keyOf[pod]
+	if !ok {
+		return
+	}
+	r := rs.byKey[key][pod]
+	delete(rs.inOrder, key)
+	delete(rs.keyOf, pod)
+	delete(rs.byKey[key], pod)
+	if len(rs.byKey[key]) == 0 {
+		delete(rs.byKey, key)
+	}
+	left := slices.DeleteFunc(slices.Clone(rs.On(r.Node)), func(other *Reservation) bool { return other.UID == pod })
+	if len(left) == 0 {
+		rs.byNode.Delete(r.Node)
+	} else {
+		rs.byNode.Store(r.Node, left)
+	}
+	rs.length.Add(-1)
+}

@@ -1,0 +1,106 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// step reports an event to the engine, and carries out the effects. It must not be called from
+// PreEnqueue or a queueing hint, which run under the queue's lock.
+func (h *Scheduler) step(ev engine.Event) []engine.Effect {
+	effects := h.engine.Step(h.clock.Now(), ev)
+	for _, effect := range effects {
+		h.apply(effect)
+	}
+	return effects
+}
+
+// stepUnderLock is step for callers that run under the queue's lock. The main loop carries out the
+// effects.
+func (h *Scheduler) stepUnderLock(ev engine.Event) {
+	if effects := h.engine.Step(h.clock.Now(), ev); len(effects) > 0 {
+		h.postponed.add(effects)
+		h.engine.Look()
+	}
+}
+
+// postponedEffects holds effects for the main loop. The zero value is ready to use. It is safe for
+// concurrent use.
+type postponedEffects struct {
+	mu      sync.Mutex
+	effects []engine.Effect
+}
+
+func (p *postponedEffects) add(effects []engine.Effect) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.effects = append(p.effects, effects...)
+}
+
+// take returns the effects, and forgets them.
+func (p *postponedEffects) take() []engine.Effect {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	effects := p.effects
+	p.effects = nil
+	return effects
+}
+
+// apply carries out one effect of an event.
+func (h *Scheduler) apply(effect engine.Effect) {
+	switch effect := effect.(type) {
+	case engine.Retry:
+		logOf(context.Background(), effect.Key).V(6).Info("Retry")
+		h.requeue(effect.Key)
+	case engine.Review:
+		h.retry(effect.Key)
+	case engine.Overdue:
+		h.overdue(effect.Key)
+	case engine.Withdraw:
+		pods := make([]*corev1.Pod, len(effect.Rooms))
+		for i, r := range effect.Rooms {
+			pods[i] = podIn(r)
+		}
+		h.withdraw(pods)
+		h.step(engine.RoomFreed{Rooms: effect.Rooms})
+	case engine.UsageDrops:
+		// Reserved room counted as usage of a queue.
+		h.retryAtLimit(h.quotas.LimitsOn(effect.Queues...))
+	}
+}
+
+// retriedBy returns the workloads that the effects of an event retry.
+func retriedBy(effects []engine.Effect) (keys []workload.Key) {
+	for _, effect := range effects {
+		if retry, ok := effect.(engine.Retry); ok {
+			keys = append(keys, retry.Key)
+		}
+	}
+	return keys
+}
+
+// withdraw deletes the nominations of pods whose reservations ended, from the framework's memory
+// and from the API.
+func (h *Scheduler) withdraw(pods []*corev1.Pod) {
+	none := make([]podstatus.Nomination, 0, len(pods))
+	for _, pod := range pods {
+		if h.reserved.Has(string(pod.UID)) {
+			// The pod has got another reservation since.
+			continue
+		}
+		h.records.HasLookedElsewhere(string(pod.UID))
+		h.records.Nominates(string(pod.UID), engine.Nomination{})
+		h.handle.DeleteNominatedPodIfExists(pod)
+		if now, ok := h.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
+			none = append(none, podstatus.Nomination{Pod: now})
+		}
+	}
+	h.evictor.Nominate(context.Background(), none)
+	h.reservationsEnded(pods)
+}
