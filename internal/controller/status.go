@@ -153,7 +153,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	if native.IsNative(&pg) && !s.isOurs(&pg, &m) {
 		s.endPending(req.NamespacedName)
-		return reconcile.Result{}, nil
+		return retryConflict(s.disown(ctx, &pg))
 	}
 	g := s.groupOf(&pg)
 	verdict, scheduled := s.verdict(g, &m)
@@ -281,6 +281,9 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 		})
 	}
 	set(v1alpha1.ConditionPodGroupScheduled, scheduled, v.Reason, v.Message)
+	if native.IsNative(pg) {
+		native.SetMembersScheduled(st, st.Scheduled, pg.Generation)
+	}
 	setDegraded(pg, g, m, run.DegradedSince, s.clock.Now())
 	st.Phase = phaseOf(st, g, m, scheduled)
 	pods := slices.Concat(m.Pending, m.Gated, m.Assigned)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -44,6 +45,21 @@ func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	}
 	s.toldOf(key).ours = ""
 	return false
+}
+
+// disown ends the condition that keeps a PodGroup of scheduling.k8s.io, once the group has no
+// members of Reprieve any more.
+func (s *Status) disown(ctx context.Context, pg *v1alpha1.PodGroup) error {
+	if !meta.IsStatusConditionTrue(pg.Status.Conditions, native.ConditionMembersScheduled) {
+		return nil
+	}
+	before := pg.DeepCopy()
+	native.SetMembersScheduled(&pg.Status, 0, pg.Generation)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := s.client.Status().Patch(ctx, pg, patch); err != nil {
+		return fmt.Errorf("end the condition %s of PodGroup %s: %w", native.ConditionMembersScheduled, client.ObjectKeyFromObject(pg), err)
+	}
+	return nil
 }
 
 // groupOf returns the group that a PodGroup describes. Its Ambiguous is true if another group has

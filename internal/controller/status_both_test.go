@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -217,5 +218,44 @@ func TestPodsOfTwoGroupsAreTold(t *testing.T) {
 				t.Errorf("Told %q", told)
 			}
 		})
+	}
+}
+
+// TestMembersOfNativeGroup checks the condition that keeps a group of scheduling.k8s.io, also after
+// a restart while the last member goes.
+func TestMembersOfNativeGroup(t *testing.T) {
+	t.Parallel()
+	b := nativeBench(t)
+	steps := []struct {
+		name string
+		pods []*corev1.Pod
+		// restart replaces the reconciler by one that remembers nothing.
+		restart bool
+		want    metav1.ConditionStatus
+	}{
+		{"no member has a node", named("p", 2), false, ""},
+		{"one member of two has a node", slices.Concat(named("p", 1), named("a", 1, assigned)), false, metav1.ConditionTrue},
+		{"both run", named("a", 2, running), false, metav1.ConditionTrue},
+		{"both terminate", named("a", 2, running, terminating), false, metav1.ConditionFalse},
+		{"one of two runs again", named("r", 1, running), false, metav1.ConditionTrue},
+		{"it goes while no scheduler runs", nil, true, metav1.ConditionFalse},
+		{"one member runs", named("s", 1, running), false, metav1.ConditionTrue},
+		{"another scheduler has all members", named("t", 2, running, elsewhere), false, metav1.ConditionFalse},
+	}
+	for _, step := range steps {
+		if step.restart {
+			// The run has ended, so only the condition shows whose group it is.
+			b.step(engine.ShortTime)
+			b.reconcile()
+			restarted := *b.status
+			restarted.told = make(map[types.NamespacedName]*told)
+			b.status = &restarted
+		}
+		b.pods = step.pods
+		b.reconcile()
+		got := meta.FindStatusCondition(b.nativeConditions(), native.ConditionMembersScheduled)
+		if (got == nil) != (step.want == "") || got != nil && got.Status != step.want {
+			t.Errorf("%s: the condition is %+v, want %q", step.name, got, step.want)
+		}
 	}
 }

@@ -24,10 +24,32 @@ const (
 	// ConditionLastDisruption is True once there is a status.lastDisruption. Its message is the
 	// last disruption as JSON.
 	ConditionLastDisruption = v1alpha1.GroupName + "/LastDisruption"
+	// ConditionMembersScheduled is True while members have a node and do not terminate. It replaces
+	// status.scheduled: the policy podgroup-deletion keeps the group until it is False.
+	ConditionMembersScheduled = v1alpha1.GroupName + "/MembersScheduled"
 
 	reasonStarted    = "MembersRunning"
 	reasonDisruption = v1alpha1.ReasonPreemptionByScheduler
+	reasonOnNodes    = "MembersOnNodes"
+	reasonNoMembers  = "NoMembersOnNodes"
 )
+
+// SetMembersScheduled sets ConditionMembersScheduled of a PodGroup of scheduling.k8s.io with
+// scheduled members on nodes. A group that never had a member on a node gets no condition. The
+// condition has no count, so that it costs two writes in the life of a group.
+func SetMembersScheduled(st *v1alpha1.PodGroupStatus, scheduled int32, generation int64) {
+	c := metav1.Condition{
+		Type: ConditionMembersScheduled, Status: metav1.ConditionTrue, Reason: reasonOnNodes,
+		Message: "members have a node and do not terminate", ObservedGeneration: generation,
+	}
+	if scheduled == 0 {
+		if meta.FindStatusCondition(st.Conditions, ConditionMembersScheduled) == nil {
+			return
+		}
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonNoMembers, "no member has a node, or all members on nodes terminate"
+	}
+	meta.SetStatusCondition(&st.Conditions, c)
+}
 
 const (
 	// firstVersion has the condition PodGroupScheduled. Versions since 1.37 have another condition
