@@ -43,40 +43,85 @@ func filesOf(deploy string) (map[string][]byte, error) {
 			return nil, fmt.Errorf("read the chart's copies of deploy/: %w", err)
 		}
 	}
-	out["components/native-workload-rules.yaml"], err = addedRules(filepath.Join(deploy, "components", "native-workload-api"))
-	return out, err
+	return out, addComponent(out, filepath.Join(deploy, "components", "native-workload-api"))
 }
 
-// addedRules are the rules that a component adds to the scheduler's ClusterRole.
-func addedRules(component string) ([]byte, error) {
+// addComponent adds the files that the chart has from a component: copies of its resources, and its
+// patches as lists of rules.
+func addComponent(out map[string][]byte, component string) error {
 	var kustomization struct {
-		Patches []struct {
-			Patch string `json:"patch"`
-		} `json:"patches"`
+		Resources []string `json:"resources"`
+		Patches   []patch  `json:"patches"`
 	}
 	path := filepath.Join(component, "kustomization.yaml")
 	if err := decode(path, &kustomization); err != nil {
-		return nil, err
+		return err
 	}
-	var rules []any
-	for _, p := range kustomization.Patches {
+	for _, resource := range kustomization.Resources {
+		text, err := os.ReadFile(filepath.Join(component, resource))
+		if err != nil {
+			return fmt.Errorf("read the chart's copies of a component: %w", err)
+		}
+		out["components/native-workload-"+resource] = text
+	}
+	rules, err := addedRules(kustomization.Patches)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for name, list := range map[string]any{"rules": rules.role, "resources": rules.policies} {
+		text, err := yaml.Marshal(list)
+		if err != nil {
+			return fmt.Errorf("%s: write its %s: %w", path, name, err)
+		}
+		out["components/native-workload-"+name+".yaml"] = text
+	}
+	return nil
+}
+
+// patch is a JSON patch of a kustomization.
+type patch struct {
+	Target struct {
+		Kind string `json:"kind"`
+		Name string `json:"name"`
+	} `json:"target"`
+	Patch string `json:"patch"`
+}
+
+// ruleOfPolicies is a resource rule for the admission policies whose whole names match a regular
+// expression.
+type ruleOfPolicies struct {
+	Policies string `json:"policies"`
+	Rule     any    `json:"rule"`
+}
+
+// rulesOfComponent are the rules that a component adds to the scheduler's ClusterRole, and to
+// admission policies.
+type rulesOfComponent struct {
+	role     []any
+	policies []ruleOfPolicies
+}
+
+// addedRules reads the patches of a component. It fails if one does not add a rule.
+func addedRules(patches []patch) (rulesOfComponent, error) {
+	var out rulesOfComponent
+	for _, p := range patches {
 		var operations []struct {
 			Op, Path string
 			Value    any
 		}
 		if err := yaml.Unmarshal([]byte(p.Patch), &operations); err != nil {
-			return nil, fmt.Errorf("%s: read a patch: %w", path, err)
+			return out, fmt.Errorf("read a patch: %w", err)
 		}
 		for _, o := range operations {
-			if o.Op != "add" || o.Path != "/rules/-" {
-				return nil, fmt.Errorf("%s: the patch has %q at %q; the chart can only add rules", path, o.Op, o.Path)
+			switch at := p.Target.Kind + o.Path; {
+			case o.Op == "add" && at == "ClusterRole/rules/-":
+				out.role = append(out.role, o.Value)
+			case o.Op == "add" && at == "ValidatingAdmissionPolicy/spec/matchConstraints/resourceRules/-":
+				out.policies = append(out.policies, ruleOfPolicies{Policies: "^(" + p.Target.Name + ")$", Rule: o.Value})
+			default:
+				return out, fmt.Errorf("the patch of a %s has %q at %q; the chart can only add rules", p.Target.Kind, o.Op, o.Path)
 			}
-			rules = append(rules, o.Value)
 		}
-	}
-	out, err := yaml.Marshal(rules)
-	if err != nil {
-		return nil, fmt.Errorf("%s: write its rules: %w", path, err)
 	}
 	return out, nil
 }

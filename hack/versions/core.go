@@ -47,6 +47,7 @@ func core() []area {
 		{"Its own groups", "Workloads and PodGroups of `scheduling.k8s.io`, with their feature gates on", []tests{
 			{pkg: integration + "workloads", since: 35},
 			{pkg: integration + "deploy", names: []string{"TestNativeWorkloadAPI"}, since: 35},
+			{pkg: integration + "deploy", names: []string{"TestNativeTenant"}, since: 36},
 		}},
 	}
 }

@@ -49,6 +49,14 @@ func TestPoliciesOnPods(t *testing.T) {
 			},
 			nil,
 		},
+		"one with another label, and PodGroups of the cluster": {
+			"nativeWorkloadAPI: true\nprofiles: [{schedulerName: a}, {schedulerName: b, args: {queueLabelKey: team.example/queue}}]",
+			map[string][2]string{
+				byLabel: {mine, "!has(object.spec.schedulerName) || !(object.spec.schedulerName in ['b'])"},
+				other:   {mine, "!has(object.spec.schedulerName) || object.spec.schedulerName in ['b']"},
+			},
+			nil,
+		},
 		"all with another label": {
 			"profiles: [{schedulerName: b, args: {queueLabelKey: team.example/queue}}]",
 			map[string][2]string{

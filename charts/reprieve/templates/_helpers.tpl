@@ -18,12 +18,13 @@ app.kubernetes.io/name: reprieve-scheduler
 {{/*
 One object of files/, which are copies of deploy/ by `make generate`, with the labels of the chart. The
 release's namespace replaces reprieve-system everywhere, in the user names of policies too.
-Takes root, object, and rules: further rules of a role.
+Takes root, object, rules: further rules of a role, and resourceRules: those of a policy.
 */}}
 {{- define "reprieve.object" -}}
 {{- $labels := include "reprieve.labels" .root | fromYaml -}}
 {{- $_ := set .object.metadata "labels" (merge ((get .object.metadata "labels") | default dict) $labels) -}}
 {{- with get . "rules" }}{{ $_ := set $.object "rules" (concat $.object.rules .) }}{{ end -}}
+{{- with get . "resourceRules" }}{{ $_ := set $.object.spec.matchConstraints "resourceRules" (concat $.object.spec.matchConstraints.resourceRules .) }}{{ end -}}
 {{- toYaml .object | replace "reprieve-system" .root.Release.Namespace }}
 {{ end }}
 
