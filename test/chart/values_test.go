@@ -38,7 +38,7 @@ profiles:
     args: {queueLabelKey: team.example/queue}
     plugins: {score: {disabled: [{name: ImageLocality}]}}
 configuration: {parallelism: 32, leaderElection: {leaseDuration: 30s}}
-queues: [{name: research, spec: {quota: {cpu: "8"}}}]
+queues: [{name: research, spec: {quota: {cpu: "8"}}, caps: {preemptMinRuntime: 1h30m}, owners: [{kind: ServiceAccount, namespace: a, name: b}]}]
 nativeWorkloadAPI: true
 systemClassNamespaces: [kube-system, node-agents]
 namespace: {create: true}
