@@ -46,9 +46,9 @@ func settings() []setting {
 func main() {
 	binDir := flag.String("bin-dir", "bin", "directory of the binaries")
 	doc := flag.String("doc", "", "page to write the tables into; empty prints them")
-	runs := flag.Int("runs", 5, "the number of measurements of each thing, except the large cluster")
+	runs := flag.Int("runs", 5, "the number of measurements of each thing, except the large cluster and the tenants")
 	config := flag.String("config", "deploy/config/scheduler.yaml", "configuration of an installation")
-	only := flag.String("only", "", "the one thing to measure, and print: gangs, neighbours or large; empty measures all")
+	only := flag.String("only", "", "the one thing to measure, and print: gangs, neighbours, large or churn; empty measures all")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -90,6 +90,13 @@ func run(ctx context.Context, m *measuring) error {
 			}
 			return largeTable(result), nil
 		}},
+		{"churn", func() (string, error) {
+			phases, err := measureChurn(ctx, binDir)
+			if err != nil {
+				return "", fmt.Errorf("churn of a tenant: %w", err)
+			}
+			return churnTable(phases), nil
+		}},
 	}
 	var tables []string
 	for _, part := range parts {
@@ -103,9 +110,9 @@ func run(ctx context.Context, m *measuring) error {
 		tables = append(tables, table)
 	}
 	if tables == nil {
-		return fmt.Errorf("-only %s: there are gangs, neighbours and large", m.only)
+		return fmt.Errorf("-only %s: there are gangs, neighbours, large and churn", m.only)
 	}
-	text := fmt.Sprintf("Measured with `make perf-installed RUNS=%d` on %d cores for all processes together.\nThe large cluster has one run.\n\n%s", m.runs, runtime.NumCPU(), strings.Join(tables, "\n"))
+	text := fmt.Sprintf("Measured with `make perf-installed RUNS=%d` on %d cores for all processes together.\nThe large cluster and the tenants have one run.\n\n%s", m.runs, runtime.NumCPU(), strings.Join(tables, "\n"))
 	path := m.doc
 	if m.only != "" {
 		path = ""
