@@ -22,11 +22,10 @@ import (
 )
 
 const (
-	// quick is the time of a build that has nothing to compile. Only for longer ones is it worth
-	// finding out how much.
+	// quick is the time that a build takes with nothing to compile. Packages are counted only for
+	// builds that take longer.
 	quick = 3 * time.Second
-	// redraw is the time between two looks of a terminal, and report that between two lines
-	// elsewhere.
+	// redraw is the interval of updates on a terminal. report is the interval of lines elsewhere.
 	redraw, report = time.Second, time.Minute
 	// killDelay is the time that the go command may take to end when it is interrupted.
 	killDelay = 10 * time.Second
@@ -52,13 +51,13 @@ func main() {
 	os.Exit(1)
 }
 
-// isTerminal reports whether lines can be drawn over.
+// isTerminal reports whether the output is a terminal, on which a line can be overwritten.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
 }
 
-// run builds, and returns when the go command has ended.
+// run runs the build, and returns when the go command has ended.
 func run(ctx context.Context, out io.Writer, terminal bool, label string, args []string) error {
 	// -C must be the first argument.
 	dir, args := directory(args)
@@ -99,8 +98,8 @@ func command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// count says how many packages there are in a build, and how many of them are not in the cache.
-// Both are 0 if they cannot be determined: the build reports the reason.
+// count returns the number of packages in a build, and the number that the cache lacks. Both are 0
+// if they cannot be determined: the build itself then reports the reason.
 func count(ctx context.Context, dir, args []string) (total, left int) {
 	list := slices.Concat([]string{"list"}, dir, []string{"-deps", "-f", "{{.Stale}}"}, without(args, "-o"))
 	stale, err := command(ctx, list...).Output()
@@ -116,7 +115,7 @@ func count(ctx context.Context, dir, args []string) (total, left int) {
 	return total, left
 }
 
-// without leaves out a flag and its value.
+// without returns the arguments without a flag and its value.
 func without(args []string, flag string) []string {
 	i := slices.Index(args, flag)
 	if i < 0 || i+1 == len(args) {
@@ -125,7 +124,7 @@ func without(args []string, flag string) []string {
 	return slices.Concat(args[:i], args[i+2:])
 }
 
-// meter shows how far a build is.
+// meter shows the progress of a build.
 type meter struct {
 	out      io.Writer
 	terminal bool
@@ -175,8 +174,8 @@ func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 	}
 }
 
-// hear takes note of a line of the go command: the package that it compiles now, or something that
-// the user should read.
+// hear processes a line of the go command: the package that it compiles now, or a message for the
+// user.
 func (m *meter) hear(line string) {
 	if line == "" || strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t:") {
 		m.say(line)
@@ -186,7 +185,7 @@ func (m *meter) hear(line string) {
 	m.linking = strings.HasSuffix(line, m.target)
 }
 
-// show says how far it is.
+// show prints the progress.
 func (m *meter) show(now time.Time) {
 	text := fmt.Sprintf("%s: %s, %v", m.label, m.progress(), now.Sub(m.began).Round(time.Second))
 	if !m.terminal {
@@ -207,7 +206,7 @@ func (m *meter) progress() string {
 	return fmt.Sprintf("%d of %d packages compiled", min(m.before+m.compiled, m.total), m.total)
 }
 
-// say writes a line of its own.
+// say prints a message on a line of its own.
 func (m *meter) say(line string) {
 	if m.drawn {
 		fmt.Fprint(m.out, "\r\x1b[K")
@@ -216,7 +215,7 @@ func (m *meter) say(line string) {
 	fmt.Fprintln(m.out, line)
 }
 
-// end has the last word about a build that took long enough to show any progress.
+// end prints the result of a build that took long enough to show any progress.
 func (m *meter) end(now time.Time) {
 	if took := now.Sub(m.began); m.drawn || took > report {
 		m.say(fmt.Sprintf("%s: %v", m.label, took.Round(time.Second)))

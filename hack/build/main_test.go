@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// module writes a module whose command imports another package of it. Neither has been compiled before.
+// module writes a module with a command and a package that the command imports. Neither has been
+// compiled before.
 func module(t *testing.T, body string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +48,7 @@ func TestBuilds(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("it says %q of a build that takes no time", out.String())
 	}
-	// The command itself is never in the cache, as it goes where -o says.
+	// The cache never has the command itself, because -o selects the place of the result.
 	if _, left := count(t.Context(), args[:2], args[2:]); left != 1 {
 		t.Errorf("%d packages are left afterwards, want the command", left)
 	}
@@ -71,7 +72,7 @@ func TestBuildIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestMeter has what is seen of a build that takes minutes.
+// TestMeter checks the output for a build that takes minutes.
 func TestMeter(t *testing.T) {
 	began := time.Unix(1000, 0)
 	tests := map[string]struct {

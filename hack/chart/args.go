@@ -48,7 +48,7 @@ func schemaOf(t reflect.Type) (*schema, error) {
 	case reflect.Pointer:
 		s, err := schemaOf(t.Elem())
 		if err == nil && s.Type == "string" && s.Pattern == "" {
-			// Nothing said is no value.
+			// An empty string counts as no value, so it is not allowed.
 			s.MinLength = 1
 		}
 		return s, err

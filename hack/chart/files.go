@@ -9,14 +9,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// filesDir is where the chart has its copies.
+// filesDir is the folder of the chart that has the copies.
 const filesDir = "files"
 
-// templated are the resources of deploy/ that the chart has templates for, since values reach into
-// them.
+// templated lists the resources of deploy/ that the chart has templates for. Values of the chart
+// change them, so they are not copied.
 func templated() []string { return []string{"deployment.yaml", "resourcequota.yaml"} }
 
-// filesOf are the files that the chart has from deploy/, by their paths in the chart.
+// filesOf returns the contents of the files that the chart copies from deploy/, by their paths in
+// the chart.
 func filesOf(deploy string) (map[string][]byte, error) {
 	var kustomization struct {
 		Resources []string `json:"resources"`

@@ -62,7 +62,8 @@ func rows(b *bytes.Buffer, mapping *yaml.Node, path string) error {
 	return nil
 }
 
-// description is a comment as one line. Of several, the one right before the value counts.
+// description returns a comment as one line. If several comments precede a value, only the last one
+// counts.
 func description(comment string) string {
 	paragraphs := strings.Split(comment, "\n\n")
 	var words []string

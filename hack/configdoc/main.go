@@ -129,7 +129,7 @@ func (w *writer) elements(e ast.Expr, of string) error {
 	return nil
 }
 
-// jsonName is the name of a field in YAML; "" for one that is inlined.
+// jsonName returns the name of a field in YAML; "" for an inlined field.
 func jsonName(field *ast.Field) string {
 	if field.Tag == nil {
 		return ""
@@ -138,7 +138,7 @@ func jsonName(field *ast.Field) string {
 	return name
 }
 
-// typeOf names a type for people.
+// typeOf returns the name of a type for the page.
 func typeOf(e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.StarExpr:
@@ -163,7 +163,7 @@ func typeOf(e ast.Expr) string {
 	}
 }
 
-// fieldDoc is a field's comment in parts.
+// fieldDoc is the comment of a field: its text, its default value and its example.
 type fieldDoc struct{ text, standard, example string }
 
 func parseDoc(comment, name string) (fieldDoc, error) {

@@ -23,9 +23,9 @@ import (
 
 const (
 	namespace = metav1.NamespaceDefault
-	// low and high are the classes of the gangs.
+	// low and high are the PriorityClasses of the gangs.
 	low, high = "low", "high"
-	// pollEvery is the time between two looks at the API.
+	// pollEvery is the interval between two requests to the API server.
 	pollEvery = 100 * time.Millisecond
 )
 
@@ -99,8 +99,8 @@ func (c *cluster) members(ctx context.Context, gang string) ([]corev1.Pod, error
 	return list.Items, nil
 }
 
-// eventually waits until look returns nil. It returns the last error of look if the check's time is
-// over first.
+// eventually calls look until it returns nil. If the time of the check ends first, eventually
+// returns the last error of look.
 func eventually(ctx context.Context, look func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {

@@ -29,7 +29,8 @@ func terminating(p corev1.Pod) corev1.Pod {
 	return p
 }
 
-// TestJudges: a gang in part is neither whole nor absent.
+// TestJudges checks that a gang with only a part of its members running is neither whole nor
+// absent.
 func TestJudges(t *testing.T) {
 	t.Parallel()
 	a, b := pod("a", "n", corev1.PodRunning), pod("b", "n", corev1.PodRunning)
@@ -64,7 +65,8 @@ func TestJudges(t *testing.T) {
 	}
 }
 
-// TestPage: a failed check is in the page with its violation, and it fails the command.
+// TestPage checks that the page shows a failed check with its violation, and that the command then
+// fails.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "page.md")
@@ -98,7 +100,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageOfThisRepository: the committed page has a passing row for each check.
+// TestPageOfThisRepository checks that the committed page has a passing row for each check.
 func TestPageOfThisRepository(t *testing.T) {
 	t.Parallel()
 	got, err := os.ReadFile(filepath.Join("..", "..", "docs", "results", "conformance.md"))

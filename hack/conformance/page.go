@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The table in the documentation stands between these lines.
+// These lines enclose the table in the documentation.
 const (
 	beginMark = "<!-- Written by make conformance. -->"
 	endMark   = "<!-- Up to here. -->"
@@ -36,7 +36,7 @@ func page(version string, results []result) string {
 	return out.String()
 }
 
-// cell returns a text that does not end a cell of a table.
+// cell escapes the characters of a text that would end the cell of a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 }

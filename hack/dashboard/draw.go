@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The sizes of Grafana: a grid of 24 columns, and units of height with gaps between them.
+// These are the sizes of Grafana: a grid of 24 columns, rows of a fixed height, and gaps between
+// them.
 const (
 	columns     = 24
 	columnWidth = 60
@@ -15,7 +16,7 @@ const (
 	margin      = 12
 )
 
-// style follows the reader's preference for light or dark.
+// style has the colors for light and for dark displays. The reader's preference selects one set.
 const style = `<style>
 text{font:12px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600;font-size:13px}.row{font-weight:600;font-size:16px}.stat{font-size:38px;font-weight:600}
 .back{fill:#f4f5f5}.panel{fill:#ffffff;stroke:#d0d7de}.grid{stroke:#d0d7de}.faint{fill:#59636e}
@@ -26,15 +27,16 @@ text{font:12px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600;font-siz
 </style>
 `
 
-// colours are told apart on light and on dark, in their order.
+// colours returns the colors of the lines, in their order. Each is visible on light and on dark
+// backgrounds.
 func colours() []string {
 	return []string{"#3b7dd8", "#c9820a", "#3d9a50", "#cf4a4a", "#8a63d2", "#1d9aaa", "#c2559d", "#8c6d46"}
 }
 
-// box is where a panel is.
+// box is the position and size of a panel.
 type box struct{ x, y, w, h float64 }
 
-// draw is the picture, as SVG.
+// draw returns the picture as SVG.
 func draw(d *dashboard, a *answers) (string, error) {
 	var b strings.Builder
 	height := 0
@@ -74,7 +76,7 @@ func draw(d *dashboard, a *answers) (string, error) {
 	return b.String(), nil
 }
 
-// stat draws the last value.
+// stat draws a panel with the last value of each line.
 func stat(b *strings.Builder, p *panel, lines []line, at box) {
 	points := lines[0].points
 	last := points[len(points)-1].value

@@ -39,7 +39,7 @@ func decode(t *testing.T) (*dashboard, *answers) {
 	return &d, &a
 }
 
-// TestDraw: the picture is XML, and has of each panel what is to be read there.
+// TestDraw checks that the picture is valid XML and shows the expected text of each panel.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	d, a := decode(t)
@@ -118,7 +118,8 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestStack: a line stands on what others have at its time, and is as high as they are where it has nothing.
+// TestStack checks that each stacked line adds its value to the lines below it. A line without a
+// value adds nothing.
 func TestStack(t *testing.T) {
 	t.Parallel()
 	got := stack([]line{{name: "a", points: []point{{1, 2}, {2, 3}}}, {name: "b", points: []point{{2, 4}, {3, 5}}}})

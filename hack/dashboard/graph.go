@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// above, below and left of the lines are the title, the times with the legend, and the values.
+	// above, below and left are the margins around the lines: for the title, for the times with the
+	// legend, and for the values.
 	above, below, left = 34, 26, 78
 	legendLine         = 17
-	// letter is about how wide one is.
+	// letter is the approximate width of a letter.
 	letter = 6.3
 )
 
@@ -71,7 +72,7 @@ func graph(b *strings.Builder, p *panel, lines []line, a *answers, at box) {
 	}
 }
 
-// limit is the threshold that is drawn as a line.
+// limit returns the threshold that the graph shows as a line.
 func (f *field) limit() (float64, bool) {
 	if f.Custom.ThresholdsStyle.Mode != "line" {
 		return 0, false
@@ -84,10 +85,10 @@ func (f *field) limit() (float64, bool) {
 	return 0, false
 }
 
-// apart is how far samples are from each other at most that a line connects, in seconds.
+// apart is the greatest distance of two samples that a line connects, in steps of the query.
 const apart = 3
 
-// trace draws one line. Where its value does not change, only the ends are drawn.
+// trace draws one line. Of a sequence of equal values, it draws only the ends.
 func trace(b *strings.Builder, l *line, colour string, across, down func(float64) float64) {
 	fmt.Fprintf(b, `<path class="line" stroke="%s"%s d="`, colour, dashes(l))
 	for i, v := range l.points {

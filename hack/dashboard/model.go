@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// dashboard is as much of a Grafana dashboard as is drawn.
+// dashboard is the part of a Grafana dashboard that this command draws.
 type dashboard struct {
 	Panels []panel
 }
@@ -26,7 +26,7 @@ type panel struct {
 
 type field struct {
 	Unit string
-	// Decimals is how many places are shown; nil for as many as matter.
+	// Decimals is the number of decimal places; nil to show the significant ones.
 	Decimals   *int
 	Thresholds struct{ Steps []threshold }
 	Custom     struct {
@@ -37,13 +37,13 @@ type field struct {
 	}
 }
 
-// threshold has a colour from a value on, which is nil for the first.
+// threshold is the color of values from Value on. The first threshold has no Value.
 type threshold struct {
 	Color string
 	Value *float64
 }
 
-// override is for the lines whose names match.
+// override changes the display of the lines whose names match.
 type override struct {
 	Matcher    struct{ ID, Options string }
 	Properties []struct{ ID string }
@@ -53,7 +53,7 @@ type override struct {
 type answers struct {
 	Begin, End int64
 	Resource   string
-	// Queries are by expression, as the dashboard has it.
+	// Queries has the series that answer each query, by the query's expression in the dashboard.
 	Queries map[string][]series
 }
 
@@ -65,7 +65,7 @@ type series struct {
 // point is a value at a time, in seconds.
 type point struct{ at, value float64 }
 
-// UnmarshalJSON reads a pair of a number and a number as text.
+// UnmarshalJSON reads a pair: a time as a number, and a value as a string.
 func (p *point) UnmarshalJSON(raw []byte) error {
 	var text string
 	if err := json.Unmarshal(raw, &[]any{&p.at, &text}); err != nil {
@@ -116,7 +116,7 @@ func (a *answers) lines(p *panel) ([]line, error) {
 	return out, nil
 }
 
-// fill puts the variables in.
+// fill replaces the variables in a text by their values.
 func (a *answers) fill(text string) string { return strings.ReplaceAll(text, "$resource", a.Resource) }
 
 func (o *override) dashes(name string) bool {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// format is a value with its unit, much as Grafana writes it.
+// format returns a value with its unit, similar to Grafana.
 func format(value float64, unit string) string {
 	if suffix, ok := strings.CutPrefix(unit, "suffix:"); ok {
 		return digits(value) + suffix
@@ -27,7 +27,7 @@ func format(value float64, unit string) string {
 	}
 }
 
-// digits has as many as matter.
+// digits returns a value with its significant digits.
 func digits(value float64) string {
 	switch size := math.Abs(value); {
 	case size == 0:
@@ -53,7 +53,7 @@ func trim(value float64, places int) string {
 	return text
 }
 
-// seconds are told in the unit that suits them.
+// seconds returns a duration in the unit that suits its size.
 func seconds(value float64) string {
 	for _, unit := range []struct {
 		size float64
@@ -69,7 +69,7 @@ func seconds(value float64) string {
 	return trim(value*1e6, 0) + " µs"
 }
 
-// ticks are round values from 0 to no less than most.
+// ticks returns round values from 0 up to at least most.
 func ticks(most float64) []float64 {
 	if most <= 0 {
 		most = 1
@@ -88,7 +88,7 @@ func ticks(most float64) []float64 {
 	return out
 }
 
-// timeStep is how far apart times are written, all in seconds.
+// timeStep returns the distance between two times on the axis, in seconds.
 func timeStep(span int64) int64 {
 	steps := []int64{5, 10, 15, 30, 60, 120, 300, 600, 1800}
 	for _, step := range steps {

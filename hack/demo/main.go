@@ -101,7 +101,7 @@ func run(ctx context.Context, examples, binDir, reportTo string, keep bool) (err
 	return nil
 }
 
-// writeReport has the user's command write a report of the decisions so far.
+// writeReport runs kubectl reprieve, which writes a report of the decisions so far.
 func writeReport(ctx context.Context, binDir, decisions, to string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "kubectl-reprieve"), "report", decisions, "-o", to)
 	if said, err := cmd.CombinedOutput(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// The cast of the example.
+// These are the names of the objects in the example.
 const (
 	appLabel     = "app"
 	serving      = "serving"
@@ -92,7 +92,7 @@ func applyFiles(ctx context.Context, p *playground.Playground, example fs.FS, pa
 	return nil
 }
 
-// only is a file system with one of the files of another.
+// only is a file system that contains a single file of another file system.
 type only struct {
 	fs.FS
 	name string
@@ -120,7 +120,7 @@ func (s *stage) running(label, value string, count int) func() error {
 	}
 }
 
-// cast is who runs now, by application.
+// cast returns the UIDs of the pods that run now, by application.
 func (s *stage) cast() map[string][]types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *stage) takenWhole(uids []types.UID) func() error {
 	}
 }
 
-// untouched reports the first of the pods that does not run as it did.
+// untouched returns an error if one of the pods does not run as before.
 func (s *stage) untouched(uids []types.UID) error {
 	for _, uid := range uids {
 		pod := s.pods[uid]
@@ -166,7 +166,7 @@ func (s *stage) untouched(uids []types.UID) error {
 	return nil
 }
 
-// table shows the nodes with who runs there, and then who was taken.
+// table shows the pods that run on each node, and then the preempted pods.
 func (s *stage) table(out *narrator, before map[string][]types.UID) {
 	nodes := make(map[string][]string)
 	for uid, pod := range s.pods {

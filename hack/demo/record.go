@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// recordTimeout bounds how long the decision log may take to say that all work has its room:
-	// the scheduler writes it beside its cycles.
+	// recordTimeout bounds the wait for the decision log to show that all work has room. The
+	// scheduler writes the log outside of its cycles, so the log may lag.
 	recordTimeout = 30 * time.Second
-	// recordPause is the pause between two looks at the decision log.
+	// recordPause is the interval between two reads of the decision log.
 	recordPause = 100 * time.Millisecond
 )
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestWaitingIn: what the decision log leaves waiting is what the page of it will say.
+// TestWaitingIn checks that waitingIn and the report name the same workloads as waiting at the end
+// of a decision log.
 func TestWaitingIn(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {

@@ -28,13 +28,14 @@ type stage struct {
 	pods   map[types.UID]*corev1.Pod
 	gone   map[types.UID]bool
 	groups map[string]*v1alpha1.PodGroup
-	// classless is true once a PodGroup was told that its PriorityClass is missing.
+	// classless is true once a condition of a PodGroup has reported that its PriorityClass is
+	// missing.
 	classless bool
 	// changed is closed, and replaced, at every change.
 	changed chan struct{}
 }
 
-// watch opens the stage. It narrates from now on, until ctx is done.
+// watch starts to watch the cluster and to narrate its changes, until ctx is done.
 func watch(ctx context.Context, config *rest.Config, out *narrator) (*stage, error) {
 	s := &stage{
 		out: out, pods: make(map[types.UID]*corev1.Pod), gone: make(map[types.UID]bool),
@@ -78,7 +79,7 @@ func watch(ctx context.Context, config *rest.Config, out *narrator) (*stage, err
 	return s, nil
 }
 
-// see takes note of a change and tells of it where it is worth telling.
+// see records a change, and narrates it if it matters to the story.
 func (s *stage) see(obj any, deleted bool) {
 	if d, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = d.Obj
@@ -119,8 +120,9 @@ func (s *stage) tellPod(before, now *corev1.Pod, deleted bool) {
 	}
 }
 
-// tellGroup tells of the conditions of a PodGroup that is filled in. Before that, they say for a
-// moment that its PriorityClass is missing, which the demo has applied.
+// tellGroup narrates the conditions of a PodGroup whose priority is filled in. Before that, the
+// conditions report for a moment that the PriorityClass is missing, although the demo has applied
+// it.
 func (s *stage) tellGroup(before, now *v1alpha1.PodGroup) {
 	if now.Spec.Priority == nil {
 		return
@@ -159,7 +161,7 @@ func (s *stage) wait(ctx context.Context, what string, predicate func() error) e
 	}
 }
 
-// live lists the pods of a label that are there.
+// live lists the pods with a label that are not deleted.
 func (s *stage) live(label, value string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for uid, pod := range s.pods {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Write replaces the text between two marks of a page. With an empty path, it prints the text.
+// Write replaces the text between two marks of a page. If the path is empty, it prints the text
+// instead.
 func Write(path, begin, end, text string) error {
 	if path == "" {
 		_, err := fmt.Print(text)

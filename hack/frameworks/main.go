@@ -1,7 +1,7 @@
-// Command frameworks writes the CustomResourceDefinitions of the frameworks whose pods are grouped,
-// for the tests in test/integration/groups. It reads each from the framework's own module, at a
-// version that is pinned here. It leaves out descriptions, which are most of the text, and versions
-// without a rule. No framework's module is a dependency of this one.
+// Command frameworks writes the CustomResourceDefinitions of the frameworks that Reprieve knows,
+// such as JobSet, for the tests in test/integration/groups. It reads each definition from the
+// framework's own module, at a version that is pinned here. It leaves out descriptions, which are
+// most of the text, and versions without a rule. No framework's module is a dependency of this one.
 package main
 
 import (
@@ -118,7 +118,8 @@ func download(module string) (string, error) {
 	return said.Dir, nil
 }
 
-// strip drops descriptions of schemas. A field of that name has a schema, which is no text.
+// strip drops the descriptions of schemas. A value of "description" that is no text is the schema
+// of a field with that name, and stays.
 func strip(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -135,7 +136,7 @@ func strip(v any) {
 	}
 }
 
-// keepServed drops all versions but one.
+// keepServed drops all versions but the served one.
 func (s *source) keepServed(crd map[string]any) error {
 	spec, _ := crd["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
@@ -152,7 +153,7 @@ func (s *source) keepServed(crd map[string]any) error {
 	}
 	version["storage"] = true
 	spec["versions"] = versions
-	// Conversion takes the framework's webhook, which does not run here.
+	// The conversion calls the framework's webhook, which does not run here.
 	delete(spec, "conversion")
 	delete(crd, "status")
 	return nil

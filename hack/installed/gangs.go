@@ -28,15 +28,15 @@ import (
 
 const (
 	namespace = metav1.NamespaceDefault
-	// perNode is how many victims run on a node; a member of the gang takes the whole of it.
+	// perNode is the number of victims on a node. A member of the gang needs a whole node.
 	perNode = 4
-	// creators is how many objects are created at once.
+	// creators is the number of concurrent calls that create objects.
 	creators = 32
-	// patience is the time that anything may take.
+	// patience bounds each wait.
 	patience = 5 * time.Minute
 )
 
-// gangSizes are the gangs that are measured; each takes perNode times as many pods.
+// gangSizes returns the sizes of the measured gangs. Each gang preempts perNode times as many pods.
 func gangSizes() []int { return []int{50, 200} }
 
 // gangResult is the time that a gang took, from the creation of its first pod until its last one
@@ -47,7 +47,7 @@ type gangResult struct {
 	took    []time.Duration
 }
 
-// measureGangs has gangs of each size preempt under each setting, in turn.
+// measureGangs measures gangs of each size, under each setting in turn.
 func measureGangs(ctx context.Context, binDir string, runs int) ([]gangResult, error) {
 	var results []gangResult
 	for _, size := range gangSizes() {
@@ -67,7 +67,7 @@ func measureGangs(ctx context.Context, binDir string, runs int) ([]gangResult, e
 	return results, nil
 }
 
-// measureGang does so once, on a playground of its own.
+// measureGang measures one preemption by a gang, on a playground of its own.
 func measureGang(ctx context.Context, binDir string, s *setting, size int) (took time.Duration, err error) {
 	nodes := playground.NodeGroup{Count: size, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(perNode))}}
 	p, err := start(ctx, binDir, s, nodes)

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// largeNodes of 4 CPUs have largePods of 190m each on them, so that 200m are left of each.
+	// largePods is the number of pods on largeNodes nodes of 4 CPUs. Each pod requests 190m, so
+	// 200m remain on each node.
 	largeNodes, largePods = 1000, 20000
 	largeNode, largePod   = "4", "190m"
 	// fitting is a request that finds room at once, and preempting a request that fits after the
@@ -39,22 +40,22 @@ const (
 	leaseNamespace, leaseName = "reprieve-system", "reprieve-scheduler"
 )
 
-// largeResult has the times in a large cluster.
+// largeResult has the measured times in a large cluster.
 type largeResult struct {
-	// startUp is from the start of the scheduler's process until a pod that has waited has its
-	// node.
+	// startUp is the time from the start of the scheduler's process until a pod that has waited has
+	// its node.
 	startUp time.Duration
-	// preemptions are from the creation of each pod that preempts until it has its node; gone is
-	// how many pods went for them.
+	// preemptions has, for each pod that preempts, the time from its creation until it has its
+	// node. gone is the number of pods that were evicted for them.
 	preemptions []time.Duration
 	gone        int
 	// killed is the time from the end of a killed leader's lease until the next leader has placed a
-	// pod. led is the part of it after the next leader acquired the lease. handedOver is the time
-	// from the signal to a leader that is asked to end.
+	// pod. led is the part of that time after the next leader has acquired the lease. handedOver is
+	// the time from the signal that asks a leader to end until the next leader has placed a pod.
 	killed, led, handedOver time.Duration
 }
 
-// large is a cluster of many nodes and pods that is measured.
+// large is the measured cluster, with many nodes and pods.
 type large struct {
 	*playground.Playground
 	objects client.Client
@@ -62,8 +63,8 @@ type large struct {
 	placed  *placedPods
 }
 
-// measureLarge has two schedulers, with the configuration of an installation, start, preempt and
-// take over from each other.
+// measureLarge measures two schedulers with the configuration of an installation: the start,
+// preemptions, and the change of the leader.
 func measureLarge(ctx context.Context, binDir, config string) (r *largeResult, err error) {
 	nodes := playground.NodeGroup{Count: largeNodes, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(largeNode)}}
 	p, err := playground.Start(ctx, playground.Options{
@@ -97,7 +98,7 @@ func measureLarge(ctx context.Context, binDir, config string) (r *largeResult, e
 	return r, l.takeOver(ctx, one, r)
 }
 
-// fill has the nodes run all the pods that there are in the beginning.
+// fill runs the initial pods on the nodes.
 func fill(ctx context.Context, p *playground.Playground, config string) (*large, error) {
 	objects, kube, err := clients(p)
 	if err != nil {
@@ -138,19 +139,19 @@ func fill(ctx context.Context, p *playground.Playground, config string) (*large,
 	return &large{Playground: p, objects: objects, config: config, placed: placed}, nil
 }
 
-// start runs one more scheduler; it returns once one of them leads.
+// start starts one more scheduler. It returns once one of the schedulers leads.
 func (l *large) start(ctx context.Context, name string) (*playground.Component, error) {
 	return l.StartScheduler(ctx, name, playground.SchedulerOptions{Config: l.config})
 }
 
-// create creates a pod that is measured.
+// create creates a measured pod.
 func (l *large) create(ctx context.Context, name, class, cpu string) error {
 	pod := newPod(name, class, "", cpu, "")
 	pod.Labels = map[string]string{measuredLabel: ""}
 	return l.objects.Create(ctx, pod)
 }
 
-// preempt creates pods one after the other that each need the room of a pod of lower priority.
+// preempt creates one pod after the other. Each needs the room of a pod of lower priority.
 func (l *large) preempt(ctx context.Context, r *largeResult) error {
 	created := make([]time.Time, perMinute*minutes)
 	for i := range created {
@@ -179,7 +180,8 @@ func (l *large) preempt(ctx context.Context, r *largeResult) error {
 	return nil
 }
 
-// takeOver kills the leader, and asks the next one to end, while another scheduler waits each time.
+// takeOver first kills the leader, and then asks its successor to end. Each time, another scheduler
+// stands by.
 func (l *large) takeOver(ctx context.Context, one *playground.Component, r *largeResult) error {
 	two, err := l.start(ctx, "two")
 	if err != nil {
@@ -234,8 +236,8 @@ func (l *large) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, err
 }
 
-// placedPods knows when pods were first seen with a node. Its methods may be called from any
-// goroutine.
+// placedPods has the time when each pod was first seen with a node. Its methods may be called from
+// any goroutine.
 type placedPods struct {
 	mu      sync.Mutex
 	at      map[string]time.Time
@@ -256,7 +258,7 @@ func (p *placedPods) see(obj any) {
 	}
 }
 
-// since waits until a pod has a node, and returns how long that was after a time.
+// since waits until a pod has a node, and returns the time from began to that moment.
 func (p *placedPods) since(ctx context.Context, name string, began time.Time) (time.Duration, error) {
 	for {
 		p.mu.Lock()

@@ -1,6 +1,6 @@
-// Command installed measures Reprieve from outside, as an installation is: the scheduler's own
-// binary on a playground, with a client that looks at the API. It writes its tables into a page of
-// the documentation.
+// Command installed measures Reprieve as an installation runs it: the scheduler's binary on a
+// playground, and a client that watches the API. It writes its tables into a page of the
+// documentation.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// The tables in the documentation stand between these lines.
+// These lines enclose the tables in the documentation.
 const (
 	beginMark = "<!-- Written by make perf-installed. -->"
 	endMark   = "<!-- Up to here. -->"
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// measuring has the flags of the command.
+// measuring has the values of the flags.
 type measuring struct {
 	binDir, doc, config, only string
 	runs                      int
@@ -120,7 +120,7 @@ func run(ctx context.Context, m *measuring) error {
 	return docpage.Write(path, beginMark, endMark, text)
 }
 
-// start runs a playground with a scheduler of a setting, if that is not nil.
+// start runs a playground, and a scheduler with a setting unless the setting is nil.
 func start(ctx context.Context, binDir string, s *setting, nodes playground.NodeGroup) (*playground.Playground, error) {
 	options := playground.Options{BinDir: binDir, CRDs: crds.FS, NodeGroups: []playground.NodeGroup{nodes}}
 	if s == nil {

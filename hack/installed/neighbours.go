@@ -24,11 +24,12 @@ import (
 )
 
 const (
-	// callers is how many calls the neighbour has under way at all times.
+	// callers is the number of concurrent calls of the neighbor.
 	callers = 32
-	// span is the time that it is looked at, alone and beside the scheduler.
+	// span is the duration of each measurement, alone and beside the scheduler.
 	span = 10 * time.Second
-	// backlog is how many pods the scheduler has to bind meanwhile, more than it can in that time.
+	// backlog is the number of pods that wait for the scheduler meanwhile. It cannot bind all of
+	// them in that time.
 	backlog = 6000
 )
 
@@ -40,8 +41,8 @@ type neighbourResult struct {
 	kept, bound []float64
 }
 
-// measureNeighbours has a client that keeps the API server busy work alone, and beside the
-// scheduler, under each setting in turn.
+// measureNeighbours measures a client that keeps the API server busy: alone, and beside the
+// scheduler under each setting in turn.
 func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbourResult, error) {
 	results := make([]neighbourResult, len(settings()))
 	for range runs {
@@ -58,8 +59,8 @@ func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbou
 	return results, nil
 }
 
-// measureNeighbour measures once. The kubelets are stopped during the measurement, because it would
-// count their calls too.
+// measureNeighbour measures once. The kubelets are stopped during the measurement, because their
+// calls would count as the neighbor's.
 func measureNeighbour(ctx context.Context, binDir string, s *setting) (kept, bound float64, err error) {
 	nodes := playground.NodeGroup{Count: 20, Resources: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourcePods: resource.MustParse("1000"),
@@ -113,7 +114,7 @@ func measureNeighbour(ctx context.Context, binDir string, s *setting) (kept, bou
 	return <-beside / alone, bound, ctx.Err()
 }
 
-// rateOf is by how much a count grows in a second; NaN where it cannot be had.
+// rateOf returns the growth of a count per second; NaN if the count cannot be read.
 func rateOf(ctx context.Context, count func() (int64, error)) float64 {
 	before, err1 := count()
 	began := time.Now()
@@ -136,7 +137,7 @@ func countBound(ctx context.Context, kube kubernetes.Interface) (int64, error) {
 	return backlog - int64(len(list.Items)), nil
 }
 
-// keepBusy changes ConfigMaps, as many calls at a time as there are callers, and counts them.
+// keepBusy changes ConfigMaps with a number of concurrent callers, and counts the calls.
 func keepBusy(ctx context.Context, kube kubernetes.Interface, running *sync.WaitGroup) (*atomic.Int64, error) {
 	maps := kube.CoreV1().ConfigMaps(namespace)
 	var calls atomic.Int64
@@ -166,7 +167,7 @@ func neighbourTable(results []neighbourResult) string {
 	return out.String()
 }
 
-// percentile is the smallest value that so large a part of them does not exceed.
+// percentile returns the smallest value that at least the given part of the values does not exceed.
 func percentile[T float64 | time.Duration](values []T, part float64) T {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[max(0, int(math.Ceil(part*float64(len(sorted))))-1)]

@@ -12,7 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// header begins the table of metrics.
+// header is the head of the table of metrics.
 const header = "| metric | type | labels | meaning, and when to act |\n| --- | --- | --- | --- |\n"
 
 func main() {

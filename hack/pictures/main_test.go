@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPicturesAreDrawn: each picture of the documentation is the one that its text gives.
+// TestPicturesAreDrawn checks that each committed picture is the one that its text produces.
 func TestPicturesAreDrawn(t *testing.T) {
 	t.Parallel()
 	texts, err := filepath.Glob(filepath.Join("..", "..", "docs", "pictures", "*.yaml"))

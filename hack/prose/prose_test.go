@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestCodeText reads the comments and messages of a file that has something of everything.
+// TestCodeText reads the comments and messages of a file that has every kind of text.
 func TestCodeText(t *testing.T) {
 	t.Parallel()
 	const source = `// Copyright the authors. Licensed under something.
@@ -60,7 +60,7 @@ func f() string {
 	}
 }
 
-// TestPageText reads a page that has something of everything.
+// TestPageText reads a page that has every kind of text.
 func TestPageText(t *testing.T) {
 	t.Parallel()
 	const page = "# Head\nA [link](https://x/what) and\n`what` as code.\n- item\n\n| what | table |\n\n```console\n$ what\n```\n" +
@@ -168,7 +168,7 @@ func TestMergedBaseline(t *testing.T) {
 	}
 }
 
-// TestLower lowers a baseline of which one package got worse.
+// TestLower lowers a baseline although one package has more findings than before.
 func TestLower(t *testing.T) {
 	t.Parallel()
 	got := lower(counts{"a": {"What": 2, "Have": 1}, "b": {"Line": 3}, "gone": {"Line": 1}},
@@ -214,7 +214,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestCommits checks the commits of a branch, and those of a shallow clone.
+// TestCommits checks the commits of a branch, and the commits of a shallow clone.
 func TestCommits(t *testing.T) {
 	folder := t.TempDir()
 	command := func(args ...string) {

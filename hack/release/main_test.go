@@ -37,7 +37,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestPageHasAllImages: docs/releasing.md has each image of a release pushed, by its name.
+// TestPageHasAllImages checks that docs/releasing.md has the command that pushes each image.
 func TestPageHasAllImages(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "releasing.md"))
@@ -84,7 +84,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// repository is one with a commit.
+// repository returns the directory of a git repository with one commit.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +105,8 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// TestIdentity: what is released is known from git, and a work tree that has been changed is told from a commit.
+// TestIdentity checks the version and date that git provides, and that a changed work tree is not
+// taken for its commit.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	s := &settings{root: repository(t), version: "v0.2.0", registry: registry}

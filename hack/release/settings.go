@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// registry is where the images of releases are.
+// registry is the default registry of the images.
 const registry = "ghcr.io/reprieve-dev"
 
 // dateVariable is the environment variable with the time of reproducible builds.
@@ -37,7 +37,7 @@ func (s *settings) identity(set *flag.FlagSet) {
 	set.StringVar(&s.registry, "registry", registry, "where the images will be")
 }
 
-// selection has the flags that say which part of a release it is.
+// selection adds the flags that select a part of the release.
 func (s *settings) selection(set *flag.FlagSet) {
 	set.StringVar(&s.only, "only", "", "the commands, separated by spaces; all by default")
 	set.StringVar(&s.platforms, "platforms", "", "the platforms, such as linux/amd64, separated by spaces; all by default")
@@ -88,7 +88,7 @@ func (s *settings) release(ctx context.Context) (*product.Release, error) {
 	return r, nil
 }
 
-// dirty is the end of the name of a commit whose work tree has been changed.
+// dirty is appended to the name of a commit if the work tree has been changed.
 const dirty = "-dirty"
 
 func (s *settings) git(ctx context.Context, args ...string) (string, error) {

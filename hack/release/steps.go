@@ -19,7 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// checked is the version, as far as it is known without a commit.
+// checked returns the release with its version. The other fields need a commit, and are empty.
 func checked(s *settings) (*product.Release, error) {
 	r := &product.Release{Version: s.version, Commit: "none", Date: time.Unix(1, 0), Registry: registry}
 	if err := r.Check(); err != nil {
@@ -28,7 +28,7 @@ func checked(s *settings) (*product.Release, error) {
 	return r, nil
 }
 
-// need reports a flag that is missing.
+// need returns an error if a required flag is missing.
 func need(flag, value string) error {
 	if value == "" {
 		return fmt.Errorf("-%s is missing", flag)
@@ -47,7 +47,8 @@ func build(ctx context.Context, out io.Writer, s *settings) error {
 	if err := errors.Join(need("binaries", s.binaries), need("ldflags", s.linker), need("part-ldflags", s.partLinker)); err != nil {
 		return err
 	}
-	// A version that the linker is not told of would be found out after an hour.
+	// If the linker flags lack the version, fail now. Otherwise the check of the programs would
+	// fail after an hour of compiling.
 	if !strings.Contains(s.linker, binary.Stamp(s.version)) {
 		return fmt.Errorf("the linker's flags do not have %s", binary.Stamp(s.version))
 	}

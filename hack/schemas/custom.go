@@ -11,17 +11,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// operator is the Prometheus Operator's module, which is a dependency of none here.
+// operator is the module of the Prometheus Operator. No module of this repository depends on it.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.93.1"
 
-// monitoringKinds are the files of the operator's definitions that the chart has objects of.
+// monitoringKinds returns the files with the operator's definitions of the kinds that the chart
+// contains.
 func monitoringKinds() []string {
 	return []string{
 		"monitoring.coreos.com_podmonitors.yaml", "monitoring.coreos.com_prometheusrules.yaml", "monitoring.coreos.com_servicemonitors.yaml",
 	}
 }
 
-// ofReprieve are the schemas of Reprieve's kinds, by their files.
+// ofReprieve returns the schemas of Reprieve's kinds, by file name.
 func ofReprieve(root string) (map[string]document, error) {
 	files, err := filepath.Glob(filepath.Join(root, "deploy", "crds", "reprieve.dev_*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -30,7 +31,7 @@ func ofReprieve(root string) (map[string]document, error) {
 	return ofCustom(files)
 }
 
-// ofMonitoring are the schemas of monitoringKinds, by their files.
+// ofMonitoring returns the schemas of monitoringKinds, by file name.
 func ofMonitoring() (map[string]document, error) {
 	download := exec.Command("go", "mod", "download", "-json", operator)
 	// Run outside of this module, so that the download does not become a dependency.

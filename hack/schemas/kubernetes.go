@@ -30,11 +30,11 @@ func kinds() []gvk {
 	}
 }
 
-// quantity is written as a string, and read from a number too.
+// quantity is the definition of a quantity. It is written as a string, but a number is valid too.
 const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
-// ofKubernetes are the schemas of kinds, by their files, from the module that the repository's
-// go.mod pins.
+// ofKubernetes returns the schemas of kinds, by file name. They come from the module that the
+// repository's go.mod pins.
 func ofKubernetes(root string) (map[string]document, error) {
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
 	list.Dir = root

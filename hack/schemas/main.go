@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// source is where schemas come from; it is the directory that they are written to as well.
+// source is the origin of schemas. It is also the name of the directory that they are written to.
 type source string
 
 const (
@@ -69,7 +69,7 @@ func run(from source, root, out string) error {
 	return nil
 }
 
-// gvk is a kind. It is written as x-kubernetes-group-version-kind writes it.
+// gvk identifies a kind. Its JSON form is an element of x-kubernetes-group-version-kind.
 type gvk struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
@@ -94,7 +94,7 @@ type document struct {
 	definitions map[string]schema
 }
 
-// encode writes a line for each definition, so that changes can be read.
+// encode returns the schema with a line for each definition, so that a diff is readable.
 func (d document) encode() ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"$ref\":\"%s%s\",\"definitions\":{", definitionsAt, d.kind)

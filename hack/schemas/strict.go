@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// definitionsAt is where a schema has its definitions.
+// definitionsAt is the path of the definitions in a schema.
 const definitionsAt = "#/definitions/"
 
 // schema is a JSON schema, or its equivalent in OpenAPI.
 type schema map[string]any
 
-// kept are the keywords that are taken over as they are. Patterns and bounds are the API server's
-// matter too, but a value that breaks one is found sooner.
+// kept returns the keywords that are copied unchanged. The API server checks patterns and bounds
+// too, but this check finds a wrong value earlier.
 func kept() []string {
 	return []string{"$ref", "type", "required", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 }
@@ -72,7 +72,7 @@ func withoutStatus(kind schema) schema {
 	return kind
 }
 
-// references are the definitions that a schema names.
+// references returns the names of the definitions that a schema refers to.
 func references(s schema) []string {
 	var out []string
 	for keyword, value := range s {

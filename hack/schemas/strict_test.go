@@ -46,7 +46,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestDocumentOf: a kind comes with all that it refers to, and nothing else, and without a status.
+// TestDocumentOf checks that the document of a kind has exactly the definitions that it refers to,
+// and no status.
 func TestDocumentOf(t *testing.T) {
 	t.Parallel()
 	definitions := map[string]schema{

@@ -18,14 +18,14 @@ type aim struct {
 	lost, worst, wait float64
 }
 
-// aims returns the goals by the name of the variant.
+// aims returns the aims by the name of the variant.
 func aims() map[string]aim {
 	order := aim{lost: 0.9, worst: 1, wait: 1.02}
 	return map[string]aim{"document (default)": order, "lost work": order, "bands": {lost: 0.6}, "bands, checkpoints": {lost: 0.2}}
 }
 
-// bounds returns, by shape and variant, the ratios that another simulator found possible by the
-// order of victims alone, on two lists.
+// bounds returns ratios by shape and variant. Another simulator found on two lists that changing
+// only the order of victims can reach them.
 func bounds() map[string]map[string]string {
 	return map[string]map[string]string{
 		"single pods": {"bands": "0.76× and 0.45×; without priorities 0.61× and 0.16×"},
@@ -92,7 +92,7 @@ func (t tableOf) worst(variant, base int, wanted func(*cell) bool) (at *cell, mo
 	return at, most, above
 }
 
-// quotient returns how many times as much one number is as another; 1 if both are 0.
+// quotient returns the ratio of two numbers; 1 if both are 0.
 func quotient(of, base float64) float64 {
 	if of == base {
 		return 1

@@ -1,6 +1,6 @@
-// The simulation command plays a trace, and the small day of its testdata, with kubectl reprieve
-// simulate. It writes the answers into a page of the documentation, with a plot, or checks that the
-// page has them.
+// Command simulation plays a trace, and the small day of its testdata, with kubectl reprieve
+// simulate. It writes the results into a page of the documentation, with a plot. It can also check
+// that the page is up to date.
 package main
 
 import (
@@ -67,11 +67,11 @@ func smallDay() block {
 // errDiffers is returned if the page is not what the program prints.
 var errDiffers = errors.New("the page is not what the program prints; run make simulation and commit the page and its plot")
 
-// dayArgs are the flags of simulate for the small day. Its work takes more GPU time than there is,
-// so that queues contend.
+// dayArgs are the flags of simulate for the small day. Its work requests more GPU time than the
+// cluster has, so that queues compete.
 func dayArgs() []string { return []string{"--load", "1.2", "--seed", "1"} }
 
-// in returns the text of the block in a page.
+// in returns the text of the block in a page, and the text around it.
 func (b block) in(page string) (before, text, after string, err error) {
 	before, rest, found := strings.Cut(page, b.begin)
 	text, after, closed := strings.Cut(rest, b.end)
@@ -81,13 +81,14 @@ func (b block) in(page string) (before, text, after string, err error) {
 	return before, text, after, nil
 }
 
-// put returns the page with another text in the block.
+// put returns the page with the block's text replaced.
 func (b block) put(page, text string) (string, error) {
 	before, _, after, err := b.in(page)
 	return before + b.begin + text + b.end + after, err
 }
 
-// write plays both days and writes the page, and the plot beside it, or compares them.
+// write plays the trace and the small day, and writes the page and its plot. With the flag for
+// checks, it compares them instead.
 func (r *run) write(ctx context.Context) error {
 	old, err := os.ReadFile(r.doc)
 	if err != nil {
@@ -133,7 +134,7 @@ func (r *run) playTrace(ctx context.Context, page string) (string, error) {
 	return page, r.put(picture, plot)
 }
 
-// put writes a file, or reports errDiffers where it only compares.
+// put writes a file. In a check it compares the file instead, and reports errDiffers.
 func (r *run) put(name string, content []byte) error {
 	if !r.check {
 		return os.WriteFile(name, content, 0o644)
@@ -145,7 +146,7 @@ func (r *run) put(name string, content []byte) error {
 	return err
 }
 
-// firstDifference shows the first line that differs.
+// firstDifference returns the first line that differs.
 func firstDifference(old, now string) string {
 	was, is := strings.Split(old, "\n"), strings.Split(now, "\n")
 	for i := range max(len(was), len(is)) {
@@ -163,7 +164,7 @@ func firstDifference(old, now string) string {
 	return ""
 }
 
-// console is a command with its answer.
+// console returns the text of a command with its answer, as on a terminal.
 func console(trace string, args []string, table string) string {
 	return fmt.Sprintf("\n```console\n$ kubectl reprieve simulate --trace %s %s\n%s```\n\n", trace, strings.Join(args, " "), table)
 }

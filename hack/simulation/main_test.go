@@ -23,8 +23,8 @@ const (
 	day       = "testdata/day"
 )
 
-// TestMain sorts the flags of the process. Each command looks at them, and the first look sorts
-// them; only tests run several commands at a time.
+// TestMain sorts the flags of the process before the tests. Each command reads them, and the first
+// read sorts them. In tests, several commands run concurrently, so that would be a race.
 func TestMain(m *testing.M) {
 	pflag.CommandLine.VisitAll(func(*pflag.Flag) {})
 	os.Exit(m.Run())
@@ -40,8 +40,8 @@ func mustPlay(t *testing.T, trace string, args []string) []*simulation.Result {
 	return results
 }
 
-// TestPage: the page gets the command's own answers, the plot its percentiles, and everything
-// around stays. A check finds nothing different then, and finds a number that someone has changed.
+// TestPage checks that the page gets the answers of the command, the plot gets its percentiles, and
+// the surrounding text stays. A check then passes, and fails once a number in the page is changed.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	doc := filepath.Join(t.TempDir(), "page.md")
@@ -92,8 +92,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLists: the table has the command's own figures in sum over the lists and seeds, and a row for
-// each list of pods. Lists without QoS, and those of the same work, are left out.
+// TestLists checks that the table has the command's figures, summed over lists and seeds, and a row
+// for each list. Lists without QoS, and lists with the same work as another one, are left out.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -182,7 +182,7 @@ func TestMisses(t *testing.T) {
 	}
 }
 
-// TestCommitted: the committed page was written by the command, and its plot is there.
+// TestCommitted checks that the command wrote the committed page, and that the plot exists.
 func TestCommitted(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(committed)
@@ -200,9 +200,9 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
-// TestSmallDay: the committed page has the numbers of the small day that the program prints. The
-// trace is not in the repository, so this is how a change that makes its numbers outdated is
-// noticed.
+// TestSmallDay checks that the committed page has the numbers that the program prints for the small
+// day. The trace is not in the repository, so only this test notices a change that makes the page
+// outdated.
 func TestSmallDay(t *testing.T) {
 	t.Parallel()
 	r := run{day: day, doc: committed, check: true}
@@ -211,13 +211,13 @@ func TestSmallDay(t *testing.T) {
 	}
 }
 
-// mostSteps is how many steps the small day may take, by policy: a fifth more than it took when
-// this was written.
+// mostSteps is the bound on the steps for the small day, by policy: a fifth more than when this was
+// written.
 var mostSteps = map[string]int{"priority": 119_000, "queues": 2_550_000}
 
-// TestWork: the decisions of the small day take no more work than before. The test counts steps
-// rather than time, which depends on the machine. Raise the bound after a change that makes a
-// search do more on purpose.
+// TestWork checks that the decisions of the small day take no more work than before. It counts
+// steps rather than time, which depends on the machine. Raise the bound after an intended change
+// that makes a search do more.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	bounded := 0

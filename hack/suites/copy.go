@@ -43,14 +43,14 @@ func patches() []patch {
 		{"= framework.StartTestServer(", "= startTestServer("},
 		{"\tgo testCtx.Scheduler.Run(testCtx.SchedulerCtx)\n\treturn testCtx", "\tRunScheduler(t, testCtx)\n\treturn testCtx"},
 		{"\t\t\tgo testCtx.Scheduler.Run(testCtx.SchedulerCtx)", "\t\t\ttestutils.RunScheduler(t, testCtx)"},
-		// A case that fails would take half a minute.
+		// Shorten the timeout. Otherwise, each case that fails takes half a minute.
 		{"100*time.Millisecond, wait.ForeverTestTimeout, false", "100*time.Millisecond, 10*time.Second, false"},
 		{"bindPlugin.nnnInfo.Load(podName)", "testutils.Nominated(podName)"},
 		{
 			`strings.HasPrefix(event.Message, "Preempted by podgroup")`,
 			`(strings.HasPrefix(event.Message, "Preempted by podgroup") || testutils.ByGroup(&event))`,
 		},
-		// The condition of a group that preempts has Reprieve's own words.
+		// The condition of a group that preempts has a reason of Reprieve's own.
 		{"cond.Reason == schedulingv1beta1.PodGroupReasonUnschedulable &&", `cond.Reason == "Preempting" &&`},
 		{`"minCount (1) cannot be satisfied"`, `"gang of 1 fits on node-1 once leaving pods are gone"`},
 		{`"pod group preemption: found a placement for podgroup, preempting 1 victims"`, `"/low-1 on node-1"`},
@@ -70,7 +70,7 @@ func patches() []patch {
 }
 
 // copySuites writes a module with the patched suites into a directory. It returns an error if a
-// patch changes nothing, because upstream has changed the suites then.
+// patch changes nothing, because upstream has then changed the suites.
 func copySuites(root, kubernetes, dir string) error {
 	used := make([]bool, len(patches()))
 	for from, to := range copied() {
@@ -100,7 +100,8 @@ func copySuites(root, kubernetes, dir string) error {
 	return writeModule(root, dir)
 }
 
-// copyFile copies a file with the patches, and records in used which patches it has.
+// copyFile copies a file and applies the patches. It sets the element in used of each patch that
+// changed the file.
 func copyFile(from, to string, used []bool) error {
 	raw, err := os.ReadFile(from)
 	if err != nil {

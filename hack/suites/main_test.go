@@ -34,7 +34,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestByDesign: only a case that fails differs by design, with the reason that is known.
+// TestByDesign checks that only a failed case can differ by design, and that it gets the known
+// reason.
 func TestByDesign(t *testing.T) {
 	t.Parallel()
 	const name = "TestPodGroupScheduling/gang_schedules_with_workload-aware_preemption_(x)"
@@ -44,7 +45,8 @@ func TestByDesign(t *testing.T) {
 	}
 }
 
-// TestPage: every case counts, and every case that does not pass has a row with its reason.
+// TestPage checks that the page counts every case, and has a row with the reason for each case that
+// does not pass.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	got := page("v1.2.3", []outcome{
@@ -66,8 +68,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestCopies: the patches and the skips fit the version of Kubernetes that the repository is built
-// on, and the copies call no loop of kube-scheduler.
+// TestCopies checks that the patches and the skips match the pinned version of Kubernetes, and that
+// no copy runs the loop of kube-scheduler.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", ".."))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The table in the documentation stands between these lines.
+// These lines enclose the table in the documentation.
 const (
 	beginMark = "<!-- Written by make upstream-suites. -->"
 	endMark   = "<!-- Up to here. -->"

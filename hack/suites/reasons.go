@@ -1,11 +1,11 @@
 package main
 
-// reason says why the cases whose name matches a pattern do not pass.
+// reason explains why the cases whose name matches a pattern do not pass.
 type reason struct {
 	Pattern, Reason string
 }
 
-// skips are the cases that do not run. The first pattern that matches applies.
+// skips returns the cases that do not run. The first pattern that matches applies.
 func skips() []reason {
 	const (
 		composite = "CompositePodGroup is not implemented"
@@ -30,7 +30,7 @@ func skips() []reason {
 	}
 }
 
-// differences are the cases that run, and fail because Reprieve differs from kube-scheduler by
+// differences returns the cases that run and fail because Reprieve differs from kube-scheduler by
 // design. The first pattern that matches applies.
 func differences() []reason {
 	const (

@@ -25,7 +25,7 @@ const (
 type outcome struct {
 	// pkg is the package below the module of the copies, and name the full name of the test.
 	pkg, name, result string
-	// reason is a line for a case that does not pass.
+	// reason explains in one line why a case does not pass.
 	reason string
 }
 

@@ -1,13 +1,13 @@
 package main
 
-// area is an area of Reprieve, with the tests that show that it works on a version of Kubernetes.
+// area is a part of Reprieve, with the tests that show that it works on a version of Kubernetes.
 type area struct {
-	// name is the head of the area's column. The second field describes the tests.
+	// name is the heading of the area's column. what describes the tests.
 	name, what string
 	tests      []tests
 }
 
-// tests are some of a package, by their full names; all without any.
+// tests selects tests of a package by their full names. Without names, it selects all.
 type tests struct {
 	pkg   string
 	names []string

@@ -48,7 +48,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// results are as many as there are areas.
+// results returns as many results as there are areas.
 func results(pass int) []result {
 	out := make([]result, len(core()))
 	for i := range out {
@@ -57,7 +57,8 @@ func results(pass int) []result {
 	return out
 }
 
-// TestTable: a run replaces the rows of its versions and leaves the others, but for those of other columns.
+// TestTable checks that a run replaces the rows of its versions. Other rows stay, unless they have
+// other columns.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	first := table(nil, []row{{"1.34", "v1.34.4", results(1)}, {"1.100", "v1.100.0", results(1)}})
@@ -72,7 +73,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestPrepare: a version has its own control plane, and all else is the newest, also after it has been built anew.
+// TestPrepare checks that each version has its own control plane and the newest other binaries,
+// also after these are built again.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -104,7 +106,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestPageHasAllVersions: with a new version come the tests on it.
+// TestPageHasAllVersions checks that the page has a row for each supported version.
 func TestPageHasAllVersions(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "versions.md"))

@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// The table in the documentation stands between these lines.
+// These lines enclose the table in the documentation.
 const (
 	beginMark = "<!-- Written by make test-versions. -->"
 	endMark   = "<!-- Up to here. -->"
 )
 
-// row is the result of a version, for each area.
+// row has the results of a version, one for each area.
 type row struct {
 	version, built string
 	results        []result
 }
 
-// line is the row in the table.
+// line returns the row as a line of the table.
 func (r row) line() string {
 	cells := []string{r.version, r.built}
 	for _, result := range r.results {
@@ -32,7 +32,7 @@ func (r row) line() string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-// write puts the rows into a page, or prints them where there is none.
+// write puts the rows into a page, or prints them if the path is empty.
 func write(out io.Writer, path string, rows []row) error {
 	if path == "" {
 		_, err := io.WriteString(out, table(nil, rows))
@@ -54,8 +54,8 @@ func write(out io.Writer, path string, rows []row) error {
 	return nil
 }
 
-// table returns the whole table. Rows of versions that were not run stay as they are in the old
-// table, if its head is the same.
+// table returns the whole table. Rows of versions that were not run stay, if the old table has the
+// same columns.
 func table(old []string, rows []row) string {
 	head, rule := "| Kubernetes | tested with |", "| --- | --- |"
 	for _, a := range core() {
@@ -88,7 +88,7 @@ func table(old []string, rows []row) string {
 	return out
 }
 
-// versionOf is the version that a line of the table is about, or "".
+// versionOf returns the version in a line of the table; "" if there is none.
 func versionOf(line string) string {
 	cells := strings.Split(line, "|")
 	if len(cells) < 3 {

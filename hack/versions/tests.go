@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// timeout is for one package.
+	// timeout bounds the tests of one package.
 	timeout = "15m"
 	// killDelay is the time that the tests may take to end when they are interrupted.
 	killDelay = 30 * time.Second
@@ -24,7 +24,7 @@ const (
 
 // result is the result of the tests of an area.
 type result struct {
-	// pass are how many tests have passed, cases of tables included.
+	// pass is the number of tests that passed, including the cases of tables.
 	pass int
 	// failed has the names of tests that failed or did not run.
 	failed []string
@@ -85,7 +85,7 @@ func runTests(ctx context.Context, dir string, t tests) (result, error) {
 	if err := cmd.Wait(); err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
 		return result{}, fmt.Errorf("go test: %w", err)
 	} else if err != nil && len(r.failed) == 0 {
-		// A failure outside of a test, such as a playground that does not stop.
+		// This is a failure outside of a test, such as a playground that does not stop.
 		r.failed = append(r.failed, t.pkg)
 	}
 	return r, nil

@@ -24,13 +24,13 @@ var published embed.FS
 const (
 	// milliPerGPU is the amount of one GPU.
 	milliPerGPU = 1000
-	// wholeOfTotal is how much the arriving pods request, as a part of all GPUs, when the
-	// allocation is measured.
+	// wholeOfTotal is the total request of the arriving pods at the measurement, as a part of all
+	// GPUs.
 	wholeOfTotal = 1.0
 )
 
-// publication is a line of the results that the authors of FGD publish: the allocated and the
-// fragmented part of all GPUs in percent, by policy.
+// publication is a line of the results that the authors of FGD publish. It has the allocated and
+// the fragmented part of all GPUs in percent, by policy.
 type publication struct{ random, bestFit, fgd, randomFragmented, bestFitFragmented, fgdFragmented string }
 
 // publications returns the published results by list.
@@ -138,12 +138,13 @@ func (t *fgdTables) text(seeds int) string {
 	return strings.ReplaceAll(b.String(), "– %", "–")
 }
 
-// filling fills the nodes of a trace with its pods, and no pod ends.
+// filling fills the nodes of a trace with its pods. No pod ends.
 type filling struct {
 	nodes []core.Amounts
 	pods  []core.Amounts
-	// total is the sum of all GPUs. gpuPods counts the pods with whole GPUs, and models the pods
-	// that name a model of GPU. shares counts the pods with a share of a GPU. pods lacks these.
+	// total is the sum of all GPUs. gpuPods counts the pods with whole GPUs, and models counts the
+	// pods that name a model of GPU. shares counts the pods with a share of a GPU; the field pods
+	// does not have these.
 	total                   int64
 	gpuPods, shares, models int
 }
@@ -195,7 +196,7 @@ func (l *line) number(column string) int64 {
 	return n
 }
 
-// eachLine calls a function for each line of a list with a line of columns.
+// eachLine calls a function for each line of a list whose first line names the columns.
 func eachLine(name string, do func(*line)) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -218,8 +219,8 @@ func eachLine(name string, do func(*line)) error {
 	return nil
 }
 
-// arrivals returns pods in a random order until they request all GPUs. Pods of the list arrive
-// again, drawn at random, if the list requests less.
+// arrivals returns pods in a random order until they request all GPUs. If the whole list requests
+// less, its pods arrive again, drawn at random.
 func (f *filling) arrivals(random *rand.Rand) []core.Amounts {
 	order, sum := random.Perm(len(f.pods)), int64(0)
 	var out []core.Amounts
@@ -234,11 +235,11 @@ func (f *filling) arrivals(random *rand.Rand) []core.Amounts {
 	return out
 }
 
-// means are the mean results of some orders of arrival, by policy. off and on are Reprieve without
-// and with the criterion of fragmentation.
+// means has the mean results of several orders of arrival, by policy. off and on are Reprieve
+// without and with the criterion of fragmentation.
 type means struct{ bestFit, random, off, on filled }
 
-// means plays some orders of arrival.
+// means plays several orders of arrival and returns the mean results.
 func (f *filling) means(ctx context.Context, r *run, name string) (*means, error) {
 	var sum means
 	mix := f.criterion()
@@ -269,7 +270,7 @@ func (f *filling) means(ctx context.Context, r *run, name string) (*means, error
 	return &sum, nil
 }
 
-// add adds a part of another result.
+// add adds another result, weighted by part.
 func (x *filled) add(o filled, part float64) {
 	x.allocated += part * o.allocated
 	x.fragmented += part * o.fragmented

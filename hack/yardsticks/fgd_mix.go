@@ -33,11 +33,11 @@ func (f *filling) criterion() *fragmentation.Mix {
 	return mixOf(slices.DeleteFunc(slices.Clone(f.pods), func(p core.Amounts) bool { return p[gpus] == 0 }))
 }
 
-// filled is the end of one order of arrival: the allocated and the fragmented part of all GPUs, in
-// percent.
+// filled is the state after one order of arrival: the allocated and the fragmented part of all
+// GPUs, in percent.
 type filled struct{ allocated, fragmented float64 }
 
-// result returns the end of an order of arrival, given the room that is left on each node.
+// result returns the final state of an order of arrival, given the free amounts of each node.
 func (f *filling) result(free []core.Amounts) filled {
 	mix := mixOf(f.pods)
 	unused, unusable := int64(0), int64(0)

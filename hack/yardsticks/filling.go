@@ -51,8 +51,8 @@ func fits(request, free core.Amounts) bool {
 	return true
 }
 
-// leastLeft is best fit: it returns the node that has the least left after the request. Each
-// resource counts as a part of the largest node's.
+// leastLeft chooses the best fit: the node with the least room left after the request. Each
+// resource counts relative to the largest node.
 func (f *filling) leastLeft(free []core.Amounts, fitting []int, request core.Amounts) int {
 	largest := make(core.Amounts, len(request))
 	for _, n := range f.nodes {
@@ -73,8 +73,7 @@ func (f *filling) leastLeft(free []core.Amounts, fitting []int, request core.Amo
 	return best
 }
 
-// byCore is fill with the nodes that Reprieve's core decides on. mix is the criterion; nil for
-// none.
+// byCore fills the nodes by the decisions of Reprieve's core. mix is the criterion; nil for none.
 func (f *filling) byCore(pods []core.Amounts, mix *fragmentation.Mix) (filled, error) {
 	cluster := core.NewCluster([]string{"cpu", "memory", "nvidia.com/gpu"})
 	states, free := make(map[string]*core.NodeState, len(f.nodes)), make([]core.Amounts, len(f.nodes))

@@ -12,9 +12,10 @@ const (
 	// kaiGPUs is the number of GPUs of each node, and kaiMembers the number of pods of a
 	// distributed job.
 	kaiGPUs, kaiMembers = 8, 10
-	// kaiShare is the number of GPUs of each pod where many distributed jobs reclaim.
+	// kaiShare is the number of GPUs of each pod in the test in which many distributed jobs
+	// reclaim.
 	kaiShare = 5
-	// kaiSamples is how often the time until a job is reported unschedulable is measured.
+	// kaiSamples is the number of measurements of the time until a job is reported unschedulable.
 	kaiSamples = 10
 	// kaiNodes is the number of nodes that the published times are for.
 	kaiNodes = 500

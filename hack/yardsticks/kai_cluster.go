@@ -30,11 +30,11 @@ import (
 const (
 	// fillerQueue runs the work that is reclaimed, and reclaimQueue the work that reclaims.
 	fillerQueue, reclaimQueue = "filler", "reclaim"
-	// creators is how many objects are created at once.
+	// creators is the number of concurrent calls that create objects.
 	creators = 32
 	// nvidiaGPU is the resource of the tests.
 	nvidiaGPU corev1.ResourceName = "nvidia.com/gpu"
-	// pause is the time between two looks at a PodGroup.
+	// pause is the interval between two reads of a PodGroup.
 	pause = 20 * time.Millisecond
 )
 
@@ -89,7 +89,8 @@ func (c *kaiCluster) startScheduler(ctx context.Context) error {
 	return err
 }
 
-// createQueues creates both queues. The filler queue has a quota of GPUs and nothing beyond it.
+// createQueues creates both queues. The filler queue has a quota of GPUs, and can use more only
+// from unused room.
 func (c *kaiCluster) createQueues(ctx context.Context, quota int64) error {
 	filler := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: fillerQueue}}
 	filler.Spec.OverQuotaWeight = ptr.To[int32](0)

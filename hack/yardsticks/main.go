@@ -128,7 +128,7 @@ func (r *run) put(name, text string) error {
 	return os.WriteFile(r.doc, []byte(page), 0o644)
 }
 
-// replaced returns a page with another text in the block of a row.
+// replaced returns a page with the text of a row's block replaced.
 func replaced(page, name, text string) (string, error) {
 	begin := fmt.Sprintf("<!-- make yardsticks ROWS=%s writes from here -->\n", name)
 	end := fmt.Sprintf("<!-- the row %s ends here -->\n", name)

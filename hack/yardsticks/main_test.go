@@ -17,7 +17,7 @@ import (
 // page is the page that the command writes into.
 const page = "../../docs/results/yardsticks.md"
 
-// TestPageHasRows: the page has the block of each row.
+// TestPageHasRows checks that the page has the block of each row.
 func TestPageHasRows(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(page)
@@ -35,8 +35,8 @@ func TestPageHasRows(t *testing.T) {
 	}
 }
 
-// TestPeersRow: the page has the outcomes that the command prints. They do not depend on the
-// machine.
+// TestPeersRow checks that the page has the outcomes that the command prints. They do not depend on
+// the machine.
 func TestPeersRow(t *testing.T) {
 	t.Parallel()
 	doc := filepath.Join(t.TempDir(), "page.md")
@@ -61,7 +61,7 @@ func TestPeersRow(t *testing.T) {
 	}
 }
 
-// TestChosen: rows are chosen by name.
+// TestChosen checks that rows are selected by name.
 func TestChosen(t *testing.T) {
 	t.Parallel()
 	if got, err := chosen(""); err != nil || len(got) != len(rows()) {
@@ -75,7 +75,8 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestFilling: pods go to the nodes that the policy chooses, and pods without room are dropped.
+// TestFilling checks that pods run on the nodes that the policy chooses, and that pods without room
+// are dropped.
 func TestFilling(t *testing.T) {
 	t.Parallel()
 	f := &filling{
@@ -105,7 +106,7 @@ func TestFilling(t *testing.T) {
 	}
 }
 
-// TestKAILine: published times are beside times for the same number of nodes only.
+// TestKAILine checks that published times are shown only beside times for the same number of nodes.
 func TestKAILine(t *testing.T) {
 	t.Parallel()
 	for nodes, want := range map[int]string{
@@ -118,7 +119,7 @@ func TestKAILine(t *testing.T) {
 	}
 }
 
-// TestGenerated: decisions on a generated cluster preempt, with queues and without.
+// TestGenerated checks that decisions on a generated cluster preempt, with queues and without.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	for _, queues := range []int{0, leaves} {
@@ -133,7 +134,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestCycles: the scheduler's own cycles place a pod, and preempt for a pod and for a gang.
+// TestCycles checks that the scheduler's own cycles place a pod, and preempt for a pod and for a
+// gang.
 func TestCycles(t *testing.T) {
 	t.Parallel()
 	got, err := timeCycles(t.Context(), 200, cycles{pods: 2, gangs: 2})

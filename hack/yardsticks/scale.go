@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// podsPerNode is the number of pods on each node: one for each of its 8 GPUs, and 7 without.
+	// podsPerNode is the number of pods on each node: 8 pods with a GPU each, and 7 pods without.
 	podsPerNode = 15
-	// podDecisions and gangDecisions are how many decisions are timed.
+	// podDecisions and gangDecisions are the numbers of timed decisions.
 	podDecisions, gangDecisions = 100, 10
 	// gangSize is the number of members of the gang. Each requests a node's GPUs.
 	gangSize = 1000
@@ -71,7 +71,7 @@ func scaleText(ctx context.Context, r *run) (string, error) {
 // generated is a cluster with full nodes.
 type generated struct {
 	cluster *core.Cluster
-	// nodes is their number, and queues the number of leaf queues; 0 for none.
+	// nodes is the number of nodes, and queues the number of leaf queues; 0 for no queues.
 	nodes, queues int
 	members       []*core.QueueMembership
 	requests      [2]core.Amounts
@@ -173,8 +173,8 @@ func (g *generated) set(n int) error {
 	return g.cluster.SetNode(st)
 }
 
-// setQueues adds the queues. The preemptor's queue and each queue with pods want everything, so
-// they all have a share. The queues beside the preemptor's queue are empty.
+// setQueues adds the queues. The preemptor's queue and each queue with pods have unlimited demand,
+// so they all have a share. The queues beside the preemptor's queue are empty.
 func (g *generated) setQueues() {
 	var queues []fairshare.Queue
 	add := func(name, parent string) {

@@ -18,13 +18,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// cycles are how many cycles of each kind are timed.
+// cycles has the numbers of timed cycles, by kind.
 type cycles struct{ pods, gangs int }
 
 // cycleTimes are the results of the scheduler's cycles on one cluster.
 type cycleTimes struct {
 	nodes int
-	// load is the time to fill the scheduler's cache and indexes. start is load with the time until
+	// load is the time to fill the scheduler's cache and indexes. start is load plus the time until
 	// the first decision.
 	load, start time.Duration
 	// free, pods and gangs are sorted times of cycles: for a pod that fits, for a pod that

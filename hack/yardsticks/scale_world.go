@@ -94,8 +94,8 @@ func (g oneGang) Group(key types.NamespacedName) (*gang.Group, bool) {
 	return g.group, key == g.group.Key
 }
 
-// newWorld returns a scheduler that knows some full nodes and a gang without nodes. The gang has a
-// tenth of the nodes as its members, but at most gangSize.
+// newWorld returns a scheduler whose cache has full nodes, and a gang without nodes. The gang has a
+// tenth as many members as there are nodes, but at most gangSize.
 func newWorld(ctx context.Context, nodes int) (*world, error) {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	w := &world{evictor: &refusingEvictor{}, stop: cancel}
@@ -175,7 +175,7 @@ func (w *world) refresh(ctx context.Context) error {
 	return w.sched.Cache.UpdateSnapshot(klog.FromContext(ctx), snapshot)
 }
 
-// change updates a pod on each of some nodes, on other nodes each time.
+// change updates a pod on each of some nodes. Each call uses other nodes.
 func (w *world) change(ctx context.Context, nodes int) error {
 	for range nodes {
 		w.turn++
@@ -195,7 +195,7 @@ func (w *world) change(ctx context.Context, nodes int) error {
 
 func worldNodeName(n int) string { return fmt.Sprintf("node-%06d", n) }
 
-// worldNode is a node with the room of the nodes in the core's table.
+// worldNode returns a node with the same room as the nodes of the core's table.
 func worldNode(n int) *corev1.Node {
 	room := requests(96, 1024, 8)
 	room[corev1.ResourcePods] = resource.MustParse("110")
@@ -207,7 +207,7 @@ func worldNode(n int) *corev1.Node {
 	}
 }
 
-// runningPod is a pod of a node: the first 8 have a GPU each.
+// runningPod returns a pod of a node. Each of the first 8 pods has a GPU.
 func runningPod(n, i int) *corev1.Pod {
 	name, priority := fmt.Sprintf("pod-%06d-%02d", n, i), int32(10+(n*13+i*7)%50)
 	var pod *corev1.Pod

@@ -21,7 +21,7 @@ type File struct {
 	Name string
 	// Mode has the permissions.
 	Mode fs.FileMode
-	// Content is all of it.
+	// Content is the whole content of the file.
 	Content []byte
 }
 

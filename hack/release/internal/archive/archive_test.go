@@ -39,7 +39,8 @@ func commitTime() time.Time {
 	return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 }
 
-// TestSameBytes: neither the order of the files, nor the time zone, nor the time of packing is in an archive.
+// TestSameBytes checks that an archive does not depend on the order of the files, the time zone or
+// the time of packing.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	for name, pack := range map[string]packer{"tar": TarGz, "zip": Zip} {

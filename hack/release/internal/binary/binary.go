@@ -11,12 +11,12 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// Module is one that is linked into a program.
+// Module is a module that is linked into a program.
 type Module struct {
-	// Path is the import path. Source and Version are the module that was used for it. Source
-	// differs from Path if a module is replaced.
+	// Path is the module's import path. Source and Version name the module that provides its code.
+	// Source differs from Path if a module is replaced.
 	Path, Source, Version string
-	// Sum is its checksum as go.sum has it.
+	// Sum is the module's checksum, as in go.sum.
 	Sum string
 }
 
@@ -30,7 +30,7 @@ type Program struct {
 	// Package is the path of the main package, and Main its module.
 	Package string
 	Main    Module
-	// Modules are all others, by path.
+	// Modules are the other linked modules, by path.
 	Modules []Module
 }
 
@@ -66,8 +66,9 @@ func module(m *debug.Module) Module {
 	return out
 }
 
-// Check reports a program that is for another platform, or of another version. The version is
-// looked for where the linker has put it: a program of another platform cannot be asked.
+// Check returns an error if the program is for another platform or has another version. It looks
+// for the version in the data that the linker wrote, because a program for another platform cannot
+// run here.
 func (p *Program) Check(on product.Platform, version string) error {
 	if p.Platform != on {
 		return fmt.Errorf("it is for %s, want %s", p.Platform, on)

@@ -39,7 +39,7 @@ type Section struct {
 	Title string
 	// Date is the day of the release; empty for Unreleased.
 	Date string
-	// Intro stands before the entries.
+	// Intro is the text before the entries.
 	Intro   string
 	Entries []Entry
 }
@@ -51,10 +51,10 @@ type Log struct {
 	Sections []Section
 }
 
-// ErrReleased is for a version that the changelog has already.
+// ErrReleased is returned for a version that the changelog already has.
 var ErrReleased = errors.New("the changelog has that version already")
 
-// Parse reads a changelog. A line that it would not write again is an error.
+// Parse reads a changelog. It returns an error for a line that String would write differently.
 func Parse(text string) (*Log, error) {
 	log := &Log{}
 	var section *Section
@@ -107,7 +107,7 @@ func parseTitle(title string) (Section, error) {
 	return Section{Title: inner, Date: date}, nil
 }
 
-// String is the changelog as it stands in its file.
+// String returns the text of the changelog file.
 func (l *Log) String() string {
 	var b strings.Builder
 	b.WriteString(l.Head + "\n")

@@ -51,7 +51,8 @@ func TestWrittenAsRead(t *testing.T) {
 	}
 }
 
-// TestOfThisRepository: what a release will read can be read.
+// TestOfThisRepository checks that the changelog and the fragments of this repository can be
+// parsed.
 func TestOfThisRepository(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../../../CHANGELOG.md")

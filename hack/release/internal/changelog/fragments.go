@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// guide is the file among the fragments that says how they are written.
+// guide is the file beside the fragments that explains how to write them.
 const guide = "README.md"
 
-// Fragments reads a directory of them. It returns the faults of all of them.
+// Fragments reads all fragments of a directory. Its error names the faults of all of them.
 func Fragments(dir fs.FS) ([]Entry, error) {
 	names, err := FragmentNames(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func Fragments(dir fs.FS) ([]Entry, error) {
 	return out, errors.Join(wrong...)
 }
 
-// FragmentNames are the files that have fragments.
+// FragmentNames returns the names of the files that are fragments.
 func FragmentNames(dir fs.FS) ([]string, error) {
 	files, err := fs.ReadDir(dir, ".")
 	if err != nil {
@@ -50,7 +50,7 @@ func FragmentNames(dir fs.FS) ([]string, error) {
 	return out, nil
 }
 
-// parseFragment reads one: its name says the kind, its text is the entry.
+// parseFragment reads one fragment. Its name contains the kind, and its text is the entry.
 func parseFragment(name, text string) (Entry, error) {
 	stem, isMarkdown := strings.CutSuffix(name, ".md")
 	ending := path.Ext(stem)

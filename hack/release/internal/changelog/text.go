@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// link is one of Markdown: its words, and where it goes.
+// link matches a link of Markdown: its text and its target.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
 
-// Absolute has the links to files of the repository go to where those are on the web, as release
-// notes are read elsewhere.
+// Absolute replaces links to files of the repository by links to their pages on the web, because
+// release notes are read outside of the repository.
 func Absolute(markdown string, page func(path string) string) string {
 	return link.ReplaceAllStringFunc(markdown, func(found string) string {
 		parts := link.FindStringSubmatch(found)
@@ -20,7 +20,7 @@ func Absolute(markdown string, page func(path string) string) string {
 	})
 }
 
-// Plain is Markdown's text in one line, for where no Markdown is read.
+// Plain returns the text of Markdown as one line, for places that do not render Markdown.
 func Plain(markdown string) string {
 	text := link.ReplaceAllString(markdown, "$1")
 	text = strings.NewReplacer("`", "", "**", "").Replace(text)

@@ -78,8 +78,8 @@ func Files(r *product.Release, dir fs.FS, changes []changelog.Entry, platforms [
 	return out, nil
 }
 
-// replaced has texts of the chart, by file, with the texts of a release in their place. Each text
-// occurs in its file once.
+// replaced returns, for each file of the chart, the texts to replace and their replacements for a
+// release. Each text occurs once in its file.
 func replaced(r *product.Release) map[string]map[string]string {
 	repository := r.Registry + "/" + product.Scheduler
 	return map[string]map[string]string{
@@ -87,7 +87,7 @@ func replaced(r *product.Release) map[string]map[string]string {
 			"\n  repository: " + product.Scheduler + "\n": "\n  repository: " + repository + "\n",
 			"\n  tag: dev\n": "\n  tag: " + r.Version + "\n",
 		},
-		// Its table has the defaults.
+		// The table on the page has the default values.
 		page: {
 			"\n| `image.repository` | `\"" + product.Scheduler + "\"` |": "\n| `image.repository` | `\"" + repository + "\"` |",
 			"\n| `image.tag` | `\"dev\"` |":                              "\n| `image.tag` | `\"" + r.Version + "\"` |",
@@ -105,7 +105,7 @@ func replace(raw []byte, words map[string]string) ([]byte, error) {
 	return raw, nil
 }
 
-// The fields that Artifact Hub reads.
+// These are the fields that Artifact Hub reads.
 type (
 	crd struct {
 		Kind        string `json:"kind"`
@@ -129,7 +129,7 @@ type (
 	}
 )
 
-// released is the chart's definition with the version, and the annotations of Artifact Hub.
+// released returns the chart's definition with the version and the annotations of Artifact Hub.
 func released(raw []byte, r *product.Release, crds []crd, changes []changelog.Entry, platforms []string) ([]byte, error) {
 	var chart map[string]any
 	if err := yaml.UnmarshalStrict(raw, &chart); err != nil {
@@ -176,11 +176,11 @@ func listed(entries []changelog.Entry) []change {
 	return out
 }
 
-// words matches the borders of words in a kind, to write it as people do: ResourceQuota is a
-// resource quota.
+// words matches the borders between the words of a kind. With it, ResourceQuota is written as
+// "resource quota".
 var words = regexp.MustCompile(`([a-z])([A-Z])`)
 
-// crds are the CustomResourceDefinitions that the chart installs.
+// crds returns the CustomResourceDefinitions that the chart installs.
 func crds(dir fs.FS) ([]crd, error) {
 	files, err := fs.Glob(dir, crdDir+"/*.yaml")
 	if err != nil || len(files) == 0 {

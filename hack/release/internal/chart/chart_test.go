@@ -23,7 +23,7 @@ func changes() []changelog.Entry {
 	return []changelog.Entry{{Kind: changelog.Added, Text: "A `thing`\n([docs/it.md](docs/it.md))."}, {Kind: changelog.Security, Text: "A hole."}}
 }
 
-// contentOf is the content of a file of the chart of this repository.
+// contentOf returns the content of a file of this repository's chart.
 func contentOf(t *testing.T, r *product.Release, changes []changelog.Entry, name string) string {
 	t.Helper()
 	files, err := Files(r, os.DirFS("../../../../charts/reprieve"), changes, []string{"linux/amd64", "linux/arm64"})
@@ -143,7 +143,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAllFiles: what the chart has is packed, below one directory.
+// TestAllFiles checks that all files of the chart are packed, below one directory.
 func TestAllFiles(t *testing.T) {
 	t.Parallel()
 	dir := os.DirFS("../../../../charts/reprieve")

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// ignored has the names that Helm leaves out when it packs. Names of directories end with a slash.
+// ignored lists the names that Helm leaves out when it packs. Names of directories end with a
+// slash.
 type ignored []string
 
 // readIgnored reads the chart's list of ignored names. It understands only names without
@@ -35,7 +36,7 @@ func readIgnored(dir fs.FS) (ignored, error) {
 	return out, nil
 }
 
-// has reports whether a file or directory is left out.
+// has reports whether Helm leaves a file or directory out.
 func (i ignored) has(entry fs.DirEntry) bool {
 	for _, pattern := range i {
 		name, onlyDirs := strings.CutSuffix(pattern, "/")

@@ -21,16 +21,16 @@ const killDelay = 15 * time.Second
 type Options struct {
 	// Root is the repository.
 	Root string
-	// Out is the directory for the programs; Path says where in it each of them is.
+	// Out is the directory for the programs. Path returns the path of each program in it.
 	Out      string
 	Products []product.Product
-	// Flags are the linker's for the commands of this repository, and PartFlags for the others.
+	// Flags are the linker flags for the commands of this repository, and PartFlags for the others.
 	Flags, PartFlags string
-	// Progress is where it says how far it is.
+	// Progress receives lines about the progress.
 	Progress io.Writer
 }
 
-// Path is where the program of a platform is in the directory of all.
+// Path returns the path of the program for a platform, below the directory of all programs.
 func Path(dir string, b product.Binary, on product.Platform) string {
 	return filepath.Join(dir, on.Dir(), on.Binary(b.Name))
 }
@@ -41,8 +41,8 @@ type Step struct {
 	Platform product.Platform
 }
 
-// Steps returns the builds, each once and sorted by platform. So the packages that are compiled for
-// one program are used again for the next.
+// Steps returns the builds, each once and sorted by platform. With this order, each build can use
+// the packages that the build before it compiled.
 func Steps(products []product.Product) []Step {
 	var platforms []product.Platform
 	for _, p := range products {
@@ -76,7 +76,8 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("make a directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tools) }()
-	// The program that shows progress runs on this machine, so it is built for its platform.
+	// The program that shows progress runs on this machine, so it is built for this machine's
+	// platform.
 	meter := filepath.Join(tools, "build")
 	if err := run(ctx, o, nil, "go", "build", "-trimpath", "-buildvcs=false", "-o", meter, "./hack/build"); err != nil {
 		return fmt.Errorf("build the program that shows progress: %w", err)

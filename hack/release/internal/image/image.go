@@ -18,10 +18,10 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// user is a number, since kubelets cannot tell whether a name is not root.
+// user is a number, because a kubelet cannot tell whether a user name is root's.
 const user = "65532:65532"
 
-// The keys of labels and annotations.
+// These are the keys of labels and annotations.
 const (
 	keyTitle    = "org.opencontainers.image.title"
 	keyAbout    = "org.opencontainers.image.description"
@@ -33,7 +33,7 @@ const (
 	keyDocs     = "org.opencontainers.image.documentation"
 	keyLicenses = "org.opencontainers.image.licenses"
 	keyVendor   = "org.opencontainers.image.vendor"
-	// keyName is the annotation with the name of an index in a layout.
+	// keyName is the annotation with an index's name in a layout.
 	keyName = "org.opencontainers.image.ref.name"
 )
 
@@ -66,7 +66,7 @@ func Build(r *product.Release, p *product.Product, contents []Content) (v1.Image
 	return annotated, nil
 }
 
-// single is the image for one platform.
+// single returns the image for one platform.
 func single(r *product.Release, p *product.Product, c Content) (v1.Image, error) {
 	config := &v1.ConfigFile{
 		Created:      v1.Time{Time: r.Date.UTC()},
@@ -87,7 +87,7 @@ func single(r *product.Release, p *product.Product, c Content) (v1.Image, error)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	// The licences change less often than the program.
+	// The licences change less often than the program, so they are in a layer below it.
 	for _, l := range []struct {
 		what  string
 		files []archive.File

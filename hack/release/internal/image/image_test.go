@@ -53,7 +53,7 @@ func built(t *testing.T, contents []Content) v1.ImageIndex {
 	return index
 }
 
-// files are those of a directory, with their content.
+// files returns the files of a directory, with their content.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -178,7 +178,7 @@ func checkImage(t *testing.T, image v1.Image, c Content) {
 	}
 }
 
-// unpacked are the files of an image, in the order of its layers.
+// unpacked returns the files of an image, in the order of its layers.
 func unpacked(t *testing.T, image v1.Image) []string {
 	t.Helper()
 	layers, err := image.Layers()
@@ -209,7 +209,7 @@ func unpacked(t *testing.T, image v1.Image) []string {
 	return out
 }
 
-// TestOnlyNew: what another release has left in the directory stays out.
+// TestOnlyNew checks that Write removes the files of an earlier release from the directory.
 func TestOnlyNew(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "image")

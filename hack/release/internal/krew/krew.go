@@ -26,12 +26,12 @@ const caveats = `The answers depend on your permissions. To plan, use the Cluste
 reprieve-planner, which Reprieve installs.
 `
 
-// Archive is one that has the plugin.
+// Archive is an archive that contains the plugin.
 type Archive struct {
-	// Name is the name of the file, and SHA256 its sum, in hexadecimal.
+	// Name is the name of the file, and SHA256 its checksum in hexadecimal.
 	Name, SHA256 string
 	Platform     product.Platform
-	// License is the name of the licence in it.
+	// License is the name of the licence file in the archive.
 	License string
 }
 

@@ -47,7 +47,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestWords: krew's index has rules for what is shown in terminals.
+// TestWords checks the rules of krew's index for text that terminals show.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	if len(summary) > 55 || strings.HasSuffix(summary, ".") || strings.Contains(strings.ToLower(summary), "kubectl") {

@@ -1,3 +1,3 @@
-// Package licenses gathers the licences of the modules that are linked into programs. Most of them
-// ask that their text accompanies all works made of them.
+// Package licenses gathers the licences of the modules that are linked into programs. Most licences
+// require that their text accompanies every copy.
 package licenses

@@ -27,13 +27,13 @@ var legal = regexp.MustCompile(`(?i)^(?:(licen[cs]es?|copying)|notices?|patents)
 
 // Book has the licences of modules.
 type Book struct {
-	// texts are the modules by the text that is theirs.
+	// texts maps each text of a licence to the modules that have it.
 	texts map[string][]string
 	// names are the licences' SPDX names, by module.
 	names map[string][]string
 }
 
-// NewBook is a book without any.
+// NewBook returns a Book without modules.
 func NewBook() *Book {
 	return &Book{texts: make(map[string][]string), names: make(map[string][]string)}
 }
@@ -119,7 +119,7 @@ func (b *Book) Add(name, dir string) error {
 	return nil
 }
 
-// identify names the licences of a text.
+// identify returns the names of the licences in a text.
 func identify(text []byte) []string {
 	coverage := licensecheck.Scan(text)
 	if coverage.Percent < recognized {
@@ -134,7 +134,7 @@ func identify(text []byte) []string {
 	return out
 }
 
-// Text is all licences, each with the modules that it is for.
+// Text returns all licences, each with the modules that it applies to.
 func (b *Book) Text() []byte {
 	type part struct{ modules, text string }
 	var parts []part
@@ -154,7 +154,7 @@ func (b *Book) Text() []byte {
 	return out.Bytes()
 }
 
-// listed is a module as go list has it.
+// listed is a module in the output of go list.
 type listed struct {
 	Path, Version, Dir string
 	Replace            *listed

@@ -59,7 +59,8 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestWithout: what has no licence may not be given away.
+// TestWithout checks that a module without a licence is an error, because nobody may redistribute
+// it.
 func TestWithout(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{

@@ -64,7 +64,7 @@ func Gather(root string, r *product.Release, day string) ([]string, error) {
 	return names, nil
 }
 
-// notes returns the text of the page of the release.
+// notes returns the text of the release's page.
 func notes(r *product.Release, changes *changelog.Section, images []string) string {
 	var b strings.Builder
 	b.WriteString(changelog.Absolute(changes.Body("##"), r.Page))

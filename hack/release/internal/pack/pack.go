@@ -26,12 +26,12 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/sbom"
 )
 
-// The names of the files that are there once.
+// These are the names of the files that exist once in a release.
 const (
 	Checksums = "checksums.txt"
 	Notes     = "release-notes.md"
 	Images    = "images.txt"
-	// ImageDir has a directory for each image, which is its layout.
+	// ImageDir has a directory for each image, which is an OCI layout.
 	ImageDir = "images"
 )
 
@@ -41,7 +41,7 @@ const (
 	thirdParty = "THIRD_PARTY_LICENSES"
 )
 
-// ErrForeign is for a directory that has something else than a release.
+// ErrForeign is returned if the directory has other files than those of a release.
 var ErrForeign = errors.New("it has files, and is no release: not overwritten")
 
 // Options select the files to pack.
@@ -52,9 +52,9 @@ type Options struct {
 	Binaries string
 	// Root is the repository.
 	Root string
-	// Out is the directory for the release. An earlier release in it goes.
+	// Out is the directory for the release. An earlier release in it is removed.
 	Out string
-	// Progress is told of each file.
+	// Progress is called with a line about each file.
 	Progress func(line string)
 }
 
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	if p.license, err = os.ReadFile(filepath.Join(o.Root, license)); err != nil {
 		return fmt.Errorf("read the licence: %w", err)
 	}
-	// Fail for unreadable files before the long part.
+	// Read these files before the long part, so that a fault in them is reported early.
 	changes, err := Changes(o.Root, o.Release)
 	if err != nil {
 		return err
@@ -115,7 +115,8 @@ func makeRoom(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
-	// Until all is there, it counts as a release too: one that is cut off is overwritten.
+	// A directory with this file counts as a release. So a run that is cut off leaves a directory
+	// that the next run overwrites.
 	return os.WriteFile(filepath.Join(dir, Checksums), nil, 0o644)
 }
 

@@ -34,7 +34,7 @@ func release() *product.Release {
 	}
 }
 
-// some are products as they are released, but for fewer platforms, and of programs that are small.
+// some returns products as in a release, but for fewer platforms and with small programs.
 func some() []product.Product {
 	amd, arm, windows := product.Platform{OS: "linux", Arch: "amd64"}, product.Platform{OS: "linux", Arch: "arm64"}, product.Platform{OS: "windows", Arch: "amd64"}
 	platforms := map[string][]product.Platform{product.Scheduler: {amd, arm}, product.Plugin: {amd, windows}, product.Playground: {amd}}
@@ -48,7 +48,7 @@ func some() []product.Product {
 	return out
 }
 
-// options are those for a small repository, whose programs have been built.
+// options returns the options for a small repository, whose programs have been built.
 func options(t *testing.T) Options {
 	t.Helper()
 	root, binaries := binarytest.Module(t), t.TempDir()
@@ -74,7 +74,7 @@ func options(t *testing.T) Options {
 	}
 }
 
-// in is a file below a directory.
+// in returns the path of a file below a directory.
 func in(dir, name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 
 func put(t *testing.T, path string, content []byte) {
@@ -96,7 +96,7 @@ func get(t *testing.T, path string) []byte {
 	return raw
 }
 
-// tree is all that is below a directory.
+// tree returns the content of all files below a directory.
 func tree(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := make(map[string][]byte)
@@ -113,7 +113,7 @@ func tree(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// TestRun packs a release, looks at all of it, and packs it again.
+// TestRun packs a release, checks all its files, and packs it again.
 func TestRun(t *testing.T) {
 	o := options(t)
 	if err := Run(t.Context(), o); err != nil {
@@ -126,7 +126,7 @@ func TestRun(t *testing.T) {
 	t.Run("the notes", func(t *testing.T) { testNotes(t, files) })
 	t.Run("the krew manifest", func(t *testing.T) { testKrew(t, files) })
 
-	// In another place, and over an older one.
+	// Pack it again in another place, over an older release.
 	o.Root = moved(t, o.Root)
 	put(t, filepath.Join(o.Out, "of-an-older-release"), nil)
 	if err := Run(t.Context(), o); err != nil {
@@ -185,7 +185,7 @@ func testFiles(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// testSums: what users check is all that they can download.
+// testSums checks that the checksums cover all files that users can download.
 func testSums(t *testing.T, files map[string][]byte) {
 	got := make(map[string]string)
 	for line := range strings.Lines(string(files[Checksums])) {
@@ -221,7 +221,7 @@ func testArchives(t *testing.T, files map[string][]byte) {
 	}
 }
 
-// listed are the files of an archive, with their permissions.
+// listed returns the files of an archive, with their permissions.
 func listed(t *testing.T, name string, content []byte) []string {
 	t.Helper()
 	files := unpacked(t, name, content)
@@ -238,7 +238,7 @@ type packedFile struct {
 	content []byte
 }
 
-// unpacked are the files of an archive by name.
+// unpacked returns the files of an archive by name.
 func unpacked(t *testing.T, name string, content []byte) map[string]packedFile {
 	t.Helper()
 	out := make(map[string]packedFile)

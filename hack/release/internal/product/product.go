@@ -9,10 +9,10 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// Repository is where releases are.
+// Repository is the address of the repository, whose page lists the releases.
 const Repository = "https://github.com/reprieve-dev/reprieve"
 
-// The names of the commands that are released.
+// These are the names of the released commands.
 const (
 	Plugin     = "kubectl-reprieve"
 	Scheduler  = "reprieve-scheduler"
@@ -22,7 +22,7 @@ const (
 // ToolsModule is the directory of the module that has the parts of a control plane.
 const ToolsModule = "hack/tools"
 
-// windows needs names and archives of its own.
+// windows is the system whose programs and archives have names of their own.
 const windows = "windows"
 
 // Release is one release.
@@ -31,18 +31,18 @@ type Release struct {
 	Version string
 	// Commit is the commit that the release is built from.
 	Commit string
-	// Date is when that was committed. All files have it, so that a commit gives the same bytes
-	// whenever it is built.
+	// Date is the time of the commit. All files of a release have this time, so a commit gives the
+	// same bytes whenever it is built.
 	Date time.Time
-	// Registry is where the images are, such as ghcr.io/reprieve-dev.
+	// Registry is the registry of the images, such as ghcr.io/reprieve-dev.
 	Registry string
 }
 
-// Check reports a version that no release can have.
+// Check returns an error if no release can have the version.
 func (r *Release) Check() error {
 	switch {
 	case !semver.IsValid(r.Version) || semver.Canonical(r.Version) != r.Version:
-		// An image's tag has no place for build metadata.
+		// The tag of an image cannot contain build metadata.
 		return fmt.Errorf("the version is %q, want one such as v0.2.0 or v0.2.0-rc.1", r.Version)
 	case r.Commit == "":
 		return fmt.Errorf("the commit of %s is not known", r.Version)
@@ -54,21 +54,21 @@ func (r *Release) Check() error {
 	return nil
 }
 
-// Prerelease reports whether it is for trying out.
+// Prerelease reports whether the release is a prerelease.
 func (r *Release) Prerelease() bool { return semver.Prerelease(r.Version) != "" }
 
-// Number is the version without the v, as charts and changelogs have it.
+// Number returns the version without the v, as charts and changelogs write it.
 func (r *Release) Number() string { return strings.TrimPrefix(r.Version, "v") }
 
-// Image is the name of an image, with its tag.
+// Image returns the name of an image, with its tag.
 func (r *Release) Image(name string) string { return r.Registry + "/" + name + ":" + r.Version }
 
-// Download is the address of a file of the release.
+// Download returns the address of a file of the release.
 func (r *Release) Download(file string) string {
 	return Repository + "/releases/download/" + r.Version + "/" + file
 }
 
-// Page is the address of a file of the repository, as the release has it.
+// Page returns the address of a file of the repository at the version of the release.
 func (r *Release) Page(path string) string { return Repository + "/blob/" + r.Version + "/" + path }
 
 // Platform is the operating system and architecture of a binary.
@@ -83,13 +83,13 @@ func ParsePlatform(s string) (Platform, error) {
 	return Platform{OS: system, Arch: arch}, nil
 }
 
-// String is the platform as container images have it.
+// String returns the platform in the notation of container images.
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// Dir is the platform as a part of names of files.
+// Dir returns the platform in the notation of file names.
 func (p Platform) Dir() string { return p.OS + "_" + p.Arch }
 
-// Binary is the file name of a command on the platform.
+// Binary returns the file name of a command on the platform.
 func (p Platform) Binary(name string) string {
 	if p.OS == windows {
 		return name + ".exe"
@@ -108,8 +108,8 @@ type Binary struct {
 	Ours, Versioned bool
 }
 
-// Product is something that users get: an archive for each platform, and an image if it makes
-// sense.
+// Product is a part of a release that users install: an archive for each platform, and an image if
+// the command can run in a container.
 type Product struct {
 	// Name is the name of its command.
 	Name string
@@ -123,7 +123,7 @@ type Product struct {
 	Platforms []Platform
 	// Scripts are files of the repository that are packed beside the program, but not for Windows.
 	Scripts []string
-	// HasImage says that there is an image, for each platform with Linux. It has the first of the
+	// HasImage is true if there is an image for each Linux platform. The image has the first of the
 	// binaries.
 	HasImage bool
 	// Port is the port of the program in the image; 0 for none.
@@ -167,7 +167,7 @@ func command(name string) Binary {
 
 func part(name, path string) Binary { return Binary{Name: name, Module: ToolsModule, Package: path} }
 
-// ArchiveName is the file name of the archive for a platform.
+// ArchiveName returns the file name of the archive for a platform.
 func (p *Product) ArchiveName(r *Release, on Platform) string {
 	extension := ".tar.gz"
 	if on.OS == windows {
@@ -176,7 +176,7 @@ func (p *Product) ArchiveName(r *Release, on Platform) string {
 	return p.Archive + "_" + r.Version + "_" + on.Dir() + extension
 }
 
-// PlatformNames are the platforms in words.
+// PlatformNames returns the names of the platforms.
 func (p *Product) PlatformNames() []string {
 	var out []string
 	for _, on := range p.Platforms {
@@ -211,7 +211,7 @@ func Select(all []Product, names []string, platforms []Platform) ([]Product, err
 	return out, nil
 }
 
-// Complete reports whether all is there that a release consists of.
+// Complete reports whether the products are all that a release contains.
 func Complete(some []Product) bool {
 	all := Products()
 	return slices.EqualFunc(all, some, func(a, b Product) bool { return a.Name == b.Name && slices.Equal(a.Platforms, b.Platforms) })

@@ -45,7 +45,7 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// TestNames has the names that users and their scripts go by.
+// TestNames checks the file names that users and their scripts depend on.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	var got []string

@@ -63,7 +63,7 @@ func Write(r *product.Release, name string, programs []*binary.Program, licenses
 	return out.Bytes(), nil
 }
 
-// mainModule is this repository's. The go command knows no version of it.
+// mainModule is the path of this repository's module. The go command reports no version for it.
 const mainModule = "github.com/reprieve-dev/reprieve"
 
 func ours(r *product.Release, name string) *cdx.Component {
@@ -111,7 +111,7 @@ func named(ids []string) *cdx.Licenses {
 	return &out
 }
 
-// serial is a UUID that is made of the programs, so that the same ones have the same.
+// serial returns a UUID that is derived from the programs: the same programs give the same UUID.
 func serial(sum []byte) string {
 	id := sum[:16]
 	id[6] = id[6]&0x0f | 0x80

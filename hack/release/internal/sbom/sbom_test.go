@@ -75,7 +75,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestSerialNumber: a list has the number of the programs that it is of.
+// TestSerialNumber checks that the serial number depends on the listed programs only.
 func TestSerialNumber(t *testing.T) {
 	t.Parallel()
 	first := written(t, programs()).SerialNumber

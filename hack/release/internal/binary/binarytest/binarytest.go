@@ -14,7 +14,7 @@ import (
 func sources() map[string]string {
 	return map[string]string{
 		"go.mod": "module example.com/app\n\ngo 1.26.0\n\nrequire example.com/lib v1.2.3\n\nreplace example.com/lib => ./lib\n",
-		// Without fmt there is little to compile.
+		// The program does not import fmt, so that there is little to compile.
 		"main.go":     "package main\n\nimport \"example.com/lib\"\n\nvar version = \"none\"\n\nfunc main() { println(lib.Name, version) }\n",
 		"lib/go.mod":  "module example.com/lib\n\ngo 1.26.0\n",
 		"lib/lib.go":  "package lib\n\nconst Name = \"lib\"\n",

@@ -1,3 +1,3 @@
-// Package binarytest builds programs for tests: so small that they are built for several platforms
-// in seconds, and with a module that they depend on.
+// Package binarytest builds programs for tests. They are so small that building them for several
+// platforms takes seconds. They depend on a second module.
 package binarytest
