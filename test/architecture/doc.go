@@ -1,3 +1,3 @@
-// Package architecture compares the packages' imports with the picture of them in
+// Package architecture compares the imports of the packages with the list of packages in
 // docs/architecture.md.
 package architecture

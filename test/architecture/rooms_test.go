@@ -17,12 +17,13 @@ import (
 const (
 	module = "github.com/reprieve-dev/reprieve/"
 	root   = "../.."
-	// fence begins the block of docs/architecture.md that lists the packages, a line for each, the lowest first. The
-	// first word of a line is the package, the rest is for readers.
+	// fence begins the block of docs/architecture.md that lists the packages, one on each line, the
+	// lowest first. The first word of a line is the package; the rest is for readers.
 	fence = "```rooms"
 )
 
-// TestImportsGoDownwards: the picture has every package, and none imports one that stands above it.
+// TestImportsGoDownwards checks that the list has every package, and that no package imports one
+// further down the list.
 func TestImportsGoDownwards(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
@@ -38,8 +39,9 @@ func TestImportsGoDownwards(t *testing.T) {
 	}
 }
 
-// TestDecidingIsPlainGo: what decides who goes, who waits and whose turn it is imports the standard library and itself, so
-// that it runs where there is no Kubernetes and no clock: in a simulation, say.
+// TestDecidingIsPlainGo checks the packages that decide about evictions, waits and turns. They
+// import only the standard library and each other. So they run without Kubernetes and without a
+// clock, for example in a simulation.
 func TestDecidingIsPlainGo(t *testing.T) {
 	t.Parallel()
 	plain := []string{"internal/workload", "internal/heap", "internal/core/fairshare", "internal/core/fragmentation", "internal/core", "internal/admission"}
@@ -71,7 +73,7 @@ func TestDecidingIsPlainGo(t *testing.T) {
 	}
 }
 
-// roomsOf are the packages that the picture lists, in its order.
+// roomsOf returns the packages of the list, in its order.
 func roomsOf(text string) []string {
 	var out []string
 	inside := false
@@ -89,8 +91,9 @@ func roomsOf(text string) []string {
 	return nil
 }
 
-// importsIn are the packages below some folders, each with those of them that it imports, tests left out. The files are
-// read here, and not by `go list`, so that the go command knows when this test has to run again.
+// importsIn returns the packages below some folders. For each it lists the imported ones among
+// them, without the imports of tests. It reads the files itself instead of calling `go list`, so
+// that the go command knows when the test must run again.
 func importsIn(t *testing.T, folders ...string) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -129,7 +132,7 @@ func importsIn(t *testing.T, folders ...string) map[string][]string {
 	return out
 }
 
-// faults says where the imports are not as the picture has them.
+// faults describes the differences between the imports and the list.
 func faults(rooms []string, imports map[string][]string) []string {
 	var out []string
 	level := map[string]int{}
@@ -182,8 +185,9 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestNoFrameworksModule: the kinds that groups are made for are read as they come from the API server, so no framework's module is
-// among those of the product, directly or by way of another.
+// TestNoFrameworksModule checks that the product depends on no framework's module, directly or
+// indirectly. Reprieve reads the frameworks' objects in the form in which the API server serves
+// them.
 func TestNoFrameworksModule(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -199,7 +203,7 @@ func TestNoFrameworksModule(t *testing.T) {
 	}
 }
 
-// frameworksIn are the modules of a go.mod that are those of frameworks and of other schedulers.
+// frameworksIn returns the modules of a go.mod that belong to frameworks or other schedulers.
 func frameworksIn(text string) []string {
 	known := []string{
 		"sigs.k8s.io/kueue", "sigs.k8s.io/jobset", "sigs.k8s.io/lws", "sigs.k8s.io/scheduler-plugins", "volcano.sh/",

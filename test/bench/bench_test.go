@@ -8,7 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// lap is a stopwatch that keeps the last lap for the percentiles, and runs the benchmark's own.
+// lap is a stopwatch that keeps the time of the last lap for the percentiles. It also runs the
+// benchmark's own timer.
 type lap struct {
 	*testing.B
 	started time.Time
@@ -95,7 +96,8 @@ func BenchmarkRules(b *testing.B) {
 	}
 }
 
-// BenchmarkPorts is a gang whose members want a port of their nodes that a pod has on each, with room to spare: what goes is not a matter of room.
+// BenchmarkPorts measures a gang whose members want a host port that one pod on each node uses. The
+// nodes have enough room, so the port decides the victims.
 func BenchmarkPorts(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { measure(b, newSceneRig(b, portScene(nodes)).plan()) })
@@ -108,7 +110,8 @@ func BenchmarkContest(b *testing.B) {
 	b.Run("nodes=100/side=upstream", func(b *testing.B) { measure(b, upstreamGang(b, s.scene)) })
 }
 
-// BenchmarkNoRoom is a cycle for a pod for which there is no room, and has been none before.
+// BenchmarkNoRoom measures the cycle of a pod that finds no room, and found none in the cycle
+// before.
 func BenchmarkNoRoom(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {

@@ -9,18 +9,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queueing is what queues a cluster is under.
+// queueing is the kind of queues in a cluster.
 type queueing string
 
 const (
 	noQueues queueing = "none"
-	// plainQueues say nothing but how they hang together.
+	// plainQueues have no settings except their parents.
 	plainQueues queueing = "plain"
-	// guardedQueues have a quota in every leaf, and a min-runtime that all pods are past.
+	// guardedQueues have a quota in every leaf queue, and a min-runtime that all pods have
+	// exceeded.
 	guardedQueues queueing = "guarded"
 )
 
-// reclaimShape is a cluster full of pods of one GPU, for a single pod or for a gang of four that takes whole nodes.
+// reclaimShape is a cluster full of pods of one GPU. The preemptor is a single pod, or a gang of
+// four that needs whole nodes.
 func reclaimShape(nodes, gang int) shape {
 	s := gangShape(nodes)
 	s.priority = func(n, i int) int32 { return int32(10 + (n*13+i*7)%50) }
@@ -30,7 +32,8 @@ func reclaimShape(nodes, gang int) shape {
 	return s
 }
 
-// thousandQueues are about 1,000 queues in 4 levels: 5 with 4 each, with 5 each, with 9 leaves each.
+// thousandQueues returns about 1,000 queues in 4 levels. The top has 5 queues; each of these has 4
+// queues, each of these 5, and each of these 9 leaf queues.
 func thousandQueues(kind queueing) (queues []fairshare.Queue, leaves []string) {
 	one := amounts{1000, 4, 1}.vector(1)
 	add := func(name, parent string, leavesBelow int64) {
@@ -66,8 +69,8 @@ func thousandQueues(kind queueing) (queues []fairshare.Queue, leaves []string) {
 	return queues, leaves
 }
 
-// reclaimer decides on a shape under queues: the preemptor is in a queue of a branch that has nothing, and all other
-// branches have more than their share, so that any pod may be taken.
+// reclaimer returns a decision on a shape with queues. The branch of the preemptor's queue uses
+// nothing, and all other branches use more than their share. So every pod is a potential victim.
 func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 	tb.Helper()
 	if kind == noQueues {
@@ -108,7 +111,7 @@ func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 	return decides(tb, c, p, nil)
 }
 
-// queued is a decision under queues beside the same one without.
+// queued compares a decision with queues to the same decision without queues.
 type queued struct {
 	name, shape   string
 	kind          queueing
@@ -145,7 +148,7 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 }
 
-// BenchmarkFairShares is what a change of any demand costs.
+// BenchmarkFairShares measures the computation of all shares after a change of one demand.
 func BenchmarkFairShares(b *testing.B) {
 	queues, _ := thousandQueues(guardedQueues)
 	tree, _ := fairshare.NewTree(4, queues)

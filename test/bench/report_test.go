@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report is what a run has found, table by table.
+// report has the results of a run, one field for each table.
 type report struct {
 	takings []taking
 	rivals  []rival
@@ -21,12 +21,12 @@ type report struct {
 	spaces  []space
 }
 
-// race is a decision of ours beside the same one of upstream's.
+// race compares a decision by Reprieve with the same decision by upstream.
 type race struct {
 	name, shape   string
 	ours, against string
 	mine, theirs  samples
-	// aim is how many times faster ours is to be; 0 where the row is there for comparison only.
+	// aim is the factor by which Reprieve must be faster; 0 for a row without an aim.
 	aim float64
 }
 
@@ -34,14 +34,15 @@ func (r *race) ratio() float64 {
 	return float64(r.theirs.percentile(50)) / float64(r.mine.percentile(50))
 }
 
-// limit is a decision with a time that it must not take.
+// limit is a decision with an upper bound of its time.
 type limit struct {
 	name, shape          string
 	core, planned, whole samples
 	aim                  time.Duration
 }
 
-// growth is a decision on a cluster and on one of ten times the size.
+// growth compares a decision on a cluster with the same decision on a cluster of ten times the
+// size.
 type growth struct {
 	name, where  string
 	nodes        [2]int
@@ -49,13 +50,13 @@ type growth struct {
 	aim          float64
 }
 
-// space is memory with a limit, in bytes.
+// space is an amount of memory with an upper bound, in bytes.
 type space struct {
 	name, shape string
 	bytes, aim  float64
 }
 
-// missed lists the rows that are not what they aim at.
+// missed lists the rows that miss their aim.
 func (r *report) missed() []string {
 	var out []string
 	add := func(met bool, name string, args ...any) {
@@ -85,7 +86,8 @@ func (r *report) missed() []string {
 	return out
 }
 
-// markdown is the report as it stands in the documentation. What has not been measured is left out.
+// markdown returns the report as text for the documentation. It leaves out tables without
+// measurements.
 func (r *report) markdown(kubernetes string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d cores, %s/%s, %s, Kubernetes %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), kubernetes)
@@ -169,7 +171,7 @@ func (r *report) writeSpaces(b *strings.Builder) {
 	}
 }
 
-// mark says of an aim whether it is met.
+// mark returns the sign that shows whether an aim is met.
 func mark(met bool) string {
 	if met {
 		return " ✓"
@@ -181,7 +183,7 @@ func row(b *strings.Builder, cells ...string) {
 	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// rule is the line under a table's head; r aligns a column to the right.
+// rule writes the line below the head of a table; r aligns a column to the right.
 func rule(b *strings.Builder, align ...string) {
 	cells := make([]string, len(align))
 	for i, a := range align {
@@ -193,7 +195,7 @@ func rule(b *strings.Builder, align ...string) {
 	row(b, cells...)
 }
 
-// duration writes three digits, in milliseconds or seconds.
+// duration returns a duration with three digits, in milliseconds or seconds.
 func duration(d time.Duration) string {
 	unit, v := "ms", milliseconds(d)
 	if d >= time.Second {
@@ -210,7 +212,7 @@ func duration(d time.Duration) string {
 	return text + " " + unit
 }
 
-// thousands parts a number's digits in threes.
+// thousands returns a number with a comma after every three digits.
 func thousands(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -219,7 +221,8 @@ func thousands(n int) string {
 	return s
 }
 
-// kubernetesVersion is that of the module that is measured against. A test binary does not know it by itself.
+// kubernetesVersion returns the version of the module that Reprieve is compared with. The build
+// information of a test binary lacks it.
 func kubernetesVersion() (string, error) {
 	file, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -233,7 +236,7 @@ func kubernetesVersion() (string, error) {
 	return "", errors.New("go.mod does not require k8s.io/kubernetes")
 }
 
-// What is between these lines is written by TestTable.
+// TestTable writes the text between these lines.
 const (
 	beginMark = "<!-- Written by `make bench`. -->"
 	endMark   = "<!-- End of what `make bench` writes. -->"

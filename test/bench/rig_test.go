@@ -35,9 +35,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// The profiles have all of kube-scheduler's default plugins, and differ in what preempts.
-// GangScheduling is one of them only while the gate GenericWorkload is on, which it never is where
-// Reprieve runs.
+// The profiles have all default plugins of kube-scheduler, and differ in the plugin that preempts.
+// The plugin GangScheduling is among them only while the gate GenericWorkload is on. Where Reprieve
+// runs, this gate is always off.
 const (
 	upstream         = "upstream"
 	upstreamAllNodes = "upstream-all-nodes"
@@ -62,8 +62,8 @@ profiles:
 `
 )
 
-// rig is a scheduler on a scene. Its informers never run: what they would know is put into their
-// indexers, so that a hundred thousand pods cost no fake server anything. Nothing runs by itself.
+// rig is a scheduler on a scene. Its informers never run: the test fills their indexers directly,
+// so a hundred thousand pods need no fake API server. Nothing runs in the background.
 type rig struct {
 	*scene
 	tb      testing.TB
@@ -74,13 +74,13 @@ type rig struct {
 	shared  *scheduler.Scheduler
 	evictor *evictor
 	engine  *engine.Engine
-	// next is the node whose pod changes next.
+	// next is the index of the node whose pod changes next.
 	next int
-	// close ends everything; twice is as good as once.
+	// close ends everything. It may be called more than once.
 	close func()
 }
 
-// evictor does nothing but keep the order.
+// evictor records the last order and evicts no pod.
 type evictor struct {
 	order    eviction.Order
 	outcomes chan eviction.Outcome
@@ -95,7 +95,7 @@ func (e *evictor) Evict(_ context.Context, order eviction.Order, _ eviction.Sche
 // Nominate is part of scheduler.Evictor.
 func (*evictor) Nominate(context.Context, []podstatus.Nomination) {}
 
-// errNobodyEvicts is what becomes of every order.
+// errNobodyEvicts is the result of every order.
 var errNobodyEvicts = errors.New("nobody is evicted in a benchmark")
 
 func newRig(tb testing.TB, s shape) *rig {
@@ -153,7 +153,7 @@ func decodeProfiles(tb testing.TB, yaml string) []config.KubeSchedulerProfile {
 	return cfg.Profiles
 }
 
-// fill makes the scheduler know the scene.
+// fill adds the scene to the scheduler's cache and indexers.
 func (r *rig) fill() {
 	r.tb.Helper()
 	logger := klog.FromContext(r.ctx)
@@ -177,7 +177,7 @@ func (r *rig) must(err error) {
 	}
 }
 
-// snapshot brings the snapshot that all profiles share up to date, as a cycle does at its start.
+// snapshot updates the snapshot that all profiles share, as a cycle does at its start.
 func (r *rig) snapshot() {
 	r.tb.Helper()
 	snapshot, ok := r.framework(ours).SnapshotSharedLister().(*internalcache.Snapshot)
@@ -196,7 +196,7 @@ func (r *rig) framework(name string) framework.Framework {
 	return fw
 }
 
-// change makes something happen to a pod on each of so many nodes, others each time.
+// change updates a pod on each of the given number of nodes. Each call uses other nodes.
 func (r *rig) change(nodes int) {
 	r.tb.Helper()
 	for range nodes {
@@ -211,16 +211,17 @@ func (r *rig) change(nodes int) {
 	r.snapshot()
 }
 
-// stopwatch is the part of testing.B by which a trial says what counts.
+// stopwatch is the part of testing.B that marks the measured part of a trial.
 type stopwatch interface {
 	StartTimer()
 	StopTimer()
 }
 
-// trial is one way to decide: it runs once, and has the watch run while it decides.
+// trial is one way to decide. It runs once, and starts and stops the stopwatch around the decision.
 type trial func(watch stopwatch)
 
-// pod is a decision by Reprieve for a single pod, after something has happened on so many nodes.
+// pod returns a decision by Reprieve for a single pod. Before the decision, pods on the given
+// number of nodes change.
 func (r *rig) pod(changedNodes int) trial {
 	plugin, statuses := r.postFilter(), framework.NewDefaultNodeToStatus()
 	return func(watch stopwatch) {
@@ -237,8 +238,8 @@ func (r *rig) pod(changedNodes int) trial {
 	}
 }
 
-// inVain is a cycle of the scheduler for a single pod, from PreFilter to PostFilter, that finds no
-// room.
+// inVain returns a cycle of the scheduler for a single pod that finds no room, from PreFilter to
+// PostFilter.
 func (r *rig) inVain() trial {
 	fw, pod := r.framework(ours), r.pending[0]
 	info, err := framework.NewPodInfo(pod)
@@ -268,7 +269,8 @@ func (r *rig) postFilter() fwk.PostFilterPlugin {
 	return plugin
 }
 
-// plan has the leader of the gang plan for it, with the plugin's columns level with the cluster.
+// plan returns the planning by the gang's leader. The plugin's columns are up to date with the
+// cluster.
 func (r *rig) plan() trial {
 	cycle := r.leader()
 	cycle.carryOut(&recorder{})
@@ -276,8 +278,8 @@ func (r *rig) plan() trial {
 	return func(watch stopwatch) { cycle.plan(watch) }
 }
 
-// planAndOrder is plan, and what PostFilter does next: it nominates the members and orders the
-// victims' eviction.
+// planAndOrder does the same as plan, and then the work of PostFilter: it nominates the members and
+// orders the eviction of the victims.
 func (r *rig) planAndOrder() trial {
 	cycle := r.leader()
 	return func(watch stopwatch) {
@@ -313,7 +315,7 @@ func (c *leaderCycle) plan(watch stopwatch) {
 	c.needsRoom(status)
 }
 
-// carryOut returns the order that PostFilter has given.
+// carryOut returns the order that PostFilter has issued.
 func (c *leaderCycle) carryOut(watch stopwatch) eviction.Order {
 	ctx, over := context.WithCancel(c.ctx)
 	state := framework.NewCycleState()
@@ -334,9 +336,8 @@ func (c *leaderCycle) needsRoom(status *fwk.Status) {
 	}
 }
 
-// preempted holds a decision to what every scene asks for: it takes somebody. Then the eviction
-// fails, so that the cluster is as it was for the next decision. The cycle's context has to be
-// over.
+// preempted checks that a decision has victims, as every scene requires. Then the eviction fails,
+// so that the next decision finds the cluster unchanged. The context of the cycle must have ended.
 func (r *rig) preempted(status *fwk.Status) {
 	if !status.IsSuccess() {
 		r.tb.Fatalf("PostFilter: %s", status.Message())
@@ -344,13 +345,13 @@ func (r *rig) preempted(status *fwk.Status) {
 	if r.evictor.outcomes == nil || r.evictor.order.Decision.Outcome != core.Preempts || len(r.evictor.order.Victims) == 0 {
 		r.tb.Fatalf("Nobody was evicted: %s", r.evictor.order.Decision.Message)
 	}
-	// As if it were not wanted any more: one that fails again and again would be backed off from.
+	// Report the order as unwanted. After repeated failures, the scheduler would back off.
 	r.evictor.outcomes <- eviction.Outcome{Err: errNobodyEvicts, Unwanted: true}
 	r.shared.Wait()
 	*r.evictor = evictor{}
 }
 
-// upstream is a decision for a single pod by upstream's DefaultPreemption in a profile.
+// upstream returns a decision for a single pod by upstream's DefaultPreemption in a profile.
 func (r *rig) upstream(name string) trial {
 	fw, pod := r.framework(name), r.pending[0]
 	plugin := defaultPreemptionOf(r.tb, fw)
@@ -372,14 +373,14 @@ func (r *rig) upstream(name string) trial {
 		if !status.IsSuccess() || result.NominatedNodeName == "" {
 			r.tb.Fatalf("Upstream's PostFilter: %s", status.Message())
 		}
-		// Eviction goes on in a goroutine, with nothing to do.
+		// The eviction continues in a goroutine, which has nothing to do.
 		for plugin.Executor.IsPodRunningPreemption(pod.UID) {
 			goruntime.Gosched()
 		}
 	}
 }
 
-// defaultPreemptionOf finds upstream's plugin in a framework, and keeps it from calling the API.
+// defaultPreemptionOf returns upstream's plugin in a framework, and replaces its calls to the API.
 func defaultPreemptionOf(tb testing.TB, fw framework.Framework) *defaultpreemption.DefaultPreemption {
 	tb.Helper()
 	for _, pl := range fw.PreEnqueuePlugins() {
@@ -394,7 +395,7 @@ func defaultPreemptionOf(tb testing.TB, fw framework.Framework) *defaultpreempti
 	return nil
 }
 
-// onlyCore is a decision by the core alone, on columns that are up to date.
+// onlyCore returns a decision by the core alone, on columns that are up to date.
 func onlyCore(tb testing.TB, s shape) trial {
 	tb.Helper()
 	c, err := s.cluster()
@@ -404,7 +405,7 @@ func onlyCore(tb testing.TB, s shape) trial {
 	return decides(tb, c, s.preemptor(), s.oracle())
 }
 
-// decides is a decision by the core alone, which has to take somebody.
+// decides returns a decision by the core alone, and fails the test if it has no victims.
 func decides(tb testing.TB, c *core.Cluster, p *core.Preemptor, o core.Oracle) trial {
 	tb.Helper()
 	return func(watch stopwatch) {

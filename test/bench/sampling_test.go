@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// samples are how long one way to decide took, run by run.
+// samples are the times of one way to decide, one for each run.
 type samples []time.Duration
 
-// percentile is the one that so many percent of the samples do not exceed.
+// percentile returns the smallest sample that at least the given percentage of the samples does not
+// exceed.
 func (s samples) percentile(percent int) time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -22,7 +23,7 @@ func (s samples) percentile(percent int) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// side is one way to decide, and how often it runs in a round.
+// side is one way to decide, with its number of runs in a round.
 type side struct {
 	run   trial
 	times int
@@ -40,8 +41,9 @@ func (r *recorder) StartTimer() { r.started = time.Now() }
 // StopTimer ends it.
 func (r *recorder) StopTimer() { r.took = time.Since(r.started) }
 
-// meter is a stopwatch that keeps the last lap in CPU time of the whole process, on all cores. Other processes hardly touch it,
-// and a side that uses many cores pays for all of them.
+// meter is a stopwatch that keeps the CPU time of the last lap: the time of the whole process on
+// all cores. Other processes hardly affect it, and a side that uses many cores pays for all of
+// them.
 type meter struct{ started, took time.Duration }
 
 // StartTimer starts a lap.
@@ -52,14 +54,14 @@ func (m *meter) StopTimer() { m.took = cpuTime() - m.started }
 
 func cpuTime() time.Duration {
 	var used syscall.Rusage
-	// It cannot fail for the process itself.
+	// This call cannot fail for the own process.
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// interleave runs the sides turn by turn, so that whatever else goes on in the machine meets all of them. Each turn
-// starts with nothing left to collect, so that no side pays for another's garbage, and with one run that does not
-// count.
+// interleave runs the sides in turns, so that other load on the machine affects all of them
+// equally. Each turn begins with a garbage collection, so that no side pays for another's garbage,
+// and with one run that does not count.
 func interleave(rounds int, sides ...side) []samples {
 	out := make([]samples, len(sides))
 	for range rounds {
@@ -78,8 +80,8 @@ func interleave(rounds int, sides ...side) []samples {
 	return out
 }
 
-// alternate runs the sides in turn, one run each, so that each finds the processor's caches as the others leave
-// them: a scheduler does other things between two decisions.
+// alternate runs the sides in turn, one run each. So each side finds the processor's caches in the
+// state that the other sides leave, as a scheduler does other work between two decisions.
 func alternate(rounds int, runs ...trial) []samples {
 	out := make([]samples, len(runs))
 	runtime.GC()
@@ -95,13 +97,13 @@ func alternate(rounds int, runs ...trial) []samples {
 	return out
 }
 
-// exponent says with which power of the size the time grows.
+// exponent returns the power of the size with which the time grows.
 func exponent(small, large samples, nodes [2]int) float64 {
 	times := float64(large.percentile(50)) / float64(small.percentile(50))
 	return math.Log(times) / math.Log(float64(nodes[1])/float64(nodes[0]))
 }
 
-// heap is how many bytes live on the heap.
+// heap returns the number of bytes in live objects.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -110,7 +112,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// allocated is how many bytes one run allocates.
+// allocated returns the number of bytes that one run allocates.
 func allocated(run trial, runs int) float64 {
 	var before, after runtime.MemStats
 	watch := &recorder{}

@@ -11,20 +11,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// scene is a cluster as the API has it, and what needs room in it: a gang, or a single pod.
+// scene is a cluster as objects of the API, and the preemptor: a gang or a single pod.
 type scene struct {
 	nodes []*corev1.Node
-	// running are the pods by node.
+	// running has the running pods of each node.
 	running [][]*corev1.Pod
 	// groups are the running pods' PodGroups.
 	groups  []*schedulingv1beta1.PodGroup
 	budgets []*policyv1.PodDisruptionBudget
-	// gang is the PodGroup of the pending pods; nil for a single one.
+	// gang is the PodGroup of the pending pods; nil for a single pod.
 	gang    *schedulingv1beta1.PodGroup
 	pending []*corev1.Pod
 }
 
-// pods counts those that run.
+// pods returns the number of running pods.
 func (s *scene) pods() int {
 	count := 0
 	for _, pods := range s.running {
@@ -33,21 +33,21 @@ func (s *scene) pods() int {
 	return count
 }
 
-// addNode returns the node's number.
+// addNode adds a node and returns its index.
 func (s *scene) addNode(size amounts) int {
 	s.nodes = append(s.nodes, newNode(len(s.nodes), size))
 	s.running = append(s.running, nil)
 	return len(s.nodes) - 1
 }
 
-// addPod has one more pod run on a node.
+// addPod adds a running pod to a node.
 func (s *scene) addPod(n int, a amounts, priority int32) *corev1.Pod {
 	pod := newRunning(n, len(s.running[n]), a, priority)
 	s.running[n] = append(s.running[n], pod)
 	return pod
 }
 
-// addGroup is a PodGroup that goes whole, for running pods to join.
+// addGroup adds a PodGroup that is evicted as a whole. Running pods can join it.
 func (s *scene) addGroup(name string, priority int32) *schedulingv1beta1.PodGroup {
 	group := newGroup(name, priority, 1)
 	group.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
@@ -55,7 +55,8 @@ func (s *scene) addGroup(name string, priority int32) *schedulingv1beta1.PodGrou
 	return group
 }
 
-// addBudget lets so many of the pods with an app label be disrupted.
+// addBudget adds a budget for the pods with an app label. It allows the given number of
+// disruptions.
 func (s *scene) addBudget(app string, allowed int32) {
 	s.budgets = append(s.budgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, UID: types.UID(uidOf(app))},
@@ -64,7 +65,7 @@ func (s *scene) addBudget(app string, allowed int32) {
 	})
 }
 
-// addGang makes the gang that needs room.
+// addGang adds the gang that needs room.
 func (s *scene) addGang(minCount, members int, a amounts) {
 	s.gang = newGroup(gangKey().Name, urgent, minCount)
 	for i := range members {
@@ -74,7 +75,8 @@ func (s *scene) addGang(minCount, members int, a amounts) {
 	}
 }
 
-// portScene is a gang of a tenth of the nodes, whose members want a port that a pod has on every node.
+// portScene returns a scene whose gang has a tenth as many members as there are nodes. The members
+// want a host port that one pod on every node uses.
 func portScene(nodes int) *scene {
 	s := &scene{}
 	port := func(pod *corev1.Pod) {
@@ -104,12 +106,12 @@ func newGroup(name string, priority int32, minCount int) *schedulingv1beta1.PodG
 	}
 }
 
-// join makes a pod a member, in the way that both sides read.
+// join makes a pod a member of a group, in the form that Reprieve and upstream both read.
 func join(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group.Name)}
 }
 
-// workload names the PodGroup of a pod or, for one without, the pod.
+// workload returns the name of a pod's PodGroup; for a pod without one, the name of the pod.
 func workload(pod *corev1.Pod) types.NamespacedName {
 	if key, ok := gang.GroupOf(pod); ok {
 		return key
@@ -126,7 +128,7 @@ func (g groups) Group(key types.NamespacedName) (*gang.Group, bool) {
 	return found, ok
 }
 
-// source has the PodGroups as Reprieve knows them.
+// source returns the PodGroups in the form that Reprieve reads.
 func (s *scene) source() groups {
 	all, out := s.groups, groups{}
 	if s.gang != nil {

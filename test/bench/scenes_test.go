@@ -2,14 +2,14 @@ package bench
 
 import "fmt"
 
-// victimScene is a row of the table of victims: a cluster of a multiple of 20 nodes, and a gang that cannot be placed unless
-// some pods go. There is nothing to tell the nodes apart but their size and what runs on them.
+// victimScene is a row of the table of victims. It has a cluster with a multiple of 20 nodes, and a
+// gang that fits only if some pods are evicted. The nodes differ only in their size and their pods.
 type victimScene struct {
 	name, cluster, gang string
 	make                func(nodes int) *scene
-	// nodes is how many there are; 0 for as many as in all others.
+	// nodes is the number of nodes; 0 for the default number.
 	nodes int
-	// slow ones take Reprieve seconds.
+	// slow is true if Reprieve needs seconds for the row.
 	slow bool
 }
 
@@ -29,7 +29,7 @@ func victimScenes() []victimScene {
 	}
 }
 
-// slowScenes are in the documented table only.
+// slowScenes returns the rows that only the documented table has.
 func slowScenes() []victimScene {
 	return []victimScene{
 		{name: "members apart, few", cluster: "as above", gang: "members that keep off each other's hosts", make: halfEmptyApart, nodes: 20, slow: true},
@@ -39,15 +39,16 @@ func slowScenes() []victimScene {
 var (
 	small = amounts{4000, 32, 0}
 	big   = amounts{64_000, 512, 8}
-	// aGPU is a pod of which eight fill a big node, and oneCPU one of which four fill a small one.
+	// Eight pods of aGPU fill a big node, and four pods of oneCPU fill a small one.
 	aGPU   = amounts{1000, 4, 1}
 	oneCPU = amounts{1000, 2, 0}
-	// wholeBig and wholeSmall take a node each.
+	// A pod of wholeBig or wholeSmall needs a whole node.
 	wholeBig   = amounts{8000, 32, 8}
 	wholeSmall = amounts{4000, 8, 0}
 )
 
-// full has so many nodes of a size, with so many pods of one request on each.
+// full returns a scene with the given number of nodes of one size. Each node runs perNode pods with
+// the same request.
 func full(nodes int, size amounts, perNode int, pod amounts, priority func(n, i int) int32) *scene {
 	s := &scene{}
 	for n := range nodes {
@@ -101,7 +102,7 @@ func mixedPods(nodes int) *scene {
 	return s
 }
 
-// inGroups has the running pods join groups that go whole.
+// inGroups makes the running pods members of groups that are evicted as a whole.
 func inGroups(s *scene, of func(n, i int) int) *scene {
 	known := make(map[int]int)
 	for n, pods := range s.running {
@@ -120,14 +121,14 @@ func inGroups(s *scene, of func(n, i int) int) *scene {
 }
 
 func closeGroups(nodes int) *scene {
-	// Which two nodes a group is on has nothing to do with their order.
+	// The two nodes of a group are far apart in the order of nodes.
 	s := inGroups(full(nodes, big, 8, aGPU, always(10)), func(n, _ int) int { return n * 37 % nodes / 2 })
 	s.addGang(nodes/10, nodes/10, wholeBig)
 	return s
 }
 
 func scattered(nodes int) *scene {
-	// The groups of a node have their other pods on seven other nodes each.
+	// The groups on a node have their other pods on seven other nodes each.
 	s := inGroups(full(nodes, big, 8, aGPU, always(10)), func(n, i int) int { return (n + i*7) % nodes })
 	s.addGang(nodes/10, nodes/10, wholeBig)
 	return s
@@ -167,7 +168,7 @@ func heterogeneous(nodes int) *scene {
 	return s
 }
 
-// addFull adds a node with so many pods.
+// addFull adds a node with the given number of pods.
 func (s *scene) addFull(size amounts, pods int, pod amounts) {
 	n := s.addNode(size)
 	for range pods {

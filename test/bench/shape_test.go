@@ -18,36 +18,37 @@ import (
 const (
 	namespace = "default"
 	gpu       = corev1.ResourceName("nvidia.com/gpu")
-	// poolLabel parts the nodes in two halves, "even" and "odd".
+	// poolLabel divides the nodes into two halves, "even" and "odd".
 	poolLabel = "example.com/pool"
-	// ours is the profile with Reprieve in it.
+	// ours is the name of the profile with Reprieve.
 	ours = "reprieve"
-	// urgent is the priority of whoever preempts; everybody else stands lower.
+	// urgent is the priority of the preemptor. All other pods have a lower one.
 	urgent = 1000
 )
 
-// amounts are what a pod asks for, or what a node has.
+// amounts are the request of a pod or the capacity of a node.
 type amounts struct{ milliCPU, gibibytes, gpus int64 }
 
-// shape is a full cluster, and who needs room in it.
+// shape is a full cluster, and the preemptor that needs room in it.
 type shape struct {
 	nodes int
 	node  amounts
-	// perNode is how many pods run on every node, each with the same request.
+	// perNode is the number of pods on every node. All have the same request.
 	perNode int
 	running amounts
-	// priority is that of the pod i of node n.
+	// priority returns the priority of the pod i of node n.
 	priority func(n, i int) int32
 	// group numbers the PodGroup of disruption mode PodGroup that the pod i of node n belongs to; nil for none.
 	group func(n, i int) int
-	// tenure is what the pod i of node n has of its queue; nil where there are none.
+	// tenure returns the membership of the pod i of node n in its queue; nil without queues.
 	tenure func(n, i int) *core.QueueMembership
-	// gang is how many members the preemptor has; 0 for a single pod.
+	// gang is the number of members of the preemptor; 0 for a single pod.
 	gang   int
 	member amounts
-	// constrained members stay off each other's hosts, on every other node. The core has an oracle for those.
+	// constrained members must run on different hosts, and only on every second node. The core asks
+	// an oracle about them.
 	constrained bool
-	// rule is what else members mind; nil for nothing.
+	// rule adds another constraint to each member; nil for none.
 	rule func(*corev1.Pod)
 }
 
@@ -63,7 +64,7 @@ func podShape(nodes int) shape {
 	}
 }
 
-// gangShape is a gang that needs a tenth of all nodes for itself, on nodes full of pods with a GPU each.
+// gangShape is a gang that needs a tenth of all nodes, on nodes full of pods with a GPU each.
 func gangShape(nodes int) shape {
 	return shape{
 		nodes: nodes, node: amounts{64_000, 512, 8},
@@ -73,21 +74,22 @@ func gangShape(nodes int) shape {
 	}
 }
 
-// constrainedShape is gangShape with members that mind each other, and half of the nodes.
+// constrainedShape is gangShape with members that must run on different hosts, on half of the
+// nodes.
 func constrainedShape(nodes int) shape {
 	s := gangShape(nodes)
 	s.constrained = true
 	return s
 }
 
-// ruledShape is gangShape with a rule of its members.
+// ruledShape is gangShape with a constraint on its members.
 func ruledShape(nodes int, rule func(*corev1.Pod)) shape {
 	s := gangShape(nodes)
 	s.rule = rule
 	return s
 }
 
-// memberRules are hard rules that members of a gang have about each other, by name.
+// memberRules returns hard constraints between members of a gang, by name.
 func memberRules() map[string]func(*corev1.Pod) {
 	return map[string]func(*corev1.Pod){"one per host": oneAHost, "in one zone": inOneZone, "over zones": overZones}
 }
@@ -108,13 +110,14 @@ func overZones(pod *corev1.Pod) {
 	}}
 }
 
-// toMembers is a term about other members.
+// toMembers returns an affinity term that selects the other members.
 func toMembers(pod *corev1.Pod, key string) []corev1.PodAffinityTerm {
 	pod.Labels["app"] = "urgent"
 	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "urgent"}}}}
 }
 
-// groupShape is a gang against groups of 64 pods that are each one unit. Where a pod of a group stands says nothing about the others.
+// groupShape is a gang that preempts groups of 64 pods, each one unit. The nodes of a group's pods
+// follow no pattern.
 func groupShape(nodes, members int, gpus int64) shape {
 	s := gangShape(nodes)
 	groups, of := max(s.pods()/64, 1), rand.New(rand.NewPCG(1, 2)).Perm(s.pods())
@@ -124,7 +127,8 @@ func groupShape(nodes, members int, gpus int64) shape {
 	return s
 }
 
-// contestShape is a gang with a member for every node, which needs half of all room, on nodes with four pods each.
+// contestShape is a gang with a member for every node, which needs half of all room. Each node has
+// four pods.
 func contestShape(nodes int) shape {
 	return shape{
 		nodes: nodes, node: amounts{4000, 32, 0},
@@ -150,7 +154,7 @@ func podName(n, i int) string { return fmt.Sprintf("pod-%05d-%02d", n, i) }
 func groupName(g int) string  { return fmt.Sprintf("job-%04d", g) }
 func memberName(i int) string { return fmt.Sprintf("urgent-%04d", i) }
 
-// uidOf makes the same UID of the same name each time, one that looks as real ones do.
+// uidOf returns a UID that looks real. The same name always gets the same UID.
 func uidOf(name string) string {
 	h := fnv.New128a()
 	h.Write([]byte(name))
@@ -160,12 +164,12 @@ func uidOf(name string) string {
 
 func pool(n int) string { return [...]string{"even", "odd"}[n%2] }
 
-// started spreads the pods' starts over a quarter of an hour.
+// started returns the start time of a pod. The starts are spread over a quarter of an hour.
 func started(n, i int) time.Time {
 	return time.Unix(1_800_000_000+int64((n*31+i*17)%1000), 0)
 }
 
-// newNode is the node n, of some size.
+// newNode returns the node n with the given size.
 func newNode(n int, size amounts) *corev1.Node {
 	list := size.list()
 	list[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
@@ -193,7 +197,7 @@ func newPod(name string, a amounts, priority int32) *corev1.Pod {
 	}
 }
 
-// newRunning is the pod i of node n.
+// newRunning returns the pod i of node n.
 func newRunning(n, i int, a amounts, priority int32) *corev1.Pod {
 	pod := newPod(podName(n, i), a, priority)
 	pod.Spec.NodeName = nodeName(n)
@@ -202,20 +206,21 @@ func newRunning(n, i int, a amounts, priority int32) *corev1.Pod {
 	return pod
 }
 
-// newMember is a pod that preempts, by itself or as a member of the gang.
+// newMember returns a pod of the preemptor, a single one or a member of the gang.
 func newMember(i int, a amounts) *corev1.Pod {
 	pod := newPod(memberName(i), a, urgent)
 	pod.Status.Phase = corev1.PodPending
 	return pod
 }
 
-// apart keeps a pod off the hosts of all others that it is called for, on every other node.
+// apart makes a pod run on another host than all other pods that apart was called for, and only on
+// every second node.
 func apart(pod *corev1.Pod) {
 	pod.Spec.NodeSelector = map[string]string{poolLabel: pool(0)}
 	oneAHost(pod)
 }
 
-// scene is the shape as the API has it.
+// scene returns the shape as objects of the API.
 func (s *shape) scene() *scene {
 	sc := &scene{}
 	jobs := make(map[int]*schedulingv1beta1.PodGroup)
@@ -257,7 +262,7 @@ func (a amounts) vector(pods int64) core.Amounts {
 	return core.Amounts{a.milliCPU, a.gibibytes << 30, a.gpus, pods}
 }
 
-// cluster is the shape as the core knows it, without Kubernetes around it.
+// cluster returns the shape in the form of the core, without Kubernetes.
 func (s *shape) cluster() (*core.Cluster, error) {
 	c := core.NewCluster([]string{"cpu", "memory", string(gpu), "pods"})
 	known := make(map[int]*core.Group)
@@ -291,7 +296,7 @@ func (s *shape) cluster() (*core.Cluster, error) {
 	return c, nil
 }
 
-// preemptor is who needs room, as the core knows it.
+// preemptor returns the preemptor in the form of the core.
 func (s *shape) preemptor() *core.Preemptor {
 	p := &core.Preemptor{Namespace: namespace, Name: memberName(0), UID: uidOf(memberName(0)), Priority: urgent, MinCount: max(s.gang, 1)}
 	if s.gang > 0 {
@@ -305,7 +310,7 @@ func (s *shape) preemptor() *core.Preemptor {
 	return p
 }
 
-// oracle is what a constrained gang needs to know besides room; nil for others.
+// oracle returns the oracle of a constrained gang; nil for others.
 func (s *shape) oracle() core.Oracle {
 	if !s.constrained {
 		return nil
@@ -313,7 +318,7 @@ func (s *shape) oracle() core.Oracle {
 	return &hostSpread{placed: make([]int, s.nodes)}
 }
 
-// hostSpread keeps members off each other's hosts, on every other node.
+// hostSpread is an oracle that keeps members on different hosts, and only on every second node.
 type hostSpread struct {
 	core.Arithmetic
 	placed []int
@@ -322,7 +327,7 @@ type hostSpread struct {
 // Stateful is part of core.Oracle, as are all methods of hostSpread.
 func (*hostSpread) Stateful(int) bool { return true }
 
-// Fits says whether no member has the host yet.
+// Fits reports whether no member is on the host yet.
 func (h *hostSpread) Fits(_, node int) bool { return h.placed[node] == 0 }
 
 // Place takes a host.
@@ -331,7 +336,7 @@ func (h *hostSpread) Place(_, node int) { h.placed[node]++ }
 // Unplace frees a host.
 func (h *hostSpread) Unplace(_, node int) { h.placed[node]-- }
 
-// Admits knows the node selector.
+// Admits applies the node selector.
 func (*hostSpread) Admits(_, node int) string {
 	if node%2 == 1 {
 		return "didn't match the node selector"
@@ -339,7 +344,7 @@ func (*hostSpread) Admits(_, node int) string {
 	return ""
 }
 
-// victimsOf counts the pods that a decision takes.
+// victimsOf returns the number of pods that a decision evicts.
 func victimsOf(d *core.Decision) int {
 	count := 0
 	for i := range d.Victims {

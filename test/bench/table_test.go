@@ -14,21 +14,22 @@ import (
 
 var table = flag.String("table", "", "measure at the documented sizes, and write the table into this file")
 
-// sizes are how large the shapes are, and how often each is run.
+// sizes has the sizes of the shapes, and the number of runs of each.
 type sizes struct {
 	pod, constrained, ruled, contest int
 	gangs                            []int
 	groups, groupMembers             int
 	queues                           int
 	growth                           [2]int
-	// victims is how many nodes there are in the scenes of that table, scenes are more of them, and rivals are the numbers
-	// of nodes on which the time of both sides is taken.
+	// victims is the number of nodes in the scenes of that table, and scenes are additional scenes.
+	// rivals are the numbers of nodes for the table that compares times with upstream.
 	victims int
 	scenes  []victimScene
 	rivals  []int
-	// rounds are how many turns a side has, laps how many runs in each, and growthRounds how many pairs of runs
-	// there are on a small and a large cluster. Where a gang's preemption is beside upstream's, there are
-	// faceRounds, fewer on large clusters.
+	// rounds is the number of turns of a side, and laps the number of runs in each turn.
+	// growthRounds is the number of pairs of runs, on a small and a large cluster. faceRounds is
+	// the number of rounds that compare a gang's preemption with upstream; large clusters have
+	// fewer.
 	rounds, laps, growthRounds, faceRounds int
 }
 
@@ -40,7 +41,7 @@ var (
 		victims: 100, scenes: slowScenes(), rivals: []int{100, 500, 1000},
 		rounds: 10, laps: 20, growthRounds: 300, faceRounds: 4,
 	}
-	// quick takes seconds. Its figures say nothing.
+	// quick takes seconds. Its times are not meaningful.
 	quick = sizes{
 		pod: 40, constrained: 20, ruled: 40, contest: 4, gangs: []int{10, 20},
 		groups: 32, groupMembers: 8, queues: 1000, growth: [2]int{10, 100},
@@ -49,8 +50,8 @@ var (
 	}
 )
 
-// TestTable measures everything and prints the tables. Without the flag it only shows that all of it works, and
-// that each decision is what its shape asks for.
+// TestTable measures everything and prints the tables. Without the flag it runs small sizes only,
+// to check that all of it works and that each decision is the expected one.
 func TestTable(t *testing.T) {
 	metrics.Register()
 	s := quick
@@ -62,7 +63,7 @@ func TestTable(t *testing.T) {
 	t.Run("rivals", func(t *testing.T) { s.measureRivals(t, &r) })
 	t.Run("pod", func(t *testing.T) { s.measurePod(t, &r) })
 	for _, nodes := range s.gangs {
-		// No aim is set for the smallest ones: they are held to the next one's.
+		// The smallest clusters have no aim of their own, so the aim of the next size applies.
 		aim := 20 * time.Millisecond
 		if nodes > 1000 {
 			aim = 150 * time.Millisecond
@@ -102,7 +103,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// measurePod also measures memory, while nothing of ours is there yet.
+// measurePod also measures memory, before Reprieve has allocated any.
 func (s *sizes) measurePod(t *testing.T, r *report) {
 	shape := podShape(s.pod)
 	name := fmt.Sprintf("%s nodes, %s pods of 50 priorities", thousands(shape.nodes), thousands(shape.pods()))

@@ -20,17 +20,18 @@ import (
 type outcome struct {
 	// took is CPU time.
 	took time.Duration
-	// victims are the pods that go, placed is how many members get a place.
+	// victims are the evicted pods, and placed is the number of members with a node.
 	victims []*corev1.Pod
 	placed  int
 }
 
-// duel is a rig on which both sides decide for the same gang, on the same snapshot. Upstream's gate is on as long as it
-// is open: it belongs to the process, and all other rigs run without it.
+// duel is a rig on which Reprieve and upstream decide for the same gang, on the same snapshot.
+// Upstream's feature gate is on while the duel exists. The gate belongs to the process, and all
+// other rigs run without it.
 type duel struct {
 	*rig
 	leader *leaderCycle
-	// victims are those of upstream's decision that is under way.
+	// victims are the victims of upstream's current decision.
 	mu      sync.Mutex
 	victims []*corev1.Pod
 }
@@ -56,10 +57,11 @@ func setGenericWorkload(tb testing.TB, on bool) {
 	}
 }
 
-// enough is how long one side is repeated on one rig at most, once it has been twice.
+// enough bounds the time for which one side is repeated on a rig, after its first two runs.
 const enough = 2 * time.Second
 
-// mine is Reprieve's plan for the gang with its orders, so many times over. It comes before theirs.
+// mine returns the plans of Reprieve for the gang with their orders, for the given number of runs.
+// It runs before theirs.
 func (d *duel) mine(times int) []outcome {
 	d.tb.Helper()
 	watch, started := &meter{}, time.Now()
@@ -80,9 +82,9 @@ func (d *duel) mine(times int) []outcome {
 	return out
 }
 
-// theirs is upstream's preemption for the gang, in a cycle of upstream's scheduler. It places the gang once on its own; what
-// the cycle itself tries before does not count. There is only one such cycle on a rig: a second decision would find what the
-// first has left in upstream's caches.
+// theirs returns upstream's preemption for the gang, in a cycle of upstream's scheduler. The
+// earlier attempts of the cycle to place the gang do not count. A rig has only one such cycle: a
+// second decision would use the data that the first one left in upstream's caches.
 func (d *duel) theirs(watch stopwatch) outcome {
 	d.tb.Helper()
 	plugin := defaultPreemptionOf(d.tb, d.framework(upstream))
@@ -112,7 +114,7 @@ func (d *duel) theirs(watch stopwatch) outcome {
 	return decided
 }
 
-// enqueue tells upstream of the PodGroups, and puts the gang into its queue.
+// enqueue adds the PodGroups to upstream's cache, and the gang to its queue.
 func (d *duel) enqueue() {
 	d.tb.Helper()
 	for _, group := range d.groups {
@@ -133,7 +135,7 @@ func (d *duel) enqueue() {
 	}
 }
 
-// preempt takes the place of what upstream's executor does to a victim, from any goroutine.
+// preempt replaces the eviction by upstream's executor. It may be called from any goroutine.
 func (d *duel) preempt(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +143,7 @@ func (d *duel) preempt(_ context.Context, _ preemption.Candidate, _ preemption.E
 	return false, nil
 }
 
-// timed takes the time of the framework's preemption for PodGroups.
+// timed measures the framework's preemption for PodGroups.
 type timed struct {
 	framework.Framework
 	watches []stopwatch
@@ -163,7 +165,7 @@ func (t *timed) RunPodGroupPostFilterPlugins(
 	return t.result, t.status
 }
 
-// upstreamGang is a decision by upstream for a gang, with a rig of its own each time.
+// upstreamGang returns a decision by upstream for a gang, with a new rig each time.
 func upstreamGang(tb testing.TB, of func() *scene) trial {
 	tb.Helper()
 	return func(watch stopwatch) {
@@ -173,8 +175,8 @@ func upstreamGang(tb testing.TB, of func() *scene) trial {
 	}
 }
 
-// face runs both sides on a scene, round by round, each with a rig of its own. A first decision of Reprieve's does not
-// count: it fills columns that stay level from then on.
+// face runs both sides on a scene, round by round, each with a new rig. The first decision of
+// Reprieve does not count: it fills the columns, which stay up to date from then on.
 func face(tb testing.TB, of func() *scene, rounds, laps int) (mine, theirs []outcome) {
 	tb.Helper()
 	for range rounds {

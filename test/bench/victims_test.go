@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// toll is what the victims of one decision come to, counted independently of either side.
+// toll is the cost of one decision's victims. It is computed without code of Reprieve or upstream.
 type toll struct {
-	// victims are pods, workloads the PodGroups and single pods that they belong to.
+	// victims counts pods. workloads counts the PodGroups and single pods that they belong to.
 	victims, workloads int
 	highest            int32
-	// sum is over the victims' priorities.
+	// sum is the sum of the victims' priorities.
 	sum int64
-	// broken counts the victims beyond what budgets allow.
+	// broken counts the victims that exceed the disruptions that budgets allow.
 	broken int
 	placed int
 }
@@ -57,14 +57,14 @@ func covered(victims []*corev1.Pod, budget *policyv1.PodDisruptionBudget) int {
 	return count
 }
 
-// compareTolls ranks as KEP-5710 does: the smaller, the better.
+// compareTolls compares in the order of KEP-5710: the smaller toll is better.
 func compareTolls(a, b toll) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken), cmp.Compare(a.highest, b.highest), cmp.Compare(a.sum, b.sum), cmp.Compare(a.victims, b.victims))
 }
 
-// taking is a row of the table of victims. Which of equal nodes upstream takes hangs on the order in which its goroutines
-// have found them, so there is one toll for each of its decisions.
+// taking is a row of the table of victims. If nodes are equal, upstream's choice depends on the
+// order in which its goroutines find them. So each of its decisions has a toll of its own.
 type taking struct {
 	victimScene
 	nodes, pods, members, minCount int
@@ -77,7 +77,7 @@ func (x *taking) ratio() float64 {
 	return float64(x.tookThem.percentile(50)) / float64(x.took.percentile(50))
 }
 
-// best is the best that upstream has found in any of its decisions.
+// best returns the lowest toll of upstream's decisions.
 func (x *taking) best() toll { return slices.MinFunc(x.theirs, compareTolls) }
 
 func (s *sizes) measureVictims(t *testing.T, r *report) {
@@ -145,7 +145,7 @@ func (r *report) writeVictims(b *strings.Builder) {
 	}
 }
 
-// span is the least and the most that upstream has come to.
+// span returns the lowest and the highest value among upstream's decisions.
 func span(all []toll, of func(toll) int) string {
 	values := make([]int, len(all))
 	for i := range all {

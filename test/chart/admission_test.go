@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// condition is the expression of a policy's matchCondition.
+// condition returns the expression of a policy's matchCondition.
 func (o object) condition(name string) string {
 	conditions, _ := o.at("spec", "matchConditions").([]any)
 	for _, c := range conditions {
@@ -19,7 +19,8 @@ func (o object) condition(name string) string {
 	return ""
 }
 
-// TestPoliciesOnPods: the policies for pods know the profiles of the release, and the labels by which each has queues named.
+// TestPoliciesOnPods checks that the policies for pods have the profiles of the release, and the
+// label that names a queue for each profile.
 func TestPoliciesOnPods(t *testing.T) {
 	t.Parallel()
 	const (
@@ -31,9 +32,10 @@ func TestPoliciesOnPods(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		values string
-		// want are the expressions of a condition, by policy; "" for one that the policy does not have.
+		// want has the expressions of a condition, by policy; "" for a condition that the policy
+		// lacks.
 		want map[string][2]string
-		// absent are policies that there are not.
+		// absent names policies that must not exist.
 		absent []string
 	}{
 		"two profiles": {
@@ -87,7 +89,7 @@ func TestPoliciesOnPods(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// The default of a namespace stands in the same annotation whatever the label is.
+				// The default queue of a namespace is in the same annotation for all labels.
 				if text := string(raw); all[policy+name] != nil &&
 					(!strings.Contains(text, `"key":"team.example/queue"`) || strings.Contains(text, "reprieve.dev/queue'") != wantStandard) {
 					t.Errorf("%s goes by another label than it should: %s", name, text)
@@ -97,7 +99,7 @@ func TestPoliciesOnPods(t *testing.T) {
 	}
 }
 
-// variable is the expression of a policy's variable.
+// variable returns the expression of a policy's variable.
 func (o object) variable(name string) string {
 	variables, _ := o.at("spec", "variables").([]any)
 	for _, v := range variables {
@@ -109,8 +111,8 @@ func (o object) variable(name string) string {
 	return ""
 }
 
-// TestPolicyOnPlacedPods: the policy for pods with a node knows all profiles of the release, the labels by which each has queues named,
-// and the labels of their own rules.
+// TestPolicyOnPlacedPods checks the policy for pods with a node. It has all profiles of the
+// release, the labels that name queues, and the labels of the profiles' own rules.
 func TestPolicyOnPlacedPods(t *testing.T) {
 	t.Parallel()
 	const policy = "ValidatingAdmissionPolicy  placed-pods.reprieve.dev"
@@ -139,7 +141,8 @@ func TestPolicyOnPlacedPods(t *testing.T) {
 	}
 }
 
-// TestSystemClasses: the release restricts the classes of the system to the namespaces of the values, unless that is disabled.
+// TestSystemClasses checks that the release restricts the system's PriorityClasses to the
+// namespaces in the values, unless that is disabled.
 func TestSystemClasses(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]any{

@@ -15,9 +15,11 @@ const (
 	checksumAnnotation = "checksum/config"
 )
 
-// alike leaves out of both what each does in its own way: kustomize names a ConfigMap by its content, so that a change rolls
-// the Pods, and the chart has a checksum in the Pods' template; the chart says that CustomResourceDefinitions stay; and of
-// the configuration, only what it means counts.
+// alike removes the intended differences between the objects of kustomize and of the chart.
+// Kustomize puts a hash of the content into the name of a ConfigMap, so that a change replaces the
+// Pods; the chart has a checksum in the Pods' template instead. The chart also marks
+// CustomResourceDefinitions so that they are kept. Of the configuration, only the parsed content is
+// compared.
 func alike(t *testing.T, all objects) objects {
 	t.Helper()
 	out := objects{}
@@ -57,8 +59,8 @@ func without(metadata map[string]any, annotation string) {
 	}
 }
 
-// TestDefaultIsBase: by default the chart installs what kubectl apply -k deploy/ does, object by object; but for the Namespace,
-// which Helm needs before.
+// TestDefaultIsBase checks that the chart by default installs the same objects as kubectl apply -k
+// deploy/. Only the Namespace is missing, because Helm needs it before the installation.
 func TestDefaultIsBase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -82,7 +84,8 @@ func TestDefaultIsBase(t *testing.T) {
 	}
 }
 
-// TestComponents: the values that stand for components of deploy/ do what these do.
+// TestComponents checks that the values for components of deploy/ have the effect of these
+// components.
 func TestComponents(t *testing.T) {
 	t.Parallel()
 	for component, values := range map[string]string{
@@ -93,7 +96,7 @@ func TestComponents(t *testing.T) {
 			t.Parallel()
 			want := alike(t, kustomized(t, overlay(t, component)))
 			got := alike(t, render(t, values+"\nnamespace: {create: true}", cluster{namespace: namespace}))
-			// Kustomize gives no labels to what a component outside of the base adds.
+			// Kustomize adds no labels to the objects that a component outside of the base adds.
 			for key, o := range want {
 				if o.at("metadata", "labels") == nil && got[key] != nil {
 					delete(got[key]["metadata"].(map[string]any), "labels")
@@ -106,7 +109,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// overlay is a kustomization as a user's: deploy/ with a component.
+// overlay writes a kustomization that a user could write: deploy/ with a component.
 func overlay(t *testing.T, component string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// conform is kubeconform, with the schemas that hack/schemas writes, on objects. A kind without a schema is an error.
+// conform runs kubeconform on objects, with the schemas that hack/schemas writes. A kind without a
+// schema is an error.
 func conform(t *testing.T, given objects) (string, error) {
 	t.Helper()
 	args := []string{"tool", "-modfile=../../hack/tools/kubeconform/go.mod", "kubeconform", "-strict", "-summary"}
@@ -31,7 +32,8 @@ func conform(t *testing.T, given objects) (string, error) {
 	return string(output), err
 }
 
-// TestConforms: what the chart renders is what the schemas of its kinds have, with every value set that adds something.
+// TestConforms checks the rendered objects against the schemas of their kinds, with every value set
+// that adds an object or field.
 func TestConforms(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string]string{
@@ -46,7 +48,8 @@ func TestConforms(t *testing.T) {
 	}
 }
 
-// TestDoesNotConform: the schemas are strict, and there are no others than those that are here.
+// TestDoesNotConform checks that the schemas are strict, and that kubeconform uses only the schemas
+// in this folder.
 func TestDoesNotConform(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -21,7 +21,7 @@ import (
 const (
 	chartDir  = "../../charts/reprieve"
 	deployDir = "../../deploy"
-	// namespace is the one that deploy/ has.
+	// namespace is the namespace of deploy/.
 	namespace = "reprieve-system"
 	queueKind = "reprieve.dev/v1alpha1/Queue"
 )
@@ -32,7 +32,7 @@ type object map[string]any
 // objects are rendered objects, by kind, namespace and name.
 type objects map[string]object
 
-// at is the value at a path of an object; nil where there is none.
+// at returns the value at a path of an object; nil if there is none.
 func (o object) at(path ...string) any {
 	var value any = map[string]any(o)
 	for _, name := range path {
@@ -63,13 +63,14 @@ func load(t *testing.T) *helmchart.Chart {
 	return c
 }
 
-// cluster is what is rendered for.
+// cluster describes the cluster that the chart is rendered for: the namespace, and the kinds that
+// the API server has.
 type cluster struct {
 	namespace string
 	kinds     []string
 }
 
-// tryRender is helm template, with values in YAML.
+// tryRender renders the chart as helm template does, with values in YAML.
 func tryRender(t *testing.T, values string, on cluster) (map[string]string, error) {
 	t.Helper()
 	var given map[string]any
@@ -92,7 +93,7 @@ func tryRender(t *testing.T, values string, on cluster) (map[string]string, erro
 	return out, nil
 }
 
-// render is helm template that has to work.
+// render renders the chart, and fails the test on an error.
 func render(t *testing.T, values string, on cluster) objects {
 	t.Helper()
 	files, err := tryRender(t, values, on)
@@ -122,7 +123,7 @@ func render(t *testing.T, values string, on cluster) objects {
 	return out
 }
 
-// kustomized is kubectl kustomize of a directory of deploy/.
+// kustomized returns the objects that kubectl kustomize renders from a directory of deploy/.
 func kustomized(t *testing.T, dir string) objects {
 	t.Helper()
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)

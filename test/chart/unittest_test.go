@@ -17,7 +17,7 @@ func TestSuites(t *testing.T) {
 	t.Logf("%s", output)
 }
 
-// TestPackage: what is for tests only is not packed.
+// TestPackage checks that files for tests are not packed.
 func TestPackage(t *testing.T) {
 	t.Parallel()
 	for _, file := range load(t).Raw {

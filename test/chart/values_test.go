@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// everything has each value set that adds something.
+// everything sets each value that adds an object or a field.
 const everything = `
 image: {digest: "sha256:0123456789012345678901234567890123456789012345678901234567890123", pullPolicy: Always, pullSecrets: [{name: pull}]}
 replicas: 3
@@ -50,13 +50,14 @@ prometheusRule: {enabled: true}
 dashboard: {enabled: true, annotations: {grafana_folder: Scheduling}}
 `
 
-// TestKnownFields: of everything that the chart can render, Kubernetes knows every field.
+// TestKnownFields checks that Kubernetes has every field of the objects that the chart can render.
 func TestKnownFields(t *testing.T) {
 	t.Parallel()
 	codecs := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict)
 	decoded := 0
 	for key, o := range render(t, everything, cluster{namespace: namespace, kinds: []string{queueKind}}) {
-		// The kinds of others have no Go types here; those that are our own, the integration tests create.
+		// Kinds of other projects have no Go types here. The integration tests create the objects
+		// of Reprieve's own kinds.
 		if group := o.text("apiVersion"); strings.HasPrefix(group, "monitoring.coreos.com/") || strings.HasPrefix(group, "reprieve.dev/") ||
 			strings.HasPrefix(group, "apiextensions.k8s.io/") {
 			continue
@@ -75,7 +76,7 @@ func TestKnownFields(t *testing.T) {
 	}
 }
 
-// TestNamespace: in another namespace, nothing speaks of the one that deploy/ has.
+// TestNamespace checks that a chart in another namespace does not mention the namespace of deploy/.
 func TestNamespace(t *testing.T) {
 	t.Parallel()
 	for key, o := range render(t, everything, cluster{namespace: "batch", kinds: []string{queueKind}}) {
@@ -83,14 +84,16 @@ func TestNamespace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The descriptions of the dashboard and the alerts are for readers.
+		// The descriptions in the dashboard and the alerts are text for readers, so they may
+		// mention it.
 		if strings.Contains(string(raw), namespace) {
 			t.Errorf("%s speaks of %s: %s", key, namespace, raw)
 		}
 	}
 }
 
-// TestCRDs: definitions are upgraded with the release, and stay when it goes.
+// TestCRDs checks that the CRDs are upgraded with the release, and stay when the release is
+// uninstalled.
 func TestCRDs(t *testing.T) {
 	t.Parallel()
 	if installedOnce := load(t).CRDObjects(); len(installedOnce) > 0 {
@@ -124,7 +127,7 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// TestValues: what a value does, by the object and the field that it bears on.
+// TestValues checks the effect of each value on an object and its field.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	const deployment, config = "Deployment reprieve-system reprieve-scheduler", "ConfigMap reprieve-system reprieve-scheduler-config"
@@ -132,7 +135,7 @@ func TestValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		values, object string
 		field          []string
-		// want is YAML; "" for no such object, or no such field.
+		// want is YAML; "" if the object or the field must not exist.
 		want string
 	}{
 		"replicas":            {"replicas: 5", deployment, []string{"spec", "replicas"}, "5"},
@@ -196,7 +199,8 @@ func read(t *testing.T, elements ...string) string {
 	return string(raw)
 }
 
-// TestRollsOnChange: a changed configuration changes the Pods' template, and nothing else does that is not of the Pods.
+// TestRollsOnChange checks that a change of the configuration changes the Pods' template, and that
+// other values change it only if they concern the Pods.
 func TestRollsOnChange(t *testing.T) {
 	t.Parallel()
 	checksum := func(values string) string {
@@ -212,7 +216,7 @@ func TestRollsOnChange(t *testing.T) {
 	}
 }
 
-// TestBadValues: what is wrong is refused, and what it says names the value.
+// TestBadValues checks that wrong values are rejected with a message that names the value.
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ values, want string }{
@@ -253,7 +257,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// TestSchema: the schema knows each value of values.yaml, and none that is not there.
+// TestSchema checks that the schema has exactly the values of values.yaml.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	var schema, values map[string]any
@@ -263,7 +267,7 @@ func TestSchema(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, "values.yaml")), &values); err != nil {
 		t.Fatal(err)
 	}
-	// Helm's own, for charts that have others below them.
+	// This value is Helm's own, for charts with subcharts.
 	delete(schema["properties"].(map[string]any), "global")
 	compareSchema(t, "", schema, values)
 }
@@ -284,7 +288,7 @@ func compareSchema(t *testing.T, at string, schema, values map[string]any) {
 			compareSchema(t, at+name+".", below, mapping)
 		}
 	}
-	// What a Pod's resources may be is Kubernetes' matter.
+	// Kubernetes validates the resources of a Pod, so the schema leaves them open.
 	for name := range properties {
 		if _, ok := values[name]; !ok && at != "resources." {
 			t.Errorf("values.yaml does not have %s%s", at, name)
@@ -304,7 +308,7 @@ func TestLint(t *testing.T) {
 			}
 			result := lint.All(chartDir, given, namespace, true)
 			for _, m := range result.Messages {
-				// A chart of the repository needs no icon.
+				// Helm recommends an icon, which this chart does not need.
 				if m.Severity > support.InfoSev {
 					t.Error(m)
 				}
@@ -313,7 +317,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestEmptyTag: the image is that of the chart's version.
+// TestEmptyTag checks that an empty tag selects the image of the chart's version.
 func TestEmptyTag(t *testing.T) {
 	t.Parallel()
 	out := rendered(t, `image: {repository: mine, tag: ""}`, "deployment.yaml")
@@ -322,7 +326,8 @@ func TestEmptyTag(t *testing.T) {
 	}
 }
 
-// TestNotesOfKinds: the notes tell of profiles that take Jobs for single Pods, and of no others.
+// TestNotesOfKinds checks that the notes name the profiles that treat the pods of Jobs as single
+// pods, and only these.
 func TestNotesOfKinds(t *testing.T) {
 	t.Parallel()
 	const says = "The profile b has no args.groups.kinds"
@@ -332,7 +337,7 @@ func TestNotesOfKinds(t *testing.T) {
 	}
 }
 
-// rendered is what one template of the chart comes to.
+// rendered returns the output of one template of the chart.
 func rendered(t *testing.T, values, template string) string {
 	t.Helper()
 	files, err := tryRender(t, values, cluster{namespace: namespace})

@@ -17,7 +17,7 @@ import (
 const (
 	root  = "../.."
 	files = root + "/charts/reprieve/monitoring"
-	// repository is where the pages can be opened.
+	// repository is the address of the repository, which shows the pages.
 	repository = "https://github.com/reprieve-dev/reprieve"
 )
 
@@ -60,14 +60,14 @@ func alerts(t *testing.T) map[string]rule {
 	return out
 }
 
-// scene is a time in a cluster, and the alerts that have gone off at its end.
+// scene is a period in a cluster, and the alerts that fire at its end.
 type scene struct {
 	series string
-	// want are the alerts that fire, out of all.
+	// want names all alerts that fire.
 	want []string
 }
 
-// calm is what a scheduler shows that works: it leads, preempts, and all goes well.
+// calm has the metrics of a healthy scheduler: it leads, preempts, and has no failures.
 const calm = `
 reprieve_reservations{instance="a"} 0 2 1 0 0x120
 reprieve_oldest_reservation_seconds{instance="a"} 0 60 300 0 0x120
@@ -103,7 +103,7 @@ rest_client_requests_total{instance="a", code="429"} 0+1x120
 rest_client_requests_total{instance="other", code="429"} 0+100x120
 `
 
-// but is calm with series in place of those of the same names and labels, or beside them.
+// but returns calm with other series, which replace those of the same names and labels.
 func but(series string) string {
 	name := func(line string) string {
 		end := strings.LastIndex(line, "}")
@@ -161,7 +161,7 @@ func scenes() map[string]scene {
 		"evictions take most of a minute": {
 			but(`reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="1"} 0+1x120`), []string{"ReprieveEvictionsSlow"},
 		},
-		// Others are placed all the time.
+		// Other pods are placed all the time.
 		"a promise is not kept": {
 			but("reprieve_reservations{instance=\"a\"} 2+0x120\nreprieve_oldest_reservation_seconds{instance=\"a\"} 0+60x120"), []string{"ReprievePromisesNotKept"},
 		},
@@ -189,7 +189,8 @@ func scenes() map[string]scene {
 	}
 }
 
-// TestAlerts: in each scene those alerts have gone off at its end that are wanted, and no others; each has a scene.
+// TestAlerts checks that exactly the wanted alerts fire at the end of each scene, and that each
+// alert has a scene.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	const end = 120 * scrapes
@@ -221,7 +222,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// fires reports whether some series has met a rule's expression at every evaluation since as long ago as its "for".
+// fires reports whether, for the whole "for" period, some series has met the rule's expression at
+// every evaluation.
 func fires(t *testing.T, e engine, db database, r rule, end time.Duration) bool {
 	t.Helper()
 	hold := time.Duration(0)
@@ -248,8 +250,8 @@ func fires(t *testing.T, e engine, db database, r rule, end time.Duration) bool 
 	return false
 }
 
-// TestSectionsHaveFourParts: each section of docs/alerts.md has the severity of its alert, the
-// symptoms that users notice, a command, and a value to compare its answer with.
+// TestSectionsHaveFourParts checks each section of docs/alerts.md. It must have the severity, the
+// symptoms that users notice, a command, and a value to compare its output with.
 func TestSectionsHaveFourParts(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "alerts.md"))
@@ -276,7 +278,8 @@ func TestSectionsHaveFourParts(t *testing.T) {
 	}
 }
 
-// TestAlertsAreDocumented: each alert says how bad it is and what is the matter, and docs/alerts.md what to do.
+// TestAlertsAreDocumented checks that each alert has a severity and a description, and that
+// docs/alerts.md has the remedy.
 func TestAlertsAreDocumented(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "alerts.md"))
@@ -292,7 +295,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s does not say what is the matter", name)
 		}
-		// Alertmanager shows it as a link, wherever it runs.
+		// Alertmanager shows this annotation as a link, so it must be a full address.
 		if want := repository + "/blob/main/docs/alerts.md#" + strings.ToLower(name); r.Annotations["runbook_url"] != want {
 			t.Errorf("the runbook of %s is %q, want %q", name, r.Annotations["runbook_url"], want)
 		}

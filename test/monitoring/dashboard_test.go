@@ -39,7 +39,7 @@ func panels(t *testing.T) []panel {
 	return dashboard.Panels
 }
 
-// atWork is what a scheduler shows beside calm.
+// atWork has the metrics of a working scheduler that calm lacks.
 const atWork = `
 reprieve_queue_waiting{instance="a"} 3+0x120
 reprieve_api_calls_bound{instance="a"} 50+0x120
@@ -59,7 +59,7 @@ rest_client_request_duration_seconds_bucket{instance="a", verb="GET", le="1"} 0+
 rest_client_request_duration_seconds_bucket{instance="a", verb="GET", le="+Inf"} 0+4x120
 `
 
-// TestDashboard: every query of every panel has data where a scheduler works.
+// TestDashboard checks that every query of every panel returns data for a working scheduler.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -90,7 +90,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestSubjects: the dashboard shows what it is for, each by a figure of its own.
+// TestSubjects checks that the dashboard has a panel for each subject.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -121,7 +121,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestRowsAreDocumented: docs/monitoring.md gives the purpose of each row.
+// TestRowsAreDocumented checks that docs/monitoring.md gives the purpose of each row.
 func TestRowsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root, "docs", "monitoring.md"))

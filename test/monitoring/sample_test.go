@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
-// sample is a value at a time.
+// sample is a value with its time.
 type sample struct {
 	at    time.Duration
 	value float64

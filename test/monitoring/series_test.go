@@ -15,14 +15,14 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// scrapes is how far apart the samples are.
+// scrapes is the interval between samples.
 const scrapes = time.Minute
 
-// database has series in memory.
+// database is a list of series in memory.
 type database []storage.Series
 
-// newDatabase reads series in the notation of promtool's tests, one a line: a metric, its labels, and its values a minute apart,
-// as in `up{job="a"} 1+0x30`.
+// newDatabase reads series in the notation of promtool's tests, one on each line: a metric, its
+// labels, and its values a minute apart, as in `up{job="a"} 1+0x30`.
 func newDatabase(t *testing.T, p parser.Parser, text string) database {
 	t.Helper()
 	var db database
@@ -45,7 +45,7 @@ func newDatabase(t *testing.T, p parser.Parser, text string) database {
 	return db
 }
 
-// Querier has all series, whatever the time.
+// Querier returns all series, regardless of the time range.
 func (d database) Querier(int64, int64) (storage.Querier, error) {
 	return querier{LabelQuerier: storage.NoopQuerier(), database: d}, nil
 }
@@ -93,7 +93,7 @@ func newEngine() engine {
 	})}
 }
 
-// at is the value of an expression at some time.
+// at returns the value of an expression at a time.
 func (e engine) at(t *testing.T, db database, expression string, at time.Duration) promql.Vector {
 	t.Helper()
 	query, err := e.NewInstantQuery(t.Context(), db, nil, expression, time.Unix(0, 0).Add(at))

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// cluster is one generated case: nodes, running pods, budgets, nominated pods, claims to volumes that one pod may have at
-// a time, and the pod that preempts.
+// cluster is one generated case: nodes, running pods, budgets, nominated pods, claims for volumes
+// that one pod may use at a time, and the preemptor.
 type cluster struct {
 	nodes     []*corev1.Node
 	running   []*corev1.Pod
@@ -26,7 +26,7 @@ type cluster struct {
 	preemptor *corev1.Pod
 }
 
-// objects are all API objects of the case.
+// objects returns all API objects of the case.
 func (c *cluster) objects() []runtime.Object {
 	var out []runtime.Object
 	for _, n := range c.nodes {
@@ -44,7 +44,8 @@ func (c *cluster) objects() []runtime.Object {
 	return out
 }
 
-// afterNominated is the case once the nominated pods that do not make way for the preemptor are on their nodes.
+// afterNominated returns the case with nominated pods placed on their nodes, except those that the
+// preemptor displaces.
 func (c *cluster) afterNominated() *cluster {
 	after := *c
 	after.running, after.nominated = slices.Clone(c.running), nil
@@ -68,8 +69,8 @@ const (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// generate makes a case from a seed: small clusters, on which every feature that the filters know is likely
-// to matter.
+// generate makes a case from a seed: a small cluster on which every feature of the filters is
+// likely to matter.
 func generate(seed uint64) *cluster {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
 	c := &cluster{}
@@ -81,7 +82,7 @@ func generate(seed uint64) *cluster {
 		pod := generatePod(r, fmt.Sprintf("run-%03d", i))
 		pod.Spec.NodeName = c.nodes[r.IntN(len(c.nodes))].Name
 		for _, p := range pod.Spec.Containers[0].Ports {
-			// No two pods of a node have the same host port, and upstream's bookkeeping relies on it.
+			// No two pods of a node have the same host port. Upstream's bookkeeping relies on this.
 			if key := fmt.Sprintf("%s:%d", pod.Spec.NodeName, p.HostPort); ports[key] {
 				pod.Spec.Containers[0].Ports = nil
 			} else {
@@ -112,7 +113,8 @@ func generate(seed uint64) *cluster {
 	return c
 }
 
-// generateClaims has some pods use volumes that one pod may have at a time. One at most runs with each.
+// generateClaims makes some pods use volumes that one pod may use at a time. At most one running
+// pod uses each.
 func (c *cluster) generateClaims(r *rand.Rand) {
 	for i := range r.IntN(3) {
 		name := fmt.Sprintf("claim-%d", i)
@@ -189,8 +191,8 @@ func generatePod(r *rand.Rand, name string) *corev1.Pod {
 	return pod
 }
 
-// addRequests has some pods ask for more than their container does: overhead, init containers that end before it starts
-// or run beside it.
+// addRequests makes some pods request more than their container does: through overhead, or through
+// init containers that end before it starts or run beside it.
 func addRequests(r *rand.Rand, pod *corev1.Pod) {
 	some := func() corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(1+r.IntN(6))*500, resource.DecimalSI)}
@@ -207,7 +209,7 @@ func addRequests(r *rand.Rand, pod *corev1.Pod) {
 	}
 }
 
-// constrain gives the preemptor some of what filters know.
+// constrain gives the preemptor some of the constraints that filters check.
 func constrain(r *rand.Rand, pod *corev1.Pod) {
 	switch r.IntN(8) {
 	case 0:

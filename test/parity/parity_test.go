@@ -49,12 +49,12 @@ var (
 	first = flag.Uint64("parity.first", 0, "the first seed")
 )
 
-// noGroups is a cluster without PodGroups.
+// noGroups is a gang.Source without PodGroups.
 type noGroups struct{}
 
 func (noGroups) Group(types.NamespacedName) (*gang.Group, bool) { return nil, false }
 
-// capture is an Evictor that only takes note.
+// capture is an Evictor that only records orders.
 type capture struct{ orders []eviction.Order }
 
 func (c *capture) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
@@ -72,13 +72,13 @@ type rig struct {
 	captured  *capture
 }
 
-// quiet is the test's context with a logger that says nothing.
+// quiet returns the test's context with a logger that discards everything.
 func quiet(t *testing.T) context.Context {
 	t.Helper()
 	return klog.NewContext(t.Context(), logr.Discard())
 }
 
-// filters are the plugins that both sides decide with.
+// filters returns the names of the plugins that both sides use.
 func filters() []string {
 	return []string{
 		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
@@ -142,15 +142,15 @@ func newRig(t *testing.T, c *cluster) *rig {
 	if err != nil {
 		t.Fatalf("wait until Reprieve knows the cluster: %v", err)
 	}
-	// Of a nominated pod that is not in the queue, only the name would count.
+	// If a nominated pod is not in the queue, the framework would only have its name.
 	for _, pod := range c.nominated {
 		queue.Add(ctx, pod)
 	}
 	return &rig{framework: fw, ours: ours, upstream: upstream, captured: captured}
 }
 
-// score ranks a set of victims by the criteria of KEP-5710: the smaller, the better, field by
-// field.
+// score is the cost of a set of victims by the criteria of KEP-5710. Scores are compared field by
+// field; the smaller is better.
 type score struct {
 	broken      int
 	highest     int32
@@ -166,7 +166,7 @@ func compare(a, b score) int {
 	)
 }
 
-// scoreOf counts independently of both implementations.
+// scoreOf computes the score without code of either implementation.
 func scoreOf(victims []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) score {
 	victims = slices.Clone(victims)
 	slices.SortFunc(victims, func(a, b *corev1.Pod) int {
@@ -200,7 +200,7 @@ func scoreOf(victims []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) sco
 	return s
 }
 
-// verdict is what one side has to say of a case.
+// verdict is the result of one side for a case.
 type verdict struct {
 	feasible bool
 	node     string
@@ -219,8 +219,8 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%s takes %v, score %+v", v.node, who, v.score)
 }
 
-// needsPreemption runs PreFilter and Filter as a cycle does, and reports false where the pod fits
-// or no preemption is considered.
+// needsPreemption runs PreFilter and Filter as a cycle does. It returns false if the pod fits, or
+// if preemption cannot help.
 func (r *rig) needsPreemption(t *testing.T, c *cluster) (fwk.CycleState, *framework.NodeToStatus, bool) {
 	t.Helper()
 	state := framework.NewCycleState()
@@ -248,7 +248,7 @@ func (r *rig) nodes(t *testing.T) []fwk.NodeInfo {
 	return infos
 }
 
-// upstreamBest is the best that upstream's own selection finds on any node.
+// upstreamBest returns the best result of upstream's own selection on any node.
 func (r *rig) upstreamBest(t *testing.T, c *cluster, state fwk.CycleState) verdict {
 	t.Helper()
 	var best verdict
@@ -278,7 +278,7 @@ func upstreamFinds(t *testing.T, c *cluster) bool {
 	return state == nil || !needed || r.upstreamBest(t, c, state).feasible
 }
 
-// oursBest is what Reprieve's plugin decides.
+// oursBest returns the decision of Reprieve's plugin.
 func (r *rig) oursBest(t *testing.T, c *cluster, state fwk.CycleState, statuses *framework.NodeToStatus) verdict {
 	t.Helper()
 	result, status := r.ours.PostFilter(quiet(t), state, c.preemptor, statuses)
@@ -303,8 +303,8 @@ func (r *rig) oursBest(t *testing.T, c *cluster, state fwk.CycleState, statuses 
 	return v
 }
 
-// check holds the decision itself to what it promises: with the victims gone, and only with all of
-// them gone, the preemptor passes on its node.
+// check verifies the decision: the preemptor passes the filters on its node if all victims are
+// gone, and fails if one of them stays.
 func (r *rig) check(t *testing.T, c *cluster, v verdict) {
 	t.Helper()
 	passes := func(gone []*corev1.Pod) bool {
@@ -347,11 +347,13 @@ func (r *rig) check(t *testing.T, c *cluster, v verdict) {
 	}
 }
 
-// TestParity decides generated cases on both sides. Ours must find a way exactly where upstream
-// does on some node, and its victims must rank at least as well as those of upstream's best node.
-// Only where upstream would find none, too, once the nominated pods that come before the preemptor
-// are on their nodes, ours may find none before that: upstream asks no filter about pods that are
-// nominated to other nodes, and victims would go for a pod that then has no place.
+// TestParity decides generated cases on both sides. Reprieve must find victims exactly if upstream
+// finds some on any node, and its victims must have at most the cost of upstream's best node.
+//
+// There is one exception. Upstream asks no filter about pods that are nominated to other nodes, so
+// victims could be evicted for a pod that has no place afterwards. Reprieve may find nothing if
+// upstream would find nothing either once the nominated pods that precede the preemptor are on
+// their nodes.
 func TestParity(t *testing.T) {
 	metrics.Register()
 	preempting, feasible, better, careful := 0, 0, 0, 0

@@ -9,11 +9,12 @@ import (
 
 // Agreement counts the cases of one table.
 type Agreement struct {
-	// Cases is their number. Agree counts those with the peer's outcome, and Explained those with
-	// another outcome that the table explains. Faults describes all others.
+	// Cases is the number of cases. Agree counts the cases with the peer's outcome, and Explained
+	// counts those with another outcome that the table explains. Faults describes all others.
 	Cases, Agree, Explained int
-	// Nodes counts the workloads that have the expected number of pods on a node that the peer
-	// names, and SameNode those on that node. The core breaks ties between nodes by name.
+	// Nodes counts the workloads for which the peer names a node and the number of running pods is
+	// the expected one. SameNode counts those of them that run on that node. The core breaks ties
+	// between nodes by name.
 	Nodes, SameNode int
 	Faults          []string
 }

@@ -50,10 +50,11 @@ type Case struct {
 	Work      []Work
 	// Notes are facts about the peer's case that Reprieve has no setting for.
 	Notes []string
-	// Peer is the number of running pods of a workload at the end, as the peer expects it. Ours is
-	// the same for Reprieve, where it differs.
+	// Peer is the expected number of running pods at the end, by workload. Ours has the numbers for
+	// Reprieve, of the workloads for which they differ.
 	Peer, Ours map[string]int
-	// PeerNode is the node of all pods of a workload, where the peer expects one.
+	// PeerNode is the expected node of all pods, by workload; it lacks workloads without an
+	// expected node.
 	PeerNode map[string]string
 	// Rule names the rule or the document that explains the difference, and Because explains it.
 	Rule, Because string

@@ -24,7 +24,8 @@ func TestSmallRows(t *testing.T) {
 		}
 		t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	}
-	// As make perf has it: scheduler_perf finds its files by the paths that this leaves.
+	// This is the setting of make perf. With it, the paths by which scheduler_perf finds its files
+	// are the same.
 	t.Setenv("GOFLAGS", "-trimpath")
 	t.Setenv("CGO_ENABLED", "0")
 	out := t.TempDir()
@@ -60,7 +61,7 @@ func TestSmallRows(t *testing.T) {
 	}
 }
 
-// TestConfigIsTheDefault holds the profile that is measured to the one that Reprieve ships with.
+// TestConfigIsTheDefault checks that the measured profile is the default profile of Reprieve.
 func TestConfigIsTheDefault(t *testing.T) {
 	profile := func(file string) map[string]any {
 		raw, err := os.ReadFile(file)
@@ -76,7 +77,7 @@ func TestConfigIsTheDefault(t *testing.T) {
 		}
 		delete(config.Profiles[0], "schedulerName")
 		if plugins, ok := config.Profiles[0]["plugins"].(map[string]any); ok {
-			// The gate, which reprieve-scheduler adds.
+			// reprieve-scheduler adds the plugin for this extension point itself.
 			delete(plugins, "preEnqueue")
 		}
 		return config.Profiles[0]
@@ -135,7 +136,7 @@ func TestSelectRows(t *testing.T) {
 	}
 }
 
-// TestOrder has every other run start with the other side.
+// TestOrder checks that every second run starts with the other side.
 func TestOrder(t *testing.T) {
 	b := &bench{binary: "throughput.test", size: sizeSmall, sides: []string{upstream, reprieve}}
 	gangs, queues, gang := row{name: "gangs"}, row{name: "queues-6", unqueued: true}, row{name: "gang-100", aim: aim{calls: 2}}

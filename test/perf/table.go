@@ -15,7 +15,7 @@ type result struct {
 	upstream, ours, calls *figures
 }
 
-// The table in the documentation is between these lines.
+// These lines enclose the table in the documentation.
 const (
 	beginMark = "<!-- Written by make perf. -->"
 	endMark   = "<!-- Up to here. -->"

@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// BenchmarkPerfScheduling runs the workloads that -perf-scheduling-label-filter selects, for one side after the
-// other; for the side "calls", which is no scheduler's, it selects a workload and a size. It takes -test.benchtime=1x and etcd in PATH.
+// BenchmarkPerfScheduling runs the workloads that -perf-scheduling-label-filter selects, for one
+// side after the other. For the side "calls", which has no scheduler, the filter selects a workload
+// and a size. The benchmark needs -test.benchtime=1x and etcd in PATH.
 func BenchmarkPerfScheduling(b *testing.B) {
 	selected := perf.PerfSchedulingLabelFilter
 	ours := &assembly{metrics: metrics.New()}
@@ -61,7 +62,7 @@ func BenchmarkPerfScheduling(b *testing.B) {
 	}
 }
 
-// makeCalls measures the calls alone of a workload.
+// makeCalls measures the API calls of a workload without a scheduler.
 func makeCalls(b *testing.B, row, size, outDir string) {
 	l, ok := loadOf(row, size)
 	if !ok {

@@ -24,20 +24,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// callsAlone is the side on which nothing decides: the calls of a workload are made, and no others.
+// callsAlone is the side without a scheduler. It makes the calls of a workload, and no others.
 const callsAlone = "calls"
 
-// atATime is how many of them are under way at a time, where a workload is measured beside the sides that decide.
+// atATime is the number of concurrent calls, if a workload is measured beside the other sides.
 const atATime = 32
 
-// load is what the calls are made for: preemptors that each take so many low pods and go where those were.
+// load describes the calls of a workload: preemptors that each replace a number of low pods.
 type load struct {
 	preemptors, victims int
-	// cpu is what each preemptor asks for.
+	// cpu is the request of each preemptor.
 	cpu string
 }
 
-// loadOf is that of a workload at a size, as performance-config.yaml has it; false where its calls are not measured.
+// loadOf returns the load of a workload at a size from performance-config.yaml. It returns false
+// for workloads whose calls are not measured.
 func loadOf(row, size string) (load, bool) {
 	switch row {
 	case "gang-100":
@@ -52,9 +53,10 @@ func loadOf(row, size string) (load, bool) {
 	return load{}, false
 }
 
-// BenchmarkCalls is how long the API server takes for the calls alone of workloads that preempt: the preemptors' creation, a
-// nomination for each, a condition and a delete for each victim, the bindings. Nothing is decided, no events are written, and one
-// informer watches. No scheduler can be faster on the same machine that makes these calls.
+// BenchmarkCalls measures the API calls of workloads that preempt: the creation of the preemptors,
+// a nomination for each, a condition and a delete for each victim, and the bindings. Nothing is
+// decided, no events are written, and one informer watches. No scheduler that makes these calls can
+// be faster on the same machine.
 func BenchmarkCalls(b *testing.B) {
 	for _, row := range []string{"gang-100", "gang-200", "gang-500", "preemption"} {
 		for _, parallel := range []int{16, atATime, 64} {
@@ -109,7 +111,7 @@ func (l load) measure(b *testing.B, name string, parallel int) perf.DataItem {
 
 const preemptorName = "preemptor"
 
-// play makes the calls for a load.
+// play makes the calls of a load.
 func (c *caller) play(l load) {
 	victims := c.create("low", l.preemptors*l.victims, "900m")
 	c.bind(victims, l.victims)
@@ -131,7 +133,7 @@ func (c *caller) play(l load) {
 	c.bind(preemptors, 1)
 }
 
-// caller makes calls, several at a time.
+// caller makes concurrent calls.
 type caller struct {
 	ktesting.TContext
 	kube     kubernetes.Interface
@@ -166,7 +168,7 @@ func (c *caller) create(name string, n int, cpu string) []*corev1.Pod {
 	return pods
 }
 
-// bind binds pods, so many to a node.
+// bind binds pods, the given number to each node.
 func (c *caller) bind(pods []*corev1.Pod, toNode int) {
 	c.each(len(pods), func(i int) error {
 		return c.kube.CoreV1().Pods(metav1.NamespaceDefault).Bind(c, &corev1.Binding{

@@ -11,7 +11,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// apiCalls is how often the API server of this process has answered, by verb, resource and status code.
+// apiCalls counts the responses of the API server in this process, by verb, resource and status
+// code.
 type apiCalls map[string]float64
 
 func countCalls() (apiCalls, error) {
@@ -39,7 +40,7 @@ func countCalls() (apiCalls, error) {
 	return calls, nil
 }
 
-// writeSince writes which calls there were since an earlier count, the most frequent ones first.
+// writeSince writes the calls since an earlier count, the most frequent ones first.
 func (calls apiCalls) writeSince(before apiCalls, file string) error {
 	since := make(apiCalls)
 	for call, n := range calls {

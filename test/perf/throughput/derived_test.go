@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// derived is what makes groups for Jobs and the like, as by the default configuration: none of the
-// pods belongs to one, and each is asked about.
+// derived looks for the groups of Jobs and similar objects, as with the default configuration. No
+// pod belongs to one, but each pod is checked.
 type derived struct {
 	resolver      *grouping.Resolver
 	follower      *grouping.Follower
@@ -26,7 +26,7 @@ func newDerived(rest *restclient.Config) (*derived, error) {
 	settings := grouping.NewSettings([]*grouping.Rule{builtIn["Job"], builtIn["JobSet"], builtIn["LeaderWorkerSet"]}, false)
 	d := &derived{changed: &controller.Trigger{}, held: &controller.Trigger{}}
 	var err error
-	// The name that scheduler_perf's pods have.
+	// The pods of scheduler_perf have this schedulerName.
 	if d.resolver, err = grouping.NewResolver(map[string]*grouping.Settings{"default-scheduler": settings}, d.changed.Request); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func newDerived(rest *restclient.Config) (*derived, error) {
 	return d, nil
 }
 
-// follow has the objects known that pods belong to, until ctx is done.
+// follow runs the informers of the objects that own pods, until ctx is done.
 func (d *derived) follow(ctx context.Context, shared *scheduler.Scheduler) error {
 	d.resolver.Attach(shared)
 	if err := d.follower.Start(ctx); err != nil {

@@ -42,21 +42,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// crdTimeout bounds how long the API server takes to serve the CRDs.
+// crdTimeout bounds the time until the API server serves the CRDs.
 const crdTimeout = time.Minute
 
-// assembly puts Reprieve together for each workload of its side, as reprieve-scheduler does.
+// assembly creates Reprieve's parts for each workload of its side, as reprieve-scheduler does.
 type assembly struct {
 	metrics *metrics.Metrics
-	// handle is the framework of the scheduler that plugins were made for.
+	// handle is the framework that the plugins belong to.
 	handle  fwk.Handle
 	plugins *scheduler.Plugins
-	// controllers starts them; nil once it has been called, and for upstream's side.
+	// controllers starts the controllers; nil after it has been called, and for upstream's side.
 	controllers func() error
 }
 
-// registry has the plugins. The framework makes those that a profile enables, so upstream's side
-// has none of them.
+// registry returns the plugins. The framework creates only those that a profile enables, so
+// upstream's side has none of them.
 func (a *assembly) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
 		scheduler.Name:     a.factory(scheduler.Name),
@@ -65,9 +65,9 @@ func (a *assembly) registry() frameworkruntime.Registry {
 	}
 }
 
-// factory makes a plugin, and all that goes with it for the first plugin of a scheduler.
-// scheduler_perf has no other hook between the start of the API server and that of the scheduler.
-// What it starts ends with ctx.
+// factory creates a plugin. For the first plugin of a scheduler, it also creates the other parts,
+// because scheduler_perf has no other hook between the starts of the API server and the scheduler.
+// The parts end with ctx.
 func (a *assembly) factory(name string) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if a.handle != handle {
@@ -84,8 +84,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err := installCRDs(ctx, handle.KubeConfig()); err != nil {
 		return err
 	}
-	// As installed where no rate is configured, but for what the framework writes by itself: that
-	// is a client of scheduler_perf's.
+	// This is the default client of an installation without a configured rate. The framework's own
+	// writes use a client of scheduler_perf.
 	rest := pacing.New(clock.RealClock{}).Config(handle.KubeConfig())
 	kube, err := kubernetes.NewForConfig(rest)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return fmt.Errorf("the handle %T is no framework", handle)
 	}
 	a.controllers = func() error {
-		// No pod is there yet.
+		// No pod exists yet.
 		framework.SetAPICacher(statuses)
 		go statuses.Run()
 		shared := plugins.Scheduler()
@@ -178,11 +178,11 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	return nil
 }
 
-// decisionLogVariable names the file of the decision log, as --decision-log does; without it,
-// decisions are recorded in memory.
+// decisionLogVariable is the environment variable with the file of the decision log, as with
+// --decision-log. Without it, decisions are recorded in memory only.
 const decisionLogVariable = "PERF_DECISION_LOG"
 
-// record makes the record of decisions, as reprieve-scheduler does, which is written until ctx is
+// record creates the record of decisions, as reprieve-scheduler does. It is written until ctx is
 // done.
 func record(ctx context.Context) (*decisionlog.Log, error) {
 	path := os.Getenv(decisionLogVariable)
@@ -202,7 +202,7 @@ func record(ctx context.Context) (*decisionlog.Log, error) {
 	return log, nil
 }
 
-// start is called once the scheduler runs, which is when reprieve-scheduler starts its controllers.
+// start starts the controllers. It is called once the scheduler runs, as in reprieve-scheduler.
 func (a *assembly) start() error {
 	begin := a.controllers
 	if a.controllers = nil; begin == nil {

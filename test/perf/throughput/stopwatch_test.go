@@ -23,31 +23,31 @@ import (
 )
 
 const (
-	// measuredNamespace is where all workloads have the pods that are measured.
+	// measuredNamespace is the namespace of the measured pods, in all workloads.
 	measuredNamespace = "measured"
-	// measuredParam is the workloads' parameter that says how many there are.
+	// measuredParam is the parameter of the workloads with the number of measured pods.
 	measuredParam = "measuredPods"
 )
 
-// stopwatches times workloads from outside. scheduler_perf looks at most once a second whether all pods are
-// placed, which is too coarse for a gang.
+// stopwatches measures the times of workloads. The time of scheduler_perf is too coarse for a gang,
+// because it checks only once a second whether all pods are placed.
 type stopwatches struct {
 	outDir, profileDir string
 	// wanted is the number of measured pods of the next workload.
 	wanted int
 }
 
-// expect is called before a workload's API server is started.
+// expect is called before the API server of a workload starts.
 func (s *stopwatches) expect(_ ktesting.TContext, w *perf.Workload) (func(), error) {
 	var err error
 	s.wanted, err = w.GetParam(measuredParam)
 	return nil, err
 }
 
-// start is called before a workload's first operation.
+// start is called before the first operation of a workload.
 func (s *stopwatches) start(tCtx ktesting.TContext) error {
 	w := &stopwatch{
-		// The benchmark and the side go before it.
+		// The names of the benchmark and of the side precede the name of the workload.
 		name: strings.SplitN(tCtx.Name(), "/", 3)[2], wanted: s.wanted,
 		created: make(map[types.UID]time.Time), bound: make(map[types.UID]time.Time),
 	}
@@ -70,9 +70,9 @@ func (s *stopwatches) start(tCtx ktesting.TContext) error {
 	return nil
 }
 
-// stopwatch notes when each measured pod of a workload was created and when it got its node.
+// stopwatch records when each measured pod of a workload was created and when it got its node.
 type stopwatch struct {
-	// name is the workload's, "row/side/size".
+	// name is the name of the workload, "row/side/size".
 	name    string
 	wanted  int
 	profile string
@@ -80,12 +80,12 @@ type stopwatch struct {
 	mu             sync.Mutex
 	created, bound map[types.UID]time.Time
 	profiling      *os.File
-	// calls are those before the profile.
+	// calls counts the API calls before the profile begins.
 	calls apiCalls
 	err   error
 }
 
-// handler notes what becomes of the pods that are measured.
+// handler records the events of the measured pods.
 func (w *stopwatch) handler(isMeasured func(*corev1.Pod) bool) cache.ResourceEventHandler {
 	see := func(obj any) {
 		if pod, ok := obj.(*corev1.Pod); ok && isMeasured(pod) {
@@ -145,7 +145,7 @@ func (w *stopwatch) isDone(context.Context) (bool, error) {
 	return len(w.bound) == w.wanted, nil
 }
 
-// stop writes what was seen as a data item, beside scheduler_perf's.
+// stop writes the result as a data item, beside those of scheduler_perf.
 func (w *stopwatch) stop(dir string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,8 +168,8 @@ func write(dir, workload string, item perf.DataItem) error {
 	return os.WriteFile(filepath.Join(dir, "stopwatch_"+fileName(workload)+".json"), raw, 0o644)
 }
 
-// result is the time from the first measured pod's creation to the last one's node, and the percentiles of how
-// long single pods waited.
+// result returns the time from the creation of the first measured pod until the last one has its
+// node, and the percentiles of the waits of single pods.
 func (w *stopwatch) result() perf.DataItem {
 	item := perf.DataItem{
 		Labels: map[string]string{"Name": w.name + "/" + measuredNamespace, "Metric": "Stopwatch"},
