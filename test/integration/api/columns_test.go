@@ -14,13 +14,14 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestColumns has what kubectl get shows of each kind, by the table that the API server makes for it.
+// TestColumns checks the columns of kubectl get for each kind, by the table that the API server
+// returns.
 func TestColumns(t *testing.T) {
 	config := startAPIServer(t)
 	c := clientFor(t, config)
 	for name, tc := range map[string]struct {
 		kind, path, create, status string
-		// want are the cells by column, those of -o wide in wantWide.
+		// want has the cells by column. wantWide has the additional cells of -o wide.
 		want, wantWide map[string]string
 		// wantShort are the short names of the kind.
 		wantShort []string
@@ -85,7 +86,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestSelectByQueue has PodGroups found by the queue that they name.
+// TestSelectByQueue finds PodGroups by the queue that they name.
 func TestSelectByQueue(t *testing.T) {
 	t.Parallel()
 	c := clientFor(t, startAPIServer(t))
@@ -109,7 +110,7 @@ func TestSelectByQueue(t *testing.T) {
 	}
 }
 
-// tableOf is the table of the only object at a path: its columns, and the cells as text.
+// tableOf returns the columns and cells of the table with the only object at a path.
 func tableOf(t *testing.T, config *rest.Config, path string) ([]metav1.TableColumnDefinition, []string) {
 	t.Helper()
 	d, err := discovery.NewDiscoveryClientForConfig(config)

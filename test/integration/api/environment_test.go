@@ -26,14 +26,14 @@ func startAPIServer(t *testing.T) *rest.Config {
 		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: time.Minute},
 		CRDDirectoryPaths:        []string{filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds")},
 		ErrorIfCRDPathMissing:    true,
-		// A cluster that the environment variables of envtest happen to name is not ours to write to.
+		// The environment variables of envtest may name a cluster. The tests must not write to it.
 		UseExistingCluster: ptr.To(false),
 	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, playground.APIServer)
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, playground.Etcd)}
 
 	config, err := environment.Start()
-	// Start leaves behind what it has started when a later step fails, a CRD that is refused for example.
+	// If a later step of Start fails, such as a rejected CRD, Start leaves its processes running.
 	t.Cleanup(func() {
 		if err := environment.Stop(); err != nil {
 			t.Errorf("Stop the API server: %v", err)
@@ -46,7 +46,7 @@ func startAPIServer(t *testing.T) *rest.Config {
 	return config
 }
 
-// clientFor is a client for the types of this repository.
+// clientFor returns a client for the types of this repository.
 func clientFor(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()

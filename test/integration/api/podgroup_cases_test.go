@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// policyCases holds the rules that PodGroups and templates share, on creation. wrap makes a spec of the fields of
-// a policy, and at is where they stand in it.
+// policyCases returns the cases for the creation rules that PodGroups and templates share. wrap
+// makes a spec from the fields of a policy, and at is the path of these fields in the spec.
 func policyCases(at string, wrap func(policy string) string) map[string]validationCase {
 	return map[string]validationCase{
 		"basic": {
@@ -153,15 +153,15 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 	}
 }
 
-// basicWith is a policy with one field more.
+// basicWith returns a policy with one more field.
 func basicWith(field string) string { return `{schedulingPolicy: {basic: {}}, ` + field + `}` }
 
-// gangIn is the policy of a gang with a topology key.
+// gangIn returns the policy of a gang with a topology key.
 func gangIn(key string) string {
 	return fmt.Sprintf(`{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: %q}]}}`, key)
 }
 
-// gangAt is the policy of a gang with topology constraints.
+// gangAt returns the policy of a gang with topology constraints.
 func gangAt(entries string) string {
 	return `{schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [` + entries + `]}}`
 }
@@ -169,10 +169,10 @@ func gangAt(entries string) string {
 // requiredLast is the message for a required key that is not the only one or not the last entry.
 const requiredLast = `at most one key is required, and it is the last one: preferred levels are inside of it and come before it, the nearest first`
 
-// letters is a name of that length.
+// letters returns a name of the given length.
 func letters(n int) string { return strings.Repeat("a", n) }
 
-// The messages for values out of bounds.
+// These are the messages for values out of bounds.
 
 func tooShort(at string) string {
 	return fmt.Sprintf(`%[1]s: Invalid value: "": %[1]s in body should be at least 1 chars long`, at)
@@ -190,7 +190,7 @@ func tooLow(at string) string {
 	return notInt32(at, "-2147483649", "should be greater than or equal to -2147483648")
 }
 
-// notInt32 has two errors: the bound, and a format that API servers check as of 1.35.
+// notInt32 returns two errors: the bound, and a format that API servers check since 1.35.
 func notInt32(at, value, bound string) string {
 	return fmt.Sprintf(`[<nil>: Invalid value: "": Checked value must be of type integer with format int32 in %[1]s, %[1]s: Invalid value: %[2]s: %[1]s in body %[3]s]`, at, value, bound)
 }

@@ -172,7 +172,7 @@ func queueCases() map[string]validationCase {
 		}
 		for _, bad := range []string{
 			"-1s", "-0s", "90", "s", "1", "1d", "1 h", "1h ", "1h\n", "P1D", "one hour", ".", "1m1h", "1h1h",
-			// More than the 64 bits of a Go duration.
+			// These values exceed the 64 bits of a Go duration.
 			"2562048h", "100000h", "10000000m", "1000000000s", "9223372036854775808ns",
 		} {
 			cases[field+" "+bad] = validationCase{
@@ -202,7 +202,7 @@ func queueCases() map[string]validationCase {
 	return cases
 }
 
-// resources is a resource list with n entries.
+// resources returns a resource list with n entries.
 func resources(n int) string {
 	var items []string
 	for i := range n {

@@ -28,9 +28,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// TestEveryRuleHasCases changes the rules of the generated CRDs one by one, and asks for a case of TestValidation that
-// would notice: a bad object where the rule has gone or its bound is off by one, a good one where it is stricter than
-// it was. The judge is the API server's own code.
+// TestEveryRuleHasCases changes the rules of the generated CRDs one by one, and requires that a
+// case of TestValidation notices the change. An invalid object must notice that a rule is missing
+// or that a bound is off by one. A valid object must notice that a rule is stricter. The validation
+// code of the API server judges the cases.
 func TestEveryRuleHasCases(t *testing.T) {
 	t.Parallel()
 	for kind, cases := range allCases() {
@@ -43,7 +44,7 @@ func TestEveryRuleHasCases(t *testing.T) {
 				}
 			}
 			wantNoticed(t, kind, schema, cases, expressionMutants)
-			// To compile expressions takes longest, and no other rule needs them.
+			// Compiling the expressions takes most of the time, and no other rule needs them.
 			withoutExpressions := runtime.DeepCopyJSON(schema)
 			eachSchema("", withoutExpressions, func(_ string, schema map[string]any) { delete(schema, expressions) })
 			wantNoticed(t, kind, withoutExpressions, cases, keywordMutants)
@@ -51,7 +52,7 @@ func TestEveryRuleHasCases(t *testing.T) {
 	}
 }
 
-// wantNoticed checks that some case gets another verdict from each mutant of a schema.
+// wantNoticed checks that each mutant of a schema changes the verdict of some case.
 func wantNoticed(t *testing.T, kind string, schema map[string]any, cases map[string]validationCase, mutantsOf func(string, map[string]any) []mutant) {
 	t.Helper()
 	before := verdicts(t, kind, schema, cases)
@@ -74,15 +75,16 @@ func wantNoticed(t *testing.T, kind string, schema map[string]any, cases map[str
 	}
 }
 
-// A mutant is a change of one rule. What is stricter is for good objects to notice, and what is not for bad ones.
+// A mutant is a change of one rule. Valid objects must notice a stricter rule, and invalid objects
+// any other change.
 type mutant struct {
 	name     string
 	stricter bool
 	apply    func() (undo func())
 }
 
-// likely are the titles of the cases, those first that have something to do with the mutant's field, and short ones
-// before long ones.
+// likely returns the titles of the cases, in the order in which they are tried. Cases about the
+// mutant's field come first, and short ones before long ones.
 func (m mutant) likely(cases map[string]validationCase) []string {
 	at, _, _ := strings.Cut(m.name, ":")
 	field := strings.TrimSuffix(at[strings.LastIndex(at, ".")+1:], "[]")
@@ -96,13 +98,13 @@ func (m mutant) likely(cases map[string]validationCase) []string {
 	return slices.SortedFunc(maps.Keys(cases), func(a, b string) int { return cmp.Compare(rank[a], rank[b]) })
 }
 
-// bounds are the keywords that hold a number, and what makes them more lenient.
+// bounds maps each keyword with a number to the step that makes it more lenient.
 var bounds = map[string]float64{
 	"minLength": -1, "maxLength": 1, "minimum": -1, "maximum": 1, "minItems": -1, "maxItems": 1, "minProperties": -1, "maxProperties": 1,
 }
 
-// ofOthers are the parts of the schemas whose rules are not tried: what Kubernetes defines, and what the scheduler
-// writes of itself by way of Go's types.
+// ofOthers reports whether a part of a schema is left out. These parts are defined by Kubernetes,
+// or the scheduler writes them from Go types.
 func ofOthers(at string) bool {
 	return at == ".metadata" || strings.HasPrefix(at, ".status.") && !strings.HasPrefix(at, ".status.disruption")
 }
@@ -110,7 +112,7 @@ func ofOthers(at string) bool {
 // expressions is the keyword of CEL rules.
 const expressions = "x-kubernetes-validations"
 
-// eachSchema visits a schema and all below it whose rules are tried.
+// eachSchema visits a schema and all schemas below it, except the parts that are left out.
 func eachSchema(at string, schema map[string]any, visit func(at string, schema map[string]any)) {
 	if ofOthers(at) {
 		return
@@ -132,7 +134,7 @@ func eachSchema(at string, schema map[string]any, visit func(at string, schema m
 	}
 }
 
-// keywordMutants change what is no expression.
+// keywordMutants returns the mutants of all keywords except expressions.
 func keywordMutants(at string, schema map[string]any) []mutant {
 	var out []mutant
 	add := func(stricter bool, key, what string, value any) {
@@ -169,7 +171,8 @@ func keywordMutants(at string, schema map[string]any) []mutant {
 	return out
 }
 
-// expressionMutants take the CEL rules of a schema away, or have them refuse all.
+// expressionMutants returns mutants that remove a CEL rule of a schema, or make it reject
+// everything.
 func expressionMutants(at string, schema map[string]any) []mutant {
 	var out []mutant
 	rules := list(schema[expressions])
@@ -180,7 +183,7 @@ func expressionMutants(at string, schema map[string]any) []mutant {
 		}
 		never := "false"
 		if text, ok := rule["rule"].(string); ok && strings.Contains(text, "oldSelf") {
-			// A rule for updates stays one.
+			// A rule for updates must remain a rule for updates.
 			never = "oldSelf == self ? false : false"
 		}
 		name := fmt.Sprintf("%s: %s", at, rule["rule"])
@@ -221,7 +224,7 @@ func list(value any) []any {
 	return nil
 }
 
-// schemaOf is the schema of a kind's CRD, as it stands in the file.
+// schemaOf returns the schema of a kind from its CRD file.
 func schemaOf(t *testing.T, kind string) map[string]any {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds", v1alpha1.GroupName+"_"+strings.ToLower(kind)+"s.yaml"))
@@ -247,13 +250,13 @@ func schemaOf(t *testing.T, kind string) map[string]any {
 	return schema
 }
 
-// strategy is what the API server asks before it takes an object.
+// strategy has the checks that the API server makes before it accepts an object.
 type strategy interface {
 	Validate(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList
 }
 
-// A judge says what the API server would say if the CRD had a certain schema.
+// A judge returns the verdict of the API server for a CRD with a given schema.
 type judge struct {
 	kind       string
 	structural *structuralschema.Structural
@@ -293,7 +296,7 @@ func newJudge(t *testing.T, kind string, schema map[string]any) *judge {
 	return &judge{kind: kind, structural: structural, main: main, status: customresource.NewStatusStrategy(main)}
 }
 
-// verdicts are the messages that the cases get, by title.
+// verdicts returns the messages for the cases, by title.
 func verdicts(t *testing.T, kind string, schema map[string]any, cases map[string]validationCase) map[string]string {
 	t.Helper()
 	j := newJudge(t, kind, schema)
@@ -304,7 +307,7 @@ func verdicts(t *testing.T, kind string, schema map[string]any, cases map[string
 	return out
 }
 
-// verdict is the message that a case gets.
+// verdict returns the message for a case.
 func (j *judge) verdict(t *testing.T, tc validationCase) string {
 	t.Helper()
 	obj := j.decoded(t, object(t, j.kind, tc.create))
@@ -328,7 +331,7 @@ func (j *judge) verdict(t *testing.T, tc validationCase) string {
 	return errs.ToAggregate().Error()
 }
 
-// decoded is an object as the API server has it before it validates it.
+// decoded returns an object as the API server has it before validation.
 func (j *judge) decoded(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	obj.SetResourceVersion("1")

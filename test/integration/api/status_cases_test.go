@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// disruptionCases has the record of a preemption that has begun. Only the scheduler writes it; where the API server
-// refused it, the group could not be preempted.
+// disruptionCases returns the cases of status.disruption, the record of a preemption that has
+// begun. Only the scheduler writes it. If the API server rejected it, the group could not be
+// preempted.
 func disruptionCases() map[string]validationCase {
 	const at = "status.disruption"
 	record := func(preemptor, rule, message, time, pods string) string {
@@ -70,7 +71,7 @@ func disruptionCases() map[string]validationCase {
 	return cases
 }
 
-// pods is a list of n pods.
+// pods returns a list of n pods.
 func pods(n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat("{name: a, uid: u}, ", n), ", ") + "]"
 }

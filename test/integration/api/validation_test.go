@@ -15,9 +15,10 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// A validationCase creates an object with the spec in create, and gives it the status in had, if that is set. If update is set, the object is updated to it, and if
-// status is, its status is; what comes before has to pass then. The last of these requests has to be answered with
-// want, which is what follows the object's name in the API server's message; empty if the request has to pass.
+// A validationCase makes up to four requests. It creates an object with the spec create, and sets
+// the status had. Then it replaces the object by update, and sets the status status. Steps without
+// a value are skipped. All requests but the last must succeed. The last one must return the message
+// want, without the name of the object; "" if it must succeed.
 type validationCase struct {
 	create string
 	had    string
@@ -28,7 +29,7 @@ type validationCase struct {
 
 const name = "it"
 
-// allCases are the cases of each kind, by title.
+// allCases returns the cases of each kind, by title.
 func allCases() map[string]map[string]validationCase {
 	return map[string]map[string]validationCase{
 		"PodGroup": podGroupCases(),
@@ -37,7 +38,7 @@ func allCases() map[string]map[string]validationCase {
 	}
 }
 
-// TestValidation tries each validation rule of the API with objects that keep it and objects that break it.
+// TestValidation tries each validation rule of the API with valid and invalid objects.
 func TestValidation(t *testing.T) {
 	c := clientFor(t, startAPIServer(t))
 
@@ -56,7 +57,7 @@ func (tc validationCase) run(t *testing.T, c client.Client, kind string) {
 	obj := object(t, kind, tc.create)
 	err := c.Create(t.Context(), obj)
 	if err == nil {
-		// Names are used again by the next case.
+		// The next case uses the same names.
 		defer func() {
 			if err := c.Delete(t.Context(), obj); err != nil {
 				t.Errorf("Delete: %v", err)
@@ -90,8 +91,8 @@ func (tc validationCase) run(t *testing.T, c client.Client, kind string) {
 	}
 }
 
-// canBeReadAsTyped fails if the API server took what Go clients cannot decode. One such object would stop every
-// informer of its kind.
+// canBeReadAsTyped fails if the API server accepted an object that Go clients cannot decode. One
+// such object would stop every informer of its kind.
 func canBeReadAsTyped(t *testing.T, c client.Client, kind string) {
 	t.Helper()
 	typed, err := c.Scheme().New(v1alpha1.SchemeGroupVersion.WithKind(kind))
@@ -111,7 +112,7 @@ func canBeReadAsTyped(t *testing.T, c client.Client, kind string) {
 	}
 }
 
-// message is what the user gets to read, without the words that are the same for every refusal.
+// message returns the user's message without the words that all rejections share.
 func message(t *testing.T, err error, kind string) string {
 	t.Helper()
 	if err == nil {
@@ -128,24 +129,26 @@ func message(t *testing.T, err error, kind string) string {
 	return rest
 }
 
-// asWorded is the minor version of Kubernetes whose API server words errors as the cases have them.
+// asWorded is the minor version of Kubernetes whose error messages the cases have.
 const asWorded = 37
 
 var (
-	// formatError is one that older API servers do not have, besides that of the bound.
+	// formatError matches an error that older API servers do not report in addition to the bound.
 	formatError = regexp.MustCompile(`<nil>: Invalid value: "": Checked value must be of type [^,]+, `)
-	// wrongValue is what they say for the value, such as its type.
+	// wrongValue matches the value in a message. Older API servers write its type, for example, in
+	// this place.
 	wrongValue = regexp.MustCompile(`Invalid value: "(?:[^"\\]|\\.)*": `)
 )
 
-// alike is the same for messages of different versions that say the same of the same fields.
+// alike removes the differences between the messages of different versions about the same fields.
 func alike(message string) string {
 	message = formatError.ReplaceAllString(message, "")
 	message = wrongValue.ReplaceAllString(message, "Invalid value: ")
 	return strings.TrimSuffix(strings.TrimPrefix(message, "["), "]")
 }
 
-// incomplete is the message of an error that keeps the API server from going on to the CEL rules.
+// incomplete returns the message of an error after which the API server does not evaluate the CEL
+// rules.
 func incomplete(message string) string {
 	return "[" + message + ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; " +
 		"correct the existing errors to complete validation]"

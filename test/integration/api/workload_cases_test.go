@@ -240,12 +240,12 @@ func workloadCases() map[string]validationCase {
 	return cases
 }
 
-// controlledBy is a Workload's spec with a controllerRef.
+// controlledBy returns the spec of a Workload with a controllerRef.
 func controlledBy(ref string) string {
 	return `{controllerRef: ` + ref + `, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`
 }
 
-// templates is a Workload's spec with n templates.
+// templates returns the spec of a Workload with n templates.
 func templates(n int) string {
 	var items []string
 	for i := range n {

@@ -21,8 +21,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestDocumentedConfiguration runs the scheduler with the configuration that docs/configuration.md begins with: both of
-// its profiles place pods, and the gangs of the README and of docs/gangs.md run as they stand there.
+// TestDocumentedConfiguration runs the scheduler with the first configuration in
+// docs/configuration.md. Both of its profiles place pods, and the gangs of the README and of
+// docs/gangs.md run unchanged.
 func TestDocumentedConfiguration(t *testing.T) {
 	t.Parallel()
 	config := firstYAML(t, "docs", "configuration.md")
@@ -39,7 +40,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The lease is in the namespace of deploy/.
+	// The configuration puts the lease into the namespace of deploy/.
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "reprieve-system"}}
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	}
 }
 
-// firstYAML is the first block of YAML on a page.
+// firstYAML returns the first YAML block of a page.
 func firstYAML(t *testing.T, path ...string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(append([]string{playgroundtest.ModuleRoot(t)}, path...)...))

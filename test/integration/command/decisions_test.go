@@ -25,7 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// asked is what a scheduler answers.
+// asked returns the answer of a scheduler to a request.
 func asked(ctx context.Context, config *rest.Config, path string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -50,8 +50,9 @@ func decisionsOf(lines []byte) ([]decisionlog.Record, error) {
 	return out, nil
 }
 
-// TestDecisionLog: a preemption is in the file and at the scheduler's own port, the same in both, and so is what finds no room;
-// the snapshot has what runs then.
+// TestDecisionLog checks that a preemption and a search without room are in the file and at the
+// scheduler's own port, with the same content. It also checks that the snapshot has the running
+// pods.
 func TestDecisionLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
@@ -124,7 +125,7 @@ func TestDecisionLog(t *testing.T) {
 			t.Errorf("%s is answered to anybody: %v", path, err)
 		}
 	}
-	// What kube-scheduler answers, this one does.
+	// The scheduler serves these paths of kube-scheduler too.
 	for _, path := range []string{
 		"/healthz", "/livez", "/readyz", "/readyz/sched-handler-sync", "/readyz/shutdown", "/configz", "/metrics", "/metrics/slis", "/metrics/resources",
 		"/debug/pprof/", "/debug/flags/",

@@ -22,8 +22,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// TestFlagsAlone runs the scheduler with flags and no configuration: its one profile has the name that is asked for,
-// and it leads before it works, although nothing says so. It logs in JSON where it is asked to.
+// TestFlagsAlone runs the scheduler with flags and no configuration. Its only profile has the
+// requested name. It acquires the lease before it works, although no flag asks for that. It logs
+// JSON if a flag asks for it.
 func TestFlagsAlone(t *testing.T) {
 	t.Parallel()
 	p := playgroundtest.Start(t, playground.Options{
@@ -41,7 +42,7 @@ func TestFlagsAlone(t *testing.T) {
 	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		t.Errorf("nobody leads: %v, %v", lease, err)
 	}
-	// It gives the lease back, so that the next one does not have to wait until it runs out.
+	// The scheduler releases the lease, so that the next one need not wait until it expires.
 	for line := range strings.Lines(log()) {
 		if errorLine.MatchString(line) {
 			t.Errorf("an error is logged in a healthy start: %s", line)
@@ -65,11 +66,11 @@ func TestFlagsAlone(t *testing.T) {
 	}
 }
 
-// errorLine is how klog begins an error.
+// errorLine matches the beginning of an error that klog prints.
 var errorLine = regexp.MustCompile(`^E\d{4} `)
 
-// startScheduler runs the scheduler until end is called, which asks it to and waits. It is killed when the test ends. Log
-// is what it has logged so far.
+// startScheduler runs the scheduler. end asks it to end, and waits. log returns its log so far. The
+// scheduler is killed when the test ends.
 func startScheduler(t *testing.T, args ...string) (end func(), log func() string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary), args...) //nolint:noctx // it ends by signals
@@ -96,7 +97,7 @@ func startScheduler(t *testing.T, args ...string) (end func(), log func() string
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Errorf("it has ended already: %v", err)
 			}
-			// Its exit code says that it has lost the lease, as kube-scheduler's does.
+			// Like kube-scheduler, it exits with the code for a lost lease.
 			_ = cmd.Wait()
 			if t.Failed() {
 				t.Logf("the scheduler says:\n%s", log())

@@ -15,8 +15,8 @@ import (
 // oldest is the oldest Kubernetes that Reprieve runs on.
 const oldest = "1.34"
 
-// TestOlderCluster places a pod on a cluster whose API is as old as it may be: what the library reads that came later
-// is not there.
+// TestOlderCluster places a pod on a cluster with the oldest supported API. Its API server lacks
+// newer APIs that the scheduler library reads.
 func TestOlderCluster(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, playground.Options{

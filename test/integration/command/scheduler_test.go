@@ -21,7 +21,7 @@ const schedulerBinary = "reprieve-scheduler"
 // startLimit is well above the time for which the scheduler waits for an API server.
 const startLimit = 45 * time.Second
 
-// result is how a run of the scheduler ended.
+// result is the result of a run of the scheduler.
 type result struct {
 	exit   int
 	stdout string
@@ -35,7 +35,8 @@ func runScheduler(t *testing.T, args ...string) result {
 	cmd := exec.CommandContext(ctx, filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary), args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// No service account and no kubeconfig of whoever runs the tests.
+	// The environment has neither a service account nor the kubeconfig of the user who runs the
+	// tests.
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	err := cmd.Run()
 	if ctx.Err() != nil {
@@ -48,7 +49,8 @@ func runScheduler(t *testing.T, args ...string) result {
 	return result{exit: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
 }
 
-// wantOneLine checks that the run failed with one line of its own, besides what libraries log.
+// wantOneLine checks that the run failed with one line of its own, in addition to the lines that
+// libraries log.
 func wantOneLine(t *testing.T, got result, want ...string) {
 	t.Helper()
 	if got.exit == 0 {
@@ -82,7 +84,7 @@ func writeFile(t *testing.T, content string) string {
 	return path
 }
 
-// kubeconfigFor is a kubeconfig for whoever listens on an address.
+// kubeconfigFor returns a kubeconfig for a server at an address.
 func kubeconfigFor(t *testing.T, address string) string {
 	t.Helper()
 	return writeFile(t, `{apiVersion: v1, kind: Config, current-context: a,
@@ -101,7 +103,7 @@ const (
 	soundProfiles = "profiles: [{schedulerName: a, plugins: {" + pluginOn + ", " + orderOn + ", " + firstOn + "}}]\n"
 )
 
-// TestBadInput has the mistakes that need no API server to be found.
+// TestBadInput tries the mistakes that the scheduler finds without an API server.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -291,7 +293,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestBadCluster has the mistakes that only an API server shows.
+// TestBadCluster tries the mistakes that the scheduler finds only with an API server.
 func TestBadCluster(t *testing.T) {
 	p := playgroundtest.Start(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
 	admin := []string{"--kubeconfig", p.Kubeconfig(), "--bind-address", "127.0.0.1"}

@@ -9,18 +9,19 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// priorityClasses, from what has to go to who takes it. The two in the middle could be taken as well, and are not
-// needed.
+// priorityClasses has the classes from the victims' to the preemptor's. The two classes between
+// them could be preempted too, but need not be.
 var priorityClasses = map[string]int32{"low": 100, "lowish": 200, "mid": 500, "high": 1000}
 
-// cluster is a control plane without a scheduler, and the proxy for those that tests start.
+// cluster is a control plane without a scheduler, and a proxy for the schedulers that tests start.
 type cluster struct {
 	*stage.Stage
 
 	proxy *slowapi.Proxy
-	// kubeconfig leads to the proxy.
+	// kubeconfig has the address of the proxy.
 	kubeconfig string
-	// queued has every world be one of queues, in which room is taken back and not taken by priority.
+	// queued is true if every world has queues. Room is then reclaimed for a queue rather than
+	// preempted by priority.
 	queued bool
 }
 
@@ -34,7 +35,7 @@ func newCluster(t *testing.T) *cluster {
 
 const (
 	alone = "{leaderElect: false}"
-	// oneOfTwo has a lease that changes hands within a few seconds.
+	// oneOfTwo is a leader election in which the lease changes hands within a few seconds.
 	oneOfTwo = "{leaderElect: true, leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 1s, resourceNamespace: kube-system, resourceName: reprieve-scheduler}"
 )
 
@@ -50,7 +51,8 @@ func (c *cluster) startScheduler(t *testing.T, name, election string) *playgroun
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Before the proxy ends: a leader that cannot renew its lease would end by itself, which counts as a death.
+	// Stop it before the proxy ends. A leader that cannot renew its lease would exit by itself,
+	// which counts as a crash.
 	t.Cleanup(func() {
 		if started.PID() != 0 {
 			if err := started.Kill(syscall.SIGKILL); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// points are as many, each in a part of its own of an eviction.
+// points is the number of points. Each is in another part of an eviction.
 const points = 20
 
-// TestCrash kills the scheduler in the middle of evictions, and has another go on.
+// TestCrash kills the scheduler during evictions, and another scheduler continues them.
 //
 //nolint:tparallel // The points are one after the other: there is one scheduler to kill.
 func TestCrash(t *testing.T) {
@@ -33,18 +33,19 @@ func TestCrash(t *testing.T) {
 			cuts = append(cuts, at)
 		}
 		if t.Failed() {
-			// Whatever it was, there may be no scheduler for the others.
+			// After a failure, there may be no scheduler for the other points.
 			return
 		}
 	}
 	verifyAll(t, worlds)
-	// Not where points have been picked.
+	// Check the variety only if all points ran, not a selection.
 	if len(cuts) == points {
 		verifyVariety(t, cuts)
 	}
 }
 
-// restartAt tests a point after which the scheduler is restarted. It returns what stood when it was cut.
+// restartAt tests a point after which the scheduler is restarted. It returns the state at the
+// crash.
 func (w *world) restartAt(t *testing.T, p point, scheduler *playground.Component) (at *scene) {
 	t.Helper()
 	t.Run(p.String(), func(t *testing.T) {
@@ -89,7 +90,7 @@ const (
 	betweenUnits   = "between two units"
 )
 
-// partOf is the part of an eviction that stood in the API when it was cut.
+// partOf returns the part of an eviction that the API showed at the crash.
 func partOf(at *scene) string {
 	switch {
 	case len(at.begun) == 0:
@@ -103,7 +104,7 @@ func partOf(at *scene) string {
 	}
 }
 
-// worlds makes worlds side by side, whose names have a prefix, and waits until all of them are full.
+// worlds makes a number of worlds whose names have a prefix, and waits until all of them are full.
 func (c *cluster) worlds(t *testing.T, prefix string, n int) []*world {
 	t.Helper()
 	worlds := make([]*world, n)
@@ -126,7 +127,8 @@ func (c *cluster) worlds(t *testing.T, prefix string, n int) []*world {
 	return worlds
 }
 
-// verify waits until what was cut has been brought to its end, and checks that nobody else had to go for it.
+// verify waits until the interrupted eviction is complete, and checks that no other pod was evicted
+// for it.
 func (w *world) verify(t *testing.T, p point, at *scene) {
 	t.Helper()
 	for _, half := range at.half {
@@ -134,7 +136,8 @@ func (w *world) verify(t *testing.T, p point, at *scene) {
 			t.Errorf("%s is half gone, and nobody could know", half)
 		}
 	}
-	// What had begun goes whole; all of it where there is somebody to go for.
+	// A group whose eviction had begun is evicted as a whole. If the preemptor still exists, all
+	// needed pods are evicted.
 	want := w.needed()
 	if p.preemptorGone {
 		want = slices.Clone(at.going)
@@ -162,7 +165,7 @@ func (w *world) verify(t *testing.T, p point, at *scene) {
 	w.gone, w.over = want, true
 }
 
-// verifyAll watches that nobody goes any more in any of the worlds.
+// verifyAll checks that no more pods are evicted in any of the worlds.
 func verifyAll(t *testing.T, worlds []*world) {
 	t.Helper()
 	worlds[0].For(t).Never("nobody else goes", func(ctx context.Context) string {
@@ -182,8 +185,8 @@ func verifyAll(t *testing.T, worlds []*world) {
 	})
 }
 
-// recreate has a member of a group that is being preempted come back under its name, once it has gone. It returns
-// no name where none is going.
+// recreate creates a member of a group in preemption again, under its old name, once the member is
+// gone. It returns no name if no group is in preemption.
 func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	t.Helper()
 	i := slices.IndexFunc(at.going, func(name string) bool { return strings.HasPrefix(name, "low-") })
@@ -194,7 +197,7 @@ func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	group := name[:strings.LastIndex(name, "-")]
 	var again *corev1.Pod
 	w.at(t).Eventually(name+" comes back", func(ctx context.Context) string {
-		// As long as the old one is there, this fails.
+		// While the old pod exists, the API server rejects the new one.
 		if err := w.createPod(ctx, name, group, "low", 2, ""); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err.Error()
 		}
@@ -210,7 +213,7 @@ func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	return name, *again
 }
 
-// verifyUntouched checks that nobody has done anything about a pod.
+// verifyUntouched checks that the scheduler has changed nothing about a pod.
 func (w *world) verifyUntouched(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	pods, err := w.pods(t.Context())
@@ -229,7 +232,7 @@ func (w *world) verifyUntouched(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// TestTakeover kills the leader in the middle of evictions, and another replica takes over.
+// TestTakeover kills the leader during evictions, and the other replica takes over.
 //
 //nolint:tparallel // The points are one after the other: there is one pair of schedulers.
 func TestTakeover(t *testing.T) {
@@ -251,7 +254,8 @@ func TestTakeover(t *testing.T) {
 	verifyAll(t, worlds)
 }
 
-// takeoverAt tests a point after which the standby goes on, and has the old leader stand by in its place.
+// takeoverAt tests a point after which the standby continues. The old leader is started again as
+// the new standby.
 func (w *world) takeoverAt(t *testing.T, p point, leader, standby *playground.Component) {
 	t.Helper()
 	t.Run(p.String(), func(t *testing.T) {

@@ -18,18 +18,22 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// point is where an eviction is cut, and what happens before anyone goes on with it.
+// point is the place where an eviction is interrupted, and the events before another scheduler
+// continues it.
 type point struct {
 	seed uint64
-	// write counts the writes of the eviction, from 1: the API server gets no more than those before it.
+	// write is the number of a write of the eviction, from 1. The API server gets only the writes
+	// before it.
 	write int
-	// apiServer is killed as well, before the scheduler, and restarted.
+	// apiServer is true if the API server is killed too, before the scheduler, and restarted.
 	apiServer bool
-	// etcd is killed as well, after that, and restarted.
+	// etcd is true if etcd is killed too, after the API server, and restarted.
 	etcd bool
-	// preemptor is gone when the next scheduler starts: then only what has begun may still go.
+	// preemptorGone is true if the preemptor is deleted before the next scheduler starts. Then only
+	// groups whose eviction has begun may still be evicted.
 	preemptorGone bool
-	// recreated has a victim that has gone come back under its name, as a controller does it.
+	// recreated is true if a victim that is gone is created again under its name, as a controller
+	// does.
 	recreated bool
 }
 
@@ -46,7 +50,8 @@ func (p point) String() string {
 	return strings.ReplaceAll(name, " ", "_")
 }
 
-// killed are the components that are killed as well, in their order. They are started the other way round.
+// killed returns the other components that are killed, in their order. They are started in the
+// reverse order.
 func (p point) killed() (names []string) {
 	if p.apiServer {
 		names = append(names, playground.APIServer)
@@ -57,24 +62,26 @@ func (p point) killed() (names []string) {
 	return names
 }
 
-// slowest bounds how long a write takes, to the API server and back.
+// slowest is the longest time of a write, to the API server and back.
 const slowest = 160 * time.Millisecond
 
-// writes are those that an eviction makes at least: it nominates every member of the preemptor but the one in the
-// cycle, which the framework does; it lists what goes on every group; it marks every pod, and deletes it.
+// writes returns the least number of writes of an eviction. It nominates every member of the
+// preemptor except the one in the cycle, which the framework nominates. It writes the list of
+// victims to every group. It marks every victim and deletes it.
 func (w *world) writes() int { return nodeCount - 1 + len(neededGroups) + 2*len(w.needed()) }
 
-// spread returns the i-th of n points of an eviction: its write is somewhere in the i-th of n parts.
+// spread returns the i-th of n points of an eviction. Its write is at a random place in the i-th of
+// n equal parts.
 func (w *world) spread(seed uint64, i, n int) point {
 	first, next := i*w.writes()/n, (i+1)*w.writes()/n
 	return point{seed: seed, write: 1 + first + rand.New(rand.NewPCG(seed, 4832)).IntN(next-first)}
 }
 
-// isWrite reports whether a call is one of an eviction.
+// isWrite reports whether a call is a write of an eviction.
 func (w *world) isWrite(call slowapi.Call) bool {
 	path, ok := strings.CutPrefix(call.Path, "/api/v1/namespaces/"+w.ns+"/pods/")
 	if ok && call.Method == http.MethodPatch && strings.HasPrefix(path, "urgent-") {
-		// Not what the framework says of a pod that waits.
+		// The status that the framework writes for a waiting pod does not count.
 		return bytes.Contains(call.Body, []byte(`"nominatedNodeName":"`))
 	}
 	if ok {
@@ -83,8 +90,8 @@ func (w *world) isWrite(call slowapi.Call) bool {
 	return call.Method == http.MethodPut && strings.Contains(call.Path, "/namespaces/"+w.ns+"/podgroups/")
 }
 
-// hold has every write of an eviction take its time, by the seed, and keeps those from the API server that come from
-// the point on. It closes the channel when that is reached.
+// hold delays every write of an eviction by a random time from the seed. It blocks the writes from
+// the point on, and closes the channel when the point is reached.
 func (w *world) hold(p point) <-chan struct{} {
 	reached := make(chan struct{})
 	var mu sync.Mutex
@@ -111,7 +118,8 @@ func (w *world) hold(p point) <-chan struct{} {
 	return reached
 }
 
-// keepLease has nobody take the lease over. A standby that does may be done before anyone has looked.
+// keepLease refuses the calls by which another scheduler could take the lease. A standby could
+// complete the eviction before the test has read the state.
 func keepLease(call slowapi.Call) slowapi.Answer {
 	if call.Method != http.MethodGet && strings.Contains(call.Path, "/leases/") {
 		return slowapi.Answer{Refuse: http.StatusInternalServerError}
@@ -119,8 +127,8 @@ func keepLease(call slowapi.Call) slowapi.Answer {
 	return slowapi.Answer{}
 }
 
-// keepsRunning watches the scheduler up to the moment at which it is to be killed: one that ends by itself is another
-// failure.
+// keepsRunning watches the scheduler until the test kills it. A scheduler that ends by itself
+// before is another failure.
 func keepsRunning(s *stage.Stage, scheduler *playground.Component, until time.Duration) {
 	s.Helper()
 	s.NeverFor(until, 5*time.Millisecond, "the scheduler runs until it is killed", func(context.Context) string {
@@ -131,7 +139,7 @@ func keepsRunning(s *stage.Stage, scheduler *playground.Component, until time.Du
 	})
 }
 
-// cut has a preemption begin, kills the scheduler in the middle of it, and returns what stands then.
+// cut starts a preemption, kills the scheduler during it, and returns the state at that moment.
 func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *scene {
 	t.Helper()
 	random := rand.New(rand.NewPCG(p.seed, 9598))
@@ -142,7 +150,8 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 	case <-time.After(stage.Patience):
 		t.Fatal("The eviction does not come that far")
 	}
-	// Those before it are on their way to the API server then, or back, or have been answered.
+	// The writes before the point may now be on their way to the API server, on their way back, or
+	// answered.
 	after := time.Duration(random.Int64N(int64(slowest)))
 	keepsRunning(w.at(t), scheduler, after)
 	var killed []*playground.Component
@@ -152,7 +161,7 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 			t.Fatal(err)
 		}
 		killed = append(killed, component)
-		// The scheduler may notice, or not.
+		// The scheduler may or may not notice.
 		keepsRunning(w.at(t), scheduler, time.Duration(random.Int64N(int64(slowest))))
 	}
 	if err := scheduler.Kill(syscall.SIGKILL); err != nil {

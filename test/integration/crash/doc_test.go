@@ -1,5 +1,6 @@
-// Package crash tests on a real control plane that a preemption leaves nothing half done, whatever ends: the
-// scheduler, killed at many points of an eviction, the API server beside it, or single calls; and what does not end,
-// but goes on beside the leader that has taken over. All calls of the scheduler go through a proxy that makes them
-// slow, so that there is something to cut.
+// Package crash tests on a real control plane that no preemption stays incomplete after a crash. It
+// kills the scheduler at many points of an eviction, kills the API server or etcd too, or makes
+// single calls fail. It also tests an old leader that continues to write after another one has
+// taken over. All calls of the scheduler pass a proxy that delays them, so that evictions last long
+// enough to be interrupted.
 package crash

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// slowDelete is how long every delete takes.
+	// slowDelete is the duration of every delete.
 	slowDelete = 300 * time.Millisecond
-	// failures are how often the preemption fails at least. From the second on there is a pause before the next
-	// attempt, longer each time.
+	// failures is the least number of failures of the preemption. From the second failure on, the
+	// scheduler waits before the next attempt, longer each time.
 	failures = 3
 
 	executions = "reprieve_goroutines_execution_total"
@@ -27,9 +27,9 @@ const (
 	succeeded  = `result="success"`
 )
 
-// TestFailingCalls refuses the deletes of a preemption for a while, and makes them slow. Nothing is taken
-// meanwhile, what happened can be read from the scheduler's metrics and events, and nobody goes in the end for whom
-// there was no need.
+// TestFailingCalls rejects the deletes of a preemption for a while, and delays them. Meanwhile no
+// pod is evicted, and the scheduler's metrics and events report the failures. In the end, only
+// needed pods are evicted.
 func TestFailingCalls(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -62,7 +62,8 @@ func TestFailingCalls(t *testing.T) {
 		t.Fatalf("%v go although every delete is refused (%v)", now.going, err)
 	}
 	resumed := time.Now()
-	// At once, in the pause before the next attempt: that one is to succeed as a whole.
+	// Allow the deletes now, in the pause before the next attempt, so that this attempt succeeds as
+	// a whole.
 	c.For(t).Eventually("everything is taken back", func(ctx context.Context) string {
 		left := w.leftover(ctx)
 		allowed.Store(left == "")
@@ -83,13 +84,15 @@ func TestFailingCalls(t *testing.T) {
 	verifyAll(t, []*world{w})
 }
 
-// hearOfFailure waits until an event tells the preemptor which call failed, and what the API server said.
+// hearOfFailure waits until an event on the preemptor names the failed call and the answer of the
+// API server.
 func (w *world) hearOfFailure(t *testing.T) {
 	t.Helper()
 	w.at(t).WaitEvent("urgent", "PreemptionFailed", "evict pod "+w.ns+"/", "delete: refused by the test (403)")
 }
 
-// leftover says what is left of an attempt that has failed, or is of one that is under way.
+// leftover describes the traces of an attempt that has failed or is in progress; "" if there are
+// none.
 func (w *world) leftover(ctx context.Context) string {
 	pods, err := w.pods(ctx)
 	if err != nil {
@@ -110,15 +113,15 @@ func (w *world) leftover(ctx context.Context) string {
 	return ""
 }
 
-// ofProfile is the sum over the samples of that name with these labels that are of the tests' profile.
+// ofProfile returns the sum of a metric's samples with these labels, for the tests' profile.
 func ofProfile(s stage.Metrics, name string, labels ...string) float64 {
 	return s.Sum(name, append(labels, `profile="`+stage.Profile+`"`)...)
 }
 
-// checkFailures checks what is measured of attempts that failed, all within that time.
+// checkFailures checks the metrics of the failed attempts, all of them within the given time.
 func (w *world) checkFailures(t *testing.T, s stage.Metrics, within time.Duration) {
 	t.Helper()
-	// Each waited for the refusal of a delete, and one came after the other.
+	// Each attempt waited for the rejection of a delete, and the attempts did not overlap.
 	n, sum := ofProfile(s, durations+"_count", operation, failed), ofProfile(s, durations+"_sum", operation, failed)
 	if least := n * slowDelete.Seconds(); n < failures || sum < least || sum > within.Seconds() {
 		t.Errorf("%v failures took %v s, want at least %d, and between %v s and %v", n, sum, failures, least, within)
@@ -131,7 +134,8 @@ func (w *world) checkFailures(t *testing.T, s stage.Metrics, within time.Duratio
 	}
 }
 
-// checkSuccess checks what is measured when one attempt, within that time, has come through after those that failed.
+// checkSuccess checks the metrics after one attempt has succeeded within the given time, following
+// failed ones.
 func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration) {
 	t.Helper()
 	if n := ofProfile(s, executions, operation, succeeded); n != 1 {
@@ -140,12 +144,13 @@ func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration
 	if sum := ofProfile(s, durations+"_sum", operation, succeeded); sum < slowDelete.Seconds() || sum > within.Seconds() {
 		t.Errorf("The success took %v s, want between %v and %v", sum, slowDelete, within)
 	}
-	// One search for each attempt, and a gang counts as one whatever its size.
+	// Each attempt makes one search, and a gang of any size counts as one.
 	attempts := ofProfile(s, executions, operation)
 	if n := ofProfile(s, "reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
 		t.Errorf("%v searches found whom to take, want %v as of the preemptions", n, attempts)
 	}
-	// What was taken back is there to be taken again, and no other pod is taken in its place.
+	// The failed attempts have released their victims, so these are victims again, and no other
+	// pods.
 	if taken := ofProfile(s, "reprieve_preemption_victims_sum"); taken != float64(len(w.needed())) {
 		t.Errorf("%v pods were taken, want %d", taken, len(w.needed()))
 	}

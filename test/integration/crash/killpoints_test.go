@@ -20,11 +20,12 @@ var (
 	killSeed   = flag.Uint64("kill-seed", 1, "what the points of TestKillPoints are picked by")
 )
 
-// atOnce is how many worlds are there at a time.
+// atOnce is the number of worlds that exist at a time.
 const atOnce = 20
 
-// TestKillPoints kills at points that are picked by a seed, over all writes of preemptions and reclaims: the scheduler, and with it
-// the API server, etcd, both or neither. make kill-points has hundreds of them.
+// TestKillPoints kills the scheduler at points that a seed selects, over all writes of preemptions
+// and reclaims. With it, the API server, etcd, both or neither are killed. make kill-points tries
+// hundreds of points.
 //
 //nolint:tparallel // The points are one after the other: there is one scheduler to kill.
 func TestKillPoints(t *testing.T) {
@@ -46,7 +47,8 @@ func TestKillPoints(t *testing.T) {
 	}
 }
 
-// killRound kills once in each of some worlds, and counts in which part of an eviction that was.
+// killRound kills once in each of some worlds, and counts the parts of an eviction that were
+// interrupted.
 func (c *cluster) killRound(t *testing.T, scheduler *playground.Component, begun, count int, parts map[string]int) {
 	t.Helper()
 	worlds := c.worlds(t, fmt.Sprintf("k%d-", begun), count)

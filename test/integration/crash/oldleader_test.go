@@ -21,14 +21,17 @@ import (
 )
 
 const (
-	// overtaken is in how many worlds evictions are under way at a time when another takes over.
+	// overtaken is the number of worlds with evictions in progress when another scheduler takes
+	// over.
 	overtaken = 6
-	// leaseTime is that of oneOfTwo: for so long an old leader may take itself for the leader still.
+	// leaseTime is the lease duration of oneOfTwo. For this time, an old leader may still assume
+	// that it leads.
 	leaseTime = 15 * time.Second
 )
 
-// TestOldLeader has a leader go on with its evictions for a lease's time after another has taken over, both of them at work. It does
-// not know: its renewals seem to succeed. What it was about to write stands still until the other one leads.
+// TestOldLeader keeps an old leader at work for the duration of a lease after another one has taken
+// over. The old leader does not notice, because its renewals seem to succeed. The writes that it
+// was about to make are held until the other one leads.
 //
 //nolint:tparallel // The rounds are one after the other: there is one pair of schedulers.
 func TestOldLeader(t *testing.T) {
@@ -57,7 +60,8 @@ type replica struct {
 	proxy     *slowapi.Proxy
 }
 
-// overtake has evictions begin in all worlds, stand still at a point of each, and go on when there is another leader.
+// overtake starts evictions in all worlds and holds each at a point. They continue once there is
+// another leader.
 func overtake(t *testing.T, worlds []*world, seed uint64, leader, standby *replica) {
 	t.Helper()
 	holds := make([]*hold, len(worlds))
@@ -118,7 +122,7 @@ func overtake(t *testing.T, worlds []*world, seed uint64, leader, standby *repli
 	}
 }
 
-// holderOf is who holds the lease.
+// holderOf returns the holder of the lease.
 func holderOf(s *stage.Stage) string {
 	var lease coordinationv1.Lease
 	if err := s.Objects.Get(s.Context(), client.ObjectKey{Namespace: "kube-system", Name: "reprieve-scheduler"}, &lease); err != nil {
@@ -127,7 +131,7 @@ func holderOf(s *stage.Stage) string {
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
-// hold is an eviction that stands still at a point.
+// hold is an eviction that is held at a point.
 type hold struct {
 	world *world
 	point point
@@ -138,7 +142,7 @@ type hold struct {
 	reached chan struct{}
 }
 
-// next decides about the next write of the eviction.
+// next decides the answer to the next write of the eviction.
 func (h *hold) next(release <-chan struct{}) slowapi.Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,14 +154,15 @@ func (h *hold) next(release <-chan struct{}) slowapi.Answer {
 		close(h.reached)
 	}
 	if h.count >= h.point.write {
-		// What was on its way arrives bit by bit, over some seconds.
+		// The held writes arrive one after the other, over some seconds.
 		answer.Until, answer.Before = release, time.Duration(h.random.Int64N(int64(leaseTime/5)))
 	}
 	return answer
 }
 
-// verify waits until the eviction has been brought to an end. Where its preemptor is gone, either leader may have begun a group that the
-// other one knows nothing of: what counts is that each goes whole or not at all, and nothing that was not needed.
+// verify waits until the eviction is complete. If its preemptor is gone, either leader may have
+// begun a group that the other one does not know. Then each group must be evicted as a whole or not
+// at all, and no pod that was not needed.
 func (h *hold) verify(t *testing.T) {
 	t.Helper()
 	w, needed := h.world, h.world.needed()

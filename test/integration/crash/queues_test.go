@@ -14,8 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// A world of queues has two: everything that is there at first is in one of them, which has been lent the room of the
-// other until that one's gang comes. What has to go is exactly what the borrower has beyond its quota.
+// A world with queues has two of them. All initial work is in one queue, which borrows the room of
+// the other one until that queue's gang arrives. The victims are exactly the work of the borrower
+// above its quota.
 const (
 	lender, borrower = "lender", "borrower"
 
@@ -23,7 +24,7 @@ const (
 	borrowerQuota = nodeCount * (nodeCPUs - neededCPUs)
 )
 
-// TestCrashOfReclaim kills the scheduler in the middle of evictions by which a queue takes its share back.
+// TestCrashOfReclaim kills the scheduler during evictions by which a queue reclaims its share.
 //
 //nolint:tparallel // The points are one after the other: there is one scheduler to kill.
 func TestCrashOfReclaim(t *testing.T) {
@@ -51,20 +52,20 @@ func TestCrashOfReclaim(t *testing.T) {
 	verifyAll(t, worlds)
 }
 
-// shared is what pods ask for in a world of queues, and its nodes have. Queues are the whole cluster's, and are in
-// nobody's way in other worlds so.
+// shared returns the resource that pods request and nodes have in a world with queues. Queues are
+// cluster-scoped, so each world has a resource of its own.
 func (w *world) shared() corev1.ResourceName {
 	return corev1.ResourceName("test.reprieve.dev/shared-" + w.ns)
 }
 
-// addShared adds to a node as much of a resource as it has CPUs.
+// addShared adds to a node an amount of the resource that is equal to its CPUs.
 func addShared(node *corev1.Node, name corev1.ResourceName) {
 	for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
 		list[name] = list[corev1.ResourceCPU]
 	}
 }
 
-// askShared has a pod ask for so much of a resource, and for nothing else.
+// askShared makes a pod request an amount of the resource, and nothing else.
 func askShared(pod *corev1.Pod, name corev1.ResourceName, amount int64) {
 	list := corev1.ResourceList{name: *resource.NewQuantity(amount, resource.DecimalSI)}
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
@@ -83,7 +84,7 @@ func (w *world) createQueues(ctx context.Context) error {
 	return nil
 }
 
-// enqueue puts a PodGroup, or a pod without one, into its queue.
+// enqueue puts a PodGroup, or a pod without a PodGroup, into its queue.
 func (w *world) enqueue(o client.Object, name string) {
 	queue := w.queueName(borrower)
 	if strings.HasPrefix(name, "urgent") {
@@ -97,7 +98,7 @@ func (w *world) enqueue(o client.Object, name string) {
 	}
 }
 
-// sizeOf is what pods that were there at first ask for.
+// sizeOf returns the total request of initial pods.
 func sizeOf(names []string) int64 {
 	sum := int64(0)
 	for _, name := range names {
@@ -109,7 +110,8 @@ func sizeOf(names []string) int64 {
 	return sum
 }
 
-// verifyShare waits until a queue has so much, and checks that it is no less than its quota where it has lent nothing.
+// verifyShare waits until a queue uses the given amount. The amount must be at least the borrower's
+// quota, so that reclaim never takes room within the quota.
 func (w *world) verifyShare(t *testing.T, short string, want int64) {
 	t.Helper()
 	if quota := int64(borrowerQuota); short == borrower && want < quota {

@@ -27,26 +27,26 @@ import (
 const (
 	nodeCount = 4
 	nodeCPUs  = 12
-	// neededCPUs are those that what has to go has on each node.
+	// neededCPUs is the number of CPUs on each node that the needed victims use.
 	neededCPUs = 9
 )
 
-// The groups that a preemption has to take, all of them, and those that it has no use for. Each has a member on
-// every node.
+// These are the groups that a preemption must evict, all of them, and the groups that it does not
+// need to evict. Each has a member on every node.
 var (
 	neededGroups = []string{"low-a", "low-b", "low-c", "low-d"}
 	sparedGroups = []string{"spared"}
 )
 
-// world is a namespace with nodes of its own, which are full: on each stand a member of every group, of 2 CPUs,
-// and single pods of low and of middle priority, of 1 CPU. A gang of high priority fits when everything low has
-// gone, and no sooner.
+// world is a namespace with nodes of its own, which are full. Each node runs a member of 2 CPUs of
+// every group, and single pods of 1 CPU with low and middle priority. A gang of high priority fits
+// exactly when all pods of low priority are evicted.
 type world struct {
 	*cluster
 	ns string
-	// born are the pods as they were at first, by name.
+	// born has the UIDs of the initial pods, by name.
 	born map[string]types.UID
-	// gone are those of them that have gone when all is over, and nobody else may go.
+	// gone has the initial pods that are evicted in the end. No others may be.
 	gone []string
 	over bool
 }
@@ -57,7 +57,7 @@ func (c *cluster) newWorld(ctx context.Context, ns string) (*world, error) {
 	if _, err := c.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	// Pods are admitted only where the default service account exists.
+	// The API server admits pods only once the default service account exists.
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
 		_, err := c.Kube.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil
@@ -108,7 +108,7 @@ func (w *world) populate(ctx context.Context) error {
 	return nil
 }
 
-// isNeeded reports whether a pod has to go for the preemptor.
+// isNeeded reports whether a pod must be evicted for the preemptor.
 func isNeeded(name string) bool {
 	return strings.HasPrefix(name, "low-") || strings.HasPrefix(name, "single-")
 }
@@ -118,7 +118,7 @@ func (w *world) preempt(t *testing.T) {
 	t.Helper()
 	priority := "high"
 	if w.queued {
-		// That of the others has no say in it.
+		// The priority of the other members has no effect on it.
 		priority = "low"
 	}
 	if err := w.createGroup(t.Context(), "urgent", priority, false); err != nil {
@@ -142,7 +142,7 @@ func (w *world) giveUp(t *testing.T) {
 	}
 }
 
-// at is the stage of a world, for a test.
+// at returns the stage of a world for a test.
 func (w *world) at(t *testing.T) *stage.Stage {
 	t.Helper()
 	s := w.For(t)
@@ -162,7 +162,8 @@ func (w *world) createGroup(ctx context.Context, name, priority string, whole bo
 
 func (w *world) createPod(ctx context.Context, name, group, priority string, cpus int64, node string) error {
 	pod := stage.NewPod(w.ns, name, priority, cpus)
-	// Not 0: an API server whose caller breaks off between its two steps leaves such a pod for ever.
+	// The period is not 0: if the caller ends between the two steps of such a deletion, the API
+	// server leaves the pod for ever.
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	if group != "" {
 		w.Groups.Join(pod, group)
@@ -177,7 +178,7 @@ func (w *world) createPod(ctx context.Context, name, group, priority string, cpu
 	return w.Objects.Create(ctx, pod)
 }
 
-// waitReady waits until the world is as a preemptor is to find it.
+// waitReady waits until the world is ready for a preemptor.
 func (w *world) waitReady(t *testing.T) {
 	t.Helper()
 	w.at(t).Eventually("everything runs", func(ctx context.Context) string {
@@ -213,15 +214,17 @@ func (w *world) pods(ctx context.Context) (map[string]*corev1.Pod, error) {
 	return out, nil
 }
 
-// scene is what stands in the API at some moment.
+// scene is the state in the API at some moment.
 type scene struct {
-	// staying are the pods of the beginning that are not on their way out, going those that are, or have gone.
+	// staying are the initial pods that do not terminate. going are the ones that terminate or are
+	// gone.
 	staying, going []string
-	// begun are the groups that list disrupted pods; half those of which something goes, and something stays.
+	// begun are the groups that list disrupted pods. half are the groups of which only some pods
+	// are terminating or gone.
 	begun, half []string
 	// placed counts the members of the preemptor that have a node.
 	placed int
-	// targets are the groups that are on record as being preempted.
+	// targets are the groups whose status records a preemption.
 	targets []string
 }
 
@@ -278,7 +281,7 @@ func count(names []string, prefix string) int {
 	return n
 }
 
-// needed are the names of all pods that have to go for the preemptor.
+// needed returns the names of all pods that must be evicted for the preemptor.
 func (w *world) needed() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for name := range maps.Keys(w.born) {
@@ -289,7 +292,7 @@ func (w *world) needed() []string {
 	})
 }
 
-// explain shows, when the test has failed, what stands in the API and what a scheduler had to say of it.
+// explain prints the state in the API and the log of a scheduler if the test has failed.
 func (w *world) explain(t *testing.T, scheduler *playground.Component) {
 	t.Helper()
 	t.Cleanup(func() {

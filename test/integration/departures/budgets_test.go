@@ -16,11 +16,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// guarded has a budget guard a pod.
+// guarded gives a pod the label that a budget selects.
 func guarded(pod *corev1.Pod) { pod.Labels["guarded"] = "yes" }
 
-// TestBudgetThatLags: while the disruption controller does not run, two preemptions one after the other do not use the one
-// disruption twice that a budget allows. What its status says when it runs again counts.
+// TestBudgetThatLags checks two preemptions in a row while the disruption controller does not run.
+// A budget allows one disruption, and the two preemptions together do not exceed it. Once the
+// controller runs again, the budget's status counts.
 func TestBudgetThatLags(t *testing.T) {
 	t.Parallel()
 	e := alone(t)

@@ -1,3 +1,3 @@
-// Package departures is about what does not go as planned while victims leave, on a real API server: nodes that are lost,
-// pods that do not go, and budgets whose status lags behind.
+// Package departures tests preemptions in which something goes wrong while victims terminate, on a
+// real API server: lost nodes, pods that do not terminate, and budgets with an outdated status.
 package departures

@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// terminationTimeout is how long pods may still be there after their grace period.
+	// terminationTimeout is the time that pods may still exist after their grace period.
 	terminationTimeout = 30 * time.Second
-	// promptly is how soon what is promised on a lost node is planned again: within a second or two, but for a machine that has
-	// other things to do, and long before anything would come of it by itself.
+	// promptly bounds the time until reservations on a lost node are planned again. This takes a
+	// second or two, or longer on a busy machine. It is much shorter than the time after which the
+	// scheduler would retry anyway.
 	promptly = 20 * time.Second
 )
 
-// priorityClasses are what all tests share.
+// priorityClasses are the classes that all tests use.
 var priorityClasses = map[string]int32{"low": 100, "mid": 500, "high": 1000}
 
-// shared is the playground of the tests that need none of their own.
+// shared is the playground of the tests that need no playground of their own.
 var shared = stage.Shared{Parallel: 6, Begin: begin}
 
 func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
@@ -49,7 +50,7 @@ func schedulerConfig() stage.Config {
 	}}
 }
 
-// env is what one test works with: a namespace and nodes of its own.
+// env has the namespace and the nodes of one test.
 type env struct {
 	*stage.Stage
 }
@@ -61,7 +62,7 @@ func newEnv(t *testing.T) *env {
 	return &env{s}
 }
 
-// alone is a playground for one test, without nodes, and with the pieces that the test asks for.
+// alone starts a playground for one test, without nodes.
 func alone(t *testing.T) *env {
 	t.Helper()
 	config, err := schedulerConfig().Write(t.TempDir())
@@ -101,7 +102,7 @@ func (e *env) urgent(count int, isGang bool) {
 	}
 }
 
-// nominated are the short names of the nodes that the preemptor's pods are nominated to.
+// nominated returns the short names of the nodes that the preemptor's pods are nominated to.
 func (e *env) nominated(ctx context.Context) []string {
 	e.Helper()
 	var out []string
@@ -114,17 +115,17 @@ func (e *env) nominated(ctx context.Context) []string {
 	return out
 }
 
-// short is the short name of a node.
+// short returns the short name of a node.
 func (e *env) short(node string) string { return strings.TrimPrefix(node, e.NodeName("")) }
 
-// letGo lets all pods go that are on their way out.
+// letGo removes the finalizers of all terminating pods, so that they end.
 func (e *env) letGo() {
 	e.Helper()
 	ctx := context.WithoutCancel(e.Context())
 	e.LetGo(e.Terminating(ctx)...)
 }
 
-// soon waits until something is so, and fails where that takes longer than it may.
+// soon waits for a condition, and fails if that takes longer than promptly.
 func (e *env) soon(what string, condition func(ctx context.Context) string) {
 	e.Helper()
 	began := time.Now()

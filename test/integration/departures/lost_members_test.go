@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// heals is a profile whose gangs are stale after staleTimeout, and for whose lost members room is
-	// kept for a minute. healsBriefly is one that keeps room for healTimeout.
+	// heals is a profile whose gangs are stale after staleTimeout. It keeps room for lost members
+	// for a minute. healsBriefly keeps it for healTimeout.
 	heals, healsBriefly       = "heals", "heals-briefly"
 	staleTimeout, healTimeout = 8 * time.Second, 8 * time.Second
 )
@@ -55,7 +55,7 @@ func (e *env) loseNodeOf(pod string) {
 	e.Gone(pod)
 }
 
-// phases are those of the gangs a and b.
+// phases returns the phases of the gangs a and b.
 func (e *env) phases(ctx context.Context) []v1alpha1.PodGroupPhase {
 	out := make([]v1alpha1.PodGroupPhase, 2)
 	for i, name := range []string{"a", "b"} {
@@ -77,14 +77,15 @@ func (e *env) placed(ctx context.Context) map[string]int {
 	return out
 }
 
-// TestTwoGangsBelowMinCount: two gangs of three have each lost a member with its node. One becomes
-// whole, in the room for one more or in that of the other one, which is evicted as a whole. With
-// room for one more, the other one keeps its two members unless somebody waits for their room.
+// TestTwoGangsBelowMinCount checks two gangs of three that have each lost a member with its node.
+// One gang becomes whole again. It uses the room for one more member if there is any; otherwise the
+// other gang is evicted as a whole. In the first case, the other gang keeps its two members unless
+// other work waits for their room.
 func TestTwoGangsBelowMinCount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		free, waits int
-		// left is how many members the other gang has in the end.
+		// left is the number of members of the other gang in the end.
 		left int
 	}{
 		"no room":           {},
@@ -137,13 +138,14 @@ func TestTwoGangsBelowMinCount(t *testing.T) {
 	}
 }
 
-// waitingPod creates a pod of equal priority that waits, and is older than what comes after it.
+// waitingPod creates a pending pod of equal priority. It is older than all pods that are created
+// later.
 func (e *env) waitingPod() {
 	e.Helper()
 	e.Create(stage.NewPod(e.Namespace, "lone", "mid", 4))
 	e.WaitsSaying("lone")
 	created := e.Pod("lone").CreationTimestamp.Time
-	// The API server's times are whole seconds.
+	// Creation times have a resolution of one second.
 	e.Eventually("a second has passed", func(context.Context) string {
 		if time.Since(created) < 1100*time.Millisecond {
 			return "it has not"
@@ -157,9 +159,9 @@ func (e *env) hasNode(ctx context.Context, name string) bool {
 	return pod != nil && pod.Spec.NodeName != ""
 }
 
-// TestLostMemberGoesFirst: a pod of equal priority waits for a node. One comes after the gang beside
-// it has lost a member: its room is kept before there is a pod in the place of the lost one, and
-// such a pod gets it, though it is younger.
+// TestLostMemberGoesFirst checks a pod of equal priority that waits for a node, while a gang beside
+// it has lost a member. When a node is added, its room is kept for the lost member even before the
+// replacement pod exists. The replacement gets the room although it is younger.
 func TestLostMemberGoesFirst(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -180,7 +182,8 @@ func TestLostMemberGoesFirst(t *testing.T) {
 	e.NeverFor(2*time.Second, 200*time.Millisecond, "the lone pod waits", waits)
 }
 
-// TestRoomForLostMemberExpires: room is kept for a lost member for healTimeout and no longer.
+// TestRoomForLostMemberExpires checks that room is kept for a lost member for healTimeout, and no
+// longer.
 func TestRoomForLostMemberExpires(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -27,7 +27,7 @@ func (e *env) patchNode(short, patch string) {
 	}
 }
 
-// ways are how a node is lost.
+// ways are the ways in which a node is lost.
 var ways = map[string]func(*env, string){
 	"it is deleted":  (*env).removeNode,
 	"it is cordoned": func(e *env, short string) { e.patchNode(short, `{"spec":{"unschedulable":true}}`) },
@@ -36,7 +36,8 @@ var ways = map[string]func(*env, string){
 	},
 }
 
-// preempting has a preemptor of two pods wait for victims that do not go, on two of the nodes, which are full of such pods.
+// preempting creates a preemptor of two pods, which waits on two of the nodes for victims that do
+// not terminate. The nodes are full of such pods.
 func (e *env) preempting(isGang bool, nodes ...string) (promised []string) {
 	e.Helper()
 	e.AddNodes(4, nodes...)
@@ -55,8 +56,9 @@ func (e *env) preempting(isGang bool, nodes ...string) (promised []string) {
 	return promised
 }
 
-// TestPromiseOnALostNode: what is promised on a node that is lost is planned again within seconds, though the victims have not
-// gone, and takes one more. The preemptor runs once those are gone that are on nodes which are left.
+// TestPromiseOnALostNode checks that a reservation on a lost node is planned again within seconds,
+// and evicts one more pod, although the victims still exist. The preemptor runs once the victims on
+// the remaining nodes are gone.
 func TestPromiseOnALostNode(t *testing.T) {
 	t.Parallel()
 	for way, lose := range ways {
@@ -93,7 +95,8 @@ func TestPromiseOnALostNode(t *testing.T) {
 	}
 }
 
-// TestPromiseOnTheLastNode: the framework runs no cycle without nodes, and nothing is promised all the same.
+// TestPromiseOnTheLastNode checks that reservations end when no node is left, although the
+// framework runs no cycle without nodes.
 func TestPromiseOnTheLastNode(t *testing.T) {
 	t.Parallel()
 	e := alone(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestOverdue: a victim that does not go is waited for, for a time, and nothing else is taken. Then it is named, and other
-// room is found.
+// TestOverdue checks a victim that does not terminate. For a time, the scheduler waits for it and
+// evicts no other pod. Then a message names the victim, and the scheduler uses other room.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	for kind, isGang := range map[string]bool{"a gang": true, "a pod": false} {
@@ -60,7 +60,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOverdueWithoutOtherRoom: what was promised ends, and the preemptor is told why.
+// TestOverdueWithoutOtherRoom checks that the reservation ends, and that the preemptor's status has
+// the reason.
 func TestOverdueWithoutOtherRoom(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

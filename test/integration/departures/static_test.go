@@ -10,7 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStaticPods: a mirror pod is no victim, however low its priority, and the preemptor is told by which rule. Others go.
+// TestStaticPods checks that a mirror pod is no victim, regardless of its priority, and that the
+// preemptor's message names the rule. Other pods are evicted.
 func TestStaticPods(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

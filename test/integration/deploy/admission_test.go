@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// What users get to read.
+// These are the messages that users read.
 const (
 	groupPriorityRefused = `podgroups.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'podgroup-priority.reprieve.dev' with binding 'podgroup-priority.reprieve.dev' denied request: ` +
 		`spec.priority is filled in by Reprieve; leave it out, and name a PriorityClass in spec.priorityClassName`
@@ -40,7 +40,7 @@ const (
 		`the annotation preemption-toleration.scheduling.x-k8s.io/toleration-seconds must be a whole number of seconds between -9223372036 and 9223372036`
 )
 
-// testAdmission tries what the admission policies let through, and what they refuse.
+// testAdmission tries objects that the admission policies accept, and objects that they reject.
 func testAdmission(t *testing.T, c *cluster) {
 	gang := gangOfTwo(high)
 	early := map[string]struct {
@@ -52,7 +52,7 @@ func testAdmission(t *testing.T, c *cluster) {
 		"PriorityClass": {classOf("x", ""), minimumRefused},
 	}
 	for kind, tc := range early {
-		// The API server follows policies by watches.
+		// The API server learns of policies through a watch.
 		eventually(t, "the policy for "+kind, func(ctx context.Context) string {
 			if got := said(c.Create(ctx, tc.object, client.DryRunAll)); got != tc.want {
 				return fmt.Sprintf("got %q, want %q", got, tc.want)
@@ -76,7 +76,7 @@ func said(err error) string {
 	return strings.TrimSpace(err.Error())
 }
 
-// with is a policy with what Reprieve fills in.
+// with returns a policy with the fields that Reprieve fills in.
 func with(policy v1alpha1.PodGroupPolicy, priority int32, preemption corev1.PreemptionPolicy) v1alpha1.PodGroupPolicy {
 	policy.Priority = &priority
 	if preemption != "" {
@@ -97,7 +97,7 @@ func workloadOf(policies ...v1alpha1.PodGroupPolicy) *v1alpha1.Workload {
 	return w
 }
 
-// classOf has the two annotations, or those of them that are not empty.
+// classOf returns a PriorityClass with the annotations that are not empty.
 func classOf(minimum, seconds string) *schedulingv1.PriorityClass {
 	class := priorityClass("it", 5)
 	class.Annotations = map[string]string{}
@@ -110,7 +110,8 @@ func classOf(minimum, seconds string) *schedulingv1.PriorityClass {
 	return class
 }
 
-// testSchedulerFillsIn: the policies let the scheduler do what nobody else may.
+// testSchedulerFillsIn checks that the policies allow the scheduler to set the fields that no other
+// user may set.
 func testSchedulerFillsIn(t *testing.T, c *cluster) {
 	w := workloadOf(gangOfTwo(low))
 	w.Name = "filled-in"
@@ -134,7 +135,8 @@ func testSchedulerFillsIn(t *testing.T, c *cluster) {
 	})
 }
 
-// testStatusPolicy: what a status says is acted upon, so whoever else may write it by RBAC may not.
+// testStatusPolicy checks that only Reprieve may write the status, because Reprieve acts on it. A
+// user whose RBAC role permits the write is rejected.
 func testStatusPolicy(t *testing.T, c *cluster) {
 	pg := &v1alpha1.PodGroup{}
 	pg.Name, pg.Namespace = "filled-in", meta("it").Namespace
@@ -151,17 +153,17 @@ func testStatusPolicy(t *testing.T, c *cluster) {
 	if err := disrupt(c.as(t, account, "system:masters")); err != nil {
 		t.Errorf("Reprieve itself is refused: %v", err)
 	}
-	// The rest of the object is another resource.
+	// The rest of the object is not part of the subresource status.
 	if err := c.Patch(t.Context(), pg.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll); err != nil {
 		t.Errorf("An update beside the status is refused: %v", err)
 	}
 }
 
 func testPriorityPolicies(t *testing.T, c *cluster) {
-	// Other tests try the same names at the same time, and these are created indeed.
+	// Other tests use the same names at the same time, and these objects are really created.
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "priorities"}}
 	c.create(t, own)
-	// A class that does not exist keeps the scheduler, which is at work, from filling anything in.
+	// The class does not exist, so the running scheduler fills nothing in.
 	open := gangOfTwo("missing")
 	done := with(open, 7, corev1.PreemptNever)
 	onlyPolicy := open
@@ -175,7 +177,8 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 		return pg
 	}
 	for name, tc := range map[string]struct {
-		// before is created by Reprieve, with what Reprieve fills in; nil where after is what is created.
+		// before is created by Reprieve, with the fields that Reprieve fills in. If it is nil,
+		// after is created.
 		before, after client.Object
 		asReprieve    bool
 		want          string
@@ -212,7 +215,8 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 				return
 			}
 			tc.before.SetNamespace(own.Name)
-			// Only Reprieve may make it, and its ServiceAccount may not create anything: an administrator does, in its name.
+			// Only Reprieve may create it, but its ServiceAccount has no right to create anything.
+			// So an administrator does it in the name of the account.
 			inName := c.as(t, account, "system:masters")
 			if err := inName.Create(t.Context(), tc.before); err != nil {
 				t.Fatal(err)
@@ -281,7 +285,7 @@ func testTolerationPolicy(t *testing.T, c *cluster) {
 			if got := said(c.Create(t.Context(), class, client.DryRunAll)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
-			// Whoever evaluates the policy has to agree.
+			// The policy and the scheduler must agree on the class.
 			if _, err := preemptiontoleration.FromPriorityClass(class); (err != nil) != (tc.want != "") {
 				t.Errorf("the package says %v", err)
 			}
@@ -297,7 +301,7 @@ func testTolerationPolicy(t *testing.T, c *cluster) {
 }
 
 func testTolerationUpdates(t *testing.T, c *cluster) {
-	// One can be malformed that was made before Reprieve was installed.
+	// A class that was made before Reprieve was installed may be malformed.
 	policy := "preemption-toleration.reprieve.dev"
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy}}
 	if err := c.Delete(t.Context(), binding); err != nil {
@@ -349,8 +353,8 @@ type warnings struct{ texts []string }
 // HandleWarningHeader is part of rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
 
-// testTolerationWarning creates classes whose toleration keeps no higher priority out: the API
-// server warns, and lets them be.
+// testTolerationWarning creates classes whose toleration has no effect on higher priorities. The
+// API server warns, and accepts them.
 func testTolerationWarning(t *testing.T, c *cluster) {
 	for name, tc := range map[string]struct {
 		minimum, seconds string
@@ -367,7 +371,7 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 		"the largest minimum that there is": {minimum: "2147483647", seconds: "600"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The API server follows policies by watches.
+			// The API server learns of policies through a watch.
 			eventually(t, "the warning", func(ctx context.Context) string {
 				said := &warnings{}
 				config := c.playground.RESTConfig()
@@ -377,7 +381,7 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 					return err.Error()
 				}
 				class := classOf(tc.minimum, tc.seconds)
-				// Other tests leave a class of the fixture's name.
+				// Other tests create a class of the fixture's name.
 				class.Name, class.GenerateName, class.Value = "", "it-", 10
 				if err := cl.Create(ctx, class, client.DryRunAll); err != nil {
 					return err.Error()
@@ -392,7 +396,8 @@ func testTolerationWarning(t *testing.T, c *cluster) {
 	}
 }
 
-// testTypeChecks has the controller manager compare the expressions with the schemas.
+// testTypeChecks checks the result of the controller manager, which compares the policies'
+// expressions with the schemas.
 func testTypeChecks(t *testing.T, c *cluster) {
 	policies := c.manifests.ofKind("ValidatingAdmissionPolicy")
 	if len(policies) != 19 {
@@ -414,8 +419,8 @@ func requireTypesChecked(t *testing.T, c *cluster, policies manifests) {
 			}
 			for _, w := range policy.Status.TypeChecking.ExpressionWarnings {
 				if policy.Spec.ParamKind != nil && strings.Contains(w.Warning, "undeclared reference to 'params'") {
-					// What is checked once, when it is created, may be checked before the kind of its parameters is known, which
-					// is created with it.
+					// A policy is checked once, when it is created. The kind of its parameters is
+					// created with it, and may not be known at that moment.
 					continue
 				}
 				t.Errorf("%s: %s: %s", policy.Name, w.FieldRef, w.Warning)
@@ -425,7 +430,7 @@ func requireTypesChecked(t *testing.T, c *cluster, policies manifests) {
 	}
 }
 
-// as is a client in somebody's name.
+// as returns a client that impersonates a user.
 func (c *cluster) as(t *testing.T, user string, groups ...string) client.Client {
 	t.Helper()
 	config := c.playground.RESTConfig()

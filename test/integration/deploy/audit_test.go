@@ -16,7 +16,7 @@ import (
 // account is the scheduler's user name.
 const account = "system:serviceaccount:" + namespace + ":" + name
 
-// auditPolicy records every request of the scheduler, and nobody else's.
+// auditPolicy records every request of the scheduler, and no other requests.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -60,7 +60,7 @@ func readAudit(t *testing.T, path string) []*auditv1.Event {
 	}
 }
 
-// refused are the requests that the API server turned down for want of rights.
+// refused returns the requests that the API server rejected for lack of rights.
 func refused(events []*auditv1.Event) []string {
 	var out []string
 	for _, event := range events {
@@ -71,7 +71,7 @@ func refused(events []*auditv1.Event) []string {
 	return out
 }
 
-// complaints are the lines of a log that speak of missing rights.
+// complaints returns the lines of a log about missing rights.
 func complaints(t *testing.T, logPath string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(logPath)
@@ -80,9 +80,9 @@ func complaints(t *testing.T, logPath string) []string {
 	}
 	var out []string
 	for line := range strings.Lines(string(raw)) {
-		// What stands in front are numbers, such as that of the process.
+		// The part before it has numbers, such as that of the process.
 		message := line[strings.Index(line, "] ")+1:]
-		// The values of all flags are no complaint, whatever the flags are about.
+		// The lines with the values of all flags are no complaints.
 		if strings.HasPrefix(message, " FLAG: ") {
 			continue
 		}

@@ -34,7 +34,7 @@ const (
 	interval = 100 * time.Millisecond
 )
 
-// poolLabel says which test a node is for.
+// poolLabel is the label of a node with the name of its test.
 const poolLabel = "example.com/pool"
 
 // cluster is a playground with the manifests installed.
@@ -46,7 +46,8 @@ type cluster struct {
 	schedulers []*playground.Component
 }
 
-// eventually waits until condition returns "", and fails the test with what it returned last.
+// eventually waits until condition returns "". After a timeout, it fails the test with the last
+// value.
 func eventually(t *testing.T, what string, condition func(ctx context.Context) string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -71,7 +72,8 @@ func startCluster(t *testing.T) *cluster {
 	return startClusterOf(t, render(t, deployPath(t)), pools, playground.Options{})
 }
 
-// startClusterOf starts an API server with as many nodes as each pool has, and installs manifests.
+// startClusterOf starts an API server with the given number of nodes in each pool, and installs
+// manifests.
 func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, options playground.Options) *cluster {
 	t.Helper()
 	out := startBare(t, pools, options)
@@ -80,14 +82,14 @@ func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, opti
 	return out
 }
 
-// startBare starts an API server with as many nodes as each pool has, and installs nothing.
+// startBare starts an API server with the given number of nodes in each pool, and installs nothing.
 func startBare(t *testing.T, pools map[string]int, options playground.Options) *cluster {
 	t.Helper()
 	args := []string{
 		"--audit-log-mode=blocking-strict",
-		// Some clusters ask for more rights of those who set owners.
+		// Some clusters require more rights from a client that sets owners.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-		// Where the API server does not stream lists, as some do not, informers list before they watch.
+		// Some API servers do not stream lists. Informers then list before they watch.
 		"--feature-gates=WatchList=false",
 	}
 	resources, err := playground.ParseNodeResources("cpu=8,memory=32Gi,nvidia.com/gpu=4")
@@ -118,7 +120,7 @@ func startBare(t *testing.T, pools map[string]int, options playground.Options) *
 	return &cluster{Client: c, playground: p, auditLog: p.AuditLog()}
 }
 
-// create creates objects; fields that the API server does not know are errors.
+// create creates objects. A field that the API server does not have is an error.
 func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
@@ -127,7 +129,7 @@ func (c *cluster) create(t *testing.T, objects ...client.Object) {
 			if err == nil {
 				return ""
 			}
-			// The API server knows of a class a moment after it has taken it in.
+			// The API server caches a new class a moment later.
 			if !strings.Contains(err.Error(), "no PriorityClass with name") {
 				t.Fatal(err)
 			}
@@ -136,7 +138,7 @@ func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// install creates the rendered objects in their order, the Deployment by way of a trial run.
+// install creates the rendered objects in their order. Of the Deployment it makes only a dry run.
 func (c *cluster) install(t *testing.T) {
 	t.Helper()
 	for _, object := range c.manifests {
@@ -152,7 +154,8 @@ func (c *cluster) install(t *testing.T) {
 	for _, object := range c.manifests.ofKind("CustomResourceDefinition") {
 		c.waitServed(t, object)
 	}
-	// The API server's authorizer follows by watches. One permission of each binding tells that it has caught up.
+	// The authorizer of the API server learns of bindings through watches. One permission of each
+	// binding shows whether it is up to date.
 	for _, attributes := range []authorizationv1.ResourceAttributes{
 		{Verb: "list", Resource: "pods"},
 		{Verb: "create", Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace},
@@ -174,7 +177,7 @@ func (c *cluster) install(t *testing.T) {
 	}
 }
 
-// waitServed returns once a CRD is established and discovery lists its kind, which is some time later.
+// waitServed waits until a CRD is established and, some time later, discovery lists its kind.
 func (c *cluster) waitServed(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, "CRD "+object.GetName(), func(ctx context.Context) string {
@@ -215,7 +218,7 @@ func (c *cluster) token(t *testing.T, namespace, name string) string {
 	return request.Status.Token
 }
 
-// kubeconfig writes a kubeconfig with the token of the scheduler's ServiceAccount, and nothing else.
+// kubeconfig writes a kubeconfig with only the token of the scheduler's ServiceAccount.
 func (c *cluster) kubeconfig(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -225,7 +228,8 @@ func (c *cluster) kubeconfig(t *testing.T) string {
 	return path
 }
 
-// writeConfig writes the configuration of a ConfigMap, with the kubeconfig that takes the place of the Pod's token.
+// writeConfig writes the configuration of a ConfigMap, with the kubeconfig that replaces the Pod's
+// token.
 func writeConfig(t *testing.T, from *corev1.ConfigMap, kubeconfig string) string {
 	t.Helper()
 	var document map[string]any
@@ -247,14 +251,14 @@ func writeConfig(t *testing.T, from *corev1.ConfigMap, kubeconfig string) string
 	return path
 }
 
-// startScheduler runs the binary as the Deployment does.
+// startScheduler runs the binary with the Deployment's arguments.
 func (c *cluster) startScheduler(t *testing.T, component string) {
 	t.Helper()
 	c.startPod(t, component, &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests), c.kubeconfig(t))
 }
 
-// startPod runs the binary as a Pod does, but for what depends on being in one: the path of the configuration, the port, and the
-// token, in whose place there is a kubeconfig.
+// startPod runs the binary with a Pod's arguments. It replaces the parts that only exist in a Pod:
+// the path of the configuration, the port, and the token, for which there is a kubeconfig.
 func (c *cluster) startPod(t *testing.T, component string, pod *corev1.PodSpec, config *corev1.ConfigMap, kubeconfig string) {
 	t.Helper()
 	args := slices.DeleteFunc(slices.Clone(pod.Containers[0].Args), func(arg string) bool {

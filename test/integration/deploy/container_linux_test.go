@@ -14,23 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterVariable has the container that a run of the test program is to become.
+// enterVariable is the environment variable that makes a run of the test program become a
+// container. Its value describes the container.
 const enterVariable = "REPRIEVE_TEST_CONTAINER"
 
-// How a run ends that has not become one.
+// These are the exit codes of a run that has not become a container.
 const (
 	exitRefused = 76
 	exitFailed  = 77
 )
 
-// userID is that of the manifests' securityContext.
+// userID is the user of the manifests' securityContext.
 const userID = 65532
 
-// container is what a runtime is told of a container.
+// container is the description of a container for a runtime.
 type container struct {
-	// Root is its file system, which is read-only.
+	// Root is the directory with its file system, which is read-only.
 	Root string
-	// Mounts are directories to be mounted read-only, by where they are in the container.
+	// Mounts are directories to mount read-only, by their paths in the container.
 	Mounts map[string]string
 	// Args are the program and its arguments.
 	Args []string
@@ -55,11 +56,12 @@ func TestMain(m *testing.M) {
 	os.Exit(exitFailed)
 }
 
-// errRefused is for what the kernel does not let this user do.
+// errRefused is wrapped by errors about an operation that the kernel does not permit to this user.
 var errRefused = errors.New("the kernel refuses")
 
-// command is the container as a process that has not begun, in namespaces of its own: as root directly, and as another user by way of a
-// user namespace. It shares the network.
+// command returns the process of the container before its start, in namespaces of its own. Root
+// creates them directly, and another user creates them inside a user namespace. The container
+// shares the network of the machine.
 func (c *container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -78,7 +80,7 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: userID, HostID: os.Getuid(), Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: userID, HostID: os.Getgid(), Size: 1}}
-		// A user other than root keeps no others when a program starts.
+		// A user other than root loses all other capabilities when a program starts.
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 	}
 	cmd.SysProcAttr = attributes
@@ -87,7 +89,8 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 
 // enter turns this process into the container. It returns only if that fails.
 func (c *container) enter() error {
-	// What follows is each thread's own, and what is executed has that of this one.
+	// The following settings belong to a thread, and the executed program inherits those of this
+	// thread.
 	runtime.LockOSThread()
 	if err := c.mount(); err != nil {
 		return fmt.Errorf("file system: %w", err)
@@ -101,7 +104,7 @@ func (c *container) enter() error {
 	return nil
 }
 
-// mount makes the container's file system that of this process.
+// mount makes the container's file system the file system of this process.
 func (c *container) mount() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return refusal("make the mounts private", err)
@@ -114,7 +117,7 @@ func (c *container) mount() error {
 			return err
 		}
 	}
-	// The old root is put on top of the new one, and then taken away.
+	// pivot_root puts the old root on top of the new one. Unmount it.
 	if err := unix.Chdir(c.Root); err != nil {
 		return fmt.Errorf("enter the root: %w", err)
 	}
@@ -139,7 +142,8 @@ func bind(from, at string) error {
 	return nil
 }
 
-// confine takes all rights away, as runtimes do for "drop: [ALL]", "allowPrivilegeEscalation: false" and "runAsUser".
+// confine drops all rights, as runtimes do for "drop: [ALL]", "allowPrivilegeEscalation: false" and
+// "runAsUser".
 func confine() error {
 	for capability := uintptr(0); ; capability++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -167,14 +171,15 @@ func confine() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("keep from new rights: %w", err)
 	}
-	// It ends with the thread that has started it. To become another user resets this.
+	// The process ends with the thread that has started it. Set this after the change of the user,
+	// which resets it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("end with the test: %w", err)
 	}
 	return nil
 }
 
-// refusal tells what the kernel does not allow from a mistake of this test.
+// refusal distinguishes an operation that the kernel does not permit from a mistake of this test.
 func refusal(what string, err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("%w: %s: %w", errRefused, what, err)
@@ -182,13 +187,14 @@ func refusal(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// skipWhereRefused skips the test where containers cannot be made; cmd is one that has ended, or has not begun, with err.
+// skipWhereRefused skips the test on machines that permit no containers. err and output are the
+// result of a command that has ended, or could not start.
 func skipWhereRefused(t *testing.T, err error, output string) {
 	t.Helper()
 	var ended *exec.ExitError
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOSPC):
-		// No namespaces, or no more of them.
+		// The user may create no namespaces, or no more of them.
 		t.Skipf("not run in a container, as the kernel lets user %d make none: %v", os.Getuid(), err)
 	case errors.As(err, &ended) && ended.ExitCode() == exitRefused:
 		t.Skipf("not run in a container, as the kernel lets user %d make none: %s", os.Getuid(), output)

@@ -29,9 +29,10 @@ var (
 )
 
 const (
-	// everyArrival is how far apart work arrives.
+	// everyArrival is the interval between arrivals of work.
 	everyArrival = 500 * time.Millisecond
-	// dashboardPatience is how long it may take until every panel shows something, once the time for work is over.
+	// dashboardPatience is the time that the panels have to show data after the time for work has
+	// ended.
 	dashboardPatience = 2 * time.Minute
 )
 
@@ -41,7 +42,7 @@ type scrapedPanel struct {
 	Targets []struct{ Expr string }
 }
 
-// scrapedDashboard is what the tests read of the dashboard.
+// scrapedDashboard is the part of the dashboard that the tests read.
 type scrapedDashboard struct {
 	Panels     []scrapedPanel
 	Templating struct {
@@ -52,7 +53,7 @@ type scrapedDashboard struct {
 	}
 }
 
-// mayStayZero are the panels of what goes wrong.
+// mayStayZero reports whether a panel shows errors, which need not occur.
 func mayStayZero(title string) bool {
 	return slices.Contains([]string{"Failed preemptions", "Plans that were not confirmed"}, title)
 }
@@ -70,9 +71,10 @@ func readDashboard(t *testing.T) scrapedDashboard {
 	return out
 }
 
-// TestDashboard has a Prometheus scrape the installed scheduler, with the rights and the configuration that are documented, while work of all
-// kinds comes and goes: each query of each panel has data, which is not 0 all the time where something happens, the rules of all alerts
-// are evaluated, and none fires. Once the scheduler is gone, that is noticed.
+// TestDashboard runs a Prometheus with the documented rights and configuration, which scrapes the
+// installed scheduler while all kinds of work arrive. Each query of each panel must return data,
+// and data about events that occur must not always be 0. All alert rules are evaluated, and none
+// fires. After the scheduler ends, an alert reports it.
 func TestDashboard(t *testing.T) {
 	prometheusPath(t)
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{fleet: fleetNodes}, playground.Options{})
@@ -87,7 +89,7 @@ func TestDashboard(t *testing.T) {
 	testDownIsNoticed(t, c, p)
 }
 
-// metricsReader makes a ServiceAccount that may read metrics, and returns a token of it.
+// metricsReader creates a ServiceAccount that may read metrics, and returns its token.
 func (c *cluster) metricsReader(t *testing.T, account string) string {
 	t.Helper()
 	c.create(t, &corev1.ServiceAccount{ObjectMeta: meta(account)}, &rbacv1.ClusterRoleBinding{
@@ -98,7 +100,8 @@ func (c *cluster) metricsReader(t *testing.T, account string) string {
 	return c.token(t, metav1.NamespaceDefault, account)
 }
 
-// waitUp waits until the scheduler has been scraped, and returns the time: who may read its metrics is news to it.
+// waitUp waits until the scheduler has been scraped, and returns the time. The scheduler takes a
+// while to learn of the new rights.
 func (p *prometheus) waitUp(t *testing.T) time.Time {
 	t.Helper()
 	begun := time.Now()
@@ -115,7 +118,7 @@ func (p *prometheus) waitUp(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// waitPanels has work arrive until all panels show something, and fails with those that do not.
+// waitPanels creates work until all panels show data. It fails with the list of panels that do not.
 func (p *prometheus) waitPanels(t *testing.T, tr *traffic, begun time.Time) {
 	t.Helper()
 	all := readDashboard(t).Panels
@@ -126,7 +129,7 @@ func (p *prometheus) waitPanels(t *testing.T, tr *traffic, begun time.Time) {
 	err := wait.PollUntilContextCancel(ctx, everyArrival, true, func(context.Context) (bool, error) {
 		tr.next(t)
 		ticks++
-		// To ask is work too, which is not done each time.
+		// The queries cost time too, so they do not run on each tick.
 		if time.Since(begun) < *dashboardFor || ticks%4 != 0 {
 			return false, nil
 		}
@@ -144,7 +147,8 @@ func (p *prometheus) waitPanels(t *testing.T, tr *traffic, begun time.Time) {
 	t.Logf("all panels show something after %s and %d arrivals", time.Since(begun).Round(time.Second), tr.arrived)
 }
 
-// show asks for what all panels show, writes it into the file that is asked for, and returns what panels lack.
+// show queries all panels, writes the answers into the requested file, and returns the panels that
+// lack data.
 func (p *prometheus) show(ctx context.Context, all []scrapedPanel, begun time.Time) ([]string, error) {
 	end := time.Now()
 	variables := strings.NewReplacer("$__rate_interval", fmt.Sprint(rateInterval),
@@ -176,7 +180,7 @@ func (p *prometheus) show(ctx context.Context, all []scrapedPanel, begun time.Ti
 	return lacks, os.WriteFile(*dashboardData, raw, 0o600)
 }
 
-// testVariables asks for what the dashboard's variables can be chosen from.
+// testVariables queries the values of the dashboard's variables.
 func testVariables(t *testing.T, p *prometheus) {
 	for _, variable := range readDashboard(t).Templating.List {
 		if variable.Type != "query" {
@@ -205,7 +209,7 @@ func testVariables(t *testing.T, p *prometheus) {
 	}
 }
 
-// testNoneFires asks how the alerts stand, and have stood.
+// testNoneFires checks that no alert fires or has fired.
 func testNoneFires(t *testing.T, p *prometheus, begun time.Time) {
 	written := monitoringExpressions(t)
 	eventually(t, "the alerts where all is well", func(ctx context.Context) string {
@@ -235,7 +239,7 @@ func testNoneFires(t *testing.T, p *prometheus, begun time.Time) {
 	}
 }
 
-// testDownIsNoticed ends the scheduler, which an alert comes to know of.
+// testDownIsNoticed ends the scheduler, and waits for the alert about it.
 func testDownIsNoticed(t *testing.T, c *cluster, p *prometheus) {
 	if err := c.schedulers[0].Kill(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// documentedRights are what the commands in docs/monitoring.md create, and the ServiceAccount that they are for, as a user.
+// documentedRights returns the objects that the commands in docs/monitoring.md create, and the user
+// name of their ServiceAccount.
 func documentedRights(t *testing.T) (role *rbacv1.Role, binding *rbacv1.RoleBinding, user string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "monitoring.md"))
@@ -49,7 +50,8 @@ func documentedRights(t *testing.T) (role *rbacv1.Role, binding *rbacv1.RoleBind
 	return role, binding, user
 }
 
-// testDocumentedRights: with the rights that docs/monitoring.md has, Prometheus finds the Pods where its configuration there looks for them.
+// testDocumentedRights checks that Prometheus, with the rights of docs/monitoring.md, finds the
+// Pods where its configuration there looks for them.
 func testDocumentedRights(t *testing.T, c *cluster) {
 	t.Helper()
 	role, binding, user := documentedRights(t)

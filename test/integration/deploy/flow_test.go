@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testFlow checks that the API server counts the scheduler's calls to the levels that the manifests have for them.
+// testFlow checks that the API server assigns the scheduler's calls to the priority levels that the
+// manifests define.
 func testFlow(t *testing.T, c *cluster) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig(t))
 	if err != nil {
@@ -26,7 +27,7 @@ func testFlow(t *testing.T, c *cluster) {
 		"/api/v1/pods?limit=1": "reprieve",
 		"/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases/" + name: "reprieve-leader-election",
 	} {
-		// It takes a moment until the API server goes by a FlowSchema that is new.
+		// The API server applies a new FlowSchema a moment later.
 		eventually(t, "flow of "+path, func(ctx context.Context) string {
 			var want flowcontrolv1.FlowSchema
 			if err := c.Get(ctx, client.ObjectKey{Name: schema}, &want); err != nil {

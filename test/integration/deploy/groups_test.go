@@ -19,15 +19,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// customRules are for kinds that the role in deploy/ knows nothing of.
+// customRules are for kinds that the role in deploy/ does not include.
 const customRules = `
             rules:
               - {apiVersion: example.com/v1, kind: Trainer, resource: trainers, roles: [{name: worker, replicas: spec.workers}]}
               - {apiVersion: example.com/v1, kind: Mill, resource: mills, roles: [{name: worker, replicas: spec.wheels}]}
               - {apiVersion: example.com/v1, kind: Ghost, resource: ghosts, roles: [{name: worker, replicas: spec.workers}]}`
 
-// TestGroups makes groups with the rights that the manifests give: of what is not known, or not understood, pods wait and say so by
-// a condition and an event, none starts, and none is lost once it is mended.
+// TestGroups derives groups with the rights of the manifests. Pods whose owner's kind is unknown or
+// unreadable wait, and report this in a condition and an event. None of them starts, and all start
+// once the problem is fixed.
 func TestGroups(t *testing.T) {
 	const kinds = "kinds: [Job, JobSet, LeaderWorkerSet]"
 	rendered := render(t, deployPath(t))
@@ -79,8 +80,8 @@ func TestGroups(t *testing.T) {
 	c.waitHeld(t, ghost, "OwnerUnknown", "does not serve")
 }
 
-// testShape: a Job is a gang with the rights of deploy/. When it takes back that it is one, while its pods run, they stay what they are, and
-// an event on the PodGroup says so.
+// testShape checks that a Job is a gang with the rights of deploy/. If its annotation is removed
+// while its pods run, the pods stay a gang, and an event on the PodGroup reports this.
 func (c *cluster) testShape(t *testing.T) {
 	t.Helper()
 	template := newPod("", "groups", "").Spec
@@ -122,7 +123,7 @@ func (c *cluster) testShape(t *testing.T) {
 	}
 }
 
-// serveKind has the API server serve a kind of any spec.
+// serveKind creates a CRD for a kind without a schema.
 func (c *cluster) serveKind(t *testing.T, kind, plural string) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".example.com"}}
@@ -140,7 +141,7 @@ func (c *cluster) serveKind(t *testing.T, kind, plural string) {
 	c.waitServed(t, made)
 }
 
-// mayRead lets the scheduler read a kind of example.com, as an operator does who adds a rule for it.
+// mayRead grants the scheduler the right to read a kind of example.com, as an operator would.
 func (c *cluster) mayRead(t *testing.T, plural string) {
 	t.Helper()
 	role := metav1.ObjectMeta{Name: "groups-" + plural}
@@ -152,7 +153,7 @@ func (c *cluster) mayRead(t *testing.T, plural string) {
 		})
 }
 
-// owner makes an object of example.com that asks for a gang.
+// owner creates an object of example.com that requests a gang.
 func (c *cluster) owner(t *testing.T, kind string, spec map[string]any) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind, "spec": spec}}
@@ -168,7 +169,7 @@ func (c *cluster) owner(t *testing.T, kind string, spec map[string]any) *unstruc
 	return u
 }
 
-// podOf is a pod of an object, as its controller makes it.
+// podOf returns a pod of an object, in the form that its controller would create.
 func podOf(owner *unstructured.Unstructured, index int) *corev1.Pod {
 	pod := newPod(fmt.Sprintf("%s-%d", owner.GetName(), index), "groups", "")
 	pod.OwnerReferences = []metav1.OwnerReference{{
@@ -177,7 +178,8 @@ func podOf(owner *unstructured.Unstructured, index int) *corev1.Pod {
 	return pod
 }
 
-// waitHeld waits until both pods of an object say why they wait, and one has an event; none may have a node.
+// waitHeld waits until both pods of an object report why they wait, and one has an event. Neither
+// may have a node.
 func (c *cluster) waitHeld(t *testing.T, owner *unstructured.Unstructured, reason, words string) {
 	t.Helper()
 	var events int
@@ -213,7 +215,7 @@ func (c *cluster) waitHeld(t *testing.T, owner *unstructured.Unstructured, reaso
 	})
 }
 
-// groupOf is the PodGroup that an object owns; nil for none.
+// groupOf returns the PodGroup that an object owns; nil for none.
 func (c *cluster) groupOf(t *testing.T, owner *unstructured.Unstructured) *v1alpha1.PodGroup {
 	t.Helper()
 	var list v1alpha1.PodGroupList

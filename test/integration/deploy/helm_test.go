@@ -25,22 +25,23 @@ import (
 
 const (
 	release = "reprieve"
-	// lastRelease is the chart that is upgraded from, as helm package packs it. There is no release yet: it is the first state that
-	// the chart had in this repository, without the fields of Queues that say who may use them, and without derived groups. Its
-	// Pods run the scheduler of the work tree, as there is no other. `make last-release RELEASE=<tag>` packs that of a release.
+	// lastRelease is the packed chart that the test upgrades from. There is no release yet, so it
+	// is the first version of the chart in this repository. Its Queues lack the fields that say who
+	// may use them, and it has no derived groups. Its Pods run the scheduler of the work tree.
+	// `make last-release RELEASE=<tag>` packs the chart of a release.
 	lastRelease = "testdata/last-release.tgz"
 )
 
-// helm runs the helm command on a cluster, and has its Pods run meanwhile.
+// helm runs the helm command on a cluster, and runs the Pods meanwhile.
 type helm struct {
 	*kubelet
 	path, home string
-	// meanwhile is called again and again while the command runs.
+	// meanwhile is called repeatedly while the command runs.
 	meanwhile func(t *testing.T)
 }
 
-// startHelm starts a cluster on which nothing is installed, with as many nodes as each pool has. The release's Pods run on that of one
-// pool.
+// startHelm starts a cluster on which nothing is installed, with the given number of nodes in each
+// pool. The release's Pods run on the node of one pool.
 func startHelm(t *testing.T, pools map[string]int, pool string) *helm {
 	t.Helper()
 	path := filepath.Join(playgroundtest.BinDir(t), "helm")
@@ -53,7 +54,7 @@ func startHelm(t *testing.T, pools map[string]int, pool string) *helm {
 	}
 }
 
-// chartPath is the chart of the work tree.
+// chartPath returns the path of the work tree's chart.
 func chartPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(playgroundtest.ModuleRoot(t), "charts", "reprieve")
@@ -70,7 +71,7 @@ func (h *helm) command(t *testing.T, output io.Writer, args ...string) *exec.Cmd
 	return command
 }
 
-// try runs the command until it ends, and the Pods that it brings about until they have settled.
+// try runs the command until it ends. It also runs the Pods that result until they have settled.
 func (h *helm) try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var output bytes.Buffer
@@ -101,7 +102,7 @@ func (h *helm) run(t *testing.T, args ...string) {
 	}
 }
 
-// installed are the objects of the release.
+// installed returns the objects of the release.
 func (h *helm) installed(t *testing.T) manifests {
 	t.Helper()
 	var output bytes.Buffer
@@ -125,7 +126,7 @@ func (h *helm) installed(t *testing.T) manifests {
 	}
 }
 
-// stream has one short pod after the other come, for as long as helm runs.
+// stream creates one short pod after the other while helm runs.
 func (h *helm) stream(pool string) {
 	next := 0
 	h.meanwhile = func(t *testing.T) {
@@ -137,7 +138,7 @@ func (h *helm) stream(pool string) {
 	}
 }
 
-// createNamespace makes the release's namespace as the chart's page says.
+// createNamespace creates the release's namespace as the chart's page says.
 func (h *helm) createNamespace(t *testing.T) {
 	t.Helper()
 	h.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -145,7 +146,7 @@ func (h *helm) createNamespace(t *testing.T) {
 	}})
 }
 
-// queueField is a field of a Queue's spec as the API server gives it; "" where there is none.
+// queueField returns a field of a Queue's spec as the API server serves it; "" if it is not set.
 func (c *cluster) queueField(ctx context.Context, queue, field string) (string, error) {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion("reprieve.dev/v1alpha1")

@@ -26,11 +26,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// accountPath is where Pods have the token of their ServiceAccount.
+// accountPath is the directory of the ServiceAccount's token in a Pod.
 const accountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// TestImage makes the image that is released, of the program in bin/, and runs it as the Pod of the Deployment: read-only, without capabilities, with
-// the ServiceAccount's token.
+// TestImage makes the released image from the program in bin/, and runs it with the settings of the
+// Deployment's Pod: read-only, without capabilities, with the ServiceAccount's token.
 func TestImage(t *testing.T) {
 	playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), name)...)
 	root := filepath.Join(t.TempDir(), "root")
@@ -62,7 +62,7 @@ func testImageConfig(t *testing.T, config imageConfig) {
 	}
 }
 
-// testImageFiles: there is the program, and what the law asks for.
+// testImageFiles checks that the image has the program and the required licences.
 func testImageFiles(t *testing.T, root string) {
 	got := make(map[string]string)
 	if err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -95,7 +95,7 @@ func testImageFiles(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = program.Close() }()
-	// Nothing would load what it is linked with.
+	// The image has no loader, so the program must be static.
 	if program.Section(".interp") != nil {
 		t.Error("the program is not static")
 	}
@@ -112,10 +112,10 @@ func testImageVersion(t *testing.T, config imageConfig, root string) {
 	}
 }
 
-// testImageSchedules runs the image on a cluster.
+// testImageSchedules schedules a pod with the image on a cluster.
 func testImageSchedules(t *testing.T, config imageConfig, root string) {
 	probe := container{Root: root, Args: append(config.Config.Entrypoint, "--version")}
-	// What is started ends with the thread that starts it.
+	// The kernel ends the child processes of a thread when the thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if output, err := probe.command(t).CombinedOutput(); err != nil {
@@ -143,7 +143,7 @@ type running struct {
 	pid   int
 	log   string
 	ended <-chan struct{}
-	// signal sends it a signal.
+	// signal sends a signal to the container.
 	signal func(os.Signal) error
 }
 
@@ -170,7 +170,7 @@ func (c *cluster) startContainer(t *testing.T, image imageConfig, root string) *
 		spec.Args = image.Config.Entrypoint
 		for _, arg := range deploymentOf(t, c.manifests).Spec.Template.Spec.Containers[0].Args {
 			if strings.HasPrefix(arg, "--secure-port=") {
-				// Others on this machine may have that port; in a Pod it is free.
+				// Another process of this machine may use that port; in a Pod it is free.
 				arg = "--secure-port=" + port
 			}
 			spec.Args = append(spec.Args[:len(spec.Args):len(spec.Args)], arg)
@@ -185,7 +185,7 @@ func (c *cluster) startContainer(t *testing.T, image imageConfig, root string) *
 	}
 }
 
-// folder writes a directory that is mounted into the container, and the place for it.
+// folder writes a directory to be mounted into the container, and creates the mount point.
 func folder(t *testing.T, root, at string, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -203,7 +203,7 @@ func folder(t *testing.T, root, at string, files map[string]string) string {
 	return dir
 }
 
-// freePort is a port that was free a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -220,7 +220,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// start runs the container until it is ready. It returns what the container said in place of it if it ended before.
+// start runs the container until it is ready. If the container ends before, start returns its
+// output.
 func (c *container) start(t *testing.T, probe string) (r *running, said string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -238,7 +239,7 @@ func (c *container) start(t *testing.T, probe string) (r *running, said string) 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// How it ended, its log says.
+		// The log says how the process ended.
 		_ = cmd.Wait()
 	}()
 	r = &running{pid: cmd.Process.Pid, log: log.Name(), ended: ended, signal: cmd.Process.Signal}
@@ -249,7 +250,7 @@ func (c *container) start(t *testing.T, probe string) (r *running, said string) 
 			t.Log(r.tail(t))
 		}
 	})
-	// It makes its certificate itself, in memory.
+	// The scheduler makes its certificate itself, in memory.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // as a kubelet probes
 	t.Cleanup(transport.CloseIdleConnections)
 	gone := false
@@ -283,7 +284,7 @@ func (c *container) start(t *testing.T, probe string) (r *running, said string) 
 	return r, ""
 }
 
-// tail is the end of what it has said.
+// tail returns the end of the output so far.
 func (r *running) tail(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(r.log)
@@ -294,7 +295,7 @@ func (r *running) tail(t *testing.T) string {
 	return string(raw[max(0, len(raw)-most):])
 }
 
-// stop ends it as a kubelet does.
+// stop ends the container as a kubelet does.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
 	if err := r.signal(syscall.SIGTERM); err != nil {
@@ -307,7 +308,7 @@ func (r *running) stop(t *testing.T) {
 	}
 }
 
-// testConfined looks at the process from outside: which rights it has, and whether it could write anywhere.
+// testConfined checks the process from outside: its rights, and whether it could write anywhere.
 func testConfined(t *testing.T, pid int) {
 	t.Helper()
 	read := func(file string) string {

@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// TestImageHasItsSources copies what the Dockerfile copies, and asks whether the packages are all there
-// of the scheduler, and of what builds it.
+// TestImageHasItsSources copies the files that the Dockerfile copies. It checks that they contain
+// all packages of the scheduler and of the program that builds it.
 func TestImageHasItsSources(t *testing.T) {
 	root := playgroundtest.ModuleRoot(t)
 	ignored := readLines(t, filepath.Join(root, ".dockerignore"))
@@ -34,7 +34,7 @@ func TestImageHasItsSources(t *testing.T) {
 	}
 }
 
-// imageSources are the files and folders of the repository that the Dockerfile copies.
+// imageSources returns the files and folders of the repository that the Dockerfile copies.
 func imageSources(t *testing.T, dockerfile string) []string {
 	t.Helper()
 	var out []string

@@ -20,12 +20,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestInstalled runs the scheduler with the rights that the manifests give it, and looks at what it did with them.
+// TestInstalled runs the scheduler with the rights of the manifests, and checks the results.
 func TestInstalled(t *testing.T) {
 	c := startCluster(t)
 	c.startScheduler(t, name+"-0")
 	c.create(t, priorityClass(low, lowValue), priorityClass(high, highValue))
-	// Each has nodes of its own; only the last needs the others done.
+	// Each subtest has nodes of its own. Only the last one needs the results of the others.
 	t.Run("work", func(t *testing.T) {
 		for what, test := range map[string]func(*testing.T, *cluster){
 			"the pods are admitted":                 testPodsAdmitted,
@@ -59,7 +59,8 @@ func TestInstalled(t *testing.T) {
 	t.Run("no permission is missing", func(t *testing.T) { testMissing(t, c) })
 }
 
-// testPodsAdmitted checks that the namespace takes the Deployment's Pods: its security level, the quota and the priority class.
+// testPodsAdmitted checks that the namespace admits the Deployment's Pods, given its security
+// level, its quota and the priority class.
 func testPodsAdmitted(t *testing.T, c *cluster) {
 	eventually(t, "the Pods of the Deployment", func(ctx context.Context) string {
 		var pods corev1.PodList
@@ -100,7 +101,7 @@ func testLeads(t *testing.T, c *cluster) {
 	})
 }
 
-// leader is who holds the lease, or empty.
+// leader returns the holder of the lease; empty for none.
 func (c *cluster) leader(t *testing.T) string {
 	t.Helper()
 	var lease coordinationv1.Lease
@@ -110,7 +111,8 @@ func (c *cluster) leader(t *testing.T) string {
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
-// testEndpoints asks as a kubelet does, without credentials, and as a scraper of metrics with and without rights.
+// testEndpoints makes requests without credentials, as a kubelet does, and as a reader of metrics
+// with and without rights.
 func testEndpoints(t *testing.T, c *cluster) {
 	const scraper, auditor, stranger = "scraper", "auditor", "stranger"
 	tokens := map[string]string{"": "", "nonsense": "nonsense"}
@@ -146,7 +148,7 @@ func testEndpoints(t *testing.T, c *cluster) {
 		{path: "/debug/reprieve/snapshot", as: scraper, want: http.StatusForbidden},
 		{path: "/debug/reprieve/snapshot", as: auditor, want: http.StatusOK},
 	} {
-		// A denial is remembered for 10 s, and the role may be news to the API server.
+		// The scheduler caches a denial for 10 s, and the API server may not have the new role yet.
 		eventually(t, tc.path+" as "+tc.as, func(ctx context.Context) string {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.schedulers[0].URL()+tc.path, http.NoBody)
 			if err != nil {
@@ -170,7 +172,7 @@ func testEndpoints(t *testing.T, c *cluster) {
 	}
 }
 
-// transport trusts the certificates that the schedulers have made for themselves.
+// transport returns a transport that trusts the schedulers' self-signed certificates.
 func (c *cluster) transport(t *testing.T) *http.Transport {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -180,7 +182,7 @@ func (c *cluster) transport(t *testing.T) *http.Transport {
 	return transport
 }
 
-// testUnused looks for permissions without requests.
+// testUnused checks that requests use all permissions.
 func testUnused(t *testing.T, c *cluster) {
 	granted := append(permissions(t, c.manifests), builtIn()...)
 	minor := stage.Kubernetes(t).Minor
@@ -194,10 +196,11 @@ func testUnused(t *testing.T, c *cluster) {
 	})
 }
 
-// extendedResources is the minor version of Kubernetes as of which a device class may stand for an extended resource.
+// extendedResources is the first minor version of Kubernetes in which a DeviceClass can provide an
+// extended resource.
 const extendedResources = 36
 
-// usedIn reports whether a permission is for a minor version of Kubernetes.
+// usedIn reports whether a minor version of Kubernetes needs a permission.
 func usedIn(p permission, minor uint) bool {
 	switch p.resource + "." + p.group {
 	case "devicetaintrules.resource.k8s.io":
@@ -212,7 +215,7 @@ func usedIn(p permission, minor uint) bool {
 	return true
 }
 
-// testMissing looks for requests without permissions.
+// testMissing checks that permissions cover all requests.
 func testMissing(t *testing.T, c *cluster) {
 	for _, request := range refused(readAudit(t, c.auditLog)) {
 		t.Errorf("the API server refused %s", request)

@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// Media types of the Open Container Initiative.
+// These are media types of the Open Container Initiative.
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -29,7 +29,8 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// What of an image's documents matters here. They are read without the library that has written them.
+// These types have the fields of an image's documents that the test needs. They do not depend on
+// the library that writes the documents.
 type (
 	descriptor struct {
 		MediaType, Digest string
@@ -62,7 +63,7 @@ type (
 // layout is a directory with an image.
 type layout struct{ dir string }
 
-// buildImage makes the image of the scheduler, of the program that make build has built.
+// buildImage makes the image of the scheduler from the program that make build has built.
 func buildImage(t *testing.T) layout {
 	t.Helper()
 	root := playgroundtest.ModuleRoot(t)
@@ -72,7 +73,7 @@ func buildImage(t *testing.T) layout {
 	}
 	readAll(t, filepath.Join(root, "hack", "release"))
 	dir := filepath.Join(t.TempDir(), "image")
-	// Time and commit are given: a test of what is not committed yet has none.
+	// The time and commit are arguments, because changes that are not committed have none.
 	build := exec.CommandContext(t.Context(), "go", "run", ".", "image", "-root", "../..", "-binary", binary, "-out", dir,
 		"-version", "v0.0.0-test", "-commit", "0123abc", "-date", "1700000000", "-registry", "registry.example/reprieve")
 	build.Dir = filepath.Join(root, "hack", "release")
@@ -83,7 +84,8 @@ func buildImage(t *testing.T) layout {
 	return layout{dir}
 }
 
-// readAll reads the sources of what the test runs, so that the go command knows that its result depends on them.
+// readAll reads the source files of the program that the test runs. So the go command knows that
+// the result depends on them, and does not use a cached one.
 func readAll(t *testing.T, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -96,7 +98,7 @@ func readAll(t *testing.T, dir string) {
 	}
 }
 
-// blob returns what a descriptor names, if it is just that.
+// blob returns the content of a descriptor, after it has checked the digest and the size.
 func (l layout) blob(t *testing.T, d descriptor, mediaType string) []byte {
 	t.Helper()
 	if d.MediaType != mediaType {
@@ -127,7 +129,8 @@ func decode[T any](t *testing.T, raw []byte) T {
 	return out
 }
 
-// image finds the image for a platform, and unpacks it into a directory as runtimes do.
+// image returns the configuration of the image for a platform, and unpacks its files into a
+// directory as runtimes do.
 func (l layout) image(t *testing.T, goos, arch, root string) imageConfig {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(l.dir, "index.json"))
@@ -170,7 +173,8 @@ func (l layout) image(t *testing.T, goos, arch, root string) imageConfig {
 	return config
 }
 
-// unpack writes what a layer has. More than files and directories of root's is not expected.
+// unpack writes the files of a layer. It returns an error for anything but files and directories of
+// root.
 func unpack(root string, layer []byte) error {
 	for archive := tar.NewReader(bytes.NewReader(layer)); ; {
 		h, err := archive.Next()

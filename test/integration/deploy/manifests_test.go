@@ -20,14 +20,15 @@ import (
 )
 
 const (
-	// name is what everything is called that has no reason for another name.
+	// name is the name of all objects that need no other name.
 	name      = "reprieve-scheduler"
 	namespace = "reprieve-system"
 	port      = 10259
 	configKey = "scheduler.yaml"
 )
 
-// apiVersions are all that the manifests may use; Kubernetes 1.34 serves each of them by default.
+// apiVersions are all API versions that the manifests may use. Kubernetes 1.34 serves each of them
+// by default.
 var apiVersions = []string{
 	"v1", "apps/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "apiextensions.k8s.io/v1", "admissionregistration.k8s.io/v1",
 	"flowcontrol.apiserver.k8s.io/v1",
@@ -38,7 +39,7 @@ func deploymentOf(t *testing.T, m manifests) *appsv1.Deployment {
 	return typed[appsv1.Deployment](t, m.find(t, "Deployment", name))
 }
 
-// configMapOf is the ConfigMap that the Deployment mounts.
+// configMapOf returns the ConfigMap that the Deployment mounts.
 func configMapOf(t *testing.T, m manifests) *corev1.ConfigMap {
 	t.Helper()
 	volumes := deploymentOf(t, m).Spec.Template.Spec.Volumes
@@ -98,7 +99,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// TestSelectors checks that what goes by labels finds the scheduler's Pods.
+// TestSelectors checks that all label selectors match the scheduler's Pods.
 func TestSelectors(t *testing.T) {
 	m := render(t, deployPath(t))
 	labels := deploymentOf(t, m).Spec.Template.Labels
@@ -128,7 +129,7 @@ func TestAPIVersions(t *testing.T) {
 	}
 }
 
-// TestConfigMap checks that an installed scheduler does what one without a configuration does.
+// TestConfigMap checks that the installed configuration has the same effect as none.
 func TestConfigMap(t *testing.T) {
 	decode := func(raw []byte) map[string]any {
 		var out map[string]any
@@ -167,7 +168,7 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// TestRBAC checks what no request can show: that nothing is granted by pattern.
+// TestRBAC checks that no rule grants rights by a wildcard, which requests cannot show.
 func TestRBAC(t *testing.T) {
 	m := render(t, deployPath(t))
 	for _, p := range permissions(t, m) {
@@ -182,7 +183,7 @@ func TestRBAC(t *testing.T) {
 		}
 	}
 	for _, object := range slices.Concat(m.ofKind("ClusterRoleBinding"), m.ofKind("RoleBinding")) {
-		// Both kinds of bindings have the same fields here.
+		// RoleBindings and ClusterRoleBindings have the same fields here.
 		binding := typed[rbacv1.RoleBinding](t, object)
 		want := rbacv1.Subject{Kind: "ServiceAccount", Name: name, Namespace: namespace}
 		if len(binding.Subjects) != 1 || binding.Subjects[0] != want {
@@ -191,7 +192,7 @@ func TestRBAC(t *testing.T) {
 	}
 }
 
-// TestOverlay tries what the README tells users to put into a kustomization of their own.
+// TestOverlay tries the changes that the README recommends for a user's own kustomization.
 func TestOverlay(t *testing.T) {
 	m := overlay(t, `
 components: [$BASE/components/control-plane]

@@ -24,19 +24,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// labelsOf are the names of the labels of each metric.
+// labelsOf has the label names of each metric.
 type labelsOf map[string]map[string]bool
 
 var (
-	// namedMetric is a metric in an expression, and what is asked of its labels.
+	// namedMetric matches a metric in an expression, with its label matchers.
 	namedMetric = regexp.MustCompile(`\b((?:reprieve|scheduler|rest_client|leader_election)_[a-z_]+)(?:\{([^}]*)\})?`)
-	// grouping is a list of labels by which an expression adds up.
+	// grouping matches the labels by which an expression sums.
 	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
-	// matcher is what is asked of a label.
+	// matcher matches one label matcher.
 	matcher = regexp.MustCompile(`([a-z_]+)(=~|!=|!~|=)"([^"]*)"`)
 )
 
-// labelValues are the values that there are, of the labels that have a set of them.
+// labelValues returns the possible values of the labels that have a fixed set of values.
 func labelValues() map[string][]string {
 	return map[string][]string{
 		"operation": {string(metrics.Preemption), string(metrics.Completion)},
@@ -52,7 +52,8 @@ func labelValues() map[string][]string {
 	}
 }
 
-// monitoringExpressions are those of the chart's alerts and dashboard, by what they are for.
+// monitoringExpressions returns the expressions of the chart's alerts and dashboard, by the name of
+// the alert or panel.
 func monitoringExpressions(t *testing.T) map[string]string {
 	t.Helper()
 	read := func(name string, into any) {
@@ -94,7 +95,7 @@ func monitoringExpressions(t *testing.T) map[string]string {
 	return out
 }
 
-// missing says what an expression goes by that is not shown.
+// missing returns the metrics and labels in an expression that the scheduler does not expose.
 func missing(expression string, shown labelsOf) []string {
 	var out []string
 	grouped := map[string]bool{"instance": true}
@@ -127,7 +128,7 @@ func missing(expression string, shown labelsOf) []string {
 	return out
 }
 
-// TestMissing: what an expression goes by that is not there is found.
+// TestMissing checks that missing finds unknown metrics, labels and values.
 func TestMissing(t *testing.T) {
 	shown := labelsOf{"reprieve_a": {"result": true, "le": true}, "scheduler_b": {}}
 	for expression, want := range map[string]string{
@@ -144,7 +145,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// testMonitored compares the alerts and the dashboard with what a scheduler shows that has worked.
+// testMonitored compares the alerts and the dashboard with the metrics of a scheduler that has
+// worked.
 func testMonitored(t *testing.T, c *cluster) {
 	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "monitored"}, Spec: v1alpha1.QueueSpec{
 		Quota: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")},
@@ -182,7 +184,7 @@ func testMonitored(t *testing.T, c *cluster) {
 	})
 }
 
-// labelsIn reads the names of metrics and labels in the text that /metrics has.
+// labelsIn reads the names of metrics and labels from the text of /metrics.
 func labelsIn(text string) labelsOf {
 	sample := regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? `)
 	label := regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="(?:[^"\\]|\\.)*"`)
@@ -202,7 +204,7 @@ func labelsIn(text string) labelsOf {
 	return out
 }
 
-// reader returns a function that reads pages of the scheduler with a token.
+// reader returns a function that gets pages of the scheduler with a token.
 func (c *cluster) reader(t *testing.T, token string) func(ctx context.Context, url string) (string, error) {
 	t.Helper()
 	transport := c.transport(t)

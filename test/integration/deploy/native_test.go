@@ -22,10 +22,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// nativeComponent is what a user's kustomization adds for the PodGroups of scheduling.k8s.io.
+// nativeComponent is the line that a user's kustomization adds for the PodGroups of
+// scheduling.k8s.io.
 const nativeComponent = "components: [$BASE/components/native-workload-api]\n"
 
-// nativeGang makes a PodGroup of scheduling.k8s.io that needs two members, and goes as a whole.
+// nativeGang returns a PodGroup of scheduling.k8s.io that needs two members and is evicted as a
+// whole.
 func nativeGang(t *testing.T, groupName, class string) client.Object {
 	t.Helper()
 	return stage.NativeGroups(t).New(metav1.NamespaceDefault, stage.Group{Name: groupName, MinCount: 2, Whole: true, Priority: class})
@@ -35,7 +37,7 @@ func nativeMemberOf(group string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group} }
 }
 
-// added are the permissions that the component adds.
+// added returns the permissions that the component adds.
 func added(t *testing.T, m manifests) []permission {
 	t.Helper()
 	base := permissions(t, render(t, deployPath(t)))
@@ -79,8 +81,8 @@ func TestNativeWorkloadAPI(t *testing.T) {
 	t.Run("without the component", func(t *testing.T) { testWithoutComponent(t, c) })
 }
 
-// wantUsed checks that as many of the component's permissions are for this version of Kubernetes, that all of them are used, and
-// that none is missing.
+// wantUsed checks the number of the component's permissions for this version of Kubernetes. It also
+// checks that requests use all of them, and that none is missing.
 func wantUsed(t *testing.T, c *cluster, count int) {
 	t.Helper()
 	minor := stage.Kubernetes(t).Minor
@@ -98,7 +100,8 @@ func wantUsed(t *testing.T, c *cluster, count int) {
 	testMissing(t, c)
 }
 
-// testWorkloadRefs is TestNativeWorkloadAPI where pods name groups of Workloads, for which the scheduler makes PodGroups.
+// testWorkloadRefs repeats TestNativeWorkloadAPI with pods that name groups of Workloads. The
+// scheduler creates the PodGroups for them.
 func testWorkloadRefs(t *testing.T) {
 	c := startClusterOf(t, overlay(t, nativeComponent), map[string]int{"gang": 2}, playground.Options{NativeWorkloadAPI: true})
 	c.startScheduler(t, name+"-0")
@@ -129,7 +132,8 @@ func testWorkloadRefs(t *testing.T) {
 	wantUsed(t, c, 2)
 }
 
-// testWithoutComponent takes the rights away: a scheduler that starts then does without those PodGroups, and says so.
+// testWithoutComponent removes the rights. A scheduler that starts then ignores those PodGroups,
+// and reports it.
 func testWithoutComponent(t *testing.T, c *cluster) {
 	role := typed[rbacv1.ClusterRole](t, render(t, deployPath(t)).find(t, "ClusterRole", name))
 	if err := c.Update(t.Context(), role); err != nil {

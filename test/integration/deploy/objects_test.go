@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// The priority classes of the tests.
+// These are the priority classes of the tests.
 const (
 	low       = "low"
 	high      = "high"
@@ -51,7 +51,7 @@ func newPod(podName, pool, class string, change ...func(*corev1.Pod)) *corev1.Po
 	return pod
 }
 
-// asks gives the pod a request, which is a limit as well.
+// asks sets a request and an equal limit.
 func asks(resourceName corev1.ResourceName, quantity string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		list := corev1.ResourceList{resourceName: resource.MustParse(quantity)}
@@ -118,7 +118,7 @@ func (c *cluster) waitEvent(t *testing.T, kind, object, reason string) {
 	})
 }
 
-// nodeOf returns the one node of a pool.
+// nodeOf returns the only node of a pool.
 func (c *cluster) nodeOf(t *testing.T, pool string) *corev1.Node {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -128,7 +128,7 @@ func (c *cluster) nodeOf(t *testing.T, pool string) *corev1.Node {
 	return &nodes.Items[0]
 }
 
-// waitGroup waits until a PodGroup is as it should be; check returns what is missing.
+// waitGroup waits until a PodGroup is in the expected state. check returns the difference, or "".
 func (c *cluster) waitGroup(t *testing.T, group string, check func(*v1alpha1.PodGroup) string) {
 	t.Helper()
 	eventually(t, "PodGroup "+group, func(ctx context.Context) string {

@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// gangOfTwo is the policy of the gangs here.
+// gangOfTwo returns the policy of the gangs in these tests.
 func gangOfTwo(class string) v1alpha1.PodGroupPolicy {
 	return v1alpha1.PodGroupPolicy{
 		SchedulingPolicy:  &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 2}},
@@ -30,7 +30,7 @@ func gangOfTwo(class string) v1alpha1.PodGroupPolicy {
 	}
 }
 
-// isScheduled says what a PodGroup lacks to be scheduled, with that priority filled in.
+// isScheduled returns a check that a PodGroup is scheduled with the given priority.
 func isScheduled(priority int32) func(*v1alpha1.PodGroup) string {
 	return func(pg *v1alpha1.PodGroup) string {
 		if got := ptr.Deref(pg.Spec.Priority, -1); got != priority {
@@ -46,7 +46,8 @@ func isScheduled(priority int32) func(*v1alpha1.PodGroup) string {
 	}
 }
 
-// testGangs has one gang, made from a Workload's template, fill two nodes, and another take them.
+// testGangs fills two nodes with a gang from a Workload's template, and preempts it for another
+// gang.
 func testGangs(t *testing.T, c *cluster) {
 	c.create(t,
 		&v1alpha1.Workload{
@@ -68,7 +69,7 @@ func testGangs(t *testing.T, c *cluster) {
 
 	c.create(t,
 		&v1alpha1.PodGroup{ObjectMeta: meta("serve"), Spec: v1alpha1.PodGroupSpec{PodGroupPolicy: gangOfTwo(high)}},
-		// They need two GPUs only; the other gang goes whole all the same.
+		// The preemptor needs only two GPUs, but the other gang is still evicted as a whole.
 		newPod("serve-0", "gang", high, memberOf("serve"), asks("nvidia.com/gpu", "2")),
 		newPod("serve-1", "gang", high, memberOf("serve"), asks("nvidia.com/gpu", "2")))
 	c.waitRunning(t, "serve-0", "serve-1")
@@ -97,7 +98,8 @@ func testPods(t *testing.T, c *cluster) {
 	c.waitEvent(t, "Pod", "web", "Preempting")
 }
 
-// testBudget has a budget that allows no disruption; preemption honours it only where there is a choice.
+// testBudget uses a budget that allows no disruption. Preemption respects the budget only if it has
+// a choice.
 func testBudget(t *testing.T, c *cluster) {
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: meta("covered"),
@@ -135,7 +137,7 @@ func testPorts(t *testing.T, c *cluster) {
 	c.waitGone(t, "port-low")
 }
 
-// testToleration has a class that is left alone for some seconds, by a priority that may take from it then.
+// testToleration protects a class for some seconds from a priority that may preempt it afterwards.
 func testToleration(t *testing.T, c *cluster) {
 	class := priorityClass("guaranteed", lowValue)
 	class.Annotations = map[string]string{
@@ -150,7 +152,7 @@ func testToleration(t *testing.T, c *cluster) {
 	c.waitGone(t, "tolerating")
 }
 
-// testTakeover ends the leader: the other one leads with the same rights, and preempts.
+// testTakeover ends the leader. The standby becomes the leader with the same rights, and preempts.
 func testTakeover(t *testing.T, c *cluster) {
 	c.create(t, newPod("before", "takeover", low, asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "before")
@@ -166,7 +168,8 @@ func testTakeover(t *testing.T, c *cluster) {
 	}
 }
 
-// testRetry has a pod fail again and again for the same reason, which is one event with a count.
+// testRetry makes a pod fail repeatedly for the same reason, which must give one event with a
+// count.
 func testRetry(t *testing.T, c *cluster) {
 	const label = "example.com/late"
 	c.create(t, newPod("stuck", "retry", low, asks(corev1.ResourceCPU, "1000"), func(pod *corev1.Pod) {
@@ -181,7 +184,7 @@ func testRetry(t *testing.T, c *cluster) {
 		}
 	}
 	eventually(t, "a repeated event", func(ctx context.Context) string {
-		// A node that comes to match is worth a try; this one never has the room.
+		// A node that matches the pod triggers a retry. This node never has enough room.
 		set("no")
 		set("yes")
 		events := c.eventsOn(ctx, t, "Pod", "stuck", "FailedScheduling")

@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// scrapeEvery is how often the tests' Prometheus scrapes and evaluates.
+	// scrapeEvery is the interval at which the tests' Prometheus scrapes and evaluates.
 	scrapeEvery = time.Second
-	// rateInterval is $__rate_interval as Grafana has it for that.
+	// rateInterval is the value that Grafana computes for $__rate_interval from that interval.
 	rateInterval = 4 * scrapeEvery
 )
 
 // prometheus is a server that scrapes a scheduler.
 type prometheus struct{ url string }
 
-// prometheusConfig is as much of a configuration as docs/monitoring.md has.
+// prometheusConfig has the fields of a configuration that docs/monitoring.md uses.
 type prometheusConfig struct {
 	Global        *prometheusGlobal  `json:"global,omitempty"`
 	RuleFiles     []string           `json:"rule_files"`
@@ -51,7 +51,7 @@ type prometheusScrape struct {
 	Scheme        string            `json:"scheme"`
 	Authorization map[string]string `json:"authorization"`
 	TLSConfig     map[string]bool   `json:"tls_config"`
-	// Discovery and Relabel find the Pods of a cluster.
+	// Discovery and Relabel select the Pods of a cluster.
 	Discovery []map[string]any      `json:"kubernetes_sd_configs,omitempty"`
 	Relabel   []prometheusRelabel   `json:"relabel_configs,omitempty"`
 	Static    []map[string][]string `json:"static_configs,omitempty"`
@@ -63,7 +63,7 @@ type prometheusRelabel struct {
 	Action       string   `json:"action"`
 }
 
-// prometheusPath is the binary, which is in bin/ only where tests are run.
+// prometheusPath returns the path of the binary. bin/ has it only if the tests were built.
 func prometheusPath(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(playgroundtest.BinDir(t, playgroundtest.ControlPlane()...), "prometheus")
@@ -73,7 +73,7 @@ func prometheusPath(t *testing.T) string {
 	return path
 }
 
-// documentedPrometheus is the configuration that docs/monitoring.md has, the first block of YAML there.
+// documentedPrometheus returns the configuration of docs/monitoring.md, its first YAML block.
 func documentedPrometheus(t *testing.T) prometheusConfig {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "monitoring.md"))
@@ -92,7 +92,8 @@ func documentedPrometheus(t *testing.T) prometheusConfig {
 	return config
 }
 
-// TestDocumentedPrometheus: what docs/monitoring.md has Prometheus look for are the Pods of the Deployment.
+// TestDocumentedPrometheus checks that the configuration of docs/monitoring.md selects the Pods of
+// the Deployment.
 func TestDocumentedPrometheus(t *testing.T) {
 	scrape := documentedPrometheus(t).ScrapeConfigs[0]
 	template := deploymentOf(t, render(t, deployPath(t))).Spec.Template
@@ -114,8 +115,8 @@ func TestDocumentedPrometheus(t *testing.T) {
 	}
 }
 
-// startPrometheus starts a Prometheus that is configured as docs/monitoring.md says, but for where it finds the scheduler, the token and the
-// alerts.
+// startPrometheus starts a Prometheus with the configuration of docs/monitoring.md. It replaces the
+// address of the scheduler, the token and the alerts.
 func (c *cluster) startPrometheus(t *testing.T, token string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -140,7 +141,7 @@ func (c *cluster) startPrometheus(t *testing.T, token string) *prometheus {
 	return runPrometheus(t, "--config.file="+write("prometheus.yaml", raw), "--storage.tsdb.path="+filepath.Join(dir, "data"))
 }
 
-// runPrometheus runs a Prometheus until the test ends, on a port that is free.
+// runPrometheus runs a Prometheus on a free port until the test ends.
 func runPrometheus(t *testing.T, args ...string) *prometheus {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -181,7 +182,7 @@ func runPrometheus(t *testing.T, args ...string) *prometheus {
 	return p
 }
 
-// ask reads the data of an answer of the API; into may be nil.
+// ask decodes the data of an API answer into into, which may be nil.
 func (p *prometheus) ask(ctx context.Context, path string, parameters url.Values, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path+"?"+parameters.Encode(), http.NoBody)
 	if err != nil {
@@ -205,14 +206,14 @@ func (p *prometheus) ask(ctx context.Context, path string, parameters url.Values
 	return nil
 }
 
-// series is a line of a panel.
+// series is a line in a panel.
 type series struct {
 	Metric map[string]string `json:"metric"`
-	// Values are pairs of a time, in seconds, and a number, as text.
+	// Values are pairs: a time in seconds, and a number as text.
 	Values [][2]json.RawMessage `json:"values"`
 }
 
-// over asks what an expression was in a time.
+// over returns the values of an expression over a period.
 func (p *prometheus) over(ctx context.Context, expression string, from, to time.Time) ([]series, error) {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	var out struct{ Result []series }
@@ -222,7 +223,7 @@ func (p *prometheus) over(ctx context.Context, expression string, from, to time.
 	return out.Result, err
 }
 
-// highest is the greatest of all values, and whether there is any that is a number.
+// highest returns the greatest value. some is false if no value is a number.
 func highest(all []series) (value float64, some bool) {
 	for _, s := range all {
 		for _, pair := range s.Values {
@@ -238,13 +239,13 @@ func highest(all []series) (value float64, some bool) {
 	return value, some
 }
 
-// alertState is how an alert stands with Prometheus.
+// alertState is the state of an alert in Prometheus.
 type alertState struct {
 	Name, State, Health, LastError string
 	LastEvaluation                 time.Time
 }
 
-// alerts are the alerts of all rules.
+// alerts returns the alerts of all rules.
 func (p *prometheus) alerts(ctx context.Context) (map[string]alertState, error) {
 	var answer struct {
 		Groups []struct{ Rules []alertState }

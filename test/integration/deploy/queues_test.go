@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// testQueues has a queue that nobody uses, and its status filled in.
+// testQueues creates a queue without work, and checks its status.
 func testQueues(t *testing.T, c *cluster) {
 	c.create(t, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
 	eventually(t, "Queue team", func(ctx context.Context) string {
@@ -29,7 +29,7 @@ func testQueues(t *testing.T, c *cluster) {
 	})
 }
 
-// testReclaim has a queue take back its quota from one that has none, whatever the priorities.
+// testReclaim reclaims the quota of a queue from a queue without quota, regardless of priorities.
 func testReclaim(t *testing.T, c *cluster) {
 	lender := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "lender"}}
 	lender.Spec.Quota = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}
@@ -41,7 +41,7 @@ func testReclaim(t *testing.T, c *cluster) {
 	}
 	c.create(t, newPod("borrowed", "queues", high, inQueue("borrower"), asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "borrowed")
-	// Shares count for something only where queues ask for more than there is.
+	// Shares matter only if the queues request more than the cluster has.
 	c.create(t, newPod("greedy", "queues", high, inQueue("borrower"), asks("nvidia.com/gpu", "1000")))
 	c.create(t, newPod("claim", "queues", low, inQueue("lender"), asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "claim")

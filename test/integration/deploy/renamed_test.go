@@ -9,7 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// readmePatch is the first patch of deploy/README.md after some words.
+// readmePatch returns the first patch in deploy/README.md after the given words.
 func readmePatch(t *testing.T, words string) string {
 	t.Helper()
 	raw, err := os.ReadFile(deployPath(t, "README.md"))
@@ -26,7 +26,8 @@ func readmePatch(t *testing.T, words string) string {
 	return "patches:\n" + strings.ReplaceAll("\n"+block, "\n"+indent, "\n")[1:] + "\n"
 }
 
-// TestRenamedAccount: with the README's patch, all policies let another user do what is Reprieve's.
+// TestRenamedAccount applies the README's patch for another user name. All policies then give that
+// user the rights of Reprieve.
 func TestRenamedAccount(t *testing.T) {
 	patch := strings.NewReplacer("NAMESPACE", "batch", "NAME", "placer").Replace(readmePatch(t, "To patch the policies:"))
 	const want = "request.userInfo.username != 'system:serviceaccount:batch:placer'"
@@ -48,7 +49,8 @@ func TestRenamedAccount(t *testing.T) {
 	}
 }
 
-// TestMoreSystemNamespaces: with the README's patch, the classes of the system are for another namespace as well.
+// TestMoreSystemNamespaces applies the README's patch for another namespace. The system's
+// PriorityClasses may then be used there too.
 func TestMoreSystemNamespaces(t *testing.T) {
 	patch := strings.ReplaceAll(readmePatch(t, "are for `kube-system`"), "NAMESPACE", "node-agents")
 	m := overlay(t, patch)

@@ -14,10 +14,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// manifests are rendered objects, in the order in which kubectl apply -k would send them.
+// manifests are rendered objects, in the order of kubectl apply -k.
 type manifests []*unstructured.Unstructured
 
-// deployPath is a path under deploy/.
+// deployPath returns a path under deploy/.
 func deployPath(t *testing.T, elements ...string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(append([]string{playgroundtest.ModuleRoot(t), "deploy"}, elements...)...))
@@ -49,10 +49,10 @@ func render(t *testing.T, dir string) manifests {
 	return out
 }
 
-// overlay renders deploy/ as a user's kustomization would that adds to it.
+// overlay renders a kustomization that adds to deploy/, as a user would write it.
 func overlay(t *testing.T, extra string) manifests {
 	t.Helper()
-	// Kustomize takes no absolute paths.
+	// Kustomize accepts no absolute paths.
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

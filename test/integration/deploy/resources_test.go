@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// storageClass binds volumes where the first pod goes.
+// storageClass returns a class whose volumes are bound on the node of the first pod.
 func storageClass(name, provisioner string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta:        metav1.ObjectMeta{Name: name},
@@ -54,7 +54,7 @@ func volumeClaim(name, class string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// mounts gives the pod a volume by a claim.
+// mounts gives the pod a volume through a claim.
 func mounts(claim string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -63,7 +63,8 @@ func mounts(claim string) func(*corev1.Pod) {
 	}
 }
 
-// testVolumes has one volume that exists, and one that is provisioned where the scheduler says.
+// testVolumes schedules a pod with a volume that exists, and a pod whose volume is provisioned for
+// the node that the scheduler chooses.
 func testVolumes(t *testing.T, c *cluster) {
 	c.create(t,
 		storageClass("local", "kubernetes.io/no-provisioner"),
@@ -97,7 +98,8 @@ func testVolumes(t *testing.T, c *cluster) {
 	c.waitRunning(t, "provisioned")
 }
 
-// testDevices has one pod with a claim, and, as of 1.36, one that asks for the same devices as an extended resource.
+// testDevices schedules a pod with a ResourceClaim. From 1.36 on, it also schedules a pod that
+// requests the same devices as an extended resource.
 func testDevices(t *testing.T, c *cluster) {
 	const extended = "example.com/accelerator"
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "accelerator"}}

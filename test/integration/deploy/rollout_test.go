@@ -17,17 +17,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// kubelet does for the Pods of the Deployment what the default scheduler and a kubelet do: it runs the binary as each Pod says, binds
-// the Pod to a node once that one is ready, by which the Pod becomes ready too, and ends it when the Pod goes. So a rollout is that of the
-// Deployment's own controller.
+// kubelet does the work of the default scheduler and of a kubelet for the Pods of the Deployment.
+// It runs the binary with each Pod's arguments. Once the process is ready, it binds the Pod to a
+// node, and the Pod becomes ready too. When the Pod is deleted, it ends the process. So the
+// Deployment's own controller does the rollout.
 type kubelet struct {
 	*cluster
-	// pool is that of the node.
+	// pool is the pool of the node.
 	pool    string
 	running map[types.UID]*playground.Component
 }
 
-// pods are those of the Deployment that are to stay.
+// pods returns the Deployment's Pods that are not terminating.
 func (k *kubelet) pods(t *testing.T) []corev1.Pod {
 	t.Helper()
 	return slices.DeleteFunc(k.all(t), func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
@@ -42,7 +43,8 @@ func (k *kubelet) all(t *testing.T) []corev1.Pod {
 	return pods.Items
 }
 
-// tick ends the schedulers of Pods that go, which lets these go, and starts one of a new Pod.
+// tick ends the schedulers of terminating Pods, so that these Pods end, and starts one scheduler
+// for a new Pod.
 func (k *kubelet) tick(t *testing.T) {
 	t.Helper()
 	pods := k.pods(t)
@@ -73,7 +75,7 @@ func (k *kubelet) tick(t *testing.T) {
 		k.startPod(t, pod.Name, &pod.Spec, k.mounted(t, pod), k.kubeconfig(t))
 		k.running[pod.UID] = k.schedulers[len(k.schedulers)-1]
 		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: k.nodeOf(t, k.pool).Name}}
-		// It may have been deleted meanwhile.
+		// The Pod may have been deleted meanwhile.
 		if err := k.SubResource("binding").Create(t.Context(), pod, binding); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
@@ -81,7 +83,7 @@ func (k *kubelet) tick(t *testing.T) {
 	}
 }
 
-// mounted is the ConfigMap that a Pod mounts, as it is now.
+// mounted returns the current state of the ConfigMap that a Pod mounts.
 func (k *kubelet) mounted(t *testing.T, pod *corev1.Pod) *corev1.ConfigMap {
 	t.Helper()
 	for _, volume := range pod.Spec.Volumes {
@@ -98,8 +100,8 @@ func (k *kubelet) mounted(t *testing.T, pod *corev1.Pod) *corev1.ConfigMap {
 	return nil
 }
 
-// settle waits until the Deployment has as many Pods as it wants, all of its newest template, and nothing else runs; without a
-// Deployment, until nothing runs.
+// settle waits until the Deployment has the wanted number of Pods, all of its newest template, and
+// no other schedulers run. Without a Deployment, it waits until no scheduler runs.
 func (k *kubelet) settle(t *testing.T) {
 	t.Helper()
 	eventually(t, "the rollout", func(ctx context.Context) string {

@@ -9,15 +9,15 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// permission is one verb on one resource.
+// permission is the right to use one verb on one resource.
 type permission struct {
-	// namespace is empty for one that holds everywhere.
+	// namespace is the namespace of the permission; empty for all namespaces.
 	namespace string
 	group     string
 	// resource has the subresource, if any, after a slash.
 	resource string
 	verb     string
-	// object is the only one that it holds for, unless empty.
+	// object is the name of the only permitted object; empty for all objects.
 	object string
 }
 
@@ -32,7 +32,7 @@ func (p permission) String() string {
 	return s
 }
 
-// covers reports whether the request of an audit event is one that the permission allows.
+// covers reports whether the permission allows the request of an audit event.
 func (p permission) covers(event *auditv1.Event) bool {
 	ref := event.ObjectRef
 	if ref == nil || ref.APIGroup != p.group || event.Verb != p.verb {
@@ -46,13 +46,13 @@ func (p permission) covers(event *auditv1.Event) bool {
 		(p.namespace == "" || ref.Namespace == p.namespace)
 }
 
-// permissions are those that the rendered roles grant.
+// permissions returns the permissions that the rendered roles grant.
 func permissions(t *testing.T, m manifests) []permission {
 	t.Helper()
 	out := expand("", typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", name)).Rules)
 	role := typed[rbacv1.Role](t, m.find(t, "Role", name))
 	out = append(out, expand(role.Namespace, role.Rules)...)
-	// That of kubectl reprieve is compared with what it reads in internal/inventory.
+	// Another test compares the role for kubectl reprieve with the reads of internal/inventory.
 	if n := len(m.ofKind("ClusterRole")) + len(m.ofKind("Role")) - len(userRoles()); n != 5 {
 		t.Fatalf("there are %d roles besides those for users; the tests know of 5, among them one each for metrics, for decisions and for kubectl reprieve", n)
 	}
@@ -79,7 +79,7 @@ func expand(namespace string, rules []rbacv1.PolicyRule) []permission {
 	return out
 }
 
-// Reasons for permissions that no request of the test shows to be used.
+// These are the reasons for permissions that no request of the test uses.
 const (
 	afterConflict  = "only after a conflict with another writer"
 	bindingFailed  = "only where binding fails after the devices were reserved"
@@ -89,7 +89,8 @@ const (
 	patchOfBinding = "as above, where binding fails after the devices were reserved"
 )
 
-// unseen are the permissions that need no request, and why the scheduler has them all the same.
+// unseen returns the permissions that no request uses, with the reason why the scheduler needs
+// them.
 func unseen() map[permission]string {
 	const group = "resource.k8s.io"
 	out := map[permission]string{
@@ -117,7 +118,7 @@ func unseen() map[permission]string {
 	return out
 }
 
-// builtIn are permissions of the built-in roles that are bound, one request for each binding.
+// builtIn returns a permission of each bound built-in role, one for each binding.
 func builtIn() []permission {
 	return []permission{
 		{group: "authentication.k8s.io", resource: "tokenreviews", verb: "create"},
@@ -126,7 +127,7 @@ func builtIn() []permission {
 	}
 }
 
-// unused are the permissions that no event uses and that have no reason to go unseen.
+// unused returns the permissions that no event uses and that unseen does not explain.
 func unused(granted []permission, events []*auditv1.Event) []permission {
 	reasons := unseen()
 	var out []permission
@@ -163,7 +164,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestCovers keeps the comparison of rules and requests honest.
+// TestCovers checks the comparison of permissions and requests.
 func TestCovers(t *testing.T) {
 	event := func(verb, namespace, resource, subresource, object string) *auditv1.Event {
 		return &auditv1.Event{Verb: verb, ObjectRef: &auditv1.ObjectReference{

@@ -24,8 +24,9 @@ import (
 // tenantPool is the pool of the tenant's nodes.
 const tenantPool = "tenant"
 
-// TestTenant: the policies as installed refuse the deeds by which a tenant with the built-in role edit would change how placed work
-// counts, and no others. They stop neither administrators nor the cluster's own controllers.
+// TestTenant checks the installed policies for a tenant with the built-in role edit. They reject
+// changes to how placed work counts, and no other changes. They stop neither administrators nor the
+// controllers of the cluster.
 func TestTenant(t *testing.T) {
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{tenantPool: 2}, playground.Options{})
 	c.startScheduler(t, name+"-0")
@@ -44,7 +45,7 @@ func TestTenant(t *testing.T) {
 	t.Run("quotas of classes", func(t *testing.T) { testClassQuotas(t, c, tenant) })
 }
 
-// tenant is a client with the kubeconfig of a ServiceAccount that has the role edit in a namespace.
+// tenant returns a client for a ServiceAccount that has the role edit in a namespace.
 func (c *cluster) tenant(t *testing.T, in string) client.Client {
 	t.Helper()
 	const user = "tenant"
@@ -68,7 +69,8 @@ func (c *cluster) tenant(t *testing.T, in string) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A controller aggregates the built-in role, and the authorizer follows by watches.
+	// A controller aggregates the built-in role, and the authorizer learns of the result through a
+	// watch.
 	eventually(t, "the rights of the tenant", func(ctx context.Context) string {
 		probe := groupOf(gangOfTwo(low))
 		probe.Namespace, probe.Name = in, "probe"
@@ -100,7 +102,8 @@ func (c *cluster) place(t *testing.T, tenant client.Client) {
 	})
 }
 
-// refusedBy reports how an answer differs from a refusal with some words; from success for "".
+// refusedBy describes how an answer differs from a rejection with the given words. For "", the
+// answer must be a success.
 func refusedBy(err error, want string) string {
 	switch {
 	case want == "" && err != nil:
@@ -375,7 +378,7 @@ func testControllersPass(t *testing.T, c *cluster, tenant client.Client) {
 	})
 }
 
-// testNamespaceGoes: a namespace with a group that runs can be deleted.
+// testNamespaceGoes checks that a namespace with a running group can be deleted.
 func testNamespaceGoes(t *testing.T, c *cluster) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leaving"}}
 	c.create(t, ns)

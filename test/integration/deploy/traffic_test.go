@@ -22,25 +22,26 @@ import (
 
 const (
 	gpu corev1.ResourceName = "nvidia.com/gpu"
-	// fleet is the pool that traffic goes to, which has fleetNodes with four GPUs each.
+	// fleet is the pool for the traffic. It has fleetNodes nodes with four GPUs each.
 	fleet      = "fleet"
 	fleetNodes = 6
-	// guarded is a class whose Pods are left alone for a few seconds.
+	// guarded is a PriorityClass whose Pods are protected for a few seconds.
 	guarded = "guarded"
-	// mostPending is how many Pods wait before no more arrive.
+	// mostPending is the number of waiting Pods at which no more arrive.
 	mostPending = 24
 )
 
-// arrival is a gang, or a Pod where it has one member only.
+// arrival is a gang, or a single Pod if it has one member.
 type arrival struct {
-	// queue is "" for none.
+	// queue names the queue; "" for none.
 	queue, class string
 	members      int
 	gpus, runs   string
 }
 
-// day is what arrives, over and over: gangs and Pods, more than there is room for, some of which gives way to others in its
-// queue, some to other queues, and some not at once.
+// day returns the work that arrives, repeated in a loop. The gangs and Pods need more room than
+// there is. Some are preempted in their own queue, some are reclaimed by other queues, and some are
+// protected at first.
 func day() []arrival {
 	return []arrival{
 		{"batch", low, 4, "2", "12s"},
@@ -56,13 +57,13 @@ func day() []arrival {
 	}
 }
 
-// traffic has work arrive in a cluster.
+// traffic creates work in a cluster.
 type traffic struct {
 	*cluster
 	arrived int
 }
 
-// newTraffic makes the queues and classes, and takes all work away when the test ends.
+// newTraffic creates the queues and classes, and deletes all work when the test ends.
 func newTraffic(t *testing.T, c *cluster) *traffic {
 	t.Helper()
 	queue := func(name, quota string) *v1alpha1.Queue {
@@ -91,7 +92,7 @@ func newTraffic(t *testing.T, c *cluster) *traffic {
 	return &traffic{cluster: c}
 }
 
-// kinds are what the traffic is to bring about, and what some event says of it.
+// kinds returns the events that the traffic must cause, with a pattern for the message of each.
 func kinds() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		"a gang takes room by priority":           regexp.MustCompile("^preempted by PodGroup .*: LowerPriority,"),
@@ -101,7 +102,7 @@ func kinds() map[string]*regexp.Regexp {
 	}
 }
 
-// lacks are the kinds that there has been none of yet.
+// lacks returns the kinds of events that have not occurred yet.
 func (tr *traffic) lacks(ctx context.Context) ([]string, error) {
 	var events eventsv1.EventList
 	if err := tr.List(ctx, &events, client.InNamespace(metav1.NamespaceDefault)); err != nil {
@@ -116,7 +117,7 @@ func (tr *traffic) lacks(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// next has the next workload arrive, unless enough wait already.
+// next creates the next workload, unless too many Pods already wait.
 func (tr *traffic) next(t *testing.T) {
 	t.Helper()
 	var pods corev1.PodList
@@ -150,7 +151,8 @@ func (tr *traffic) next(t *testing.T) {
 	tr.create(t, objects...)
 }
 
-// shape ties a Pod to its gang or queue, has it run for its time, and take a while to go.
+// shape assigns a Pod to its gang or queue, and sets its run time and the time that it takes to
+// terminate.
 func (a arrival) shape(work string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](2)

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// newField is one of Queues that the last release does not know.
+	// newField is a field of Queues that the last release does not have.
 	newField = "maxPriorityClass"
 	// second is the profile that the upgrade adds.
 	second = "batch"
 )
 
-// TestHelm runs the helm command as the chart's page says, with work running: what runs goes on
-// through an upgrade and through rollbacks, what waits is placed once, definitions are those of the
-// chart, and what an uninstall leaves is what the page says.
+// TestHelm runs the helm commands of the chart's page while work runs. Running work continues
+// through an upgrade and through rollbacks, and waiting work is placed once. The CRDs match the
+// chart. After an uninstall, exactly the objects that the page names remain.
 func TestHelm(t *testing.T) {
 	h := startHelm(t, map[string]int{"system": 1, "gang": 2, "plain": 1, "stream": 1}, "system")
 	h.createNamespace(t)
@@ -51,7 +51,7 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// testInstall has a gang and pods run, and others of the same priority wait.
+// testInstall starts a gang and pods. Other pods of the same priority wait.
 func testInstall(t *testing.T, h *helm, _ *workWatch) {
 	h.run(t, "install", release, lastRelease, "--wait")
 	for _, crd := range h.installed(t).ofKind("CustomResourceDefinition") {
@@ -71,7 +71,7 @@ func testInstall(t *testing.T, h *helm, _ *workWatch) {
 	h.stream("stream")
 }
 
-// waiting are the pods that have no room until what runs has left.
+// waiting returns the pods that have no room until the running pods are deleted.
 func waiting() []string { return []string{"next-0", "next-1", "plain-1"} }
 
 func testUpgrade(t *testing.T, h *helm, w *workWatch) {
@@ -95,7 +95,7 @@ func testUpgrade(t *testing.T, h *helm, w *workWatch) {
 	h.waitPlaced(t, waiting()...)
 	w.check(t, h.cluster)
 
-	// It has room now, by the scheduler of the upgrade.
+	// The upgraded scheduler has room for this pod now.
 	w.mayLeave("train-0", "train-1")
 	for _, pod := range []string{"train-0", "train-1"} {
 		if err := h.Delete(t.Context(), newPod(pod, "", "")); err != nil {
@@ -142,7 +142,7 @@ func testForward(t *testing.T, h *helm, w *workWatch) {
 	}
 }
 
-// testUninstall compares what is left of the release's objects with what the chart's page says.
+// testUninstall compares the remaining objects with the list on the chart's page.
 func testUninstall(t *testing.T, h *helm, w *workWatch) {
 	objects := h.installed(t)
 	h.meanwhile = func(*testing.T) {}
@@ -169,7 +169,8 @@ func testUninstall(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// testReinstall has what waited meanwhile be placed, by a release that takes over what had stayed.
+// testReinstall installs a release that takes over the remaining objects, and checks that it places
+// the pods that waited meanwhile.
 func testReinstall(t *testing.T, h *helm, w *workWatch) {
 	var later corev1.Pod
 	if err := h.Get(t.Context(), client.ObjectKeyFromObject(newPod("later", "", "")), &later); err != nil || later.Spec.NodeName != "" {
@@ -180,7 +181,7 @@ func testReinstall(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// testRemoveAll follows the page to the end.
+// testRemoveAll follows the page to the complete removal.
 func testRemoveAll(t *testing.T, h *helm, w *workWatch) {
 	definitions := h.installed(t).ofKind("CustomResourceDefinition")
 	h.run(t, "uninstall", release, "--wait")
@@ -200,7 +201,7 @@ func testRemoveAll(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// waitRemoved waits until an object has gone.
+// waitRemoved waits until an object is gone.
 func (h *helm) waitRemoved(t *testing.T, object client.Object) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%T %s", object, object.GetName()), func(ctx context.Context) string {
@@ -215,7 +216,7 @@ func (h *helm) waitRemoved(t *testing.T, object client.Object) {
 	})
 }
 
-// testTakeOwnership goes over from kubectl apply -k to Helm.
+// testTakeOwnership migrates from kubectl apply -k to Helm.
 func testTakeOwnership(t *testing.T, h *helm, w *workWatch) {
 	h.manifests = render(t, deployPath(t))
 	h.install(t)
@@ -235,7 +236,7 @@ func testTakeOwnership(t *testing.T, h *helm, w *workWatch) {
 	w.check(t, h.cluster)
 }
 
-// waitNewField waits until the definition of Queues has the new field, or has it no more.
+// waitNewField waits until the CRD of Queues has the new field or, with false, lacks it.
 func (h *helm) waitNewField(t *testing.T, want bool) {
 	t.Helper()
 	eventually(t, "the definition of Queues", func(ctx context.Context) string {

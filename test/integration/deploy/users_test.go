@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// userRoles are the ClusterRoles for users, each with the verbs that it grants on its resources.
+// userRoles returns the ClusterRoles for users, with the verbs that each grants on its resources.
 func userRoles() map[string]map[string][]string {
 	read := []string{"get", "list", "watch"}
 	write := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -32,7 +32,7 @@ func userRoles() map[string]map[string][]string {
 // metricsRole is the ClusterRole for readers of metrics.
 const metricsRole = "reprieve-metrics-reader"
 
-// decisionsRole is the ClusterRole for readers of what the scheduler decides.
+// decisionsRole is the ClusterRole for readers of the scheduler's decisions.
 const decisionsRole = "reprieve-decisions-reader"
 
 func TestUserRoles(t *testing.T) {
@@ -77,7 +77,8 @@ func (c *cluster) bindUsers(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reprieve-view-queues"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "user-queues"}},
 	})
-	// The built-in roles are aggregated by a controller, and the authorizer follows by watches.
+	// A controller aggregates the built-in roles, and the authorizer learns of the result through a
+	// watch.
 	for user, sign := range map[string]authorizationv1.ResourceAttributes{
 		"user-view":   {Verb: "list", Resource: "podgroups", Namespace: metav1.NamespaceDefault},
 		"user-edit":   {Verb: "create", Resource: "podgroups", Namespace: metav1.NamespaceDefault},
@@ -98,7 +99,7 @@ func (c *cluster) bindUsers(t *testing.T) {
 	}
 }
 
-// testUserRoles looks at what users can do who have the built-in roles in a namespace.
+// testUserRoles checks the rights of users who have the built-in roles in a namespace.
 func testUserRoles(t *testing.T, c *cluster) {
 	c.bindUsers(t)
 	create := func(o client.Object) func(context.Context, client.Client) error {
@@ -150,7 +151,7 @@ const (
 	critical = "system-node-critical"
 )
 
-// testSystemClasses tries the policies for the classes of the system.
+// testSystemClasses checks the policies for the system's PriorityClasses.
 func testSystemClasses(t *testing.T, c *cluster) {
 	inSystem := func(o client.Object) client.Object {
 		o.SetNamespace(metav1.NamespaceSystem)
@@ -163,7 +164,7 @@ func testSystemClasses(t *testing.T, c *cluster) {
 		"PodGroup": {groupOf(gangOfTwo(critical)), groupClassRefused},
 		"Workload": {workloadOf(gangOfTwo(critical)), templateClassRefused},
 	} {
-		// The API server follows policies by watches.
+		// The API server learns of policies through a watch.
 		eventually(t, "the policy for "+kind, func(ctx context.Context) string {
 			if got := said(c.Create(ctx, tc.object, client.DryRunAll)); got != tc.want {
 				return fmt.Sprintf("got %q, want %q", got, tc.want)
@@ -192,7 +193,8 @@ func testSystemClasses(t *testing.T, c *cluster) {
 	t.Run("updates", func(t *testing.T) { testSystemClassUpdates(t, c) })
 }
 
-// testSystemClassUpdates: what is there stays, and what an update adds is looked at.
+// testSystemClassUpdates checks that a policy accepts an existing class, and checks a class that an
+// update adds.
 func testSystemClassUpdates(t *testing.T, c *cluster) {
 	open := groupOf(v1alpha1.PodGroupPolicy{})
 	open.Name = "made-from-a-template"
@@ -200,7 +202,8 @@ func testSystemClassUpdates(t *testing.T, c *cluster) {
 	old := groupOf(gangOfTwo(critical))
 	old.Name = "old"
 	c.create(t, open)
-	// Before the policy was installed, anybody could; the scheduler's account still can.
+	// Before the policy was installed, every user could create it; the scheduler's account still
+	// can.
 	if err := c.as(t, account, "system:masters").Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +231,7 @@ func testSystemClassUpdates(t *testing.T, c *cluster) {
 	}
 }
 
-// gangWithout is a gang that names no class.
+// gangWithout returns the policy of a gang without a PriorityClass.
 func gangWithout() v1alpha1.PodGroupPolicy {
 	policy := gangOfTwo(low)
 	policy.PriorityClassName = nil

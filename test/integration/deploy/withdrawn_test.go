@@ -23,15 +23,17 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/slowapi"
 )
 
-// TestRightWithdrawn takes the right to read Jobs from a scheduler that runs, and gives it back. Meanwhile the pods of Jobs that it has not
-// heard of wait and say why, and gangs that run are left alone; afterwards those pods run, with no restart.
+// TestRightWithdrawn removes the right to read Jobs from a running scheduler, and grants it again.
+// Meanwhile, pods of Jobs that the scheduler has not cached wait and report the cause, and running
+// gangs stay unaffected. Afterwards, the waiting pods run without a restart.
 func TestRightWithdrawn(t *testing.T) {
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{"groups": 1}, playground.Options{})
 	config := rest.AnonymousClientConfig(c.playground.RESTConfig())
 	config.BearerToken = c.token(t, namespace, name)
 	proxy := slowapi.Start(t, config)
 	c.startPod(t, name+"-0", &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests), proxy.Kubeconfig(t))
-	// Before the proxy ends: a leader that cannot renew its lease would end by itself, which counts as a death.
+	// Stop it before the proxy ends. A leader that cannot renew its lease would exit by itself,
+	// which counts as a crash.
 	t.Cleanup(func() {
 		if err := c.schedulers[0].Kill(syscall.SIGTERM); err != nil {
 			t.Error(err)
@@ -47,7 +49,7 @@ func TestRightWithdrawn(t *testing.T) {
 	}
 
 	c.setJobRights(t, nil)
-	// A watch is allowed once, when it begins, and goes on without the right: it has to be begun anew.
+	// The API server checks the right only at the start of a watch. So the watch must start again.
 	proxy.CutWatches()
 	meanwhile := c.gangJob(t, "meanwhile", 3)
 	c.waitJobHeld(t, meanwhile, 3, "Job meanwhile", "it may not list and watch jobs.batch, which its role has to allow")
@@ -74,7 +76,7 @@ func TestRightWithdrawn(t *testing.T) {
 	}
 }
 
-// gangJob creates a Job that asks for a gang of so many pods.
+// gangJob creates a Job that requests a gang of the given number of pods.
 func (c *cluster) gangJob(t *testing.T, jobName string, count int32) *unstructured.Unstructured {
 	t.Helper()
 	template := newPod("", "groups", "").Spec
@@ -89,7 +91,7 @@ func (c *cluster) gangJob(t *testing.T, jobName string, count int32) *unstructur
 	return out
 }
 
-// podsOfJob are those that are not on their way out.
+// podsOfJob returns the pods of a Job that are not terminating.
 func (c *cluster) podsOfJob(ctx context.Context, t *testing.T, job *unstructured.Unstructured) []corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
@@ -100,7 +102,7 @@ func (c *cluster) podsOfJob(ctx context.Context, t *testing.T, job *unstructured
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
-// waitJob waits until all pods of a Job run, of which there are to be so many, and returns their UIDs in order.
+// waitJob waits until the given number of pods of a Job run, and returns their UIDs in order.
 func (c *cluster) waitJob(t *testing.T, job *unstructured.Unstructured, count int) []types.UID {
 	t.Helper()
 	var out []types.UID
@@ -120,8 +122,8 @@ func (c *cluster) waitJob(t *testing.T, job *unstructured.Unstructured, count in
 	return out
 }
 
-// waitJobHeld waits until so many pods of a Job say why they wait, in all of these words, and one has an event. None may have a node, and
-// none may have been told anything else.
+// waitJobHeld waits until the given number of pods of a Job report all of these words as their
+// cause, and one pod has an event. No pod may have a node, and no pod may report another cause.
 func (c *cluster) waitJobHeld(t *testing.T, job *unstructured.Unstructured, count int, words ...string) {
 	t.Helper()
 	const reason = "OwnerUnknown"
@@ -153,7 +155,8 @@ func (c *cluster) waitJobHeld(t *testing.T, job *unstructured.Unstructured, coun
 	})
 }
 
-// setJobRights has the scheduler's role allow these verbs on Jobs, and waits until the API server goes by that.
+// setJobRights sets the verbs that the scheduler's role allows on Jobs, and waits until the API
+// server applies them.
 func (c *cluster) setJobRights(t *testing.T, verbs []string) {
 	t.Helper()
 	var role rbacv1.ClusterRole

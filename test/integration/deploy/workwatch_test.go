@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// workWatch sees all that becomes of the work's pods, which are those of the namespace default:
-// that none goes but those that the test takes away, and that each is given a node once.
+// workWatch observes all pods in the namespace default. It checks that only pods that the test
+// deletes are deleted, and that each pod is bound once.
 type workWatch struct {
 	mu     sync.Mutex
 	pods   map[string]seen
@@ -25,7 +25,7 @@ type workWatch struct {
 	faults []string
 }
 
-// seen is what has been seen of a pod. Names are not used again.
+// seen has the observations about one pod. No name is used twice.
 type seen struct {
 	uid  types.UID
 	node string
@@ -66,7 +66,7 @@ func (w *workWatch) fault(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// mayLeave says that pods go because the test has them go.
+// mayLeave names pods that the test itself deletes.
 func (w *workWatch) mayLeave(pods ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,12 +101,12 @@ func (w *workWatch) see(event watch.Event) {
 	}
 }
 
-// check says what went wrong so far: by what was seen, and by what the schedulers asked the API
-// server for.
+// check reports errors so far: in the observations, and in the schedulers' requests to the API
+// server.
 func (w *workWatch) check(t *testing.T, c *cluster) {
 	t.Helper()
 	var codes map[string][]int32
-	// The API server records a request a moment after others see what came of it.
+	// The API server records a request a moment after others can see its effect.
 	eventually(t, "a binding for each pod that has a node", func(context.Context) string {
 		codes = bindings(readAudit(t, c.auditLog))
 		for _, pod := range w.placed() {
@@ -137,7 +137,7 @@ func (w *workWatch) check(t *testing.T, c *cluster) {
 	t.Logf("%d pods were bound, of %d", len(codes), len(w.pods))
 }
 
-// bindings are the answers to all bindings that schedulers have sent, by pod.
+// bindings returns the answers to all bindings that schedulers have sent, by pod.
 func bindings(events []*auditv1.Event) map[string][]int32 {
 	out := map[string][]int32{}
 	for _, event := range events {
@@ -154,9 +154,9 @@ func bindings(events []*auditv1.Event) map[string][]int32 {
 	return out
 }
 
-// twice reports whether the answers to the bindings of one pod tell that it was placed twice. A
-// scheduler that ends does not wait for an answer, which is neither of success nor of a conflict
-// then; the next one may find the pod bound or not.
+// twice reports whether the answers to the bindings of one pod show that it was placed twice. A
+// scheduler that ends does not wait for an answer. Its request is then neither a success nor a
+// conflict, and the next scheduler may or may not find the pod bound.
 func twice(codes []int32) bool {
 	bound := 0
 	for _, code := range codes {
@@ -171,7 +171,7 @@ func twice(codes []int32) bool {
 	return bound > 1 || bound < len(codes)
 }
 
-// placed are the pods that have a node.
+// placed returns the pods that have a node.
 func (w *workWatch) placed() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +184,7 @@ func (w *workWatch) placed() []string {
 	return out
 }
 
-// waitPlaced waits until each pod of the namespace has a node, but for some.
+// waitPlaced waits until each pod of the namespace has a node, except the named ones.
 func (c *cluster) waitPlaced(t *testing.T, but ...string) {
 	t.Helper()
 	eventually(t, "a node for each pod", func(ctx context.Context) string {

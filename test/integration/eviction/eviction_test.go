@@ -1,5 +1,6 @@
-// Package eviction tests on a real API server what only that can show: an eviction never touches a pod that
-// has taken its victim's name, nor a pod that would make no room as another deletion is refused.
+// Package eviction tests evictions on a real API server. An eviction never touches a pod that has
+// taken its victim's name. It also leaves pods alone whose deletion would make no room because the
+// deletion of another pod is rejected.
 package eviction
 
 import (
@@ -42,7 +43,7 @@ func startAPIServer(t *testing.T) *rest.Config {
 		UseExistingCluster:       ptr.To(false),
 	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, playground.APIServer)
-	// There is no controller that would make one.
+	// No controller would create the service account.
 	environment.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
 	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, playground.Etcd)}
 	config, err := environment.Start()
@@ -73,7 +74,7 @@ func create(t *testing.T, kube kubernetes.Interface, name string) *corev1.Pod {
 	return pod
 }
 
-// bound is a scheduler whose victims are all bound, and that goes on wanting them to go.
+// bound is a scheduler whose victims are all bound, and that never cancels an order.
 type bound struct{}
 
 func (bound) TurnBack(*corev1.Pod) bool                           { return false }
@@ -103,7 +104,7 @@ func evict(t *testing.T, e *eviction.Executor, pod *corev1.Pod) {
 	}
 }
 
-// clientsOf are the clients of an API server for pods and for groups.
+// clientsOf returns the clients of an API server for pods and for groups.
 func clientsOf(t *testing.T, config *rest.Config) (kubernetes.Interface, client.Client) {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)

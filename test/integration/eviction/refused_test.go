@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// orderOf takes units, each a pod or all pods of a group.
+// orderOf returns an order with units: all pods of a group, or a single pod.
 func orderOf(units map[*v1alpha1.PodGroup][]*corev1.Pod, singles ...*corev1.Pod) eviction.Order {
 	order := eviction.Order{
 		Decision: core.Decision{Preemptor: core.Preemptor{Namespace: "default", Name: "urgent", Priority: 9}},
@@ -40,7 +40,7 @@ func orderOf(units map[*v1alpha1.PodGroup][]*corev1.Pod, singles ...*corev1.Pod)
 	return order
 }
 
-// carryOut carries an order out, and returns how that ended.
+// carryOut carries an order out, and returns its outcome.
 func carryOut(t *testing.T, e *eviction.Executor, order eviction.Order) eviction.Outcome {
 	t.Helper()
 	outcomes := e.Evict(t.Context(), order, bound{})
@@ -48,7 +48,7 @@ func carryOut(t *testing.T, e *eviction.Executor, order eviction.Order) eviction
 	return <-outcomes
 }
 
-// requireStays fails the test unless a pod is as it was before it was to be evicted.
+// requireStays fails the test unless a pod is unchanged.
 func requireStays(t *testing.T, kube kubernetes.Interface, pod *corev1.Pod) {
 	t.Helper()
 	got, err := kube.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
@@ -60,8 +60,9 @@ func requireStays(t *testing.T, kube kubernetes.Interface, pod *corev1.Pod) {
 	}
 }
 
-// TestRefusedDeletions: a policy that keeps a pod, and a webhook that has to be asked and does not answer. Nothing is deleted for an order
-// that cannot be carried out, once that is known, and no group in part.
+// TestRefusedDeletions uses a policy that rejects the deletion of a pod, and a webhook that does
+// not answer. Once it is known that an order cannot be carried out, nothing is deleted for it, and
+// no group is deleted in part.
 func TestRefusedDeletions(t *testing.T) {
 	config := startAPIServer(t)
 	kube, groups := clientsOf(t, config)
@@ -116,7 +117,7 @@ func TestRefusedDeletions(t *testing.T) {
 	})
 }
 
-// keepNamed has a policy refuse to have pods of that name deleted.
+// keepNamed creates a policy that rejects the deletion of pods with a name.
 func keepNamed(t *testing.T, kube kubernetes.Interface, name string) {
 	t.Helper()
 	admission := kube.AdmissionregistrationV1()
@@ -143,7 +144,8 @@ func keepNamed(t *testing.T, kube kubernetes.Interface, name string) {
 	}
 }
 
-// askNobody has a webhook asked about deletions at an address where nothing listens, until remove is called.
+// askNobody registers a webhook for deletions at an address without a server. remove unregisters
+// it.
 func askNobody(t *testing.T, kube kubernetes.Interface) (remove func()) {
 	t.Helper()
 	webhooks := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -174,7 +176,7 @@ func deletionsOfPods() admissionregistrationv1.RuleWithOperations {
 	}
 }
 
-// eventually waits for a condition, for half a minute at most.
+// eventually waits for a condition, for at most half a minute.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(100 * time.Millisecond) {

@@ -20,12 +20,13 @@ import (
 const (
 	// preemptions is the number of preemptions that the Job of docs/gangs.md has to survive.
 	preemptions = 10
-	// firstBackoff is how long the Job controller waits before it replaces a pod that has failed once. It doubles with each
-	// further failure of the index, up to longestBackoff.
+	// firstBackoff is the time that the Job controller waits before it replaces a pod of an index
+	// that has failed once. It doubles with each further failure of the index, up to
+	// longestBackoff.
 	firstBackoff   = 10 * time.Second
 	longestBackoff = 10 * time.Minute
-	// promptly is how soon a gang is back on nodes that are free, once its pods may be made again: always on a machine that has other
-	// things to do, and the fastest of them.
+	// promptly is the time in which a gang must be back on free nodes, once its pods may be created
+	// again. It holds on a busy machine too. atBest is the bound for the fastest of the attempts.
 	promptly, atBest = 45 * time.Second, 15 * time.Second
 )
 
@@ -38,9 +39,10 @@ func TestControllers(t *testing.T) {
 	e.scene("a Deployment", (*env).deployment)
 }
 
-// jobSurvives preempts the gang of docs/gangs.md ten times. The first time it waits out the back-off of the Job
-// controller. For the others it moves the end of the preempted pods into the past, as if each preemption had come
-// long after the previous one: the controller's back-off grows to ten minutes.
+// jobSurvives preempts the gang of docs/gangs.md ten times. The first time, it waits for the
+// back-off of the Job controller. For the others it moves the end of the preempted pods into the
+// past, as if each preemption came long after the previous one. Otherwise the back-off of the
+// controller would grow to ten minutes.
 func (e *env) jobSurvives() {
 	e.CreateClasses(map[string]int32{"urgent": 100000})
 	e.ApplyText(strings.Replace(gangYAML(e.T), "restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 1", 1))
@@ -48,7 +50,7 @@ func (e *env) jobSurvives() {
 	fastest := promptly
 	for i := range preemptions {
 		before := e.uids("training-")
-		// Two nodes are free: the third pod takes the gang.
+		// Two nodes are free, so the third pod preempts the gang.
 		names := []string{"urgent-0", "urgent-1", "urgent-2"}
 		for _, name := range names {
 			e.pod(name, "urgent", 8)
@@ -84,7 +86,8 @@ func (e *env) jobSurvives() {
 	}
 }
 
-// age moves the end of pods that have failed into the past, as soon as they have, until their controller replaces them.
+// age moves the end of failed pods into the past, as soon as they have failed, until their
+// controller replaces them.
 func (e *env) age(pods map[types.UID]string) {
 	e.Helper()
 	long := metav1.NewTime(time.Now().Add(-2 * longestBackoff))
@@ -115,7 +118,7 @@ func (e *env) age(pods map[types.UID]string) {
 	})
 }
 
-// goesOn checks that the Job has not failed, and counts no failure.
+// goesOn checks that the Job has not failed and counts no failure.
 func (e *env) goesOn() {
 	e.Helper()
 	job, err := e.Kube.BatchV1().Jobs(e.Namespace).Get(e.Context(), "training", metav1.GetOptions{})
@@ -141,7 +144,8 @@ func gangYAML(t *testing.T) string {
 	return block
 }
 
-// statefulSet has a gang wait for pods that OrderedReady makes one after the other, and run with Parallel.
+// statefulSet checks that a gang with OrderedReady waits, because its pods are created one after
+// the other, and that it runs with Parallel.
 func (e *env) statefulSet() {
 	const size = 2
 	e.gang("ordered", size)
@@ -153,8 +157,8 @@ func (e *env) statefulSet() {
 	e.WaitCondition("ordered", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonNotEnoughMembers)
 }
 
-// deployment has a full cluster, in which a rollout goes on only where an old pod makes way for each new one: what a gang
-// has past minCount preempts nothing.
+// deployment checks a rollout on a full cluster. It continues only if each old pod ends before its
+// new pod starts, because surplus members preempt nothing.
 func (e *env) deployment() {
 	const size = 8
 	e.gang("service", size)
@@ -197,7 +201,8 @@ func (e *env) gang(name string, minCount int32) {
 	e.CreateGroup(stage.Group{Name: name, MinCount: minCount, Whole: true})
 }
 
-// controller creates what makes the pods of a gang, each of so many GPUs.
+// controller creates the object that creates the pods of a gang. Each pod requests the given number
+// of GPUs.
 func (e *env) controller(kind, name string, replicas int, field string, gpus int) {
 	e.Helper()
 	e.ApplyText(fmt.Sprintf(`apiVersion: apps/v1

@@ -27,7 +27,7 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// env is the playground of docs/playground.md, which a test has to itself, and leaves as empty as it was.
+// env is the playground of docs/playground.md. One test uses it at a time, and leaves it empty.
 type env struct {
 	*stage.Stage
 }
@@ -38,7 +38,8 @@ func start(t *testing.T) *env {
 	return &env{stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{documentedNodes(t)}})}
 }
 
-// scene plays a subtest, which begins on an empty playground. The examples are in one namespace, and fill all nodes.
+// scene runs a subtest on an empty playground. The examples share one namespace, and fill all
+// nodes.
 func (e *env) scene(name string, play func(*env)) {
 	e.Helper()
 	e.T.Run(name, func(t *testing.T) {
@@ -48,7 +49,7 @@ func (e *env) scene(name string, play func(*env)) {
 	})
 }
 
-// documentedNodes returns the nodes of the command with which docs/playground.md starts a playground.
+// documentedNodes returns the nodes of the command in docs/playground.md that starts a playground.
 func documentedNodes(t *testing.T) playground.NodeGroup {
 	t.Helper()
 	_, rest, found := strings.Cut(page(t, "playground.md"), "\n$ bin/playground up ")
@@ -68,7 +69,7 @@ func documentedNodes(t *testing.T) playground.NodeGroup {
 	return group
 }
 
-// page returns a page of docs.
+// page returns the text of a page in docs.
 func page(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", name))
@@ -78,7 +79,7 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// clear removes all work, queues and classes, and waits until the pods have gone.
+// clear removes all work, queues and classes, and waits until the pods are gone.
 func (e *env) clear() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.Context()), time.Minute)
 	defer cancel()
@@ -89,7 +90,7 @@ func (e *env) clear() {
 		}
 	}
 	if err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		// Controllers that have not heard of it yet may make some more.
+		// Controllers that have not seen the deletion yet may create more pods.
 		now := &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, ListOptions: client.ListOptions{Namespace: e.Namespace}}
 		if err := e.Objects.DeleteAllOf(ctx, &corev1.Pod{}, now); err != nil {
 			return false, err
@@ -118,7 +119,7 @@ func (e *env) clear() {
 	}
 }
 
-// pod creates a pod of so many GPUs.
+// pod creates a pod with the given number of GPUs.
 func (e *env) pod(name, class string, gpus int) {
 	e.Helper()
 	e.ApplyText(fmt.Sprintf(`apiVersion: v1

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// plays are the examples, each with what is to be seen file by file.
+// plays has a function for each example, which applies its files and checks the documented results.
 var plays = map[string]func(*env){
 	"first-gang":         firstGang,
 	"gang-in-one-domain": gangInOneDomain,
@@ -27,7 +27,7 @@ var plays = map[string]func(*env){
 	"three-teams":        threeTeams,
 }
 
-// TestExamples has a play for each folder of examples/.
+// TestExamples checks that each folder of examples/ has a function in plays, and runs it.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	folders, err := os.ReadDir(filepath.Join(playgroundtest.ModuleRoot(t), "examples"))
@@ -46,7 +46,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// firstGang comes to what docs/quickstart.md says of it.
+// firstGang checks the results that docs/quickstart.md describes.
 func firstGang(e *env) {
 	e.ApplyExample("first-gang/01-gang.yaml")
 	e.Runs("first-gang-", 3)
@@ -108,7 +108,8 @@ func guaranteedMinutes(e *env) {
 		if c.Type != corev1.PodScheduled {
 			continue
 		}
-		// Nothing else happens in the cluster that would have it tried again. The API's times are whole seconds.
+		// No other event in the cluster would trigger a retry. The times of the API are whole
+		// seconds.
 		if ran := c.LastTransitionTime.Sub(began); ran < guaranteed || ran > guaranteed+45*time.Second {
 			e.Errorf("training had %v, want %v", ran, guaranteed)
 		}
@@ -145,7 +146,7 @@ func notPreempted(e *env) {
 	})
 }
 
-// threeTeams prints the table of docs/queues.md as well.
+// threeTeams also prints the table of docs/queues.md.
 func threeTeams(e *env) {
 	teams := []string{"research", "product", "interns"}
 	table := []string{"| | research | product | interns |", "| --- | ---: | ---: | ---: |"}
@@ -172,7 +173,8 @@ func threeTeams(e *env) {
 	}
 }
 
-// hasOf waits until a queue says that it has so many GPUs, and returns that, and of how many.
+// hasOf waits until a queue's status reports the given number of GPUs. It returns that number and
+// the fair share.
 func (e *env) hasOf(queue string, want int64) string {
 	e.Helper()
 	out := ""
@@ -191,7 +193,7 @@ func (e *env) hasOf(queue string, want int64) string {
 	return out
 }
 
-// uids are the pods whose names start so, with their names. Those on their way out do not count.
+// uids returns the pods whose names have a prefix, with their names. Terminating pods do not count.
 func (e *env) uids(prefix string) map[types.UID]string {
 	e.Helper()
 	out := make(map[types.UID]string)
@@ -201,7 +203,7 @@ func (e *env) uids(prefix string) map[types.UID]string {
 	return out
 }
 
-// stay checks that pods are still there.
+// stay checks that the pods still exist.
 func (e *env) stay(pods map[types.UID]string) {
 	e.Helper()
 	now := e.uids("")
@@ -212,7 +214,7 @@ func (e *env) stay(pods map[types.UID]string) {
 	}
 }
 
-// started waits until a PodGroup says when it began to run.
+// started waits until a PodGroup reports its start time.
 func (e *env) started(group string) time.Time {
 	e.Helper()
 	var began time.Time

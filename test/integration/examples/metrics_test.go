@@ -24,8 +24,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestMetrics runs a scheduler with the command of docs/troubleshooting.md, and reads its metrics with the ClusterRole that
-// deploy/ has for that, and without.
+// TestMetrics runs a scheduler with the command of docs/troubleshooting.md. It reads the metrics
+// with the ClusterRole from deploy/, and without.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "reader"}},
 		})
 	address := documentedScheduler(t, s)
-	// The certificate is one that the scheduler has made for itself: curl -k.
+	// The scheduler has made its certificate itself, as for curl -k.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // See above.
 	t.Cleanup(client.CloseIdleConnections)
 	for account, want := range map[string]int{"reader": http.StatusOK, "stranger": http.StatusForbidden} {
@@ -52,7 +52,7 @@ func TestMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The scheduler takes its time to start, and remembers a denial for 10 s.
+		// The scheduler takes a while to start, and caches a denial for 10 s.
 		s.Eventually("metrics for "+account, func(ctx context.Context) string {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", http.NoBody)
 			if err != nil {
@@ -78,8 +78,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// documentedScheduler runs the command of the page on metrics until the test ends, but for its port and the place of the
-// kubeconfig, and returns where it serves.
+// documentedScheduler runs the command of the page about metrics until the test ends, with another
+// port and another path of the kubeconfig. It returns the address of the scheduler.
 func documentedScheduler(t *testing.T, s *stage.Stage) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "troubleshooting.md"))
@@ -114,7 +114,7 @@ func documentedScheduler(t *testing.T, s *stage.Stage) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The context of the test has ended, and with it the scheduler.
+		// The test's context has ended, and so has the scheduler.
 		_ = scheduler.Wait()
 		if t.Failed() {
 			t.Logf("the scheduler says:\n%s", log.String())

@@ -1,4 +1,4 @@
-// Package groups has gangs placed whole of which no user has written a PodGroup: those of Jobs, JobSets, LeaderWorkerSets and the like that
-// ask for it, on a real API server with its Job controller and garbage collector. The kinds are those of the frameworks' own CRDs; what
-// their controllers make of an object, the tests do.
+// Package groups tests gangs without a PodGroup by a user: Jobs, JobSets, LeaderWorkerSets and
+// other objects that request a gang. It uses a real API server with its Job controller and garbage
+// collector, and the frameworks' own CRDs. The tests do the work of the frameworks' controllers.
 package groups

@@ -16,19 +16,20 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// application is one whose driver creates its workers, of one CPU each.
+// application is an application whose driver creates its workers. Each pod has one CPU.
 type application struct {
 	name    string
 	workers int
-	// driver and worker make pods, and the worker the number of that.
+	// driver and worker create pods; worker gets the number of the worker.
 	driver func() *corev1.Pod
 	worker func(driver *corev1.Pod, i int)
-	// end deletes all of it.
+	// end deletes all pods and the object of the application.
 	end func()
 }
 
-// TestDrivers: of four applications that are submitted at once, to a cluster with room for four pods, each in its turn gets
-// all its workers. The test plays the operator: it creates the workers once their driver runs.
+// TestDrivers submits four applications at once, to a cluster with room for four pods. One after
+// the other gets all its workers. The test plays the operator: it creates the workers once their
+// driver runs.
 func TestDrivers(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "SparkApplication")
@@ -52,7 +53,7 @@ func TestDrivers(t *testing.T) {
 			for _, app := range all {
 				app.driver()
 			}
-			// Those that were created in the same second go in any order.
+			// Applications that were created in the same second have no defined order.
 			first := firstOf(s, all)
 			for _, app := range all {
 				if app != first {
@@ -72,7 +73,7 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// firstOf waits until the driver of some application has a node, and returns that application.
+// firstOf waits until the driver of some application has a node, and returns the application.
 func firstOf(s *stage.Stage, all []*application) *application {
 	var first *application
 	s.Eventually("a driver has a node", func(ctx context.Context) string {
@@ -87,8 +88,9 @@ func firstOf(s *stage.Stage, all []*application) *application {
 	return first
 }
 
-// operate creates the workers of drivers that run, and says what an application lacks; "" once it is whole. It looks at all pods at one
-// moment: a driver that waits goes once the workers before it have nodes.
+// operate creates the workers of running drivers. It returns the pods that an application lacks; ""
+// once it is complete. It reads all pods at one moment, because a waiting driver starts once the
+// workers before it have nodes.
 func operate(ctx context.Context, s *stage.Stage, app *application, all []*application, made map[string]bool) string {
 	pods := s.Pods(ctx, "app-")
 	lacking, says := 0, "its driver does not run"
@@ -125,7 +127,7 @@ func operate(ctx context.Context, s *stage.Stage, app *application, all []*appli
 	return says
 }
 
-// sparkApplication is one with its object.
+// sparkApplication returns an application with an object.
 func sparkApplication(s *stage.Stage, name string, workers int) *application {
 	const named = "sparkoperator.k8s.io/app-name"
 	object := create(s, fmt.Sprintf("apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: %s, annotations: {%s}}\n"+
@@ -143,7 +145,7 @@ func sparkApplication(s *stage.Stage, name string, workers int) *application {
 	}
 }
 
-// sparkSubmit is one without an object.
+// sparkSubmit returns an application without an object.
 func sparkSubmit(s *stage.Stage, name string, workers int) *application {
 	labels := func(role string) map[string]string {
 		return map[string]string{"spark-app-selector": name, "spark-role": role}
@@ -151,7 +153,7 @@ func sparkSubmit(s *stage.Stage, name string, workers int) *application {
 	return withoutObject(s, name, workers, labels("driver"), labels("executor"), nil)
 }
 
-// ownDriver is one of which nothing is known but what its driver says.
+// ownDriver returns an application that only the annotation of its driver describes.
 func ownDriver(s *stage.Stage, name string, workers int) *application {
 	return withoutObject(s, name, workers, nil, nil, map[string]string{v1alpha1.AnnotationLeads: fmt.Sprint(workers)})
 }
@@ -177,7 +179,7 @@ func withoutObject(s *stage.Stage, name string, workers int, driverLabels, worke
 	}
 }
 
-// by is the reference to a driver that owns its workers.
+// by returns the reference to a driver that owns its workers.
 func by(driver *corev1.Pod) *metav1.OwnerReference {
 	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: driver.Name, UID: driver.UID, Controller: ptr.To(true)}
 }

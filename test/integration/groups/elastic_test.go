@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestElastic: objects that have more pods at one time, and fewer at another. What they have past what they need is placed where there is
-// room, and nothing goes for it.
+// TestElastic checks objects whose number of pods changes. Pods past the needed number are placed
+// if there is room, and preempt nothing.
 func TestElastic(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "Job, RayCluster")
@@ -39,13 +39,13 @@ func TestElastic(t *testing.T) {
 	}
 }
 
-// resize has a Job have so many pods, each with an index of its own (KEP-3715).
+// resize sets the number of pods of a Job, each with an index of its own (KEP-3715).
 func resize(s *stage.Stage, name string, count int32) {
 	s.Helper()
 	change(s, name, func(spec *batchv1.JobSpec) { spec.Parallelism, spec.Completions = ptr.To(count), ptr.To(count) })
 }
 
-// prey is a pod that anything else may preempt.
+// prey creates a pod that every other pod may preempt.
 func prey(s *stage.Stage) types.UID {
 	s.Helper()
 	pod := stage.NewPod(s.Namespace, "prey", "idle", 1)
@@ -54,7 +54,8 @@ func prey(s *stage.Stage) types.UID {
 	return pod.UID
 }
 
-// nothingGoesFor waits until so many pods have been tried in vain whose names start so, and watches that nothing is preempted for them.
+// nothingGoesFor waits until the given number of pods with a name prefix have found no room, and
+// checks that nothing is preempted for them.
 func nothingGoesFor(s *stage.Stage, prefix string, count int, prey types.UID) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("%d of %s find no room", count, prefix), func(ctx context.Context) string {
@@ -81,8 +82,9 @@ func nothingGoesFor(s *stage.Stage, prefix string, count int, prey types.UID) {
 	})
 }
 
-// elasticJob: a gang that waits is as large as its Job is by then, and is placed whole. One that runs needs fewer once it is smaller; what
-// it has past that when it is larger again is surplus.
+// elasticJob checks that a waiting gang has the current size of its Job, and is placed as a whole.
+// A running gang needs fewer members once its Job is smaller. When the Job grows again, the
+// additional members are surplus.
 func elasticJob(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 5, completions: 5, completionMode: Indexed")
@@ -91,7 +93,7 @@ func elasticJob(s *stage.Stage) {
 	resize(s, "train", 6)
 	group(s, "train-", "needs six", needs(6))
 	s.AddNodes(1, "b")
-	// There is room for five now, of six.
+	// There is room for five of the six members now.
 	group(s, "train-", "is planned again", waitsFor(v1alpha1.ReasonUnschedulable, "each of 6 members; 5 have room"))
 	noneStarts(s, "train-")
 	s.AddNodes(1, "c")
@@ -115,7 +117,8 @@ func elasticJob(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// elasticJobEnds: a Job of which two indexes are done, and that is made smaller, needs only what is left of it.
+// elasticJobEnds checks a Job that is made smaller after two of its indexes have completed. It
+// needs only the remaining ones.
 func elasticJobEnds(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 4, completions: 4, completionMode: Indexed")
@@ -133,7 +136,7 @@ func elasticJobEnds(s *stage.Stage) {
 	group(s, "train-", "needs one", needs(1))
 }
 
-// autoscale is what the autoscaler asks for.
+// autoscale sets the number of replicas, as the autoscaler does.
 func autoscale(s *stage.Stage, cluster *unstructured.Unstructured, replicas int) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": %d}]`, replicas)
@@ -142,7 +145,7 @@ func autoscale(s *stage.Stage, cluster *unstructured.Unstructured, replicas int)
 	}
 }
 
-// rayMembers makes the head of a cluster and so many workers.
+// rayMembers creates the head and the given number of workers of a cluster.
 func rayMembers(s *stage.Stage, cluster *unstructured.Unstructured, workers int) {
 	s.Helper()
 	rayPod(s, cluster, "ray-head", "headgroup", "")
@@ -151,7 +154,8 @@ func rayMembers(s *stage.Stage, cluster *unstructured.Unstructured, workers int)
 	}
 }
 
-// rayAutoscaling: head and minReplicas are the gang. Workers that the autoscaler adds are surplus, and it takes them away with no harm.
+// rayAutoscaling checks that the gang consists of the head and minReplicas workers. Workers that
+// the autoscaler adds are surplus, and it can remove them without harm.
 func rayAutoscaling(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	cluster := ray(s, true, rayGroup("gpu", 2, 2))
@@ -195,7 +199,8 @@ func rayAutoscaling(s *stage.Stage) {
 	}
 }
 
-// rayScalesWaiting: with more workers than minReplicas from the first, the gang is no larger, and what there is no room for waits.
+// rayScalesWaiting checks a cluster that has more workers than minReplicas from the start. The gang
+// is no larger, and the workers without room wait.
 func rayScalesWaiting(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	cluster := ray(s, true, rayGroup("gpu", 2, 2))
@@ -205,7 +210,7 @@ func rayScalesWaiting(s *stage.Stage) {
 	autoscale(s, cluster, 4)
 	rayPod(s, cluster, "ray-gpu-2", "gpu", "")
 	rayPod(s, cluster, "ray-gpu-3", "gpu", "")
-	// By age and by name, the head is the last.
+	// The head comes last by age and by name.
 	rayPod(s, cluster, "ray-head", "headgroup", "")
 	noRoom(s, made.Name, "ray-")
 	s.AddNodes(2, "b")
@@ -218,7 +223,8 @@ func rayScalesWaiting(s *stage.Stage) {
 	})
 }
 
-// rayLargeHead: workers past their minimum stand in for no head. Room is made for it, at first and when the cluster has lost it.
+// rayLargeHead checks that additional workers do not replace the head. Room is made for the head,
+// at first and after the cluster has lost it.
 func rayLargeHead(s *stage.Stage) {
 	s.AddNodes(3, "large")
 	s.AddNodes(1, "a", "b", "c", "d")

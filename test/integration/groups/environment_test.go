@@ -23,19 +23,21 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// start runs a playground whose scheduler makes groups for three kinds, two of which the API server does not serve yet.
+// start runs a playground whose scheduler derives groups for three kinds. The API server does not
+// serve two of them yet.
 func start(t *testing.T) *stage.Stage {
 	t.Helper()
 	return startWith(t, "Job, JobSet, LeaderWorkerSet")
 }
 
-// startWith does so for kinds.
+// startWith runs a playground whose scheduler derives groups for the given kinds.
 func startWith(t *testing.T, kinds string) *stage.Stage {
 	t.Helper()
 	return startOf(t, playground.Options{}, map[string]string{stage.Profile: "groups: {kinds: [" + kinds + "]}"})
 }
 
-// startOf runs a playground whose scheduler has these profiles, by their names, with arguments of Reprieve in YAML.
+// startOf runs a playground whose scheduler has the given profiles: names, with the arguments of
+// Reprieve in YAML.
 func startOf(t *testing.T, options playground.Options, profiles map[string]string) *stage.Stage {
 	t.Helper()
 	var all []string
@@ -50,7 +52,7 @@ func startOf(t *testing.T, options playground.Options, profiles map[string]strin
 	return stage.New(t, options)
 }
 
-// create makes an object of the test's namespace from YAML, with owners.
+// create creates an object in the test's namespace from YAML, with owners.
 func create(s *stage.Stage, text string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -63,7 +65,7 @@ func create(s *stage.Stage, text string, owners ...metav1.OwnerReference) *unstr
 	}
 	u.SetNamespace(s.Namespace)
 	u.SetOwnerReferences(owners)
-	// The CRD of a kind may have been made just now.
+	// The CRD of the kind may be new, so the API server may not serve it yet.
 	s.Eventually("a "+u.GetKind()+" can be created", func(ctx context.Context) string {
 		if err := s.Objects.Create(ctx, u); err != nil {
 			return err.Error()
@@ -77,13 +79,14 @@ func ownedBy(u *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: ptr.To(true)}
 }
 
-// job is a Job of pods of one CPU for the nodes of the test; annotations, podLabels and spec are YAML within braces.
+// job creates a Job of pods of one CPU for the nodes of the test. annotations, podLabels and spec
+// are YAML for the inside of braces.
 func job(s *stage.Stage, name, annotations, podLabels, spec string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
 	return jobOf(s, "schedulerName: "+stage.Profile, name, annotations, podLabels, spec, owners...)
 }
 
-// jobOf is one whose pods have these fields of their spec besides.
+// jobOf creates a Job whose pods have additional fields in their spec.
 func jobOf(s *stage.Stage, podSpec, name, annotations, podLabels, spec string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
 	made := create(s, fmt.Sprintf(`apiVersion: batch/v1
@@ -96,7 +99,7 @@ spec: {%s, template: {metadata: {labels: {%s}}, spec: {%s, restartPolicy: Never,
 	return made
 }
 
-// remove deletes an object with all that it owns.
+// remove deletes an object and everything that it owns.
 func remove(s *stage.Stage, u client.Object) {
 	s.Helper()
 	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
@@ -121,7 +124,7 @@ func change(s *stage.Stage, name string, edit func(*batchv1.JobSpec)) {
 	})
 }
 
-// annotate has an object say something by an annotation; an empty value takes that back.
+// annotate sets an annotation of an object; an empty value removes it.
 func annotate(s *stage.Stage, obj client.Object, key, value string) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
@@ -133,12 +136,12 @@ func annotate(s *stage.Stage, obj client.Object, key, value string) {
 	}
 }
 
-// namespaceOf is the namespace of the test, to be changed.
+// namespaceOf returns the namespace of the test, to be changed.
 func namespaceOf(s *stage.Stage) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 }
 
-// queue makes a Queue, named after the test, that goes with it.
+// queue creates a Queue that is named after the test and deleted with it.
 func queue(s *stage.Stage, spec v1alpha1.QueueSpec) *v1alpha1.Queue {
 	s.Helper()
 	made := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team-" + s.Namespace}, Spec: spec}
@@ -147,7 +150,7 @@ func queue(s *stage.Stage, spec v1alpha1.QueueSpec) *v1alpha1.Queue {
 	return made
 }
 
-// groups are the PodGroups of the test.
+// groups returns the PodGroups of the test.
 func groups(ctx context.Context, s *stage.Stage) []v1alpha1.PodGroup {
 	s.Helper()
 	var list v1alpha1.PodGroupList
@@ -157,7 +160,7 @@ func groups(ctx context.Context, s *stage.Stage) []v1alpha1.PodGroup {
 	return list.Items
 }
 
-// group waits for the PodGroup whose name starts so, until the rest of its fields is right.
+// group waits until a PodGroup whose name has the prefix exists and right returns true.
 func group(s *stage.Stage, prefix, what string, right func(*v1alpha1.PodGroup) bool) *v1alpha1.PodGroup {
 	s.Helper()
 	var out *v1alpha1.PodGroup
@@ -186,7 +189,8 @@ func needs(count int32) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool { return minCount(pg) == count }
 }
 
-// waitsFor is about a gang that waits for a reason, and says so in all of these words.
+// waitsFor returns a check that a gang waits for a reason, and that its message has all of these
+// words.
 func waitsFor(reason string, words ...string) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool {
 		c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
@@ -194,14 +198,14 @@ func waitsFor(reason string, words ...string) func(*v1alpha1.PodGroup) bool {
 	}
 }
 
-// noRoom waits until a gang has been planned in vain, and sees that none of its members has a node.
+// noRoom waits until a gang has found no room, and checks that no member has a node.
 func noRoom(s *stage.Stage, prefix string, pods ...string) {
 	s.Helper()
 	group(s, prefix, "has no room", waitsFor(v1alpha1.ReasonUnschedulable))
 	noneStarts(s, pods...)
 }
 
-// noneStarts sees that no pod has a node whose name starts so.
+// noneStarts checks that no pod whose name has one of the prefixes has a node.
 func noneStarts(s *stage.Stage, pods ...string) {
 	s.Helper()
 	for _, name := range pods {
@@ -211,7 +215,7 @@ func noneStarts(s *stage.Stage, pods ...string) {
 	}
 }
 
-// placed counts the pods with a node whose names start so.
+// placed counts the pods with a node whose names have a prefix.
 func placed(s *stage.Stage, prefix string) int {
 	s.Helper()
 	n := 0
@@ -223,7 +227,8 @@ func placed(s *stage.Stage, prefix string) int {
 	return n
 }
 
-// place waits until exactly that many pods have a node whose names start so; what they are is said as well.
+// place waits until exactly the given number of pods with a name prefix have a node. what describes
+// them in messages.
 func place(s *stage.Stage, what, prefix string, count int) {
 	s.Helper()
 	s.Eventually(what, func(context.Context) string {
@@ -234,7 +239,7 @@ func place(s *stage.Stage, what, prefix string, count int) {
 	})
 }
 
-// none waits until the test has no PodGroup.
+// none waits until the test has no PodGroups.
 func none(s *stage.Stage) {
 	s.Helper()
 	s.Eventually("there is no PodGroup", func(ctx context.Context) string {

@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestForeign has pods as they were written for other schedulers, and the kinds of those.
+// TestForeign schedules pods that were written for other schedulers, with the kinds of these
+// schedulers.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	config, err := stage.Config{Profiles: []string{stage.ProfileConfig(stage.Profile,
@@ -50,7 +51,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// pods creates three pods of one CPU, written in the words of another scheduler.
+// pods creates three pods of one CPU, with the labels and annotations of another scheduler.
 func pods(s *stage.Stage, write func(*corev1.Pod)) {
 	s.Helper()
 	for i := range 3 {
@@ -60,7 +61,8 @@ func pods(s *stage.Stage, write func(*corev1.Pod)) {
 	}
 }
 
-// theirs: pods that name a PodGroup of another API wait for it, are placed whole, and have a PodGroup that goes with it.
+// theirs checks pods that name a PodGroup of another API. They wait for it and are placed as a
+// whole. The derived PodGroup is deleted with the other one.
 func theirs(s *stage.Stage, apiVersion, spec, queue string, write func(*corev1.Pod)) {
 	s.AddNodes(2, "a")
 	pods(s, write)
@@ -87,7 +89,8 @@ func theirs(s *stage.Stage, apiVersion, spec, queue string, write func(*corev1.P
 	none(s)
 }
 
-// takenOff: pods that waited for a PodGroup of another API, and name it no more, are single ones.
+// takenOff checks that pods that waited for a PodGroup of another API become single pods when they
+// no longer name it.
 func takenOff(s *stage.Stage) {
 	const names = "scheduling.k8s.io/group-name"
 	s.AddNodes(4, "a")
@@ -104,7 +107,7 @@ func takenOff(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// koordinator: pods that say themselves how many they are, with no object.
+// koordinator checks pods whose annotations say how many they are, without an object.
 func koordinator(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	pods(s, func(pod *corev1.Pod) {
@@ -122,7 +125,7 @@ func koordinator(s *stage.Stage) {
 	none(s)
 }
 
-// crd is one that accepts any spec.
+// crd returns a CRD that accepts any spec.
 func crd(group, version, kind, plural string) string {
 	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

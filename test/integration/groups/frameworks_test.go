@@ -19,12 +19,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// crds are those of the frameworks' own modules; crds/README.md says which.
+// crds are the CRDs of the frameworks' own modules; crds/README.md lists them.
 //
 //go:embed crds/*.json.gz
 var crds embed.FS
 
-// serve has the API server serve a framework's kind, by its own CRD.
+// serve installs a framework's CRD, so that the API server serves its kind.
 func serve(s *stage.Stage, name string) {
 	s.Helper()
 	file, err := crds.Open("crds/" + name + ".json.gz")
@@ -43,26 +43,28 @@ func serve(s *stage.Stage, name string) {
 	s.ApplyText(string(text))
 }
 
-// framework is an object of a kind, and what its operator makes of it.
+// framework is an object of a kind, with the pods that its operator creates.
 type framework struct {
-	// object is YAML without the name, which is root.
+	// object is YAML without the name. The name is root.
 	object string
-	// pods makes what the framework's operator makes, with its labels and owners.
+	// pods creates the pods in place of the framework's operator, with its labels and owners.
 	pods func(s *stage.Stage, root *unstructured.Unstructured)
-	// need is how many members have to be placed together, and all how many pods there are. Those of alone start by themselves; the
-	// members' names begin with root- and one of members.
+	// need is the number of members that must be placed together, and all is the number of pods.
+	// The pods in alone start by themselves. The names of the members begin with "root-" and one of
+	// members.
 	need    int32
 	all     int
 	alone   []string
 	members []string
-	// suspend is the field of spec by which there are no pods; "" where that is not looked at.
+	// suspend is the path of the field in spec that suspends the object; "" if the test does not
+	// suspend it.
 	suspend []string
 }
 
-// podTemplate is what the kinds have of pods, in YAML.
+// podTemplate is the pod template of the objects, in YAML.
 const podTemplate = "{spec: {containers: [{name: c, image: registry.example/c:1}]}}"
 
-// member makes a pod of an object.
+// member creates a pod of an object.
 func member(s *stage.Stage, name string, labels map[string]string, owner *metav1.OwnerReference) *corev1.Pod {
 	s.Helper()
 	pod := stage.NewPod(s.Namespace, name, "", 1)
@@ -74,7 +76,7 @@ func member(s *stage.Stage, name string, labels map[string]string, owner *metav1
 	return pod
 }
 
-// members makes pods that are numbered.
+// members creates numbered pods.
 func members(s *stage.Stage, count int, prefix string, labels map[string]string, root *unstructured.Unstructured) {
 	s.Helper()
 	owner := ownedBy(root)
@@ -169,8 +171,9 @@ func frameworks() map[string]framework {
 	}
 }
 
-// TestFrameworks: for an object of each kind, on the framework's own CRD, with what its operator makes of it: the gang waits whole while
-// it lacks room for one member, is placed whole, and goes with its object.
+// TestFrameworks checks an object of each kind with the framework's own CRD and the pods of its
+// operator. The gang waits as a whole while it lacks room for one member, and is then placed as a
+// whole. Its PodGroup is deleted with the object.
 func TestFrameworks(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "Job, JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob, SparkApplication")
@@ -201,7 +204,7 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// runs goes through the life of a framework's gang.
+// runs checks the life of a framework's gang.
 func (f *framework) runs(s *stage.Stage) {
 	s.AddNodes(int64(f.need)-1+int64(len(f.alone)), "a")
 	text := strings.Replace(f.object, "spec:", "metadata: {name: root, annotations: {"+on+"}}\nspec:", 1)
@@ -228,7 +231,7 @@ func (f *framework) runs(s *stage.Stage) {
 	none(s)
 }
 
-// suspends: the group goes once the pods have.
+// suspends checks that the PodGroup is deleted after the pods.
 func (f *framework) suspends(s *stage.Stage, root *unstructured.Unstructured) {
 	s.Helper()
 	before := root.DeepCopy()
@@ -244,7 +247,7 @@ func (f *framework) suspends(s *stage.Stage, root *unstructured.Unstructured) {
 	none(s)
 }
 
-// jobSetPerRole: a role starts without the other.
+// jobSetPerRole checks that a role starts without the other.
 func jobSetPerRole(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	f := frameworks()["a JobSet"]
@@ -263,20 +266,21 @@ func jobSetPerRole(s *stage.Stage) {
 
 const lwsLabel = "leaderworkerset.sigs.k8s.io/"
 
-// lws makes a LeaderWorkerSet of two replicas.
+// lws creates a LeaderWorkerSet of two replicas.
 func lws(s *stage.Stage, annotations, startup string, size int) *unstructured.Unstructured {
 	s.Helper()
 	return create(s, fmt.Sprintf("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: serve, annotations: {%s}}\n"+
 		"spec: {replicas: 2, startupPolicy: %s, leaderWorkerTemplate: {size: %d, workerTemplate: %s}}\n", annotations, startup, size, podTemplate))
 }
 
-// lwsPod makes a member of one, as its two StatefulSets and its webhook do.
+// lwsPod creates a member of a replica, with the labels that the StatefulSets and the webhook of
+// the framework set.
 func lwsPod(s *stage.Stage, name, unit, index string) {
 	s.Helper()
 	member(s, name, map[string]string{lwsLabel + "name": "serve", lwsLabel + "group-index": unit, lwsLabel + "worker-index": index}, nil)
 }
 
-// leaderWorkerSet: each replica is a gang, and starts without the other.
+// leaderWorkerSet checks that each replica is a gang, and starts without the other.
 func leaderWorkerSet(s *stage.Stage) {
 	s.AddNodes(8, "a")
 	root := lws(s, on, "LeaderCreated", 2)
@@ -285,7 +289,7 @@ func leaderWorkerSet(s *stage.Stage) {
 	lwsPod(s, "serve-1-1", "1", "1")
 	s.Runs("serve-1", 2)
 	group(s, "serve-", "of the second replica runs", func(pg *v1alpha1.PodGroup) bool {
-		// The API server has filled in restartPolicy: RecreateGroupOnPodRestart.
+		// The API server has set restartPolicy to its default, RecreateGroupOnPodRestart.
 		return pg.Status.Scheduled == 2 && minCount(pg) == 2 && ptr.Deref(pg.Spec.DisruptionMode, "") == v1alpha1.DisruptionModePodGroup
 	})
 	if pod := s.Pod("serve-0"); pod.Spec.NodeName != "" {
@@ -314,15 +318,17 @@ func leaderWorkerSet(s *stage.Stage) {
 	})
 }
 
-// leaderReady: leaders start by themselves, and the workers that are made then are a gang.
+// leaderReady checks that leaders start by themselves. The workers that are created then are a
+// gang.
 func leaderReady(s *stage.Stage) { leaderFirst(s, on, "LeaderReady") }
 
-// leaderPlaced: the same where workers are made once their leader has a node.
+// leaderPlaced checks the same for workers that are created once their leader has a node.
 func leaderPlaced(s *stage.Stage) {
 	leaderFirst(s, on+", "+lwsLabel+"exclusive-topology: kubernetes.io/hostname", "LeaderCreated")
 }
 
-// oldSize: a replica that is made again as it was, before its turn in a rollout to another size, starts as it was.
+// oldSize checks a replica that is created again in its old size, before its turn in a rollout to
+// another size. It starts in the old size.
 func oldSize(s *stage.Stage) {
 	s.AddNodes(8, "a")
 	root := lws(s, on, "LeaderCreated", 2)
@@ -364,7 +370,8 @@ func leaderFirst(s *stage.Stage, annotations, startup string) {
 	s.Runs("serve-0", 3)
 }
 
-// neverGangs: what asks for a gang and is of a kind that is never one takes what room there is.
+// neverGangs checks that objects of kinds that are never gangs use any room, although they request
+// a gang.
 func neverGangs(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	template := func(app string) string {

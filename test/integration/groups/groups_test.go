@@ -42,7 +42,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// placedWhole: six pods find no room on four CPUs, and none of them starts; with more room all do. The group goes with the Job.
+// placedWhole checks that six pods find no room on four CPUs and none of them starts. With more
+// room, all start. The PodGroup is deleted with the Job.
 func placedWhole(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	made := job(s, "train", on, "", "parallelism: 6, completions: 6, completionMode: Indexed")
@@ -63,7 +64,8 @@ func placedWhole(s *stage.Stage) {
 	none(s)
 }
 
-// scaled: a gang that waits needs as many as the Job has now; one that runs grows where there is room, and needs fewer once it is smaller.
+// scaled checks that a waiting gang needs as many members as its Job has now. A running gang grows
+// if there is room, and needs fewer members once its Job is smaller.
 func scaled(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 6")
@@ -80,7 +82,7 @@ func scaled(s *stage.Stage) {
 	s.Runs("train-", 2)
 }
 
-// suspended: the run that follows has a group of its own.
+// suspended checks that the next run of a Job has a PodGroup of its own.
 func suspended(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 3")
@@ -96,7 +98,7 @@ func suspended(s *stage.Stage) {
 	}
 }
 
-// optsOut: in a namespace whose Jobs are gangs, one that does not want to be takes what room there is.
+// optsOut checks a namespace whose Jobs are gangs. A Job that opts out uses any room.
 func optsOut(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	annotate(s, namespaceOf(s), v1alpha1.AnnotationGang, "true")
@@ -109,7 +111,8 @@ func optsOut(s *stage.Stage) {
 	none(s)
 }
 
-// namedWins: pods that name a group are members of that one, whatever their Job asks for.
+// namedWins checks that pods that name a group are its members, regardless of their Job's
+// annotations.
 func namedWins(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	create(s, "apiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: mine}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n")
@@ -120,7 +123,7 @@ func namedWins(s *stage.Stage) {
 	}
 }
 
-// asksAmiss: what cannot be understood is named, and nothing starts.
+// asksAmiss checks that an invalid request is reported, and that nothing starts.
 func asksAmiss(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", `reprieve.dev/gang: "yes"`, "", "parallelism: 1")
@@ -140,7 +143,7 @@ func asksAmiss(s *stage.Stage) {
 	none(s)
 }
 
-// saysHow: queue, class and disruption mode are those of the Job's annotations.
+// saysHow checks that queue, class and disruption mode come from the Job's annotations.
 func saysHow(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on+`, reprieve.dev/disruption-mode: PodGroup, reprieve.dev/priority-class: idle`, "", "parallelism: 2")
@@ -161,7 +164,7 @@ func saysHow(s *stage.Stage) {
 		}
 		return fmt.Sprintf("it has %d units, and none of two pods that is called %s", len(state.Units), pg.Name)
 	})
-	// No object gives its pods more than they have by themselves.
+	// An object cannot give its pods a higher priority than their own.
 	job(s, "climb", on+`, reprieve.dev/priority-class: urgent`, "", "parallelism: 2")
 	s.Runs("climb-", 2)
 	if pg := group(s, "climb-", "is there", needs(2)); ptr.Deref(pg.Spec.Priority, -1) != 0 {
@@ -169,7 +172,7 @@ func saysHow(s *stage.Stage) {
 	}
 }
 
-// jobSet: one gang over two roles, of which the Jobs are made one after the other.
+// jobSet checks one gang over two roles, whose Jobs are created one after the other.
 func jobSet(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	serve(s, "jobset.x-k8s.io_jobsets")
@@ -191,7 +194,7 @@ func jobSet(s *stage.Stage) {
 	none(s)
 }
 
-// fewerCompletions: a Job of three completions never has more than three pods.
+// fewerCompletions checks that a Job of three completions needs at most three pods.
 func fewerCompletions(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	job(s, "train", on, "", "parallelism: 6, completions: 3, completionMode: Indexed")
@@ -200,8 +203,8 @@ func fewerCompletions(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// lastPods: at the end of a Job fewer pods are made than run at a time. When those that have succeeded are deleted, the last one can be made
-// again all the same.
+// lastPods checks the end of a Job, when fewer pods are created than run at a time. If the
+// succeeded pods are deleted, the last pod can still be created again.
 func lastPods(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 2, completions: 3, completionMode: Indexed")
@@ -219,12 +222,13 @@ func lastPods(s *stage.Stage) {
 	madeAgain(s, "train-", "train-2-")
 }
 
-// succeededGo: when pods that have succeeded are deleted, the group needs only those that still run, and runs on.
+// succeededGo checks that a running group needs only its running pods after the succeeded ones are
+// deleted, and continues to run.
 func succeededGo(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 4, completions: 4, completionMode: Indexed")
 	s.Runs("train-", 4)
-	// Of one whose members have not been seen to run all at a time it is not known when it began.
+	// The members of this group never ran all at the same time, so its start is unknown.
 	group(s, "train-", "is known to run", func(pg *v1alpha1.PodGroup) bool { return pg.Status.StartTime != nil })
 	done := append(s.Pods(s.Context(), "train-0-"), s.Pods(s.Context(), "train-1-")...)
 	succeed(s, "train", done)
@@ -245,7 +249,7 @@ func succeededGo(s *stage.Stage) {
 	}
 }
 
-// succeed has pods of a Job end well, and waits until it has counted them.
+// succeed marks pods of a Job as succeeded, and waits until the Job has counted them.
 func succeed(s *stage.Stage, job string, pods []corev1.Pod) {
 	s.Helper()
 	for _, pod := range pods {
@@ -266,7 +270,8 @@ func succeed(s *stage.Stage, job string, pods []corev1.Pod) {
 	})
 }
 
-// madeAgain deletes all pods whose names start so, and waits until one of those of last is made again and has a node.
+// madeAgain deletes all pods with a name prefix, and waits until a replacement with the prefix last
+// has a node.
 func madeAgain(s *stage.Stage, prefix, last string) {
 	s.Helper()
 	before := s.Pods(s.Context(), prefix)

@@ -10,10 +10,11 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// always is a profile of which every Job is a gang, beside stage.Profile, whose Jobs have to ask.
+// always is a profile in which every Job is a gang. In the other profile, stage.Profile, a Job must
+// request it.
 const always = "always"
 
-// TestOptIn: who asks for gangs is up to each profile, on one scheduler.
+// TestOptIn checks that each profile of one scheduler decides which Jobs are gangs.
 func TestOptIn(t *testing.T) {
 	t.Parallel()
 	s := startOf(t, playground.Options{}, map[string]string{
@@ -32,13 +33,14 @@ func TestOptIn(t *testing.T) {
 	}
 }
 
-// jobOfAlways is a Job of six pods of that profile.
+// jobOfAlways creates a Job of six pods in the profile always.
 func jobOfAlways(s *stage.Stage, name, annotations string) {
 	s.Helper()
 	jobOf(s, "schedulerName: "+always, name, annotations, "", "parallelism: 6")
 }
 
-// unasked: six pods of each find no room on four CPUs. Those that are no gang take what there is, and the others wait for room for all.
+// unasked checks two Jobs of six pods on four CPUs. The pods of the Job that is no gang use the
+// free room, and the gang waits for room for all.
 func unasked(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	jobOfAlways(s, "gang", "")
@@ -47,7 +49,7 @@ func unasked(s *stage.Stage) {
 	place(s, "four of six run that are no gang", "crowd-", 4)
 	s.AddNodes(5, "b")
 	place(s, "all six run that are no gang", "crowd-", 6)
-	// Three CPUs are left, and three more make room for all of the gang.
+	// Three CPUs are free. With three more, the whole gang fits.
 	noneStarts(s, "gang-")
 	s.AddNodes(3, "c")
 	s.Runs("gang-", 6)
@@ -56,7 +58,7 @@ func unasked(s *stage.Stage) {
 	}
 }
 
-// optsOutOfAlways: a Job that does not want to be a gang takes what room there is.
+// optsOutOfAlways checks that a Job that opts out uses any room.
 func optsOutOfAlways(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	jobOfAlways(s, "crowd", `reprieve.dev/gang: "false"`)
@@ -64,7 +66,8 @@ func optsOutOfAlways(s *stage.Stage) {
 	none(s)
 }
 
-// namespaceOptsOut: what an object says counts before what its namespace says, and that before the profile.
+// namespaceOptsOut checks that the annotation of an object precedes that of its namespace, and this
+// one precedes the profile.
 func namespaceOptsOut(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	annotate(s, namespaceOf(s), v1alpha1.AnnotationGang, "false")
@@ -78,8 +81,9 @@ func namespaceOptsOut(s *stage.Stage) {
 	}
 }
 
-// TestSchedulingGroup: pods that name a PodGroup of the cluster's own API are members of that one, whatever their Job asks for. Five of six
-// are needed by it; by the Job it would be six.
+// TestSchedulingGroup checks that pods that name a PodGroup of scheduling.k8s.io are its members,
+// regardless of their Job's annotations. The PodGroup needs five of the six pods; by the Job it
+// would need six.
 func TestSchedulingGroup(t *testing.T) {
 	t.Parallel()
 	if minor := stage.Kubernetes(t).Minor; minor < 36 {

@@ -14,7 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestRequiredQueue: a profile that takes no work without a queue holds back the gangs that it makes as well, whole, and says so.
+// TestRequiredQueue checks a profile that requires a queue. It also blocks the derived gangs
+// without a queue, each as a whole, and reports it.
 func TestRequiredQueue(t *testing.T) {
 	t.Parallel()
 	s := startOf(t, playground.Options{}, map[string]string{stage.Profile: "queues: {required: true}, groups: {kinds: [Job]}"})
@@ -31,7 +32,8 @@ func TestRequiredQueue(t *testing.T) {
 	}
 }
 
-// heldBack waits until the gang of a Job says why it may not start, and its pods hear of it; none of them may have a node.
+// heldBack waits until the gang of a Job and its pods report why they may not start. None of the
+// pods may have a node.
 func heldBack(s *stage.Stage, name, reason string, words ...string) {
 	s.Helper()
 	group(s, name, "says "+reason, waitsFor(reason, words...))
@@ -41,14 +43,15 @@ func heldBack(s *stage.Stage, name, reason string, words ...string) {
 	noneStarts(s, name)
 }
 
-// inQueue is about a gang of three in a queue.
+// inQueue returns a check that a gang of three is in a queue.
 func inQueue(queue string) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool {
 		return ptr.Deref(pg.Spec.QueueName, "") == queue && minCount(pg) == 3
 	}
 }
 
-// startsWhole: with room for two of three the gang waits in its queue; with room for all, all run.
+// startsWhole checks that the gang waits in its queue while there is room for two of three members,
+// and that all run once there is room for all.
 func startsWhole(s *stage.Stage, queue string) {
 	s.Helper()
 	group(s, "train-", "is in its queue", inQueue(queue))
@@ -58,7 +61,8 @@ func startsWhole(s *stage.Stage, queue string) {
 	group(s, "train-", "is in its queue", inQueue(queue))
 }
 
-// namespaceGetsQueue: with a default queue for its namespace, a gang that was in none is placed.
+// namespaceGetsQueue checks that a gang without a queue is placed once its namespace has a default
+// queue.
 func namespaceGetsQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})
@@ -68,7 +72,7 @@ func namespaceGetsQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// jobNamesQueue: so it is once its Job names one.
+// jobNamesQueue checks that a gang without a queue is placed once its Job names one.
 func jobNamesQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})
@@ -78,7 +82,7 @@ func jobNamesQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// jobHasQueue: a Job that names one is placed in a namespace without.
+// jobHasQueue checks that a Job with a queue is placed in a namespace without one.
 func jobHasQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{})
@@ -86,7 +90,8 @@ func jobHasQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// forbiddenQueue: a queue for other namespaces holds the gang back, until this one is of those that it is for.
+// forbiddenQueue checks that a queue of other namespaces blocks the gang, until its selector
+// matches this namespace.
 func forbiddenQueue(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	team := queue(s, v1alpha1.QueueSpec{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}})
@@ -96,7 +101,7 @@ func forbiddenQueue(s *stage.Stage) {
 	startsWhole(s, team.Name)
 }
 
-// ofTeam labels the namespace of the test.
+// ofTeam sets the team label of the test's namespace.
 func ofTeam(s *stage.Stage, team string) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"team":%q}}}`, team)

@@ -8,7 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// TestRestart: a scheduler that is killed finds the groups again that it has made, and starts none of their members alone.
+// TestRestart kills the scheduler. The next one uses the groups that the first one has derived, and
+// starts no member alone.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := start(t).In(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestSurplusByRole: spare workers of one group make no head surplus, and no worker of another
-// group. Inside the min-runtime of a RayCluster, only the spare workers can be taken.
+// TestSurplusByRole checks that spare workers of one group make neither the head nor a worker of
+// another group surplus. Within the min-runtime of a RayCluster, only spare workers can be evicted.
 func TestSurplusByRole(t *testing.T) {
 	t.Parallel()
 	s := startOf(t, playground.Options{}, map[string]string{stage.Profile: "groups: {kinds: [RayCluster]}, preemptMinRuntime: 1h"})

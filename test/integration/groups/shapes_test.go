@@ -19,7 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestShapes: objects that change, mix classes, or are written with ill intent.
+// TestShapes checks objects that change, that mix PriorityClasses, or that try to abuse the
+// scheduler.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "Job, RayCluster")
@@ -42,7 +43,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// ray is a RayCluster with worker groups; autoscales is for one that scales by itself.
+// ray creates a RayCluster with worker groups. autoscales is its field for autoscaling.
 func ray(s *stage.Stage, autoscales bool, groups string) *unstructured.Unstructured {
 	s.Helper()
 	made := create(s, fmt.Sprintf("apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: ray, annotations: {%s}}\n"+
@@ -51,12 +52,12 @@ func ray(s *stage.Stage, autoscales bool, groups string) *unstructured.Unstructu
 	return made
 }
 
-// rayGroup is a worker group of so many replicas, which are never fewer than least.
+// rayGroup returns a worker group with a number of replicas and a minimum.
 func rayGroup(name string, replicas, least int) string {
 	return fmt.Sprintf("{groupName: %s, replicas: %d, minReplicas: %d, maxReplicas: 9, rayStartParams: {}, template: %s}", name, replicas, least, podTemplate)
 }
 
-// rayPod is what KubeRay makes of a group, of a class.
+// rayPod creates a pod of a worker group with a PriorityClass, as KubeRay does.
 func rayPod(s *stage.Stage, cluster *unstructured.Unstructured, name, group, class string) {
 	s.Helper()
 	pod := stage.NewPod(s.Namespace, name, class, 1)
@@ -64,12 +65,14 @@ func rayPod(s *stage.Stage, cluster *unstructured.Unstructured, name, group, cla
 	s.Create(pod)
 }
 
-// classOf is what a group was made with.
+// classOf returns a check of the PriorityClass that a group was created with.
 func classOf(class string) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool { return ptr.Deref(pg.Spec.PriorityClassName, "") == class }
 }
 
-// lowestClass: a head of a class that may take room comes first, and the workers, which may not, with no use of it.
+// lowestClass checks that a group has the lowest PriorityClass of its pods. The head, of a higher
+// class, is created first. Once a worker exists, the gang has the worker's class, so it preempts
+// nothing.
 func lowestClass(s *stage.Stage) {
 	s.AddNodes(3, "a")
 	s.Create(stage.NewPod(s.Namespace, "other", "", 1))
@@ -86,8 +89,8 @@ func lowestClass(s *stage.Stage) {
 	s.Runs("ray-", 3)
 }
 
-// addedRole: the pods of a worker group that is added run with the others. Those of a lower class do not stand as high as the gang that runs,
-// so they wait.
+// addedRole checks that the pods of an added worker group run with the others. Pods of a lower
+// class do not have the gang's priority, so they wait.
 func addedRole(s *stage.Stage) {
 	s.AddNodes(5, "a")
 	cluster := ray(s, false, rayGroup("gpu", 1, 0))
@@ -105,7 +108,8 @@ func addedRole(s *stage.Stage) {
 	s.Runs("ray-", 3)
 }
 
-// says waits until one of the pods of a name says why it waits, in its condition and in an event. Of a group, one pod has the event.
+// says waits until one of the pods with a name reports why it waits, in its condition and in an
+// event. In a group, one pod has the event.
 func says(s *stage.Stage, name, reason string, phrases ...string) {
 	s.Helper()
 	s.Eventually(name+" says "+reason, func(ctx context.Context) string {
@@ -125,7 +129,8 @@ func says(s *stage.Stage, name, reason string, phrases ...string) {
 	})
 }
 
-// lateClass: a Job that names a class that does not exist has no group, and its pods say so until it has.
+// lateClass checks a Job with a PriorityClass that does not exist. It has no PodGroup, and its pods
+// report this until the class exists.
 func lateClass(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	class := "late-" + s.Namespace
@@ -139,10 +144,11 @@ func lateClass(s *stage.Stage) {
 	group(s, "train-", "has the class", classOf(class))
 }
 
-// mendedQueue: a Job that names a queue that there is not waits. With the annotation mended it is placed.
+// mendedQueue checks that a Job with an unknown queue waits, and is placed once its annotation is
+// corrected.
 func mendedQueue(s *stage.Stage) {
 	s.AddNodes(4, "a")
-	// Where there are no queues, names of them mean nothing.
+	// Without any Queue objects, names of queues have no effect.
 	queue(s, v1alpha1.QueueSpec{})
 	made := job(s, "train", on+", reprieve.dev/queue: no-such", "", "parallelism: 2")
 	group(s, "train-", "waits for its queue", func(pg *v1alpha1.PodGroup) bool {
@@ -153,12 +159,13 @@ func mendedQueue(s *stage.Stage) {
 	group(s, "train-", "is in no queue", func(pg *v1alpha1.PodGroup) bool { return pg.Spec.QueueName == nil })
 }
 
-// namespaceQueue: a gang that names no queue is in that of its namespace, and held to what that takes.
+// namespaceQueue checks that a gang without a queue of its own is in the queue of its namespace,
+// whose rules apply.
 func namespaceQueue(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	queue := queue(s, v1alpha1.QueueSpec{MaxPriorityClass: ptr.To("idle")})
 	annotate(s, namespaceOf(s), v1alpha1.AnnotationDefaultQueue, queue.Name)
-	// Once this pod is kept out, the scheduler knows of all that.
+	// Once this pod is blocked, the scheduler has cached all of these objects.
 	s.Create(stage.NewPod(s.Namespace, "probe", "", 1))
 	s.WaitEvent("probe", v1alpha1.ReasonPriorityAboveQueue, queue.Name)
 	job(s, "train", on, "", "parallelism: 2")
@@ -175,7 +182,8 @@ func namespaceQueue(s *stage.Stage) {
 	s.Runs("probe", 1)
 }
 
-// ownsItself: the API server takes a Job that is its own owner. It is a gang like any other.
+// ownsItself checks that a Job that is its own owner, which the API server accepts, is a gang like
+// any other.
 func ownsItself(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	made := job(s, "train", on, "", "parallelism: 3, suspend: true")
@@ -188,13 +196,13 @@ func ownsItself(s *stage.Stage) {
 	s.Runs("train-", 3)
 }
 
-// forged: a pod that names an object of another namespace as its owner is no member of the gang there.
+// forged checks that a pod with an owner in another namespace is no member of the gang there.
 func forged(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	made := job(s, "train", on, "", "parallelism: 3, suspend: true")
 	pod := stage.NewPod("default", "forged-"+s.Namespace, "", 1)
 	pod.OwnerReferences = []metav1.OwnerReference{ownedBy(made)}
-	// The garbage collector takes it away some time, and must not before it is looked at.
+	// The garbage collector will delete the pod, but must not do so before the test has checked it.
 	pod.Finalizers = []string{"reprieve.dev/test"}
 	s.Create(pod)
 	s.Cleanup(func() {
@@ -222,7 +230,8 @@ func forged(s *stage.Stage) {
 	})
 }
 
-// orphaned: pods that their Job has left behind are pods by themselves, and its PodGroup goes.
+// orphaned checks that pods without their deleted Job are single pods, and that its PodGroup is
+// deleted.
 func orphaned(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	made := job(s, "train", on, "", "parallelism: 3")

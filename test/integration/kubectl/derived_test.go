@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// trainJob is the gang train as a Job, for which the scheduler writes the PodGroup.
+// trainJob is the gang train as a Job. The scheduler derives its PodGroup.
 const trainJob = `apiVersion: batch/v1
 kind: Job
 metadata: {name: train, annotations: {reprieve.dev/gang: "true", secret.example/owner: alice}}
@@ -20,8 +20,9 @@ spec:
     spec: {schedulerName: reprieve-scheduler, restartPolicy: Never, priorityClassName: high, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
 `
 
-// TestPlanOfADerivedGroup: for a Job that asks for a gang, the plan is one decision for all its pods, by the cluster and by a snapshot,
-// and it is what the scheduler then does. Without the right to read Jobs, one line says so, and all else is answered.
+// TestPlanOfADerivedGroup checks a Job that requests a gang. The plan is one decision for all its
+// pods, from the cluster and from a snapshot, and the scheduler then acts as planned. Without the
+// right to read Jobs, one line reports this, and the rest is answered.
 func TestPlanOfADerivedGroup(t *testing.T) {
 	s := newStand(t)
 	s.allow()
@@ -46,7 +47,8 @@ func TestPlanOfADerivedGroup(t *testing.T) {
 	group := s.derivedGroup()
 	s.tellsOfThePast(victims[0], "job/train", "podgroup "+namespace+"/"+group)
 
-	// A second one has no room. What is asked of the cluster, and of a snapshot, is about the gang, whose PodGroup the scheduler has written.
+	// The second gang has no room. The commands read the cluster and a snapshot, and report on the
+	// gang, whose PodGroup the scheduler has derived.
 	s.create(strings.Replace(trainJob, "name: train,", "name: more,", 1))
 	s.eventually("why is about the gang", func() bool {
 		code, out, _ := s.ask("", "why", "job/more", "--remedies=false")
@@ -67,7 +69,7 @@ func TestPlanOfADerivedGroup(t *testing.T) {
 	}
 }
 
-// derivedGroup is the name of the PodGroup that the scheduler has written.
+// derivedGroup returns the name of the derived PodGroup.
 func (s *stand) derivedGroup() string {
 	s.Helper()
 	list, err := s.objects.Resource(v1alpha1.SchemeGroupVersion.WithResource("podgroups")).Namespace(namespace).List(s.Context(), metav1.ListOptions{})
@@ -77,7 +79,7 @@ func (s *stand) derivedGroup() string {
 	return list.Items[0].GetName()
 }
 
-// forbid takes the rules of an API group out of the reader's ClusterRole.
+// forbid removes the rules for an API group from the reader's ClusterRole.
 func (s *stand) forbid(group string) {
 	s.Helper()
 	role, err := s.kube.RbacV1().ClusterRoles().Get(s.Context(), "reprieve-planner", metav1.GetOptions{})

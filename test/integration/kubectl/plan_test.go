@@ -36,15 +36,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// patience is how long anything may take on a machine that is busy with other things.
+// patience bounds each wait; it is long enough for a busy machine.
 const patience = 2 * time.Minute
 
 const namespace = metav1.NamespaceDefault
 
-// reader is the user that the command runs as.
+// reader is the user that runs the command.
 const reader = "system:serviceaccount:" + namespace + ":reader"
 
-// auditPolicy has every request of the reader recorded, and no others.
+// auditPolicy records every request of the reader, and no other requests.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -54,7 +54,7 @@ rules:
 - level: None
 `
 
-// train is a gang of two, each of which takes all GPUs of a node.
+// train is a gang of two. Each member needs all GPUs of a node.
 const train = `apiVersion: reprieve.dev/v1alpha1
 kind: PodGroup
 metadata: {name: train}
@@ -71,7 +71,7 @@ metadata: {name: train-1, labels: {reprieve.dev/pod-group: train}}
 spec: {schedulerName: reprieve-scheduler, priorityClassName: high, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
 `
 
-// stand is a playground with three nodes of 4 GPUs, on which four pods of low priority have 2 GPUs each.
+// stand is a playground with three nodes of 4 GPUs. Four pods of low priority use 2 GPUs each.
 type stand struct {
 	*testing.T
 	playground *playground.Playground
@@ -85,7 +85,7 @@ func newStand(t *testing.T) *stand {
 	return newStandWith(t, playground.SchedulerOptions{})
 }
 
-// newStandWith is newStand with a scheduler of one's own choice.
+// newStandWith is newStand with the given options of the scheduler.
 func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()
 	s := emptyStand(t, 3, scheduler)
@@ -101,7 +101,7 @@ func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 	return s
 }
 
-// emptyStand is a playground with nodes of 4 GPUs, and a user without any rights.
+// emptyStand returns a playground with nodes of 4 GPUs, and a user without any rights.
 func emptyStand(t *testing.T, nodes int, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()
 	p := playgroundtest.Start(t, playground.Options{
@@ -130,7 +130,7 @@ func (s *stand) must(_ any, err error) {
 	}
 }
 
-// create creates what a manifest has.
+// create creates the objects of a manifest.
 func (s *stand) create(text string) {
 	s.Helper()
 	type kind struct {
@@ -156,7 +156,7 @@ func (s *stand) create(text string) {
 	}
 }
 
-// onNodes are the nodes of the pods whose names begin so.
+// onNodes returns the nodes of the pods whose names have a prefix.
 func (s *stand) onNodes(prefix string) map[string]string {
 	s.Helper()
 	pods, err := s.kube.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{})
@@ -189,7 +189,7 @@ func (s *stand) ask(input string, args ...string) (code int, out, errOut string)
 	return code, stdout.String(), stderr.String()
 }
 
-// allow gives the reader the ClusterRole that deploy/ has for it.
+// allow grants the reader the ClusterRole from deploy/ for the command.
 func (s *stand) allow() {
 	s.Helper()
 	s.bind("reprieve-planner")
@@ -199,7 +199,7 @@ func (s *stand) allow() {
 	})
 }
 
-// bind gives the reader a ClusterRole of deploy/.
+// bind grants the reader a ClusterRole from deploy/.
 func (s *stand) bind(name string) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "deploy", "clusterroles-users.yaml"))
@@ -222,10 +222,10 @@ func (s *stand) bind(name string) {
 	}, metav1.CreateOptions{}))
 }
 
-// reviews are the API server's answers to questions about the reader's rights. They change nothing.
+// reviews counts the requests that ask for the reader's rights. They change nothing.
 const reviews = "review"
 
-// verbs counts the reader's requests by verb, as the API server has recorded them.
+// verbs counts the reader's requests by verb, from the audit log.
 func (s *stand) verbs() map[string]int {
 	s.Helper()
 	file, err := os.Open(s.playground.AuditLog())
@@ -257,7 +257,7 @@ func (s *stand) verbs() map[string]int {
 	return out
 }
 
-// planned is what plan answers in JSON.
+// planned is the JSON output of plan.
 type planned struct {
 	Results []struct {
 		Placed int           `json:"placed"`
@@ -271,8 +271,9 @@ type plannedStep struct {
 	Victims    []struct{ Pods []struct{ Name string } }
 }
 
-// TestPlanOfALiveCluster: without rights it names those that are missing; with those of the role, it says what the scheduler then does, and
-// what every command asks are reads.
+// TestPlanOfALiveCluster checks plan without rights, when it names the missing ones, and with the
+// rights of its role. The scheduler then acts as planned, and all requests of all commands are
+// reads.
 func TestPlanOfALiveCluster(t *testing.T) {
 	s := newStand(t)
 	if code, _, errOut := s.ask(train, "plan", "-f", "-"); code != 4 || !strings.Contains(errOut, "you may not list") || !strings.Contains(errOut, "queues.reprieve.dev") || strings.Count(errOut, "\n") != 1 {
@@ -312,12 +313,12 @@ func TestPlanOfALiveCluster(t *testing.T) {
 	}
 }
 
-// actsAs waits until the gang of two whose pods are called train-… is placed, and checks that the scheduler has done as planned. It
-// returns the names of the victims.
+// actsAs waits until the gang of two with the pods train-… is placed, and checks that the scheduler
+// has acted as planned. It returns the names of the victims.
 func (s *stand) actsAs(step *plannedStep) []string {
 	s.Helper()
 	s.eventually("the gang is placed", func() bool { return len(s.onNodes("train-")) == 2 })
-	// Members that are alike stand for each other: the one that leads goes first.
+	// Equal members are interchangeable: the leader is placed first.
 	var places []string
 	for _, place := range step.Placements {
 		places = append(places, place.Node)
@@ -342,7 +343,7 @@ func (s *stand) actsAs(step *plannedStep) []string {
 	return victims
 }
 
-// sameBySnapshot checks that a snapshot of the same moment answers as the cluster does.
+// sameBySnapshot checks that a snapshot of the same moment gives the same answer as the cluster.
 func (s *stand) sameBySnapshot(manifest, live string) {
 	s.Helper()
 	code, snapshot, errOut := s.ask("", "snapshot", "--redact")
@@ -366,7 +367,8 @@ func (s *stand) sameBySnapshot(manifest, live string) {
 	}
 }
 
-// tellsOfThePast checks that who took what can be asked on both sides.
+// tellsOfThePast checks that the command explains a past preemption, for the victim and for the
+// preemptor.
 func (s *stand) tellsOfThePast(victim, subject, preemptor string) {
 	s.Helper()
 	for _, c := range []struct {

@@ -15,14 +15,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// solo is a pod that takes all GPUs of a node, of a priority.
+// solo is a pod with a priority that needs all GPUs of a node.
 const solo = `apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec: {schedulerName: reprieve-scheduler, priorityClassName: %s, terminationGracePeriodSeconds: 1, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
 `
 
-// again is what replay answers in JSON.
+// again is the JSON output of replay.
 type again struct {
 	Same, Differs, Unknown int
 	Decisions              []struct {
@@ -34,8 +34,9 @@ type again struct {
 	}
 }
 
-// TestReplayOfALog: what a scheduler writes with its decisions is enough to decide again, to the same victims and nodes; a configuration that
-// takes pods one by one is told from that.
+// TestReplayOfALog checks that the inputs in a scheduler's log are enough to repeat its decisions,
+// with the same victims and nodes. It also checks that replay reports a difference for a
+// configuration that preempts gangs pod by pod.
 func TestReplayOfALog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "decisions.jsonl")
 	s := newStandWith(t, playground.SchedulerOptions{Args: []string{"--decision-log=" + log, "--decision-log-inputs=redacted"}})
@@ -61,7 +62,7 @@ func TestReplayOfALog(t *testing.T) {
 	if strings.Contains(text, `"image"`) {
 		t.Error("The log is to be redacted, and has images")
 	}
-	// What is being written while it is read is cut.
+	// The last line may be incomplete if the scheduler is writing it. Drop it.
 	text = text[:strings.LastIndex(text, "\n")+1]
 	code, out, errOut := s.ask(text, "replay", "-", "-o", "json")
 	var answer again
@@ -86,7 +87,7 @@ func TestReplayOfALog(t *testing.T) {
 	s.differsPodByPod(text)
 }
 
-// answerVersionOf is the first version of a scheduler that an answer has.
+// answerVersionOf returns the first version of a scheduler in an answer.
 func answerVersionOf(t *testing.T, out string) string {
 	t.Helper()
 	var answer struct{ Versions []string }
@@ -96,7 +97,8 @@ func answerVersionOf(t *testing.T, out string) string {
 	return strings.Join(answer.Versions, "")
 }
 
-// differsPodByPod checks that a configuration that takes the gang apart decides otherwise for it.
+// differsPodByPod checks that a configuration that preempts the members of a gang one by one gives
+// another decision.
 func (s *stand) differsPodByPod(text string) {
 	s.Helper()
 	file := filepath.Join("..", "..", "..", "cmd", "kubectl-reprieve", "app", "testdata", "next.yaml")

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// edit gives the reader the built-in ClusterRole edit in the namespace, with the rules of deploy/
-// that aggregate to it.
+// edit grants the reader the built-in ClusterRole edit in the namespace, with the aggregated rules
+// of deploy/.
 func (s *stand) edit() {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "deploy", "clusterroles-users.yaml"))
@@ -39,8 +39,8 @@ func (s *stand) edit() {
 	}, metav1.CreateOptions{}))
 }
 
-// TestWhyWithTheRightsOfANamespace: a user with edit in her namespace is told what conditions and
-// events say, and what she could not see.
+// TestWhyWithTheRightsOfANamespace checks that why prints conditions and events for a user with the
+// role edit in her namespace, and names the objects that she may not read.
 func TestWhyWithTheRightsOfANamespace(t *testing.T) {
 	s := newStand(t)
 	s.create(strings.ReplaceAll(train, "priorityClassName: high", "priorityClassName: low"))

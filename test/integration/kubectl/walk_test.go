@@ -29,7 +29,7 @@ import (
 
 var record = flag.Bool("kubectl.record", false, "write the snapshot and the record of decisions that docs/why.md goes by")
 
-// walkFiles is where the scene of docs/why.md is, and what was recorded of it.
+// walkFiles returns the directory with the example of docs/why.md and its recorded files.
 func (s *stand) walkFiles() string {
 	return filepath.Join(playgroundtest.ModuleRoot(s), "cmd", "kubectl-reprieve", "app", "testdata", "why")
 }
@@ -43,13 +43,13 @@ func (s *stand) read(path ...string) string {
 	return string(text)
 }
 
-// answered is a command of a page, and what the page has for an answer.
+// answered is a command of a page, with the answer that the page shows.
 type answered struct {
 	args []string
 	want string
 }
 
-// page reads the commands of docs/why.md.
+// page returns the commands of docs/why.md.
 func (s *stand) page() []answered {
 	s.Helper()
 	var out []answered
@@ -65,8 +65,8 @@ func (s *stand) page() []answered {
 	return out
 }
 
-// sameAside is an answer without what differs from one cluster to the next: moments, ages, what the Job's pod is called, and which
-// of the nodes that are alike it was.
+// sameAside removes the parts of an answer that differ between clusters: times, ages, the name of
+// the Job's pod, and the names of equal nodes.
 func sameAside(answer string) string {
 	for _, aside := range []struct{ pattern, by string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"}, {`\((\d+h)?(\d+m)?\d+s\)`, "(AGE)"}, {`<?\d+\.\d`, "HOURS"}, {`\b0 (GPU|device)-hours`, "HOURS $1-hours"},
@@ -77,13 +77,15 @@ func sameAside(answer string) string {
 	return answer
 }
 
-// tellsAll reports whether an answer has the lines of the page. Each may go on, since a cluster has events and a snapshot has not.
+// tellsAll reports whether an answer has the lines of the page. A line may be longer than on the
+// page, because a cluster has events and a snapshot has none.
 func tellsAll(got, want string) bool {
 	lines, wanted := strings.Split(got, "\n"), strings.Split(want, "\n")
 	return slices.EqualFunc(lines, wanted, strings.HasPrefix)
 }
 
-// live has a command go by the cluster, and by the scheduler's own record, in place of the files of the page.
+// live changes the arguments of a command. It then reads the cluster and the scheduler's own log
+// instead of the files of the page.
 func (s *stand) live(args []string) []string {
 	s.Helper()
 	var out []string
@@ -103,7 +105,7 @@ func (s *stand) live(args []string) []string {
 	return out
 }
 
-// play has the scene of docs/why.md come about.
+// play creates the situation of docs/why.md.
 func (s *stand) play() {
 	s.Helper()
 	s.create(s.read(s.walkFiles(), "1-running.yaml"))
@@ -119,7 +121,7 @@ func (s *stand) play() {
 	})
 }
 
-// condition is what the condition PodGroupScheduled of a PodGroup says.
+// condition returns the message and reason of a PodGroup's condition PodGroupScheduled.
 func (s *stand) condition(name string) (message, reason string) {
 	s.Helper()
 	var pg v1alpha1.PodGroup
@@ -156,7 +158,7 @@ func (s *stand) into(resource, name string, value any) {
 	}
 }
 
-// waitsFor is what the condition PodScheduled of a pod says.
+// waitsFor returns the message of a pod's condition PodScheduled.
 func (s *stand) waitsFor(pod string) string {
 	s.Helper()
 	found, err := s.kube.CoreV1().Pods(namespace).Get(s.Context(), pod, metav1.GetOptions{})
@@ -171,7 +173,8 @@ func (s *stand) waitsFor(pod string) string {
 	return ""
 }
 
-// TestWalk: the commands of docs/why.md answer on a real cluster, for a user who may only read, what the page says.
+// TestWalk checks that the commands of docs/why.md give the answers of the page on a real cluster,
+// for a user who may only read.
 func TestWalk(t *testing.T) {
 	s := emptyStand(t, 4, playground.SchedulerOptions{Args: []string{"--leader-elect=false"}})
 	s.play()
@@ -191,7 +194,7 @@ func TestWalk(t *testing.T) {
 	}
 	s.bind("reprieve-decisions-reader")
 	s.allow()
-	// The scheduler remembers its refusals for some seconds.
+	// The scheduler caches its denials for some seconds.
 	s.eventually("the reader may read decisions", func() bool {
 		code, _, _ := s.ask("", "why", "podgroup/batch", "--scheduler", scheduler)
 		return code == 0
@@ -213,7 +216,7 @@ func TestWalk(t *testing.T) {
 	}
 	s.sameWords()
 	s.servesThePage(scheduler)
-	// Who has view in a namespace may watch what is in it.
+	// A user with the role view in a namespace may watch the objects in it.
 	s.bind("reprieve-view")
 	s.bind("view")
 	s.follows()
@@ -227,10 +230,10 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// processes are what a record says of the machine.
+// processes matches the description of the machine in a record.
 var processes = regexp.MustCompile(`"process":"[^"]*"`)
 
-// keep records what the page goes by.
+// keep records the files that the page uses.
 func (s *stand) keep(scheduler string) {
 	s.Helper()
 	code, snapshot, errOut := s.ask("", "snapshot", "--redact")
@@ -250,7 +253,8 @@ func (s *stand) keep(scheduler string) {
 	}
 }
 
-// sameWords: what why says is missing, conditions say in the same words; and what it says of those that were taken, their events do.
+// sameWords checks that why names a shortage in the words of the conditions, and victims in the
+// words of their events.
 func (s *stand) sameWords() {
 	s.Helper()
 	message, _ := s.condition("train")
@@ -280,7 +284,7 @@ func (s *stand) sameWords() {
 	}
 }
 
-// servesThePage: what ui serves has the preemption that was just made.
+// servesThePage checks that the page of ui shows the last preemption.
 func (s *stand) servesThePage(scheduler string) {
 	s.Helper()
 	for _, c := range []struct {
@@ -327,7 +331,7 @@ func (s *stand) servesThePage(scheduler string) {
 	}
 }
 
-// following is a why --watch under way.
+// following is a running why --watch.
 type following struct {
 	lines <-chan string
 	code  <-chan int
@@ -353,7 +357,7 @@ func (s *stand) follow(args ...string) *following {
 	return &following{lines: lines, code: code, stop: stop}
 }
 
-// until reads until a line has some words.
+// until reads output until a line contains the given words.
 func (f *following) until(s *stand, words string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -389,7 +393,8 @@ func (f *following) ends(s *stand, want int) {
 	}
 }
 
-// follows: why --watch says what changes, across a restart of the API server, until the pod runs; and ends when it is interrupted.
+// follows checks that why --watch reports changes until the pod runs, also after a restart of the
+// API server, and that it ends when it is interrupted.
 func (s *stand) follows() {
 	s.Helper()
 	interrupted := s.follow("why", "podgroup/train", "--watch", "--remedies=false")
@@ -408,7 +413,7 @@ func (s *stand) follows() {
 	if err := api.Start(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	// The other may not have looked while there was no answer.
+	// The other command may have made no request while the API server was down.
 	f.until(s, "answers again")
 	grace := int64(0)
 	for _, name := range []string{"probe", "notebook"} {

@@ -12,18 +12,19 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// answers are what an API server answers that is not to be taken for a no.
+// answers are the HTTP statuses that ask for another attempt.
 var answers = map[string]int{"a conflict": http.StatusConflict, "too many requests": http.StatusTooManyRequests}
 
-// TestAnswersToTryAgain has each call of a preemption answered by 409 or 429 for a while, as by another writer or by an API
-// server that has too much to do: it comes to its end all the same, and takes what it would have taken.
+// TestAnswersToTryAgain makes each call of a preemption fail with 409 or 429 for a while, as if
+// another client wrote or the API server were overloaded. The preemption completes with the same
+// victims.
 func TestAnswersToTryAgain(t *testing.T) {
 	t.Parallel()
 	calls := map[string]turnstile.Request{
 		"deletes":                    {Verb: "delete", Resource: "pods"},
 		"the victims' conditions":    {Verb: "patch", Resource: "pods", Subresource: "status"},
 		"the binding of a preemptor": {Verb: "create", Resource: "pods", Subresource: "binding"},
-		// The two APIs have it written by different verbs.
+		// The two APIs write the intent with different verbs.
 		"the intent on a PodGroup": {Resource: "podgroups", Subresource: "status", Name: "victim"},
 	}
 	for call, request := range calls {
@@ -47,7 +48,7 @@ func (e *env) triesAgain(request turnstile.Request, status int) {
 	e.Eventually("it has been answered so twice", func(context.Context) string {
 		count := 0
 		for _, call := range e.proxy.Calls(request) {
-			// Counts of members are written to the same place.
+			// The member counts are in the same subresource.
 			intent := bytes.Contains(call.Body, []byte(v1alpha1.ConditionDisruptionTarget))
 			if call.Status == status && (intent || request.Resource != "podgroups") {
 				count++

@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// wanted is what a cluster autoscaler would make room for: the sum of the CPUs of the pods that say they are unschedulable.
+// wanted returns the room that a cluster autoscaler would add: the sum of the CPUs of the pods with
+// the reason Unschedulable.
 func (e *env) wanted(ctx context.Context) int64 {
 	e.Helper()
 	var sum int64
@@ -28,7 +29,7 @@ func (e *env) wanted(ctx context.Context) int64 {
 	return sum
 }
 
-// waitWanted waits until an autoscaler would make room for that many CPUs.
+// waitWanted waits until an autoscaler would add room for the given number of CPUs.
 func (e *env) waitWanted(cpus int64) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("an autoscaler sees %d CPUs", cpus), func(ctx context.Context) string {
@@ -39,7 +40,7 @@ func (e *env) waitWanted(cpus int64) {
 	})
 }
 
-// placing is what a pod says of its being scheduled, or nil.
+// placing returns a pod's condition PodScheduled, or nil.
 func placing(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
@@ -49,7 +50,8 @@ func placing(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// settled waits until the scheduler has written nothing of pods' statuses for some time, and returns how often it has.
+// settled waits until the scheduler has written no status of a pod for some time. It returns the
+// number of writes so far.
 func (e *env) settled() int {
 	e.Helper()
 	writes := func() int { return len(e.proxy.Calls(e.statuses())) }
@@ -58,7 +60,7 @@ func (e *env) settled() int {
 		if now := writes(); now != before {
 			before, since = now, time.Now()
 		}
-		// Longer than a member is left alone after it was told.
+		// This is longer than the interval between two messages to a member.
 		if time.Since(since) < 12*time.Second {
 			return "something was a moment ago"
 		}
@@ -67,7 +69,8 @@ func (e *env) settled() int {
 	return before
 }
 
-// saying waits until the members of a unit say something of their not being placed, and returns since when.
+// saying waits until the conditions of a unit's pods have the phrases. It returns their transition
+// times.
 func (e *env) saying(name string, phrases ...string) map[string]metav1.Time {
 	e.Helper()
 	var since map[string]metav1.Time
@@ -90,7 +93,7 @@ func (e *env) saying(name string, phrases ...string) map[string]metav1.Time {
 	return since
 }
 
-// unplaced names a pod of a unit that does not say that it is placed, and what it says; "" where all do.
+// unplaced describes a pod of a unit without the condition that it is placed; "" if there is none.
 func (e *env) unplaced(ctx context.Context, name string) string {
 	e.Helper()
 	for _, pod := range e.unit(ctx, name) {
@@ -101,7 +104,8 @@ func (e *env) unplaced(ctx context.Context, name string) string {
 	return ""
 }
 
-// TestAutoscalerSeesAllOfAGang: every member that cannot be placed says so, and none when it is.
+// TestAutoscalerSeesAllOfAGang checks that every member without room has the reason Unschedulable,
+// and no member once the gang is placed.
 func TestAutoscalerSeesAllOfAGang(t *testing.T) {
 	t.Parallel()
 	const size, cpus = 6, 4
@@ -138,20 +142,21 @@ func TestAutoscalerSeesAllOfAGang(t *testing.T) {
 	}
 }
 
-// TestEachIsToldOnce and again when there is something else to say; since when it holds stays. The messages count the nodes of
-// the cluster, so the other tests of the package wait.
+// TestEachIsToldOnce checks that each member gets one message, and another one only if the message
+// changes. The transition time stays. The messages count the nodes of the cluster, so the other
+// tests of the package wait.
 func TestEachIsToldOnce(t *testing.T) {
 	const size, cpus = 6, 4
 	e := newEnv(t, stage.ReprieveGroups())
 	e.addNodes("a", 1, cpus)
-	// Nodes of tests before are counted, too, until the scheduler hears that they have gone.
+	// The scheduler counts the nodes of earlier tests until it sees that they are deleted.
 	e.KnowsNodes()
 	urgent := unitSpec{name: "urgent", cpus: cpus, priority: "mid", gang: size}
 	e.create(urgent)
 	e.waitWanted(size * cpus)
 	since := e.saying("urgent", "needs 4 cpu", "; 1 ")
 	first := e.settled()
-	// The one that plans may have been tried before all were there, and once more since.
+	// The leader may have planned before all members existed, and once more since.
 	if first > size+3 {
 		e.Errorf("%d statuses were written of %d members", first, size)
 	}
@@ -169,14 +174,14 @@ func TestEachIsToldOnce(t *testing.T) {
 			e.Errorf("%s says so since %v, and did since %v", name, at, before)
 		}
 	}
-	// The node comes with a taint that is taken off, and members may hear of both.
+	// The node arrives with a taint that is then removed, and members may get a message about each.
 	if n := e.settled() - first; n > 3*size {
 		e.Errorf("%d statuses were written of %d members", n, size)
 	}
 }
 
-// TestAutoscalerSeesWhatRoomWouldHelp: a gang that lacks members, or its PodGroup, does not ask for nodes, nor does one that has
-// asked for them before.
+// TestAutoscalerSeesWhatRoomWouldHelp checks that a gang without enough members, or without its
+// PodGroup, does not ask for nodes. A gang that has asked for them before stops asking.
 func TestAutoscalerSeesWhatRoomWouldHelp(t *testing.T) {
 	t.Parallel()
 	const size, cpus = 4, 4
@@ -227,8 +232,8 @@ func TestAutoscalerSeesWhatRoomWouldHelp(t *testing.T) {
 	}
 }
 
-// TestPlacedAtOnceSaysNothing: no status is written of a gang that finds room at once, and none of its members has ever said
-// that it is not scheduled.
+// TestPlacedAtOnceSaysNothing checks that no status is written for a gang that finds room at once.
+// None of its members ever reports that it is not scheduled.
 func TestPlacedAtOnceSaysNothing(t *testing.T) {
 	t.Parallel()
 	each(t, "a gang of 24", true, func(e *env) {
@@ -248,7 +253,8 @@ func TestPlacedAtOnceSaysNothing(t *testing.T) {
 		e.waitRunning(urgent)
 		e.Never("no status is written", func(context.Context) string {
 			for _, call := range e.proxy.Calls(e.statuses()) {
-				// Where a pod goes that waits for the others at Permit is said after a second.
+				// After a second, a status reports the node of a pod that waits for others at
+				// Permit.
 				if strings.Contains(string(call.Body), "PodScheduled") {
 					return call.Name + ": " + string(call.Body)
 				}
@@ -263,7 +269,7 @@ func TestPlacedAtOnceSaysNothing(t *testing.T) {
 	})
 }
 
-// TestSinglePodHearsOfNoGang: what it is told is about itself.
+// TestSinglePodHearsOfNoGang checks that the message on a single pod is about that pod.
 func TestSinglePodHearsOfNoGang(t *testing.T) {
 	t.Parallel()
 	each(t, "", false, func(e *env) {

@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestNobodyGoesBeforeTheWholeGangFits: a gang takes nothing for a part of it (KEP-5710, "Delayed preemption").
+// TestNobodyGoesBeforeTheWholeGangFits checks that a gang preempts nothing if only a part of it
+// would fit (KEP-5710, "Delayed preemption").
 func TestNobodyGoesBeforeTheWholeGangFits(t *testing.T) {
 	t.Parallel()
 	each(t, "three for two", true, func(e *env) {
@@ -46,7 +47,7 @@ func TestNobodyGoesBeforeTheWholeGangFits(t *testing.T) {
 	})
 }
 
-// intents counts the writes that say of a PodGroup that it is being preempted, or was.
+// intents counts the writes of a PodGroup's preemption, current or past.
 func (e *env) intents() int {
 	n := 0
 	for _, c := range e.proxy.Calls(turnstile.Request{Resource: "podgroups", Subresource: "status", Namespace: e.Namespace}) {
@@ -57,8 +58,8 @@ func (e *env) intents() int {
 	return n
 }
 
-// TestVictimsDoNotIncrease holds a victim by a finalizer while everything else goes on. What waits for it takes nobody
-// else, though others of the same cost are near.
+// TestVictimsDoNotIncrease keeps a victim with a finalizer while the other pods proceed. The
+// preemptor that waits for it evicts no other pod, even if others would have the same cost.
 func TestVictimsDoNotIncrease(t *testing.T) {
 	t.Parallel()
 	const (
@@ -118,8 +119,8 @@ func TestVictimsDoNotIncrease(t *testing.T) {
 	}
 }
 
-// stir makes events that have a scheduler look again: a pod of low priority comes and another one goes elsewhere, and
-// nodes change.
+// stir causes events after which the scheduler retries workloads: a pod of low priority is created,
+// another one is deleted elsewhere, and nodes change.
 func (e *env) stir(round, nodes int) {
 	e.Helper()
 	const living = 4
@@ -135,7 +136,8 @@ func (e *env) stir(round, nodes int) {
 	}
 }
 
-// TestPlacementThatStopsHolding: the search starts over, and what is already going counts as gone.
+// TestPlacementThatStopsHolding checks that the scheduler plans again if its plan becomes invalid,
+// and that terminating pods count as gone.
 func TestPlacementThatStopsHolding(t *testing.T) {
 	t.Parallel()
 	breaks := map[string]func(e *env, node string){
@@ -202,7 +204,7 @@ func TestPlacementThatStopsHolding(t *testing.T) {
 	}
 }
 
-// leaving are the nodes of pods on their way out, by name.
+// leaving returns the nodes of terminating pods, by the names of the pods.
 func (e *env) leaving(ctx context.Context) map[string]string {
 	out := map[string]string{}
 	for _, pod := range e.AllPods(ctx) {

@@ -16,21 +16,22 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// zoneLabel sets nodes of a test apart.
+// zoneLabel separates the nodes of a test into zones.
 const zoneLabel = "test.reprieve.dev/zone"
 
-// priorityClasses are what all tests share.
+// priorityClasses are the classes that all tests use.
 var priorityClasses = map[string]int32{"low": 100, "below": 300, "mid": 500, "above": 1000}
 
 var (
 	// shared is the playground of this package.
 	shared = stage.Shared{
-		// The tests of gangs run on both APIs, which does not change what the other one does.
+		// The tests of gangs run with the PodGroups of both APIs. Serving one API does not affect
+		// the other.
 		Options:  playground.Options{NativeWorkloadAPI: true},
 		Parallel: 12,
 		Begin:    begin,
 	}
-	// proxy is what the calls of its scheduler go through.
+	// proxy is the proxy of its scheduler.
 	proxy *turnstile.Proxy
 )
 
@@ -65,20 +66,22 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	return err
 }
 
-// schedulerConfig is the default configuration for a scheduler in a hurry, and whatever comes last.
+// schedulerConfig returns the default configuration with short back-offs, and additional text at
+// the end.
 func schedulerConfig(more string) stage.Config {
 	return stage.Config{More: "clientConnection: {qps: 500, burst: 1000}\n" + more}
 }
 
-// env is what one test works with: a namespace and nodes of its own.
+// env has the namespace and nodes of one test.
 type env struct {
 	*stage.Stage
 
-	// proxy is what the scheduler's calls go through, or nil.
+	// proxy is the proxy of the scheduler's calls, or nil.
 	proxy *turnstile.Proxy
 }
 
-// newEnv makes a namespace in the shared playground, for a test of one API's PodGroups.
+// newEnv creates a namespace in the shared playground. The test uses the PodGroups of the given
+// API.
 func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	t.Helper()
 	e := &env{Stage: shared.In(t), proxy: proxy}
@@ -87,7 +90,7 @@ func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	return e
 }
 
-// each runs a case in an environment of its own: with the PodGroups of each API if it has any, else once.
+// each runs a case in a new environment. A case with groups runs once for each API of PodGroups.
 func each(t *testing.T, name string, groups bool, run func(*env)) {
 	t.Helper()
 	if !groups {
@@ -105,7 +108,8 @@ func each(t *testing.T, name string, groups bool, run func(*env)) {
 	}
 }
 
-// addNodes creates that many nodes of a zone, named by the zone and a number, and waits until pods can go there.
+// addNodes creates nodes of a zone, named after the zone with a number, and waits until pods can be
+// scheduled there.
 func (e *env) addNodes(zone string, count int, cpus int64) {
 	e.Helper()
 	shorts := make([]string, count)
@@ -124,7 +128,7 @@ func shortName(zone string, i int) string { return fmt.Sprintf("%s-%d", zone, i)
 
 func (e *env) nodeName(zone string, i int) string { return e.NodeName(shortName(zone, i)) }
 
-// zoneOf is the zone of a node, by its name.
+// zoneOf returns the zone of a node from its name.
 func (e *env) zoneOf(node string) string {
 	rest, _ := strings.CutPrefix(node, e.NodeName(""))
 	zone, _, _ := strings.Cut(rest, "-")
@@ -143,7 +147,7 @@ func (e *env) unit(ctx context.Context, name string) []corev1.Pod {
 	return out
 }
 
-// waitEvent waits until an event has all of the phrases, and names the related object.
+// waitEvent waits until an event has all of the phrases and names the related object.
 func (e *env) waitEvent(name, reason, related string, phrases ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("event %s on %s that mentions %q", reason, name, phrases), func(ctx context.Context) string {
@@ -162,7 +166,7 @@ func (e *env) waitEvent(name, reason, related string, phrases ...string) {
 	})
 }
 
-// calls says what the scheduler has asked the API server for, for failures.
+// calls lists the scheduler's requests so far, for messages of failures.
 func (e *env) calls() string {
 	var b strings.Builder
 	for _, c := range e.proxy.Calls(turnstile.Request{Namespace: e.Namespace}) {

@@ -13,26 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// failureCase is a preemption of which deletes fail.
+// failureCase is a preemption with failing deletes.
 type failureCase struct {
 	victims []unitSpec
-	// failing is the pod that cannot be deleted, "" for all.
+	// failing is the pod whose delete fails; "" for all.
 	failing string
 	status  int
 	gang    int
-	// wantTries is how often the preemption is tried while it fails.
+	// wantTries is the number of attempts while the deletes fail.
 	wantTries int
-	// wantTaken are those of whom a delete came through meanwhile.
+	// wantTaken are the pods whose delete succeeds meanwhile.
 	wantTaken []string
 }
 
-// groups reports whether there is a PodGroup in it.
+// groups reports whether the case has a PodGroup.
 func (c failureCase) groups() bool {
 	return c.gang > 0 || slices.ContainsFunc(c.victims, func(u unitSpec) bool { return u.gang > 0 })
 }
 
-// TestFailureOfACall: what was promised is taken back, the preemptor says what is wrong and is tried again, later and
-// later, and nobody goes in place of the one that cannot be deleted.
+// TestFailureOfACall checks that a failed preemption releases its reservations. The preemptor
+// reports the failure and retries after growing delays. No other pod is evicted instead of the one
+// whose delete fails.
 func TestFailureOfACall(t *testing.T) {
 	t.Parallel()
 	cases := map[string]failureCase{
@@ -75,7 +76,7 @@ func (c failureCase) run(e *env) {
 		victim.priority, victim.zone = "low", "a"
 		e.createRunning(victim)
 	}
-	// Those that go have gone before the failure shows.
+	// Hold the deletes, so that the pods that can be deleted are gone before the failure shows.
 	hold := e.proxy.Hold(e.deletes(c.failing))
 	e.Cleanup(hold.End)
 	fails := e.proxy.Fail(e.deletes(c.failing), c.status)
@@ -120,8 +121,8 @@ func (c failureCase) run(e *env) {
 	}
 }
 
-// tries are the times at which a preemption came upon the failure. The deletes of one try come together, one for each
-// pod at most.
+// tries returns the times at which a preemption met the failure. The deletes of one attempt come
+// together, at most one for each pod.
 func (e *env) tries() []time.Time {
 	var out []time.Time
 	names := map[string]bool{}
@@ -138,7 +139,7 @@ func (e *env) tries() []time.Time {
 	return out
 }
 
-// backedOff checks that from the second try on there was a pause before the next one that doubled.
+// backedOff checks that, from the second attempt on, the delay before the next attempt doubles.
 func (e *env) backedOff(tries []time.Time) {
 	e.Helper()
 	for i, least := 2, time.Second; i < len(tries); i, least = i+1, 2*least {
@@ -148,7 +149,7 @@ func (e *env) backedOff(tries []time.Time) {
 	}
 }
 
-// succeeded are the pods of which a delete came through.
+// succeeded returns the pods whose delete succeeded.
 func (e *env) succeeded() []string {
 	var out []string
 	for _, d := range e.proxy.Calls(e.deletes("")) {
@@ -160,7 +161,7 @@ func (e *env) succeeded() []string {
 	return out
 }
 
-// watchNominations follows where the API says that a pod is expected, each change once.
+// watchNominations records each change of a pod's nominated node.
 func (e *env) watchNominations(pod string) func() []string {
 	e.Helper()
 	var mu sync.Mutex
@@ -182,7 +183,7 @@ func (e *env) watchNominations(pod string) func() []string {
 	}
 }
 
-// takenBack reports whether some node is followed by none, and that by a node again.
+// takenBack reports whether a nomination is cleared and later set again.
 func takenBack(nominations []string) bool {
 	for i := range nominations {
 		if i > 1 && nominations[i] != "" && nominations[i-1] == "" && nominations[i-2] != "" {

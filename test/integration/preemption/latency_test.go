@@ -16,22 +16,25 @@ import (
 )
 
 const (
-	// slowCall is how long the API server takes for every call of the kind that a case is about.
+	// slowCall is the duration of every call of the kind that the case slows down.
 	slowCall = 5 * time.Second
-	// boundWithin is how long a pod that fits takes to be bound at most, on a machine that has time.
+	// boundWithin is the longest time until a pod that fits is bound, on an idle machine.
 	boundWithin = time.Second
-	// slowness is how much longer it may take for each second that a pod takes which the test binds itself meanwhile:
-	// both come by way of a busy machine, and the scheduler has more to do there.
+	// slowness is the additional time on a busy machine, relative to the time that a pod needs
+	// whose binding the test writes itself. The factor is above 1 because the scheduler has more
+	// work than the test.
 	slowness = 2
 )
 
-// TestUnrelatedPodsBindWithinASecond: pods that fit keep coming while the API server takes 5 s for each delete of a
-// preemption, or for each status that is written for it, and they are bound in under a second. That is asked of half of them: the
-// others may come while the machine has other things to do, where the calls were waited for nearly all of them would be late.
+// TestUnrelatedPodsBindWithinASecond creates pods that fit while the API server takes 5 s for each
+// delete of a preemption, or for each status of the preemptor. At least half of the pods must be
+// bound within a second; the others may be late on a busy machine. If the scheduler waited for the
+// slow calls, nearly all pods would be late.
 //
-// Time is the client's: from before the request that creates the pod to the event of a watch that has it on a node.
-// Beside each there is one that the test binds itself, as soon as the watch tells of it, which takes as long as the
-// machine does; that is granted on top. The other tests of the package wait, because they share the scheduler.
+// The client measures the time, from before the request that creates the pod until a watch reports
+// its node. Beside each pod, the test creates one that it binds itself as soon as the watch reports
+// it. The time for that pod is added to the bound. The other tests of the package wait, because
+// they share the scheduler.
 //
 //nolint:tparallel // See above.
 func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
@@ -40,9 +43,10 @@ func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
 		slow          func(*env) turnstile.Request
 	}{
 		"a pod with one victim": {victims: 1, slow: anyDelete},
-		// More than are deleted at a time.
+		// There are more victims than concurrent deletes.
 		"a gang with many victims": {victims: 40, gang: 4, slow: anyDelete},
-		// That of the pod itself as well, which the framework would wait for in its cycle.
+		// The status of the pod itself is slow too. The framework alone would wait for it in its
+		// cycle.
 		"a pod whose status takes long":  {victims: 1, slow: (*env).statuses},
 		"a gang whose status takes long": {victims: 4, gang: 4, slow: (*env).statuses},
 	}
@@ -81,24 +85,25 @@ func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
 	}
 }
 
-// anyDelete are the scheduler's requests to delete pods.
+// anyDelete selects the scheduler's requests to delete pods.
 func anyDelete(e *env) turnstile.Request { return e.deletes("") }
 
-// statuses are the scheduler's requests to write the status of pods.
+// statuses selects the scheduler's requests to write the status of pods.
 func (e *env) statuses() turnstile.Request {
 	return turnstile.Request{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: e.Namespace}
 }
 
-// binding is from when to when it took to bind a pod.
+// binding has the times of a pod's creation and binding.
 type binding struct{ created, bound time.Time }
 
 func (b binding) took() time.Duration { return b.bound.Sub(b.created) }
 
-// pair is of a pod that the scheduler binds, and the one beside it.
+// pair has the times of a pod that the scheduler binds, and of the pod beside it that the test
+// binds.
 type pair struct{ scheduled, own binding }
 
-// keepComing creates pods that fit, one after the other, until there are so many or they are to come no more. They come
-// whether those before them are bound or not.
+// keepComing creates pods that fit, one after the other, up to a number or until more returns
+// false. It does not wait until earlier pods are bound.
 func (e *env) keepComing(most int, more func() bool) []pair {
 	e.Helper()
 	const pace = 250 * time.Millisecond
@@ -161,7 +166,7 @@ func (e *env) checkBindings(came []pair) {
 // byTest is the schedulerName of pods that the test binds.
 const byTest = "test"
 
-// bindings are the times at which a watch has said for the first time that a pod has a node.
+// bindings has the times at which a watch has first reported a node for each pod.
 type bindings struct {
 	mu    sync.Mutex
 	times map[string]time.Time
@@ -182,12 +187,12 @@ func (b *bindings) see(pod string) {
 	}
 }
 
-// watchBindings follows the pods onto their nodes, and binds those that are the test's.
+// watchBindings records when pods get their nodes, and binds the pods that the test binds itself.
 func (e *env) watchBindings() *bindings {
 	e.Helper()
 	out := &bindings{times: map[string]time.Time{}}
 	var binding sync.WaitGroup
-	// Runs after it is followed no more.
+	// A binding that is running when the watch ends is not waited for.
 	e.Cleanup(binding.Wait)
 	e.FollowPods("", func(change watch.EventType, pod *corev1.Pod) {
 		switch {

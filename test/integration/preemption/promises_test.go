@@ -13,11 +13,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// exits are the ways in which a gang loses its use for the room that is being made for it.
+// exits are the ways in which a gang stops needing the room that is being made for it.
 var exits = map[string]func(e *env, urgent unitSpec){
 	"its PodGroup is deleted": func(e *env, urgent unitSpec) {
 		e.RemoveGroup(urgent.name)
-		// The API server keeps one of scheduling.k8s.io while it has members, unless somebody insists.
+		// The API server keeps a PodGroup of scheduling.k8s.io while it has members. LetGroupGo
+		// removes the finalizer.
 		e.LetGroupGo(urgent.name)
 	},
 	"a member is deleted": func(e *env, urgent unitSpec) {
@@ -28,7 +29,8 @@ var exits = map[string]func(e *env, urgent unitSpec){
 	"all members are deleted": (*env).remove,
 }
 
-// byLabel is one that only those have who name their PodGroup by a label, which can be changed.
+// byLabel moves a member to another group by its label. Only members that name their PodGroup by a
+// label can do that.
 func byLabel(e *env, urgent unitSpec) {
 	const other = `{"metadata":{"labels":{"reprieve.dev/pod-group":"other"}}}`
 	_, err := e.Kube.CoreV1().Pods(e.Namespace).Patch(e.Context(), urgent.names()[1], types.MergePatchType, []byte(other), metav1.PatchOptions{})
@@ -37,7 +39,8 @@ func byLabel(e *env, urgent unitSpec) {
 	}
 }
 
-// promised makes a gang that waits for the second of two victims, and a pod of a lower priority that gets nothing meanwhile.
+// promised creates a gang that waits for the second of two victims, and a pod of a lower priority
+// that gets no room meanwhile.
 func (e *env) promised() (urgent, next unitSpec) {
 	e.Helper()
 	const cpus = 4
@@ -74,7 +77,7 @@ func (e *env) promised() (urgent, next unitSpec) {
 	return urgent, next
 }
 
-// goesOn waits until the room has gone to the next one, and nothing says any more that it is kept.
+// goesOn waits until the next workload has the room, and no status reports it as reserved any more.
 func (e *env) goesOn(urgent, next unitSpec) {
 	e.Helper()
 	e.waitRunning(next)
@@ -88,7 +91,7 @@ func (e *env) goesOn(urgent, next unitSpec) {
 	})
 	e.LetGo("stays")
 	e.Gone("stays")
-	// No workload has a claim to that room either.
+	// No workload may have a reservation on that room.
 	last := next
 	last.name = "last"
 	e.create(last)
@@ -100,8 +103,8 @@ func (e *env) goesOn(urgent, next unitSpec) {
 	}
 }
 
-// TestPromisesEndWithTheirReason: what was promised to a gang that has no use for it any more goes to others at once, while its
-// victims are still leaving.
+// TestPromisesEndWithTheirReason checks that room reserved for a gang that no longer needs it is
+// free for others at once, while the victims are still terminating.
 func TestPromisesEndWithTheirReason(t *testing.T) {
 	t.Parallel()
 	run := func(e *env, exit func(*env, unitSpec)) {
@@ -115,8 +118,9 @@ func TestPromisesEndWithTheirReason(t *testing.T) {
 	each(t, "a member joins another PodGroup", false, func(e *env) { run(e, byLabel) })
 }
 
-// TestPromisesEndOverARestart: the scheduler dies, and what it promised loses its reason before another one comes, which finds
-// it in the API. It is not parallel: the scheduler that it kills is everyone's.
+// TestPromisesEndOverARestart kills the scheduler. Before the next one starts, a reservation that
+// the API shows loses its reason. The test is not parallel, because other tests share the
+// scheduler.
 func TestPromisesEndOverARestart(t *testing.T) {
 	run := func(name string, api stage.GroupAPI, exit func(*env, unitSpec)) {
 		t.Run(name+"/"+api.Name, func(t *testing.T) {
@@ -149,7 +153,7 @@ func TestPromisesEndOverARestart(t *testing.T) {
 	})
 }
 
-// restart kills the scheduler, and starts it again when meanwhile has been done.
+// restart kills the scheduler, calls meanwhile, and starts the scheduler again.
 func (e *env) restart(meanwhile func()) {
 	e.Helper()
 	scheduler := e.Run.Component(playground.Scheduler)

@@ -7,22 +7,22 @@ import (
 	"testing"
 )
 
-// race is a situation in which a second preemptor comes while the deletes for a first one, of priority mid, are under
-// way. All units are pods, or all are gangs of two on zones of two nodes.
+// race is a situation in which a second preemptor arrives while the deletes for a first one, of
+// priority mid, are in progress. All units are pods, or all are gangs of two on zones of two nodes.
 type race struct {
-	// cpus are those of each node of a zone.
+	// cpus has the CPUs of each node, by zone.
 	cpus map[string]int64
-	// running is what may be taken.
+	// running has the units that may be preempted.
 	running       []unitSpec
 	first, second unitSpec
-	// want says what comes of it, by the priority of the second.
+	// want has the result by the priority of the second preemptor.
 	want map[string]raceEnd
 }
 
-// raceEnd says who stands in which zone in the end, "" for nowhere, and who was taken.
+// raceEnd has the final zone of each unit, "" for none, and the victims.
 type raceEnd struct {
 	first, second string
-	// secondAtOnce is true where the second does not wait for the deletes.
+	// secondAtOnce is true if the second preemptor does not wait for the deletes.
 	secondAtOnce bool
 	victims      []string
 }
@@ -104,7 +104,7 @@ func races() map[string]race {
 	}
 }
 
-// TestRaces has the second preemptor come while the deletes for the first one are held up on their way.
+// TestRaces creates the second preemptor while a proxy holds the deletes for the first one.
 func TestRaces(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]int{"pods": 0, "gangs": 2}

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestRecreatedUnderTheSameName: a user deletes a victim and makes another pod of its name while the calls about the
-// first one are on their way. They do not find the other one.
+// TestRecreatedUnderTheSameName checks that a user deletes a victim and creates another pod with
+// its name while the calls for the first one are in progress. The calls do not affect the new pod.
 func TestRecreatedUnderTheSameName(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -44,7 +44,7 @@ func TestRecreatedUnderTheSameName(t *testing.T) {
 				return ""
 			})
 			e.remove(victim)
-			// The other one runs beside the preemptor.
+			// The new pod runs beside the preemptor.
 			again := victim
 			again.zone, again.gang = "b", 0
 			again.name = podName

@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestUnrelatedPodsBindDuringAPreemption: no call of a preemption is in the way of pods that fit. The deletes take as
-// long as it takes the others to be bound.
+// TestUnrelatedPodsBindDuringAPreemption checks that no call of a preemption delays pods that fit.
+// The deletes are held until the other pods are bound.
 func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 	t.Parallel()
 	const unrelated = 20
@@ -84,7 +84,8 @@ func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 	}
 }
 
-// TestManyPreemptorsAtOnce: they come together, and each of them takes what it needs and no more.
+// TestManyPreemptorsAtOnce creates preemptors at the same time. Each evicts exactly the pods that
+// it needs.
 func TestManyPreemptorsAtOnce(t *testing.T) {
 	t.Parallel()
 	const nodes = 6

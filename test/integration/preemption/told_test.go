@@ -15,11 +15,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestVictimsAreToldAndHaveTheirTime: a victim's grace period is its own, and both sides say who, whom, and by what
-// rule.
+// TestVictimsAreToldAndHaveTheirTime checks that a victim keeps its own grace period. The statuses
+// of the victim and of the preemptor name both and the rule.
 func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 	t.Parallel()
-	// The finalizer keeps them for a look at what is said of them; the grace period has begun by then.
+	// A finalizer keeps the victims, so that the test can read their statuses. The grace period has
+	// already begun by then.
 	const grace = 10
 	cases := map[string]struct{ victim, preemptor int }{
 		"a pod for a pod":      {},
@@ -48,7 +49,7 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 				e.waitEvent("victim", "Preempted", "urgent", phrases...)
 			}
 			e.waitEvent("urgent", "Preempting", "victim", e.Namespace+"/victim")
-			// Its time is up when nothing of it runs any more.
+			// A victim's time is over when none of its containers runs.
 			e.Eventually("the victims have had their time", func(ctx context.Context) string {
 				pods := e.AllPods(ctx)
 				running, placed := e.hadTime(pods, ends)
@@ -68,9 +69,9 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 	}
 }
 
-// waitTold waits until the victims are on their way out and are told why, all of them, and returns when the time is up
-// that each of them has. It looks at all at once: what is said of them stands as long as they have time left, and the
-// API server forgets when that was once their node has let go of them.
+// waitTold waits until all victims terminate with the reason in their status. It returns the end of
+// the grace period of each. It reads all victims at once: the status is visible during the grace
+// period only, because the API server drops the pod when its node releases it.
 func (e *env) waitTold(victim unitSpec, grace int64, phrases []string) map[string]time.Time {
 	e.Helper()
 	ends := map[string]time.Time{}
@@ -99,7 +100,8 @@ func (e *env) waitTold(victim unitSpec, grace int64, phrases []string) map[strin
 	return ends
 }
 
-// hadTime counts the victims that run and the pods of the preemptor that have a node. Nobody is to end early.
+// hadTime counts the victims that still run and the preemptor's pods that have a node. No victim
+// may end early.
 func (e *env) hadTime(pods []corev1.Pod, ends map[string]time.Time) (running, placed int) {
 	e.Helper()
 	for _, pod := range pods {
@@ -119,7 +121,7 @@ func (e *env) hadTime(pods []corev1.Pod, ends map[string]time.Time) (running, pl
 	return running, placed
 }
 
-// toldAndLeaving says what is wrong with a victim.
+// toldAndLeaving describes an error in the state of a victim; "" if there is none.
 func toldAndLeaving(pod *corev1.Pod, grace int64, phrases []string) string {
 	if pod == nil || pod.DeletionTimestamp == nil {
 		return "it is not on its way out"
@@ -138,7 +140,7 @@ func toldAndLeaving(pod *corev1.Pod, grace int64, phrases []string) string {
 	return "it has no such condition"
 }
 
-// groupTold says what is wrong with the group of victims.
+// groupTold describes an error in the status of the victims' group; "" if there is none.
 func (e *env) groupTold(ctx context.Context, name string, phrases []string) string {
 	c := e.Condition(ctx, name, v1alpha1.ConditionDisruptionTarget)
 	switch {

@@ -26,15 +26,16 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// turnedBack is what events say of a victim that was not deleted.
+// turnedBack is the text of the event on a victim that was not deleted.
 const turnedBack = "before it was bound"
 
-// TestVictimsInPreBind: pods that wait there for their volumes are turned back, and are not deleted.
+// TestVictimsInPreBind checks victims that wait for their volumes in PreBind. They return to the
+// queue, and are not deleted.
 func TestVictimsInPreBind(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		gang int
-		// waiting are the members that wait for a volume.
+		// waiting names the members that wait for a volume.
 		waiting     []string
 		wantDeleted []string
 	}{
@@ -67,7 +68,7 @@ func TestVictimsInPreBind(t *testing.T) {
 			}
 			uids := e.uids("victim")
 
-			// It needs the room of one of them; the others go with it.
+			// The preemptor needs the room of one member. The others are evicted with it.
 			urgent := unitSpec{name: "urgent", cpus: 1, priority: "mid", zone: "a"}
 			e.create(urgent)
 			e.waitRunning(urgent)
@@ -88,7 +89,7 @@ func TestVictimsInPreBind(t *testing.T) {
 			if len(c.wantDeleted) > 0 {
 				return
 			}
-			// They are in the queue, and come back when there is room.
+			// The pods are in the queue, and are scheduled when there is room.
 			e.remove(urgent)
 			for _, pod := range c.waiting {
 				e.provide(pod)
@@ -98,7 +99,7 @@ func TestVictimsInPreBind(t *testing.T) {
 	}
 }
 
-// addStorageClass makes a class whose volumes nobody provides but the test.
+// addStorageClass creates a class whose volumes only the test provides.
 func (e *env) addStorageClass() {
 	e.Helper()
 	class := &storagev1.StorageClass{
@@ -125,14 +126,14 @@ func (e *env) createClaim(name string) {
 	e.Create(claim)
 }
 
-// useClaim gives a pod the claim of its own name.
+// useClaim makes a pod use the claim with its own name.
 func useClaim(pod *corev1.Pod) {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name},
 	}}}
 }
 
-// waitPreBind waits until the scheduler has asked for the volumes of pods, which it does in PreBind.
+// waitPreBind waits until the scheduler has requested the volumes of pods. It does this in PreBind.
 func (e *env) waitPreBind(claims ...string) {
 	e.Helper()
 	for _, name := range claims {
@@ -149,7 +150,7 @@ func (e *env) waitPreBind(claims ...string) {
 	}
 }
 
-// provide makes the volume for a claim.
+// provide creates the volume for a claim.
 func (e *env) provide(claim string) {
 	e.Helper()
 	volume := &corev1.PersistentVolume{
@@ -167,7 +168,7 @@ func (e *env) provide(claim string) {
 	e.deleteInTheEnd(volume)
 }
 
-// deleteInTheEnd is for what is in no namespace.
+// deleteInTheEnd deletes a cluster-scoped object after the test.
 func (e *env) deleteInTheEnd(o client.Object) {
 	e.Cleanup(func() {
 		if err := e.Objects.Delete(context.WithoutCancel(e.Context()), o); err != nil {
@@ -184,10 +185,11 @@ func (e *env) uids(unit string) map[string]types.UID {
 	return out
 }
 
-// heldResource is what a pod asks for to have the extender of TestVictimsAtPermit asked about it.
+// heldResource is the resource of the pods that the scheduler sends to the extender of
+// TestVictimsAtPermit.
 const heldResource = "test.reprieve.dev/held"
 
-// gate is an extender that lets every pod have every node, when the test says so.
+// gate is an extender that accepts every node for every pod, once the test allows it.
 type gate struct {
 	askedOnce, leaveOnce sync.Once
 	asked, leave         chan struct{}
@@ -208,8 +210,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames, Nodes: args.Nodes})
 }
 
-// TestVictimsAtPermit: a gang whose first member waits there for the second is turned back whole, and none of it is
-// deleted. An extender keeps the first one in its cycle until the preemptor is next in the queue.
+// TestVictimsAtPermit checks a gang whose first member waits at Permit for the second. The whole
+// gang returns to the queue, and no member is deleted. An extender keeps the second member in its
+// cycle until the preemptor is next in the queue.
 //
 //nolint:tparallel // There is one extender, and one scheduler that asks it.
 func TestVictimsAtPermit(t *testing.T) {
@@ -290,7 +293,7 @@ func (e *env) turnBackAtPermit(g *gate) {
 	e.waitRunning(victim)
 }
 
-// activePods reads how many pods the scheduler has in its active queue.
+// activePods returns the number of pods in the scheduler's active queue.
 func (e *env) activePods() float64 {
 	e.Helper()
 	return e.Metrics(e.Run.Component(playground.Scheduler)).Sum("scheduler_pending_pods", `queue="active"`)

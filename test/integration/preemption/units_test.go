@@ -14,25 +14,26 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// unitSpec is a pod, or a gang of pods that are alike.
+// unitSpec is a pod, or a gang of equal pods.
 type unitSpec struct {
 	name     string
 	cpus     int64
 	priority string
-	// zone is where it is confined to, or "". A unit that is pinned has its n-th pod on the n-th node of the zone.
+	// zone is the only permitted zone, or "". In a pinned unit, the n-th pod is bound to the n-th
+	// node of the zone.
 	zone   string
 	pinned bool
-	// gang is its size, or 0 for a pod without a group.
+	// gang is the number of members; 0 for a pod without a group.
 	gang int
-	// surplus are members past minCount.
+	// surplus is the number of members past minCount.
 	surplus int
-	// held pods go only when the test takes their finalizer off.
+	// held pods have a finalizer, so they terminate until the test removes it.
 	held   bool
 	grace  int64
 	change func(*corev1.Pod)
 }
 
-// names are those of its pods.
+// names returns the names of the unit's pods.
 func (u unitSpec) names() []string {
 	if u.gang == 0 {
 		return []string{u.name}
@@ -44,7 +45,7 @@ func (u unitSpec) names() []string {
 	return out
 }
 
-// namesOf are the names of the pods of units, sorted.
+// namesOf returns the names of the pods of units, sorted.
 func namesOf(units ...unitSpec) []string {
 	var out []string
 	for _, u := range units {
@@ -76,7 +77,7 @@ func (e *env) build(u unitSpec, i int) *corev1.Pod {
 	return pod
 }
 
-// create creates units. Groups are disrupted whole.
+// create creates units. Groups have the disruption mode PodGroup.
 func (e *env) create(units ...unitSpec) {
 	e.Helper()
 	for _, u := range units {
@@ -115,7 +116,8 @@ func (e *env) waitRunning(u unitSpec) {
 	})
 }
 
-// standing says where a unit is: the zone of all of its pods, "" if none of them has a node, or what is wrong.
+// standing returns the zone of all pods of a unit, "" if none of them has a node, or a description
+// of any other state.
 func (e *env) standing(ctx context.Context, name string) string {
 	var zones []string
 	for _, pod := range e.unit(ctx, name) {
@@ -128,7 +130,8 @@ func (e *env) standing(ctx context.Context, name string) string {
 	return zones[0]
 }
 
-// deleted are the names of the pods that the scheduler has asked to delete so far, each once, sorted.
+// deleted returns the names of the pods that the scheduler has asked to delete so far, each once,
+// sorted.
 func (e *env) deleted() []string {
 	var out []string
 	for _, c := range e.proxy.Calls(e.deletes("")) {
@@ -138,12 +141,12 @@ func (e *env) deleted() []string {
 	return slices.Compact(out)
 }
 
-// deletes are the scheduler's requests to delete pods, or one of them.
+// deletes selects the scheduler's requests to delete a pod; "" for all pods.
 func (e *env) deletes(pod string) turnstile.Request {
 	return turnstile.Request{Verb: "delete", Resource: "pods", Namespace: e.Namespace, Name: pod}
 }
 
-// waitDeletes waits until the scheduler has asked to delete exactly these pods.
+// waitDeletes waits until the scheduler has asked to delete exactly the named pods.
 func (e *env) waitDeletes(want ...string) {
 	e.Helper()
 	slices.Sort(want)
@@ -155,7 +158,7 @@ func (e *env) waitDeletes(want ...string) {
 	})
 }
 
-// waitRefused waits until the scheduler has said of a pod of a unit that it finds no place for it.
+// waitRefused waits until the scheduler has reported that a pod of the unit finds no node.
 func (e *env) waitRefused(u unitSpec) {
 	e.Helper()
 	e.Eventually(u.name+" has been tried", func(ctx context.Context) string {

@@ -1,3 +1,3 @@
-// Package priority tests, with the real scheduler against a real API server, where the priority of a PodGroup
-// comes from and what it is used for.
+// Package priority tests the origin of a PodGroup's priority, and its effects, with the real
+// scheduler and a real API server.
 package priority

@@ -20,7 +20,7 @@ type env struct {
 	*stage.Stage
 }
 
-// in makes a namespace for a test, where it has nodes of its own.
+// in creates a namespace for a test, with nodes of its own.
 func (e *env) in(t *testing.T) *env {
 	t.Helper()
 	return &env{e.In(t)}
@@ -35,7 +35,7 @@ func (e *env) remove(o client.Object) {
 
 func byDefault(c *schedulingv1.PriorityClass) { c.GlobalDefault = true }
 
-// gangOf is the policy of a gang of a class, or of none.
+// gangOf returns the policy of a gang with a class, or without one.
 func gangOf(minCount int32, className string) v1alpha1.PodGroupPolicy {
 	p := v1alpha1.PodGroupPolicy{SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCount}}}
 	if className != "" {
@@ -57,14 +57,14 @@ func (e *env) group(name string, policy v1alpha1.PodGroupPolicy) *v1alpha1.PodGr
 	}
 }
 
-// made is a group that is made from a template of the Workload w.
+// made returns a group that refers to a template of the Workload w.
 func (e *env) made(name, template string, policy v1alpha1.PodGroupPolicy) *v1alpha1.PodGroup {
 	pg := e.group(name, policy)
 	pg.Spec.PodGroupTemplateRef = &v1alpha1.PodGroupTemplateReference{WorkloadName: "w", PodGroupTemplateName: template}
 	return pg
 }
 
-// workload is the Workload w.
+// workload returns the Workload w.
 func (e *env) workload(templates map[string]v1alpha1.PodGroupPolicy) *v1alpha1.Workload {
 	w := &v1alpha1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "w"}}
 	for name, policy := range templates {
@@ -73,7 +73,7 @@ func (e *env) workload(templates map[string]v1alpha1.PodGroupPolicy) *v1alpha1.W
 	return w
 }
 
-// pod is a pod of one CPU for the node of a name.
+// pod returns a pod of one CPU for the node with a name.
 func (e *env) pod(name, group, className, on string) *corev1.Pod {
 	pod := stage.NewPod(e.Namespace, name, className, 1)
 	pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(on)
@@ -114,7 +114,8 @@ func (e *env) stayUnbound(names ...string) {
 	})
 }
 
-// resolved says what a policy lacks to be resolved to that.
+// resolved describes the difference between a policy and the expected priority and preemption
+// policy.
 func resolved(policy *v1alpha1.PodGroupPolicy, priority int32, preemption corev1.PreemptionPolicy) string {
 	if !ptr.Equal(policy.Priority, &priority) || !ptr.Equal(policy.PreemptionPolicy, &preemption) {
 		return fmt.Sprintf("it has priority %v and policy %v, want %d and %s",
@@ -123,7 +124,7 @@ func resolved(policy *v1alpha1.PodGroupPolicy, priority int32, preemption corev1
 	return ""
 }
 
-// waitResolved waits until a group has a priority and a policy.
+// waitResolved waits until a group has the given priority and preemption policy.
 func (e *env) waitResolved(name string, priority int32, preemption corev1.PreemptionPolicy) {
 	e.Helper()
 	e.Eventually("PodGroup "+name+" is filled in", func(ctx context.Context) string {
@@ -135,7 +136,8 @@ func (e *env) waitResolved(name string, priority int32, preemption corev1.Preemp
 	})
 }
 
-// waitTemplate waits until a template of the Workload w has a priority and a policy.
+// waitTemplate waits until a template of the Workload w has the given priority and preemption
+// policy.
 func (e *env) waitTemplate(name string, priority int32, preemption corev1.PreemptionPolicy) {
 	e.Helper()
 	e.Eventually("template "+name+" is filled in", func(ctx context.Context) string {

@@ -9,13 +9,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// testQueueOrder has pods that preempt nobody come to the queue all at once, so that who gets the one place is
-// whose turn is first.
+// testQueueOrder adds pods that preempt nothing to the queue at the same time, so that the first
+// one in the order gets the only place.
 func testQueueOrder(e *env) {
 	e.Create(stage.NewClass("order-low", 10, stage.Never), stage.NewClass("order-mid", 50, stage.Never), stage.NewClass("order-high", 100, stage.Never))
 	cases := []struct {
 		node string
-		// first and second compete for the node. The second has been there for longer.
+		// first and second compete for the node. second is older.
 		first, second *corev1.Pod
 	}{
 		{"group-above-its-pods", e.pod("a-first", "high", "order-low", ""), e.pod("a-second", "", "order-mid", "")},
@@ -44,7 +44,7 @@ func testQueueOrder(e *env) {
 		}
 		winners, losers = append(winners, c.first.Name), append(losers, c.second.Name)
 	}
-	// It has all of them in its queue before it takes the first out.
+	// The scheduler has all pods in its queue before it takes out the first one.
 	if err := scheduler.Start(e.Context()); err != nil {
 		e.Fatal(err)
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestPriorities runs all that need one cluster. Each has a namespace, nodes and classes of its own.
+// TestPriorities runs all tests that can share one cluster. Each has a namespace, nodes and classes
+// of its own.
 func TestPriorities(t *testing.T) {
 	e := &env{stage.New(t, playground.Options{})}
 	e.Create(stage.NewClass("low", 10), stage.NewClass("mid", 50), stage.NewClass("high", 100), stage.NewClass("patient", 100, stage.Never))
@@ -38,7 +39,7 @@ func TestPriorities(t *testing.T) {
 			})
 		}
 	})
-	// It changes what all groups without a class get.
+	// This test changes the priority of all groups without a class.
 	t.Run("global default", func(t *testing.T) { testGlobalDefault(e.in(t)) })
 
 	// It kills the scheduler.
@@ -76,7 +77,7 @@ func testClassThatComesLate(e *env) {
 		e.WaitEvent("Pod/"+name+"-0", "FailedScheduling", v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
 	}
 	e.WaitEvent("Workload/w", v1alpha1.ReasonPriorityClassNotFound, "template late", `PriorityClass "late"`)
-	// One class that is missing is no reason to leave the other templates.
+	// A missing class of one template does not affect the other templates.
 	e.waitTemplate("here", 10, corev1.PreemptLowerPriority)
 	e.stayUnbound("g-0", "g-1", "m-0")
 	e.Create(stage.NewClass("late", 42))
@@ -87,7 +88,8 @@ func testClassThatComesLate(e *env) {
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
-// testClassThatGoes has a class replaced by another of the same name, which is what changing its value takes.
+// testClassThatGoes replaces a class by another of the same name. This is how a user changes its
+// value.
 func testClassThatGoes(e *env) {
 	e.AddNodes(2, "class-that-goes")
 	was := stage.NewClass("passing", 60, stage.Never)
@@ -109,11 +111,11 @@ func testClassThatGoes(e *env) {
 		})
 	}
 	e.remove(was)
-	// One that preempts nobody does not begin to because its class is gone.
+	// A group that does not preempt stays that way although its class is gone.
 	e.Create(e.pod("g-0", "g", "high", "class-that-goes"), e.pod("g-1", "g", "high", "class-that-goes"))
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "Never")
 	check("a deleted class changes nothing")
-	// Nor does a group that is made from the template only now.
+	// The same holds for a group that is created from the template now.
 	e.Create(e.made("late", "t", v1alpha1.PodGroupPolicy{}))
 	e.waitResolved("late", 60, corev1.PreemptNever)
 	e.Create(stage.NewClass("passing", 1000))
@@ -122,13 +124,13 @@ func testClassThatGoes(e *env) {
 	e.waitResolved("later", 60, corev1.PreemptNever)
 	e.waitTemplate("t", 60, corev1.PreemptNever)
 	e.waitBound("victim-0", "victim-1")
-	// Priorities are none the worse for it: a group of that name takes what is there now.
+	// A new group with that class gets the value of the class that exists now.
 	e.Create(e.group("new", gangOf(2, "passing")))
 	e.waitResolved("new", 1000, corev1.PreemptLowerPriority)
 }
 
-// testNever has a patient group wait, while one of the same priority that is not takes the room. The pods' own
-// policy is the other way about, and counts for nothing.
+// testNever checks that a group with the policy Never waits, while a group of the same priority
+// preempts. The policies of the pods are the opposite, and have no effect.
 func testNever(e *env) {
 	e.AddNodes(1, "never-a")
 	e.AddNodes(1, "never-b")
@@ -162,7 +164,7 @@ func testGlobalDefault(e *env) {
 	e.Create(e.group("before", gangOf(1, "")))
 	e.waitResolved("before", 0, corev1.PreemptLowerPriority)
 	e.Create(stage.NewClass("default", 33, byDefault, stage.Never))
-	// Reprieve follows classes by a watch.
+	// Reprieve learns of classes through a watch.
 	e.Eventually("the default is known", func(context.Context) string {
 		pg := e.group("", gangOf(1, ""))
 		pg.GenerateName = "probe-"
@@ -187,8 +189,8 @@ func testGlobalDefault(e *env) {
 	testDefaultMoves(e)
 }
 
-// testDefaultMoves: a group keeps the toleration of the class that was the default when it got its
-// priority.
+// testDefaultMoves checks that a group keeps the toleration of the class that was the default when
+// it got its priority.
 func testDefaultMoves(e *env) {
 	var old schedulingv1.PriorityClass
 	if err := e.Objects.Get(e.Context(), client.ObjectKey{Name: "default"}, &old); err != nil {
@@ -209,7 +211,7 @@ func testDefaultMoves(e *env) {
 		e.Fatal(err)
 	}
 	e.Eventually("another class is the default", func(ctx context.Context) string {
-		// The admission of classes follows them by a watch.
+		// The admission plugin learns of classes through a watch.
 		if err := e.Objects.Create(ctx, stage.NewClass("default-now", 33, byDefault)); err != nil {
 			return err.Error()
 		}
@@ -219,7 +221,7 @@ func testDefaultMoves(e *env) {
 	e.stayUnbound("urgent")
 }
 
-// waitClass waits until a group has a class, "" for none.
+// waitClass waits until a group has a class; "" for none.
 func (e *env) waitClass(name, want string) {
 	e.Helper()
 	e.Eventually("PodGroup "+name+" has its class", func(ctx context.Context) string {

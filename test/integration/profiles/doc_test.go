@@ -1,3 +1,3 @@
-// Package profiles runs several profiles in one scheduler on a real API server (KEP-1451), and switches what a
-// profile does while work runs.
+// Package profiles runs several profiles in one scheduler on a real API server (KEP-1451). It also
+// changes the settings of a profile while work runs.
 package profiles

@@ -19,13 +19,14 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// profileOf is one profile of a configuration, with arguments of Reprieve and of NodeResourcesFit.
+// profileOf returns one profile of a configuration, with arguments of Reprieve and of
+// NodeResourcesFit.
 func profileOf(name, args, fit string) string {
 	return stage.ProfileConfig(name, "{name: Reprieve, args: "+args+"}",
 		"{name: NodeResourcesFit, args: {scoringStrategy: {type: "+fit+"}}}")
 }
 
-// configOf writes a configuration of profiles.
+// configOf writes a configuration with profiles.
 func configOf(t *testing.T, profiles ...string) string {
 	t.Helper()
 	file, err := stage.Config{Profiles: profiles}.Write(t.TempDir())
@@ -35,7 +36,7 @@ func configOf(t *testing.T, profiles ...string) string {
 	return file
 }
 
-// start runs a playground of nodes with 8 CPUs.
+// start runs a playground with nodes of 8 CPUs.
 func start(t *testing.T, config string, nodes int) *stage.Stage {
 	t.Helper()
 	s := stage.New(t, playground.Options{
@@ -49,7 +50,7 @@ func start(t *testing.T, config string, nodes int) *stage.Stage {
 	return s
 }
 
-// podOf is a manifest; scheduler and group may be empty.
+// podOf returns a manifest; scheduler and group may be empty.
 func podOf(name, scheduler, class, group string, cpus int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n", name)
@@ -84,14 +85,15 @@ spec:
 `, name, minCount, class)
 }
 
-// TestProfilesShareTheCluster has two profiles that place differently, on one cache and one queue.
+// TestProfilesShareTheCluster runs two profiles with different placement, on one cache and one
+// queue.
 func TestProfilesShareTheCluster(t *testing.T) {
 	t.Parallel()
 	const nodes = 4
 	s := start(t, configOf(t, profileOf("pack", "{}", "MostAllocated"), profileOf("spread", "{}", "LeastAllocated"),
 		profileOf("default-scheduler", "{preemptionToleration: false}", "LeastAllocated")), nodes)
 
-	// 40 CPUs for 32: they race for the last free room.
+	// The pods request 40 CPUs of the 32, so the profiles compete for the last free room.
 	s.ApplyText(podsOf("packed", "pack", "low", "", 1, 20) + podsOf("spread", "spread", "low", "", 1, 20))
 	s.Eventually("all room is taken", func(ctx context.Context) string {
 		if n := bound(s.Pods(ctx, "")); n != 8*nodes {
@@ -111,8 +113,8 @@ func TestProfilesShareTheCluster(t *testing.T) {
 		}
 	}
 
-	// A preemptor of one profile takes victims that the other has placed, and one without a schedulerName goes to
-	// the profile default-scheduler.
+	// A preemptor of one profile evicts victims that the other profile has placed. A pod without a
+	// schedulerName belongs to the profile default-scheduler.
 	s.ApplyText(podOf("urgent", "pack", "high", "", 8) + podOf("nameless", "", "high", "", 8))
 	s.Runs("urgent", 1)
 	s.Runs("nameless", 1)
@@ -142,8 +144,8 @@ func TestProfilesShareTheCluster(t *testing.T) {
 	}
 }
 
-// TestEachProfileFavoursItsNodes is the test of KEP-1451: profiles that favour different nodes place pods on one cluster, and each
-// pod lands where its profile wants it, as long as there is room.
+// TestEachProfileFavoursItsNodes is the test of KEP-1451. Profiles prefer different nodes of one
+// cluster, and each pod runs on a preferred node of its profile while there is room.
 func TestEachProfileFavoursItsNodes(t *testing.T) {
 	t.Parallel()
 	favouring := func(name, node string) string {
@@ -172,7 +174,7 @@ func TestEachProfileFavoursItsNodes(t *testing.T) {
 			}
 		}
 	}
-	// One favours, and does not insist.
+	// The profile prefers these nodes but does not require them.
 	s.ApplyText(podsOf("first-more", "first", "low", "", 4, 1))
 	s.Runs("first-more-", 1)
 	if got := s.Pod("first-more-0").Spec.NodeName; got == "node-0" {
@@ -180,7 +182,8 @@ func TestEachProfileFavoursItsNodes(t *testing.T) {
 	}
 }
 
-// TestNoProfile has a configuration without any refused in one line: it would make a kube-scheduler of it.
+// TestNoProfile checks that a configuration without any profile is rejected with one line.
+// Otherwise the program would behave like kube-scheduler.
 func TestNoProfile(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
@@ -210,7 +213,7 @@ func bound(pods []corev1.Pod) int {
 	return n
 }
 
-// events waits until there are events of a reason, and returns them.
+// events waits until there are events with a reason, and returns them.
 func events(s *stage.Stage, reason string, wanted ...func(*corev1.Event) bool) []corev1.Event {
 	s.Helper()
 	var out []corev1.Event
@@ -228,7 +231,7 @@ func events(s *stage.Stage, reason string, wanted ...func(*corev1.Event) bool) [
 	return out
 }
 
-// replace ends one scheduler and runs another one, with another configuration.
+// replace ends a scheduler and runs another one with another configuration.
 func replace(s *stage.Stage, old, name, config string) {
 	s.Helper()
 	if err := s.Run.Component(old).Kill(syscall.SIGTERM); err != nil {
@@ -239,21 +242,22 @@ func replace(s *stage.Stage, old, name, config string) {
 	}
 }
 
-// TestSwitchingBackAndForth turns workload-awareness and asynchrony off and on while work runs.
+// TestSwitchingBackAndForth switches whole-gang preemption and asynchronous preemption off and on
+// while work runs.
 func TestSwitchingBackAndForth(t *testing.T) {
 	t.Parallel()
 	on := profileOf("reprieve-scheduler", "{}", "LeastAllocated")
 	off := profileOf("reprieve-scheduler", "{workloadAware: false, asynchronous: false}", "LeastAllocated")
 	s := start(t, configOf(t, on), 3)
 
-	// A gang of two whole nodes runs, and a pod on the third.
+	// A gang that needs two whole nodes runs, and a pod on the third node.
 	s.ApplyText(gangOf("training", "low", 2) + podsOf("training", "reprieve-scheduler", "low", "training", 8, 2) +
 		podOf("serving", "reprieve-scheduler", "high", "", 8))
 	s.Runs("training", 2)
 	s.Runs("serving", 1)
 
 	replace(s, playground.Scheduler, "off", configOf(t, off))
-	// Pod by pod: one member goes, the other stays.
+	// Preempting pod by pod, the scheduler evicts one member and leaves the other.
 	s.ApplyText(podOf("first", "reprieve-scheduler", "high", "", 8))
 	s.Runs("first", 1)
 	if n := bound(s.Pods(t.Context(), "training")); n != 1 {
@@ -261,7 +265,8 @@ func TestSwitchingBackAndForth(t *testing.T) {
 	}
 
 	replace(s, "off", "on", configOf(t, on))
-	// Whole again: what is left of the gang is a unit, and goes with its intent on the PodGroup.
+	// Preempting whole groups, the scheduler evicts the rest of the gang as a unit, and writes the
+	// intent to the PodGroup.
 	s.ApplyText(podOf("second", "reprieve-scheduler", "high", "", 8))
 	s.Runs("second", 1)
 	if n := len(s.Pods(t.Context(), "training")); n != 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// withCPUs has a pod ask for CPUs beside its GPUs.
+// withCPUs makes a pod request CPUs in addition to its GPUs.
 func withCPUs(cpus string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		asks := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}
@@ -21,7 +21,8 @@ func withCPUs(cpus string) func(*corev1.Pod) {
 	}
 }
 
-// TestQuotaWithWhatGoesAlong has GPUs come back on a node with 8 of them and 64 CPUs, whatever CPUs are taken with them.
+// TestQuotaWithWhatGoesAlong reclaims GPUs on a node with 8 GPUs and 64 CPUs, regardless of the
+// CPUs that the pods with GPUs use.
 func TestQuotaWithWhatGoesAlong(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

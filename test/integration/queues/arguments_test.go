@@ -10,12 +10,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// by has a pod scheduled by a profile.
+// by selects the profile that schedules a pod.
 func by(profile string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = profile }
 }
 
-// withArguments is a cluster whose scheduler has four profiles, each with min-runtimes of its own.
+// withArguments returns a cluster whose scheduler has four profiles, each with min-runtimes of its
+// own.
 func withArguments(t *testing.T) *cluster {
 	t.Helper()
 	profile := func(name, args string) string {
@@ -26,8 +27,8 @@ func withArguments(t *testing.T) *cluster {
 		profile("patient", "{preemptMinRuntime: 1h, reclaimMinRuntime: 1h}"), profile("leafwise", "{reclaimResolveMethod: Queue}"))
 }
 
-// TestPreemptMinRuntimeOfProfile: the arguments of the victim's profile protect work of no queue,
-// whichever profile preempts.
+// TestPreemptMinRuntimeOfProfile checks that the arguments of the victim's profile protect work
+// without a queue, regardless of the preemptor's profile.
 func TestPreemptMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
@@ -44,7 +45,8 @@ spec:
 			c.pod(name, 4, "", map[string]string{v1alpha1.LabelPodGroup: "whole"}, by("brief"))
 		}
 		c.Runs("whole", 2)
-		// Arguments stand for as long as the scheduler runs, so what comes before the end has to fit in.
+		// The arguments apply while the scheduler runs, so all earlier steps must take less than
+		// this.
 		const guaranteed = 30 * time.Second
 		c.protected("whole", guaranteed)
 		began := c.group(c.Context(), "whole").Status.StartTime.Time
@@ -74,18 +76,18 @@ spec:
 	})
 }
 
-// TestReclaimMinRuntimeOfProfile: queues reclaim by the arguments of the victim's profile,
-// whichever profile reclaims.
+// TestReclaimMinRuntimeOfProfile checks that the min-runtime of the victim's profile applies to
+// reclaim, regardless of the reclaimer's profile.
 func TestReclaimMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
 	cases := map[string]struct {
 		profile string
-		// waits is the reclaimer's condition; it does not wait where that is empty.
+		// waits is the text of the reclaimer's condition; "" if it does not wait.
 		waits string
 	}{
-		// The queue's setting bears on siblings of its queue, and the reclaimer's is none. The
-		// reclaimer's profile has no default.
+		// The setting of a queue protects from its siblings, and the reclaimer's queue is no
+		// sibling. The reclaimer's profile has no default.
 		"the profile's own":                {"patient", "default/borrowed (ReclaimMinRuntime) is"},
 		"the victim's queue's, by profile": {"leafwise", "default/borrowed (ReclaimMinRuntime of queue guarded)"},
 		"none":                             {"hasty", ""},

@@ -24,7 +24,7 @@ func (c *cluster) remove(names ...string) {
 	}
 }
 
-// tick waits until the API's clock, which has whole seconds, is past a moment.
+// tick waits until the time of the API, which has whole seconds, is after the given time.
 func (c *cluster) tick(past time.Time) {
 	c.Helper()
 	c.Eventually("the clock goes on", func(context.Context) string {
@@ -35,13 +35,14 @@ func (c *cluster) tick(past time.Time) {
 	})
 }
 
-// TestClock follows status.startTime, and the protection by min-runtimes, over restarts and losses.
+// TestClock checks status.startTime, and the protection by min-runtimes, over restarts and lost
+// members.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
 	c.classes()
 	three := team{name: "team", queue: "leaf", members: 3, minCount: 2, gpus: 2}
-	// settled waits until the scheduler has looked at the group as it is now.
+	// settled waits until the status reflects the current state of the group.
 	settled := func(c *cluster, running int32) {
 		c.Helper()
 		c.Eventually("the group's status is up to date", func(ctx context.Context) string {
@@ -77,7 +78,7 @@ func TestClock(t *testing.T) {
 		kept(c, began)
 		c.protected("team", time.Hour)
 	})
-	// spent waits until the group's protection is that of the run that began then.
+	// spent waits until the group's protection belongs to the run that began at the given time.
 	spent := func(c *cluster, began time.Time) {
 		c.Helper()
 		c.Eventually("the protection of the run is not renewed", func(ctx context.Context) string {

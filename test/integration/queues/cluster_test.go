@@ -29,19 +29,20 @@ type cluster struct {
 	client client.Client
 }
 
-// pool has playgrounds with 8 GPUs in one place.
+// pool has playgrounds with one node of 8 GPUs.
 var pool = stage.Pool{
 	Options: func() playground.Options { return nodesOf(1) },
 	Clear:   func(s *stage.Stage) { (&cluster{Stage: s, client: s.Objects}).clear() },
 }
 
-// oneNode is one of the pool, and as empty after the test as before.
+// oneNode returns a playground of the pool. The test leaves it empty.
 func oneNode(t *testing.T) *cluster {
 	t.Helper()
 	return clusterOn(t, pool.Take(t))
 }
 
-// newCluster is a playground of its own, of nodes with 8 GPUs each. The scheduler may have profiles of its own.
+// newCluster returns a playground of its own, with nodes of 8 GPUs each. The scheduler may have
+// other profiles.
 func newCluster(t *testing.T, nodes int, profiles ...string) *cluster {
 	t.Helper()
 	options := nodesOf(nodes)
@@ -54,7 +55,7 @@ func newCluster(t *testing.T, nodes int, profiles ...string) *cluster {
 	return clusterOn(t, stage.New(t, options))
 }
 
-// nodesOf are the options of a playground with that many nodes.
+// nodesOf returns the options of a playground with the given number of nodes.
 func nodesOf(count int) playground.Options {
 	return playground.Options{
 		NodeGroups: []playground.NodeGroup{{Count: count, Resources: corev1.ResourceList{
@@ -83,7 +84,7 @@ func clusterOn(t *testing.T, s *stage.Stage) *cluster {
 	return out
 }
 
-// dump shows what there is when a test has failed.
+// dump prints the state of the cluster if a test has failed.
 func (c *cluster) dump() {
 	if !c.Failed() {
 		return
@@ -115,7 +116,7 @@ func (c *cluster) dump() {
 	}
 }
 
-// queue applies a Queue with lines of its spec.
+// queue applies a Queue, with lines for its spec.
 func (c *cluster) queue(name string, spec ...string) {
 	c.Helper()
 	body := " {}"
@@ -125,7 +126,8 @@ func (c *cluster) queue(name string, spec ...string) {
 	c.ApplyText(fmt.Sprintf("apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata:\n  name: %s\nspec:%s\n", name, body))
 }
 
-// known waits until the scheduler has taken queues in as they are now: pods may reach it before a queue that was written first.
+// known waits until the scheduler has cached the current queues. A new pod may reach the scheduler
+// before an older queue does.
 func (c *cluster) known(names ...string) {
 	c.Helper()
 	for _, name := range names {
@@ -143,7 +145,7 @@ func (c *cluster) known(names ...string) {
 	}
 }
 
-// pods creates single pods of a queue, from prefix-0 on.
+// pods creates single pods in a queue, named prefix-0 and so on.
 func (c *cluster) pods(prefix, queue string, count, gpus int, priorityClass string) {
 	c.Helper()
 	for i := range count {
@@ -171,7 +173,7 @@ func (c *cluster) pod(name string, gpus int, priorityClass string, labels map[st
 	}
 }
 
-// delete deletes pods, and waits until they have gone.
+// delete deletes pods, and waits until they are gone.
 func (c *cluster) delete(names ...string) {
 	c.Helper()
 	for _, name := range names {
@@ -206,7 +208,8 @@ func (c *cluster) group(ctx context.Context, name string) *v1alpha1.PodGroup {
 	return &pg
 }
 
-// protected waits until a PodGroup says that it is protected for so long from its start; 0 stands for not at all.
+// protected waits until a PodGroup's status reports a protection of the given time from its start;
+// 0 for none.
 func (c *cluster) protected(name string, want time.Duration) {
 	c.Helper()
 	c.Eventually("PodGroup "+name+" says until when it is protected", func(ctx context.Context) string {
@@ -223,7 +226,7 @@ func (c *cluster) protected(name string, want time.Duration) {
 	})
 }
 
-// gang creates a PodGroup of a queue with its members.
+// gang creates a PodGroup in a queue, with its members.
 func (c *cluster) gang(name, queue string, members, minCount, gpus int) {
 	c.Helper()
 	c.ApplyText(fmt.Sprintf(`apiVersion: reprieve.dev/v1alpha1
@@ -266,7 +269,7 @@ func (c *cluster) getQueue(ctx context.Context, name string) *v1alpha1.Queue {
 	return &q
 }
 
-// shows waits until a queue's status has these GPUs, within 2 seconds of the first look.
+// shows waits until a queue's status has these GPUs, within 2 seconds of the first read.
 func (c *cluster) shows(name, allocated, requested, fairShare string) {
 	c.Helper()
 	c.Eventually("the status of "+name, func(ctx context.Context) string {
@@ -306,7 +309,7 @@ func (c *cluster) queueCondition(name, kind string, want metav1.ConditionStatus,
 	})
 }
 
-// groupSays waits until the PodGroup is not scheduled for a reason.
+// groupSays waits until the PodGroup is not scheduled for the given reason.
 func (c *cluster) groupSays(name, reason string, words ...string) {
 	c.Helper()
 	c.Eventually("PodGroup "+name+" says why", func(ctx context.Context) string {
@@ -327,7 +330,7 @@ func (c *cluster) groupSays(name, reason string, words ...string) {
 	})
 }
 
-// pending is a pod without a node.
+// pending returns the name of a pod without a node.
 func (c *cluster) pending(prefix string) string {
 	c.Helper()
 	name := ""
@@ -362,7 +365,7 @@ func scheduledAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// rested waits until nobody backs off any more: pods that have failed may only be tried again after up to 10 seconds.
+// rested waits until no pod backs off. A failed pod may wait up to 10 seconds for its retry.
 func (c *cluster) rested(prefixes ...string) {
 	c.Helper()
 	c.Eventually("nobody backs off", func(ctx context.Context) string {

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// crowd creates many gangs of a queue, of two pods with one GPU each.
+// crowd creates many gangs in a queue. Each has two pods with one GPU each.
 func (c *cluster) crowd(prefix, queue string, count int) {
 	c.Helper()
 	g, ctx := errgroup.WithContext(c.Context())
@@ -28,7 +28,7 @@ func (c *cluster) crowd(prefix, queue string, count int) {
 	}
 }
 
-// pair creates one of them.
+// pair creates one such gang.
 func (c *cluster) pair(ctx context.Context, name, queue string) error {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	pg.Spec.QueueName = &queue
@@ -54,8 +54,8 @@ func (c *cluster) pair(ctx context.Context, name, queue string) error {
 	return nil
 }
 
-// TestCrowd has 300 gangs of one queue wait when another queue's first gang comes. That is the first to be placed of
-// what is left, whether there is room or it has to be reclaimed.
+// TestCrowd creates the first gang of a queue while 300 gangs of another queue wait. That gang is
+// placed next, whether there is room or the room must be reclaimed.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

@@ -1,3 +1,3 @@
-// Package queues shares a real cluster among queues: quota, limit, reclaim and min-runtime, and what an operator sees
-// of them.
+// Package queues tests queues on a real cluster: quota, limit, reclaim and min-runtime, and the
+// status that an operator sees.
 package queues

@@ -9,16 +9,18 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// lcaCase is an example of the min-runtime document: a preemptor, and what keeps it from a victim.
+// lcaCase is an example of the min-runtime document: a preemptor, a victim, and the setting that
+// protects the victim.
 type lcaCase struct {
-	// preemptor and victim are leaves; where they are the same it is a preemption, by priority.
+	// preemptor and victim are leaf queues. If they are the same, the preemptor preempts by
+	// priority.
 	preemptor, victim string
 	rule, by          string
 	window            time.Duration
 }
 
-// TestMinRuntimeDocument has the trees of the document "Reclaim/preempt min-runtime" as they stand there, the three examples of
-// its lowest common ancestors, and the two of its preemptions.
+// TestMinRuntimeDocument checks the trees of the document "Reclaim/preempt min-runtime": the three
+// examples of lowest common ancestors, and the two examples of preemption.
 func TestMinRuntimeDocument(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -65,14 +67,15 @@ func TestMinRuntimeDocument(t *testing.T) {
 	})
 }
 
-// victim fills the node with a gang of a leaf, and returns when it has started.
+// victim fills the node with a gang in a leaf queue, and returns the time of its start.
 func (c *cluster) victim(leaf string) time.Time {
 	c.Helper()
 	c.team(team{name: "victim", queue: leaf, class: "low", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger}})
 	return c.started("victim")
 }
 
-// keptOut has a preemptor wait for the end of a window, and say whose it is.
+// keptOut checks that a preemptor waits for the end of a min-runtime, and that its message names
+// the queue with the setting.
 func (c *cluster) keptOut(tt lcaCase) {
 	c.Helper()
 	c.queue("other")
@@ -87,13 +90,14 @@ func (c *cluster) keptOut(tt lcaCase) {
 	c.nobodyGoes(began)
 }
 
-// takesAtOnce has nothing keep a preemptor from a victim that has only begun.
+// takesAtOnce checks that a preemptor evicts a victim that has just started.
 func (c *cluster) takesAtOnce(preemptor, victim, class string) {
 	c.Helper()
 	began := c.victim(victim)
 	c.pod("claim", 4, class, map[string]string{v1alpha1.LabelQueue: preemptor})
 	c.within(soon, func() { c.goes("victim-0", "victim-1") })
-	// It is told where the windows of other queues are shorter than what its own ancestors say.
+	// The status covers preemptors of all queues. Some min-runtimes are shorter than those of the
+	// victim's own ancestors.
 	if now := c.started("victim"); !now.Equal(began) {
 		c.Errorf("it has started at %v, want %v", now, began)
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestNoSecondDoor has evictions begin that are not over when a queue comes to protect its work: what has begun to go
-// goes, and everything else has the protection. See TestWindowThatEnds for the ways to begin one.
+// TestNoSecondDoor starts evictions, and then protects the work of a queue before they are
+// complete. Evictions that have begun are completed, and all other work is protected.
+// TestWindowThatEnds lists the ways to start a protection.
 func TestNoSecondDoor(t *testing.T) {
 	t.Parallel()
 	c := behindProxy(t)
@@ -63,7 +64,8 @@ func TestNoSecondDoor(t *testing.T) {
 			name: "borrowed", queue: "borrower", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger},
 		}
 		p.team(leaf)
-		// The namespace is in doubt since the scenes before, so the scheduler asks by a dry run first.
+		// After the earlier scenes, the scheduler does not trust the namespace, so it first makes a
+		// dry run.
 		held := p.hold(turnstile.Request{Verb: "delete", Resource: "pods", Name: "borrowed-1", Real: true})
 		claim(p)
 		p.waitDeletes(2)
@@ -79,7 +81,8 @@ func TestNoSecondDoor(t *testing.T) {
 			p.member(leaf, 2)
 			held.End()
 		})
-		// Half of a group is of no use to anybody; who has come since is not on the list.
+		// A part of a group is of no use, so the recorded members are all evicted. Members that
+		// were created since are not on the record.
 		p.Eventually("the other one goes as well", func(ctx context.Context) string {
 			if p.Find(ctx, "borrowed-1").DeletionTimestamp == nil {
 				return "it stays"

@@ -12,14 +12,15 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestElasticGangs has gangs that may lose members: what they have past minCount goes before any gang loses its core,
-// and inside their window nothing else goes.
+// TestElasticGangs checks gangs that may lose members. Surplus members are evicted before any
+// needed member of a gang. Within the min-runtime, only surplus members are evicted.
 func TestElasticGangs(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
 	c.classes()
 	in := func(queue string) map[string]string { return map[string]string{v1alpha1.LabelQueue: queue} }
-	// The second gang has started last and has the lowest priority, so it would go first but for the surplus.
+	// The second gang is the youngest and has the lowest priority, so it would be evicted first.
+	// But the other gang has surplus members.
 	c.scene("reclaim", func(c *cluster) {
 		c.queue("borrower")
 		c.queue("lender")
@@ -76,7 +77,8 @@ func TestElasticGangs(t *testing.T) {
 			}
 		}
 		c.shows("borrower", "8", "4", "4")
-		// It would have room with one more of them gone, and all of it is its fair share.
+		// The preemptor would fit if one more member were evicted, and its fair share covers all of
+		// its request.
 		c.pod("claim", 6, "", in("lender"))
 		c.shows("lender", "0", "6", "6")
 		c.WaitsSaying("claim", "waits until", "(ReclaimMinRuntime of queue borrower)", "and 1 more unit are")

@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestHalfGangs reclaims from gangs of each of which one member has started last: one of them loses
-// all that is reclaimed.
+// TestHalfGangs reclaims from several gangs. In each, one member has started last. One gang alone
+// loses all pods that are reclaimed.
 func TestHalfGangs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

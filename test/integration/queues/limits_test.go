@@ -18,8 +18,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestLimitsUnderLoad has several clients come and go at the same time with pods and gangs, while
-// the scheduler is killed. In no state that the API server has been in is any limit exceeded.
+// TestLimitsUnderLoad creates and deletes pods and gangs with several concurrent clients, while the
+// scheduler is killed. No state of the API server exceeds any limit.
 func TestLimitsUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
@@ -60,7 +60,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// In the end, more is wanted than anybody may have.
+	// In the end, each queue requests more than its limit.
 	for _, queue := range []string{"a", "b", "c"} {
 		c.pods(queue+"-last", queue, 12, 1, "")
 	}
@@ -74,7 +74,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 	})
 }
 
-// customer comes and goes with work.
+// customer creates and deletes work.
 type customer struct {
 	c    *cluster
 	id   int
@@ -83,13 +83,13 @@ type customer struct {
 	work []work
 }
 
-// work is a pod, or a gang of two.
+// work is a pod or a gang of two.
 type work struct {
 	name string
 	gang bool
 }
 
-// step creates something, or deletes something that was created before.
+// step creates new work, or deletes earlier work.
 func (cu *customer) step(ctx context.Context) error {
 	if n := len(cu.work); n > 8 || n > 0 && cu.rng.IntN(2) == 0 {
 		i := cu.rng.IntN(n)
@@ -118,8 +118,8 @@ func (cu *customer) step(ctx context.Context) error {
 	return err
 }
 
-// end deletes work, whether it is there or has been evicted. Pods whose PodGroup has gone would be
-// in no queue any more.
+// end deletes work, whether it still exists or has been evicted. It deletes pods before their
+// PodGroup, because pods without it would be in no queue.
 func (cu *customer) end(ctx context.Context, w work) error {
 	names := []string{w.name}
 	if w.gang {

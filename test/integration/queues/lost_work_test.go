@@ -46,7 +46,7 @@ func TestVictimsByLostWork(t *testing.T) {
 			}
 			c.pod("urgent-0", 4, "high", nil, by(play.profile))
 			c.Runs("urgent", 1)
-			// Evicted pods are deleted, and nothing makes them again.
+			// No controller creates the evicted pods again.
 			c.Runs(play.evicted, 0)
 			stay := slices.DeleteFunc([]string{"old", "young"}, func(prefix string) bool { return prefix == play.evicted })[0]
 			if n, want := len(c.Pods(c.Context(), stay)), map[string]int{"old": 1, "young": 2}[stay]; n != want {
@@ -56,7 +56,7 @@ func TestVictimsByLostWork(t *testing.T) {
 	}
 }
 
-// ranFor waits until a pod has been on its node for some time.
+// ranFor waits until a pod has been on its node for the given time.
 func (c *cluster) ranFor(name string, least time.Duration) {
 	c.Helper()
 	c.Eventually(name+" has run for a while", func(context.Context) string {
@@ -67,7 +67,7 @@ func (c *cluster) ranFor(name string, least time.Duration) {
 	})
 }
 
-// saves says that a pod has saved its work now.
+// saves publishes a checkpoint of a pod with the current time.
 func (c *cluster) saves(name string) {
 	c.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationLastCheckpoint, time.Now().UTC().Format(time.RFC3339))

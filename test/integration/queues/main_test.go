@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
-// TestMain has four tests at a time: each has a cluster to itself, and most of its time waits for the end of a back-off or
-// of a min-runtime.
+// TestMain runs four tests at a time. Each has a cluster of its own, and mostly waits for the end
+// of a back-off or a min-runtime.
 func TestMain(m *testing.M) {
 	code := parallel.Run(m, 4)
 	if err := pool.End(); err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestMakingWayAtALimit: where a limit has no room, less important work below it makes way, and
-// nothing else, although the node has room. No pod starts before it has gone.
+// TestMakingWayAtALimit checks a preemptor at the limit of its queue. Less important work below
+// that limit is evicted and nothing else, although the node has room. No pod starts before the
+// victim is gone.
 func TestMakingWayAtALimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -28,7 +29,8 @@ func TestMakingWayAtALimit(t *testing.T) {
 		}
 	})
 	ofA := map[string]string{v1alpha1.LabelQueue: "a"}
-	// Full is at its limit: a pod of a high class and two of a low one, beside work of another queue.
+	// full fills a queue up to its limit with one pod of a high class and two of a low class,
+	// beside work of another queue.
 	full := func(c *cluster) {
 		c.queue("top", "limit: {nvidia.com/gpu: 4}")
 		c.queue("a", "parent: top")
@@ -78,7 +80,7 @@ func TestMakingWayAtALimit(t *testing.T) {
 		c.known("a")
 		c.pod("a-next", 1, "high", ofA)
 		c.WaitsSaying("a-next", "waits until", "PreemptMinRuntime of queue a")
-		// However long that has taken, the window ends after it.
+		// The min-runtime ends after the previous steps, regardless of their duration.
 		window := soonOver(scheduledAt(c.Pod("a-low-0")))
 		c.queue("a", "parent: top", fmt.Sprintf("preemptMinRuntime: %.0fs", window.Seconds()))
 		c.Eventually("its window ends", func(ctx context.Context) string {

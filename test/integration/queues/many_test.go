@@ -19,12 +19,12 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStatusOfManyQueues has pods come and go in some hundred queues: all that the status of the
-// queues says is right within 2 seconds of the last change.
+// TestStatusOfManyQueues creates and deletes pods in some hundred queues. The whole status of the
+// queues is correct within 2 seconds of the last change.
 func TestStatusOfManyQueues(t *testing.T) {
 	const count, refreshed = 300, 2 * time.Second
 	c := clusterOn(t, stage.New(t, nodesOf(8)))
-	// What counts here is the resource pods: 110 on each node.
+	// The shared resource is pods: each node has 110.
 	b := c.follow(nil)
 	c.each(count, func(_ context.Context, i int) error {
 		c.queue(fmt.Sprintf("q%03d", i))
@@ -43,7 +43,7 @@ func TestStatusOfManyQueues(t *testing.T) {
 	c.each(count, func(ctx context.Context, i int) error { return create(ctx, i, "first") })
 	t.Logf("created in %v", time.Since(began).Round(time.Millisecond))
 	c.right(b, "one has come in each", refreshed)
-	// Half of them come again and again.
+	// Half of the pods are deleted and created repeatedly.
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	c.each(count, func(ctx context.Context, i int) error {
 		if err := create(ctx, rand.IntN(count), fmt.Sprintf("more-%d", i)); err != nil || i%2 == 0 {
@@ -58,7 +58,7 @@ func TestStatusOfManyQueues(t *testing.T) {
 	c.right(b, "half have gone at once", refreshed)
 }
 
-// each does something for 0, 1 and so on, several at a time.
+// each calls do with 0, 1 and so on, several calls at a time.
 func (c *cluster) each(count int, do func(ctx context.Context, i int) error) {
 	c.Helper()
 	g, ctx := errgroup.WithContext(c.Context())
@@ -71,8 +71,8 @@ func (c *cluster) each(count int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// right waits until nothing changes any more, and checks how long it takes from then on until all
-// queues say what they have.
+// right waits until the pods no longer change. It then checks the time until the statuses of all
+// queues are correct.
 func (c *cluster) right(b *ledger, what string, bound time.Duration) {
 	c.Helper()
 	c.Eventually(what+", and nothing changes any more", func(context.Context) string {
@@ -93,10 +93,10 @@ func (c *cluster) right(b *ledger, what string, bound time.Duration) {
 			c.Logf("%s: right after %v", what, late.Round(time.Millisecond))
 			return true, nil
 		case wrong == 0:
-			// On a machine with other things to do, the writes alone take their time. They come in
-			// rounds, and what changed last may have found one under way.
+			// On a busy machine, the writes alone take long. They come in rounds, and the last
+			// change may have arrived during a round.
 			rounds := 2 * c.pace(len(want))
-			// It may have had more to do then than now.
+			// The machine may have been busier than during the measurement of the pace.
 			if late > max(bound+rounds, 8*bound) {
 				c.Errorf("%s: right after %v, want at most %v, and the %v that it takes to write so many queues twice", what, late, bound, rounds)
 			}
@@ -108,7 +108,7 @@ func (c *cluster) right(b *ledger, what string, bound time.Duration) {
 	}
 }
 
-// pace is how long it takes the test itself to write so many queues.
+// pace measures the time that the test itself needs to write the given number of queues.
 func (c *cluster) pace(count int) time.Duration {
 	c.Helper()
 	began := time.Now()
@@ -120,8 +120,8 @@ func (c *cluster) pace(count int) time.Duration {
 	return time.Since(began)
 }
 
-// wrong counts the queues whose status says something else. There is room for all, so the fair
-// share is what is asked for.
+// wrong counts the queues with an incorrect status. There is room for all work, so the fair share
+// is equal to the demand.
 func (c *cluster) wrong(want map[string]account) int {
 	c.Helper()
 	var all v1alpha1.QueueList

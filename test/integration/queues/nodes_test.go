@@ -18,7 +18,7 @@ import (
 
 const small = "small-0"
 
-// unlike is a playground of nodes with 8 GPUs, 4 and none.
+// unlike returns a playground of nodes with 8 GPUs, 4 GPUs and none.
 func unlike(t *testing.T) *cluster {
 	t.Helper()
 	var options playground.Options
@@ -28,13 +28,14 @@ func unlike(t *testing.T) *cluster {
 		group.Resources[gpu] = *resource.NewQuantity(gpus, resource.DecimalSI)
 		options.NodeGroups = append(options.NodeGroups, group)
 	}
-	// Where kwok is held up, the controller manager would take all nodes for lost after its default of less than a minute.
+	// If kwok is delayed, the controller manager would mark all nodes as lost after its default of
+	// less than a minute.
 	options.ExtraArgs = map[string][]string{playground.ControllerManager: {"--node-monitor-grace-period=5m"}}
 	return clusterOn(t, stage.New(t, options))
 }
 
-// lost are the ways in which a node takes no pods any more, though those that run there run on. Each returns how it takes
-// some again.
+// lost has the ways in which a node accepts no more pods, although its pods continue to run. Each
+// returns a function that makes the node accept pods again.
 var lost = map[string]func(c *cluster, node string) (back func()){
 	"cordoned": func(c *cluster, node string) func() {
 		c.patchNode(node, `{"spec":{"unschedulable":true}}`)
@@ -71,7 +72,8 @@ func (c *cluster) patchNode(name, patch string, subresources ...string) {
 	}
 }
 
-// seenLost waits until the scheduler places nothing on a node any more: it hears of nodes a moment later than the API server.
+// seenLost waits until the scheduler places nothing on a node any more. The scheduler learns of
+// node changes a moment later than the API server.
 func (c *cluster) seenLost(node string) {
 	c.Helper()
 	made := 0
@@ -98,7 +100,7 @@ func (c *cluster) seenLost(node string) {
 	})
 }
 
-// entitled waits until a queue has that fair share.
+// entitled waits until a queue has the given fair share.
 func (c *cluster) entitled(name, fairShare string) {
 	c.Helper()
 	c.Eventually("the fair share of "+name, func(ctx context.Context) string {
@@ -113,7 +115,7 @@ func (c *cluster) entitled(name, fairShare string) {
 	})
 }
 
-// on are the names of the pods on a node.
+// on returns the names of the pods on a node.
 func (c *cluster) on(node string) []string {
 	c.Helper()
 	var out []string
@@ -125,8 +127,8 @@ func (c *cluster) on(node string) []string {
 	return out
 }
 
-// TestNodesThatDiffer has shares follow nodes that are large and small, lost, back and deleted, and preemptors look for room
-// where there can be some.
+// TestNodesThatDiffer checks shares while nodes of different sizes are lost, come back and are
+// deleted, and checks that preemptors search for room on usable nodes only.
 func TestNodesThatDiffer(t *testing.T) {
 	t.Parallel()
 	c := unlike(t)
@@ -149,7 +151,7 @@ func TestNodesThatDiffer(t *testing.T) {
 			share(c)
 			back := lose(c, small)
 			c.seenLost(small)
-			// It counts with what runs there.
+			// The node counts because of the pods that run there.
 			began := time.Now()
 			c.nobodyGoes(began)
 			halves(c, "6")
@@ -169,7 +171,7 @@ func TestNodesThatDiffer(t *testing.T) {
 			}
 			back := lose(c, small)
 			c.seenLost(small)
-			// The one on the small node is the least important, and to be had for nothing.
+			// The pod on the small node is the least important victim, and costs nothing.
 			c.pod("urgent", 4, "high", nil)
 			c.goes("on-large")
 			c.Never("the one on the small node goes", func(ctx context.Context) string {

@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestWorkOfNoQueue has pods of no queue beside queues: between the two sides priority counts and nothing else, and no
-// turn is waited for.
+// TestWorkOfNoQueue runs pods without a queue beside queues. Between the two, only priority counts,
+// and pods without a queue wait for no turn.
 func TestWorkOfNoQueue(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -55,9 +55,9 @@ func TestWorkOfNoQueue(t *testing.T) {
 		c.known("team")
 		c.pod("outside", 7, "", nil)
 		c.Runs("outside", 1)
-		// Each of them has its turn, in vain, whenever something changes.
+		// After each change, each of them gets a turn without success.
 		c.pods("crowd", "team", 40, 2, "")
-		// A machine with other things to do may hold up one or another, turns would all of them.
+		// A busy machine may delay some pods, but waiting for turns would delay all of them.
 		fastest := soon
 		for i := range 5 {
 			name := fmt.Sprintf("passer-%d", i)

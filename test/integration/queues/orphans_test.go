@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// orphaned waits until a PodGroup says, or does not say, that its queue has gone.
+// orphaned waits until a PodGroup reports, or no longer reports, that its queue is missing.
 func (c *cluster) orphaned(name, wantReason string, words ...string) {
 	c.Helper()
 	c.Eventually("PodGroup "+name+" says whether its queue is there", func(ctx context.Context) string {
@@ -59,11 +59,12 @@ func (c *cluster) orphanedPods(want int) {
 	})
 }
 
-// TestQueueThatGoes has its work run on, out of all queues, and shown as orphaned until the queue is back.
+// TestQueueThatGoes deletes a queue. Its work continues to run outside of all queues, and is
+// reported as orphaned until the queue exists again.
 func TestQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	// Four GPUs are in use by three pods of gone.
+	// Three pods of the queue gone use four GPUs.
 	running := func(c *cluster) {
 		c.queue("gone")
 		c.queue("here")
@@ -81,7 +82,7 @@ func TestQueueThatGoes(t *testing.T) {
 		c.orphanedPods(3)
 		c.pods("heir", "here", 4, 2, "")
 		c.Runs("heir", 2)
-		// What the orphans have is no longer anybody's to share.
+		// The GPUs of the orphaned pods are not part of any fair share.
 		c.shows("here", "4", "8", "4")
 		c.Runs("orphan", 1)
 		c.Runs("team", 2)

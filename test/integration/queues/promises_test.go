@@ -11,8 +11,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestPromisesEndWithTheirQueue: what was promised to a gang goes to others when its queue goes, or lets it have that no more,
-// while its victims are leaving; and so it does where the scheduler dies before, and the next one finds the promise in the API.
+// TestPromisesEndWithTheirQueue checks a gang that waits for victims. If its queue is deleted or
+// may no longer use so much, its reservation ends at once and others use the room. The same happens
+// if the scheduler is killed before, and the next one reads the reservation from the API.
 func TestPromisesEndWithTheirQueue(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -44,7 +45,8 @@ func TestPromisesEndWithTheirQueue(t *testing.T) {
 	}
 }
 
-// promised makes a gang of a queue that waits for the second of two victims, and a pod that gets nothing meanwhile.
+// promised creates a gang in a queue that waits for the second of two victims, and a pod that gets
+// no room meanwhile.
 func (c *cluster) promised() {
 	c.Helper()
 	c.queue("a")
@@ -79,7 +81,7 @@ func (c *cluster) promised() {
 	})
 }
 
-// end ends a pod that lingers.
+// end removes the finalizer of a terminating pod.
 func (c *cluster) end(name string) {
 	c.Helper()
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
@@ -89,7 +91,7 @@ func (c *cluster) end(name string) {
 	c.Gone(name)
 }
 
-// nominated names a member that is not nominated for a node as it should be; "" for none.
+// nominated names a member whose nomination differs from the expected one; "" if there is none.
 func (c *cluster) nominated(ctx context.Context, want string) string {
 	c.Helper()
 	for _, pod := range c.Pods(ctx, "urgent-") {

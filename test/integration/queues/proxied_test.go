@@ -12,21 +12,21 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// proxied is a cluster whose scheduler goes through a proxy, which holds calls up or has them fail.
+// proxied is a cluster whose scheduler uses a proxy, which can hold calls or make them fail.
 type proxied struct {
 	*cluster
 	proxy *turnstile.Proxy
-	// before is how many deletes there have been in earlier scenes.
+	// before is the number of deletes in earlier scenes.
 	before int
 }
 
-// behindProxy is a playground with 8 GPUs in one place.
+// behindProxy returns a playground with one node of 8 GPUs.
 func behindProxy(t *testing.T) *proxied {
 	t.Helper()
 	options := nodesOf(1)
 	options.Scheduler.Path = playground.NoScheduler
 	var proxy *turnstile.Proxy
-	// It ends after those who go through it.
+	// The proxy ends after its clients.
 	t.Cleanup(func() {
 		if proxy != nil {
 			proxy.Close()
@@ -57,7 +57,7 @@ func behindProxy(t *testing.T) *proxied {
 	return c
 }
 
-// play is scene for those who need the proxy.
+// play runs a scene that needs the proxy.
 func (p *proxied) play(name string, play func(p *proxied)) {
 	p.Helper()
 	p.scene(name, func(c *cluster) {
@@ -65,15 +65,16 @@ func (p *proxied) play(name string, play func(p *proxied)) {
 	})
 }
 
-// deletes are the scheduler's requests to delete pods.
+// deletes selects the scheduler's requests to delete pods.
 func deletes() turnstile.Request { return turnstile.Request{Verb: "delete", Resource: "pods"} }
 
-// realDeletes are those that are no dry runs.
+// realDeletes selects the deletes that are no dry runs.
 func realDeletes() turnstile.Request {
 	return turnstile.Request{Verb: "delete", Resource: "pods", Real: true}
 }
 
-// deleted are the names of the pods that the scheduler has asked to delete in this scene, each once, sorted.
+// deleted returns the names of the pods that the scheduler has asked to delete in this scene, each
+// once, sorted.
 func (p *proxied) deleted() []string {
 	var out []string
 	for _, call := range p.proxy.Calls(realDeletes())[p.before:] {
@@ -83,14 +84,15 @@ func (p *proxied) deleted() []string {
 	return slices.Compact(out)
 }
 
-// hold holds requests up until the scene ends, or the caller lets them go.
+// hold holds requests until the scene ends or the caller ends the rule.
 func (p *proxied) hold(r turnstile.Request) *turnstile.Rule {
 	rule := p.proxy.Hold(r)
 	p.Cleanup(rule.End)
 	return rule
 }
 
-// waitDeletes waits until the scheduler has asked to delete so many pods, and returns their names.
+// waitDeletes waits until the scheduler has asked to delete the given number of pods, and returns
+// their names.
 func (p *proxied) waitDeletes(count int) []string {
 	p.Helper()
 	p.Eventually(fmt.Sprintf("%d pods are to be deleted", count), func(context.Context) string {
@@ -102,7 +104,7 @@ func (p *proxied) waitDeletes(count int) []string {
 	return p.deleted()
 }
 
-// staysAt watches for a while that nobody but these is deleted.
+// staysAt checks for a while that only the named pods are deleted.
 func (p *proxied) staysAt(names []string) {
 	p.Helper()
 	p.Never("nobody else is deleted", func(context.Context) string {

@@ -11,7 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestReclaim has a queue take back its share from one that was lent all, whatever the priorities, and no more.
+// TestReclaim checks that a queue reclaims its share from a queue that has borrowed everything,
+// regardless of priorities, and no more than its share.
 func TestReclaim(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -45,8 +46,8 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
-// TestReclaimedRoomIsKept has the victims come back at once, with a priority above that of those who took their room:
-// until these have it, it is kept from them, so that nobody is evicted a second time.
+// TestReclaimedRoomIsKept creates the victims again at once, with a priority above the reclaimer's.
+// The room stays reserved for the reclaimer, so that no pod is evicted a second time.
 func TestReclaimedRoomIsKept(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -100,11 +101,12 @@ spec:
 	}
 }
 
-// TestLimit has work wait at the limit of its queue, gangs as a whole, although the cluster has room.
+// TestLimit checks that work waits at the limit of its queue, gangs as a whole, although the
+// cluster has room.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	// Two of three pods of a run, which has 4 of the 6 that top may have.
+	// Two of three pods run. They use 4 of the 6 GPUs that the limit of top allows.
 	full := func(c *cluster) (waiting string) {
 		c.queue("top", "limit: {nvidia.com/gpu: 6}")
 		c.queue("a", "parent: top", "limit: {nvidia.com/gpu: 4}")
@@ -157,11 +159,11 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestNames has work that names no leaf wait, and say so, until it does.
+// TestNames checks that work waits and reports the cause until it names an existing leaf queue.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	// Where there is no queue at all, names of queues mean nothing.
+	// Without any Queue objects, names of queues have no effect.
 	c.scene("a queue that does not exist", func(c *cluster) {
 		c.queue("other")
 		c.known("other")
@@ -210,8 +212,8 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// TestReclaimMinRuntime has reclaim wait for the end of what a queue guarantees, and no longer. The victim's PodGroup
-// shows when that is, and follows the queue's settings.
+// TestReclaimMinRuntime checks that reclaim waits until the end of a queue's min-runtime, and no
+// longer. The victim's PodGroup shows that time, which follows the queue's settings.
 func TestReclaimMinRuntime(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -234,8 +236,8 @@ func TestReclaimMinRuntime(t *testing.T) {
 	}
 }
 
-// TestTurns has two queues wait for the same room: when it comes, each gets its share at once, though all work of one
-// of them is older.
+// TestTurns makes two queues wait for the same room. When the room is free, each gets its share at
+// once, although all work of one queue is older.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

@@ -10,14 +10,15 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
-// TestReclaimThatIsOvertaken has things change while the deletes of a reclaim are on their way: who has been taken goes,
-// nobody else does, and whoever waits gets the room.
+// TestReclaimThatIsOvertaken changes the cluster while the deletes of a reclaim are in progress.
+// The chosen victims are evicted and no other pods, and the waiting work gets the room.
 func TestReclaimThatIsOvertaken(t *testing.T) {
 	t.Parallel()
 	c := behindProxy(t)
 	tests := map[string]struct {
 		change func(p *proxied)
-		// want is who runs in the end: pods of the claim, those that were lent room, and others who wait for it.
+		// wantClaim, wantBorrowed and wantHeirs are the pods that run in the end: of the reclaimer,
+		// of the borrower, and of other work that waits for the room.
 		wantClaim, wantBorrowed, wantHeirs int
 	}{
 		"by the end of the reclaimer": {
@@ -29,7 +30,7 @@ func TestReclaimThatIsOvertaken(t *testing.T) {
 			wantBorrowed: 2, wantHeirs: 2,
 		},
 		"by the end of the victims' queue": {
-			// What is left of its work is in no queue any more, and goes by priority.
+			// The rest of its work is then in no queue, and can be preempted by priority.
 			change:    func(p *proxied) { p.deleteQueue("borrower") },
 			wantClaim: 1, wantBorrowed: 2,
 		},
@@ -38,7 +39,7 @@ func TestReclaimThatIsOvertaken(t *testing.T) {
 			wantBorrowed: 2, wantHeirs: 2,
 		},
 		"by a smaller share of the reclaimer": {
-			// The room is free, and promised.
+			// The room is free, but reserved.
 			change:    func(p *proxied) { p.queue("lender", "quota: {nvidia.com/gpu: 1}", "overQuotaWeight: 0") },
 			wantClaim: 1, wantBorrowed: 2,
 		},

@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestConfiguredRateHolds: where a rate is configured, the statuses of Queues keep to it as everything else does.
+// TestConfiguredRateHolds checks that the status writes of Queues respect a configured rate like
+// all other calls.
 func TestConfiguredRateHolds(t *testing.T) {
 	const count, qps, burst = 60, 10, 10
 	options := nodesOf(1)
@@ -48,7 +49,7 @@ func TestConfiguredRateHolds(t *testing.T) {
 		}
 		return ""
 	})
-	// A tenth less than it takes by the rate alone.
+	// The bound is a tenth less than the time by the rate alone.
 	if took, least := time.Since(began), time.Second*(count-burst)/qps*9/10; took < least {
 		t.Errorf("the statuses of %d queues took %v, want %v at least", count, took, least)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// cores are the resources of a node with so many CPUs.
+// cores returns the resources of a node with the given number of CPUs.
 func cores(cpus string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("64Gi")}
 }
 
-// replicas creates a ReplicaSet of pods with one CPU in a queue. More is added to the spec of its
-// pods.
+// replicas creates a ReplicaSet of pods with one CPU in a queue. more has additional fields of the
+// pods' spec.
 func (c *cluster) replicas(name, queue string, count int, cpus string, more ...string) {
 	c.Helper()
 	c.ApplyText(fmt.Sprintf(`apiVersion: apps/v1
@@ -41,7 +41,7 @@ spec:
 `, name, queue, count, cpus, strings.Join(more, "\n      ")))
 }
 
-// running counts the pods of a ReplicaSet on nodes that are not on their way out.
+// running counts the pods of a ReplicaSet that have a node and do not terminate.
 func (c *cluster) running(ctx context.Context, name string) (n int) {
 	for _, pod := range c.Pods(ctx, name+"-") {
 		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
@@ -51,8 +51,8 @@ func (c *cluster) running(ctx context.Context, name string) (n int) {
 	return n
 }
 
-// shared waits until each of some ReplicaSets has so many pods on nodes, and watches that this
-// stays so.
+// shared waits until each of the ReplicaSets has the given number of pods on nodes, and checks that
+// this remains so.
 func (c *cluster) shared(want int, names ...string) {
 	c.Helper()
 	differs := func(ctx context.Context) string {
@@ -67,8 +67,8 @@ func (c *cluster) shared(want int, names ...string) {
 	c.NeverFor(3*time.Second, 100*time.Millisecond, "it stays so", differs)
 }
 
-// TestNodesThatMostWorkCannotUse has three equal queues with four pods each that want six CPUs,
-// beside a node with eight CPUs that these pods cannot use. The first queue comes alone.
+// TestNodesThatMostWorkCannotUse checks three equal queues with four pods each, which compete for
+// six CPUs. A node with eight CPUs cannot run these pods. At first, only one queue has pods.
 func TestNodesThatMostWorkCannotUse(t *testing.T) {
 	t.Parallel()
 	kept := []corev1.Taint{{Key: "kept", Value: "large", Effect: corev1.TaintEffectNoSchedule}}
@@ -78,7 +78,8 @@ func TestNodesThatMostWorkCannotUse(t *testing.T) {
 	)
 	type scene struct {
 		name string
-		// terms are those of the queues' pods, and large creates what else waits.
+		// terms are additional fields of the queues' pods, and large creates the other waiting
+		// work.
 		terms string
 		large func(c *cluster)
 	}
@@ -111,14 +112,15 @@ func TestNodesThatMostWorkCannotUse(t *testing.T) {
 	}
 }
 
-// sharesSix has three queues share six CPUs, with something else that waits for the other nodes.
+// sharesSix checks that three queues share six CPUs, while other work waits for the other nodes.
 func (c *cluster) sharesSix(terms string, large func(c *cluster)) {
 	c.Helper()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		c.queue(name)
 	}
 	c.known("a", "b", "c", "d")
-	// Work in no queue has a CPU of the large node, so that what asks for all of it waits.
+	// A pod without a queue uses one CPU of the large node, so work that requests the whole node
+	// waits.
 	c.pod("system", 0, "", nil, asking(corev1.ResourceCPU, 1), func(pod *corev1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"size": "large"}
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
@@ -132,7 +134,7 @@ func (c *cluster) sharesSix(terms string, large func(c *cluster)) {
 	c.within(soon, func() { c.shared(2, "a", "b", "c") })
 }
 
-// asking returns a change that makes a pod ask for so many pieces of a device.
+// asking returns a change that makes a pod request the given amount of a device.
 func asking(device corev1.ResourceName, pieces int64) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		q := corev1.ResourceList{device: *resource.NewQuantity(pieces, resource.DecimalSI)}

@@ -9,8 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// TestReplacementsWait: pods that can preempt no other, as those that controllers make in place of victims, are woken whenever a pod
-// goes. There is a search for the first of those that are alike, and not for each of them.
+// TestReplacementsWait checks pods that can preempt nothing, such as the pods that controllers
+// create in place of victims. They are retried whenever a pod terminates. The scheduler searches
+// once for all equal pods, and not for each of them.
 func TestReplacementsWait(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -48,7 +49,8 @@ func TestReplacementsWait(t *testing.T) {
 				c.Runs(fmt.Sprintf("high-%d", i), 1)
 			}
 			c.rested("again-")
-			// Each preemption has several moments: one that goes is marked, is terminating, has gone, and another one takes its place.
+			// Each preemption causes several events: a victim is marked, terminates, is gone, and
+			// another pod takes its place.
 			n, most := searches(c)-before, float64(preemptions*waiting/4)
 			c.Logf("%v searches in vain beside %d preemptions, of %d pods that wait", n, preemptions, waiting)
 			if n > most {

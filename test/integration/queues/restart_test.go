@@ -8,7 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// restart kills the scheduler, and starts it again when meanwhile has been done.
+// restart kills the scheduler, calls meanwhile, and starts the scheduler again.
 func (c *cluster) restart(meanwhile ...func()) {
 	c.Helper()
 	scheduler := c.Run.Component(playground.Scheduler)
@@ -23,12 +23,13 @@ func (c *cluster) restart(meanwhile ...func()) {
 	}
 }
 
-// TestLimitOverRestart kills the scheduler at the limit of a queue, and on the way there: work that runs counts for the
-// next one from its first decision on.
+// TestLimitOverRestart kills the scheduler when the work of a queue is at its limit, and before
+// that. The next scheduler counts running work from its first decision on.
 func TestLimitOverRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
-	// Nothing is taken back at a limit, so a pod that was placed beyond one would still be there.
+	// Nothing is evicted because of a limit, so a pod that was placed beyond the limit would still
+	// exist.
 	placed := func(c *cluster, want map[string]int) {
 		c.Helper()
 		for prefix, n := range want {

@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// scene plays a subtest on the cluster, which is as empty afterwards as it was before.
+// scene runs a subtest on the cluster, which is empty before and afterwards.
 func (c *cluster) scene(name string, play func(c *cluster)) {
 	c.Helper()
 	c.T.Run(name, func(t *testing.T) {
@@ -27,7 +27,7 @@ func (c *cluster) scene(name string, play func(c *cluster)) {
 	})
 }
 
-// clear removes all work and all queues, and waits until they have gone.
+// clear removes all work and all queues, and waits until they are gone.
 func (c *cluster) clear() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
 	defer cancel()
@@ -50,7 +50,7 @@ func (c *cluster) clear() {
 	}
 }
 
-// inNamespace is where objects of a kind are; queues are in none.
+// inNamespace returns the namespace of objects of a kind; "" for queues.
 func inNamespace(obj client.Object) string {
 	if _, ok := obj.(*v1alpha1.Queue); ok {
 		return ""
@@ -58,16 +58,16 @@ func inNamespace(obj client.Object) string {
 	return "default"
 }
 
-// team is a gang of a queue.
+// team describes a gang in a queue.
 type team struct {
 	name, queue, class      string
 	members, minCount, gpus int
-	// whole has it disrupted whole.
+	// whole sets the disruption mode PodGroup.
 	whole  bool
 	change []func(*corev1.Pod)
 }
 
-// team creates a gang, and waits until it runs and has a start.
+// team creates a gang, and waits until it runs and its PodGroup has a start time.
 func (c *cluster) team(t team) {
 	c.Helper()
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: t.name}}
@@ -97,7 +97,7 @@ func (c *cluster) member(t team, i int) {
 	c.pod(fmt.Sprintf("%s-%d", t.name, i), t.gpus, t.class, map[string]string{v1alpha1.LabelPodGroup: t.name}, t.change...)
 }
 
-// started waits until a PodGroup has a start, and returns it.
+// started waits until a PodGroup has a start time, and returns it.
 func (c *cluster) started(name string) time.Time {
 	c.Helper()
 	var at time.Time
@@ -112,15 +112,15 @@ func (c *cluster) started(name string) time.Time {
 	return at
 }
 
-// linger has a pod take its time when it is deleted, so that it can be looked at.
+// linger gives a pod a long grace period, so that the test can see it terminate.
 func linger(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600) }
 
-// evicted are the pods that have been told that they are preempted, each once, in order of their names.
+// evicted returns the pods with an event of their preemption, each once, sorted by name.
 func (c *cluster) evicted(ctx context.Context, since time.Time) []string {
 	c.Helper()
 	var out []string
 	for _, ev := range c.EventsOf(ctx, "", "Preempted") {
-		// Those of scenes before are still there.
+		// Events of earlier scenes still exist.
 		if ev.InvolvedObject.Kind == "Pod" && !ev.EventTime.Time.Before(since) {
 			out = append(out, ev.InvolvedObject.Name)
 		}
@@ -129,7 +129,7 @@ func (c *cluster) evicted(ctx context.Context, since time.Time) []string {
 	return slices.Compact(out)
 }
 
-// nobodyGoes watches for a while that nobody but these is evicted.
+// nobodyGoes checks for a while that only the named pods are evicted.
 func (c *cluster) nobodyGoes(since time.Time, but ...string) {
 	c.Helper()
 	c.Never("nobody else is evicted", func(ctx context.Context) string {

@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestFaultsSettle has a cluster with all that can be wrong with queues and with the work that names them, and work that runs
-// and waits beside it. What is wrong is said once: the stage sees to it that nothing is written after that.
+// TestFaultsSettle creates every fault of queues and of work that names them, beside running and
+// waiting work. Each fault is reported once: the stage checks that the scheduler writes nothing
+// after that.
 func TestFaultsSettle(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -36,7 +37,7 @@ func TestFaultsSettle(t *testing.T) {
 	c.groupSays("alone", v1alpha1.ReasonNotEnoughMembers)
 	c.groupSays("large", v1alpha1.ReasonUnschedulable)
 	c.groupSays("nowhere", v1alpha1.ReasonQueueNotFound)
-	// No node would help these: nothing is to be bought for them.
+	// No node would help these pods, so an autoscaler must not add one for them.
 	c.WaitsFor("adrift-0", v1alpha1.ReasonQueueUnusable, `the parent "nowhere" of Queue "lost" does not exist`)
 	c.WaitsFor("inner-0", v1alpha1.ReasonQueueNotLeaf, "other queues below it")
 }

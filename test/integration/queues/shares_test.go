@@ -7,11 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// soon is how long those may take who only wait for shares to change, the eviction of their victims included: on a busy
-// machine, and far from the minutes after which everybody is tried again.
+// soon bounds the time of work that only waits for a change of shares, including the eviction of
+// its victims. A busy machine meets it, and it is much shorter than the minutes after which all
+// pods are retried.
 const soon = 50 * time.Second
 
-// within fails the test where what takes longer than that.
+// within fails the test if a function takes longer than a bound.
 func (c *cluster) within(bound time.Duration, what func()) (took time.Duration) {
 	c.Helper()
 	began := time.Now()
@@ -24,8 +25,8 @@ func (c *cluster) within(bound time.Duration, what func()) (took time.Duration) 
 	return took
 }
 
-// TestShareThatGrows has reclaimers tried again when nothing has changed but what their queue is entitled to. No pod
-// on a node comes, changes or goes.
+// TestShareThatGrows checks that reclaimers are retried when only the fair share of their queue has
+// changed, and no pod on a node has been created, changed or deleted.
 func TestShareThatGrows(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -72,7 +73,7 @@ func TestShareThatGrows(t *testing.T) {
 	}
 }
 
-// TestQueuesThatComeLate has work wait that names queues, before there are any, or have ever been.
+// TestQueuesThatComeLate creates work that names queues before any queue has ever existed.
 func TestQueuesThatComeLate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// goes waits until pods are on their way out, or have gone.
+// goes waits until pods terminate or are gone.
 func (c *cluster) goes(names ...string) {
 	c.Helper()
 	for _, name := range names {
@@ -23,7 +23,7 @@ func (c *cluster) goes(names ...string) {
 	}
 }
 
-// has waits until a queue has that many GPUs, and is entitled to so many.
+// has waits until a queue uses the given number of GPUs and has the given fair share.
 func (c *cluster) has(name, allocated, fairShare string) {
 	c.Helper()
 	c.Eventually("the status of "+name, func(ctx context.Context) string {
@@ -39,7 +39,7 @@ func (c *cluster) has(name, allocated, fairShare string) {
 	})
 }
 
-// TestTrees has trees that are not one level of equal queues.
+// TestTrees checks trees of queues with several levels or with unequal queues.
 func TestTrees(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -82,7 +82,7 @@ func TestTrees(t *testing.T) {
 		c.pods("l4", "l4", 8, 1, "")
 		c.Runs("l4-", 4)
 		c.has("l3", "4", "4")
-		// On the other side of the tree: half of all, from both of l2.
+		// The other side of the tree reclaims half of all GPUs, from both children of l2.
 		c.pods("r3", "r3", 4, 1, "")
 		c.Runs("r3-", 4)
 		c.has("l", "4", "4")
@@ -122,7 +122,7 @@ func TestTrees(t *testing.T) {
 		c.WaitsSaying("claim", "waits until", "(ReclaimMinRuntime of queue x)")
 		c.protected("victim", time.Hour)
 		c.nobodyGoes(began)
-		// Below z, nothing protects it from its new sibling.
+		// Under z, no setting protects leaf from its new sibling.
 		c.queue("leaf", "parent: z")
 		c.has("x", "0", "0")
 		c.within(soon, func() { c.goes("victim-0", "victim-1") })
@@ -136,7 +136,7 @@ func TestTrees(t *testing.T) {
 		c.victim("leaf")
 		c.deleteQueue("x")
 		c.queueCondition("leaf", v1alpha1.ConditionQueueReady, metav1.ConditionFalse, `"x"`)
-		// What it has is to be shared by none meanwhile.
+		// Meanwhile, no other queue may use its share.
 		c.pod("claim", 4, "", in("beside"))
 		c.WaitsSaying("claim", "0/1 nodes")
 		c.nobodyGoes(began)

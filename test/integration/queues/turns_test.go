@@ -38,7 +38,7 @@ func TestTurnForAnotherDevice(t *testing.T) {
 	c.Runs("has", 1)
 	nics("waits", "nics")
 	c.WaitsSaying("waits-3")
-	// Both arrive while no scheduler runs, so they are in line together when the next one starts.
+	// Both arrive while no scheduler runs, so both are queued when the next one starts.
 	c.restart(func() {
 		c.pods("borrow", "borrower", 1, 1, "")
 		c.pods("claim", "entitled", 1, 2, "")

@@ -13,18 +13,19 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// windowEnd is a preemptor that only a min-runtime keeps from a victim.
+// windowEnd is a preemptor that only a min-runtime blocks.
 type windowEnd struct {
-	// queue is the preemptor's, and class its PriorityClass.
+	// queue and class are the preemptor's queue and PriorityClass.
 	queue, class string
-	// rule and by say what protects the victim: the rule, and the queue whose setting it is.
+	// rule and by name the protection of the victim: the rule, and the queue with the setting.
 	rule, by string
-	// single has the victim be a pod outside any group.
+	// single is true if the victim is a pod without a group.
 	single bool
 }
 
-// TestWindowThatEnds has victims evicted within 2 seconds of the end of their window, and not before. Until then both
-// sides say how long it takes, and by whose setting. A machine with other things to do may hold up one or another.
+// TestWindowThatEnds checks that victims are evicted within 2 seconds after the end of their
+// min-runtime, and not before. Until then, the statuses of both sides show the end and the queue
+// with the setting. A busy machine may delay some of the cases.
 func TestWindowThatEnds(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
@@ -41,20 +42,22 @@ func TestWindowThatEnds(t *testing.T) {
 	for name, tt := range cases {
 		c.scene(name, func(c *cluster) { fastest = min(fastest, c.windowEnds(tt)) })
 	}
-	// It is in whole seconds, rounded down: what shows as three seconds after the end was less than four.
+	// The value is rounded down to whole seconds, so 3 seconds stand for less than 4.
 	if fastest > 3*time.Second {
 		t.Errorf("the fastest of them took at least %v, want less than 4 seconds", fastest)
 	}
 }
 
-// soonOver is a min-runtime of which 15 seconds are left to work that began at that moment. That is longer than any back-off, so what
-// waits has been tried again, because the setting is another one, before it ends.
+// soonOver returns a min-runtime of which 15 seconds remain for work that began at the given time.
+// That is longer than any back-off, so the preemptor is retried after the change of the setting and
+// before the end.
 func soonOver(began time.Time) time.Duration {
 	return time.Since(began).Round(time.Second) + 15*time.Second
 }
 
-// windowEnds returns how many whole seconds after the end the victims were evicted. The window is an hour until both sides have said
-// how long it takes, however long a busy machine needs for that.
+// windowEnds returns the whole seconds from the end of the min-runtime to the eviction. The
+// min-runtime is an hour until the statuses of both sides show it, because a busy machine may need
+// long for that.
 func (c *cluster) windowEnds(tt windowEnd) (late time.Duration) {
 	guarantee := func(window time.Duration) {
 		c.queue("top", fmt.Sprintf("reclaimMinRuntime: %.0fs", window.Seconds()))
@@ -73,7 +76,7 @@ func (c *cluster) windowEnds(tt windowEnd) (late time.Duration) {
 		began = c.started("victim")
 		c.protected("victim", time.Hour)
 	}
-	// Others that wait, and have their turn in between.
+	// Other work waits too, and gets its turns in between.
 	c.pods("other", "lender", 20, 8, "")
 	c.pod("claim", 4, tt.class, map[string]string{v1alpha1.LabelQueue: tt.queue})
 	words := []string{

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// startOf reads since when minCount members run together, or nil. PodGroups of scheduling.k8s.io have no field
-// for that, and a condition in its place.
+// startOf returns the time since when minCount members run together, or nil. PodGroups of
+// scheduling.k8s.io have no field for that, and have a condition instead.
 func startOf(obj client.Object) *metav1.Time {
 	if pg, ok := obj.(*v1alpha1.PodGroup); ok {
 		return pg.Status.StartTime
@@ -24,7 +24,7 @@ func startOf(obj client.Object) *metav1.Time {
 	return nil
 }
 
-// onBothAPIs runs a test with the PodGroups of each API, side by side.
+// onBothAPIs runs a test in parallel with the PodGroups of each API.
 func onBothAPIs(t *testing.T, test func(*env)) {
 	t.Helper()
 	for _, api := range stage.GroupAPIs(t) {
@@ -35,7 +35,7 @@ func onBothAPIs(t *testing.T, test func(*env)) {
 	}
 }
 
-// oneByOne is onBothAPIs for tests that nothing may run beside.
+// oneByOne is onBothAPIs for tests that must not run beside other tests.
 func oneByOne(t *testing.T, test func(*env)) {
 	t.Helper()
 	for _, api := range stage.GroupAPIs(t) {
@@ -43,7 +43,8 @@ func oneByOne(t *testing.T, test func(*env)) {
 	}
 }
 
-// each runs a table's cases with the PodGroups of each API, side by side, each in an environment of its own.
+// each runs the cases of a table in parallel, with the PodGroups of each API. Each case has an
+// environment of its own.
 func each[C any](t *testing.T, cases map[string]C, run func(*env, C)) {
 	t.Helper()
 	for name, c := range cases {

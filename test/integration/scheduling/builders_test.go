@@ -11,22 +11,22 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// podSpec describes a pod in the terms that matter here.
+// podSpec describes a pod by the properties that the tests need.
 type podSpec struct {
 	name     string
 	group    string
 	cpus     int64
 	priority string
-	// on is the short name of the node it is confined to, or "".
+	// on is the short name of the only permitted node, or "".
 	on        string
 	scheduler string
-	// grace is its grace period in seconds.
+	// grace is the grace period in seconds.
 	grace  int64
 	labels map[string]string
 	change func(*corev1.Pod)
 }
 
-// build makes the pod for a test's namespace and nodes.
+// build returns the pod for a test's namespace and nodes.
 func (s podSpec) build(e *env) *corev1.Pod {
 	pod := stage.NewPod(e.Namespace, s.name, s.priority, s.cpus)
 	pod.Spec.TerminationGracePeriodSeconds = &s.grace
@@ -73,7 +73,7 @@ func (e *env) remove(name string) {
 	}
 }
 
-// times makes count pods from one, named NAME-0, NAME-1 and so on.
+// times returns count copies of a pod, named NAME-0, NAME-1 and so on.
 func (s podSpec) times(count int) []podSpec {
 	out := make([]podSpec, count)
 	for i := range out {
@@ -83,7 +83,7 @@ func (s podSpec) times(count int) []podSpec {
 	return out
 }
 
-// gang creates a PodGroup and its members, all alike.
+// gang creates a PodGroup and equal members.
 func (e *env) gang(g stage.Group, members int, pod podSpec) {
 	e.Helper()
 	e.CreateGroup(g)
@@ -97,7 +97,7 @@ func (e *env) gang(g stage.Group, members int, pod podSpec) {
 	e.create(pod.times(members)...)
 }
 
-// runningGang is gang, and waits until all members run.
+// runningGang creates a gang and waits until all members run.
 func (e *env) runningGang(g stage.Group, members int, pod podSpec) {
 	e.Helper()
 	e.gang(g, members, pod)

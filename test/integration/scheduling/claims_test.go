@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestVolumeForEachMember has two members claim a volume each, bound when they are placed, of which each node has one. Both
-// have room on either node.
+// TestVolumeForEachMember has two members with a claim each. Each node has one volume, which is
+// bound when a member is placed. Both members would fit on either node.
 func TestVolumeForEachMember(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -64,8 +64,8 @@ func TestVolumeForEachMember(t *testing.T) {
 	}
 }
 
-// TestDeviceForEachMember has three members claim a device each, of which one node has two and the other one. All have room
-// on either node.
+// TestDeviceForEachMember has three members that claim a device each. One node has two devices, and
+// another node has one. All members would fit on either node.
 func TestDeviceForEachMember(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -84,9 +84,10 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
-// TestDevicesThatComeLater: a gang that waits for devices is planned as soon as drivers say that there are enough, and as soon as
-// others have given theirs back: no node has changed then, and the pods have gone before. What happens in tests beside this one may hide
-// that nothing wakes it; by itself, it fails then.
+// TestDevicesThatComeLater checks that a gang that waits for devices is planned as soon as drivers
+// publish enough of them, or other pods release theirs. No node changes then, and the pods were
+// deleted before. Events of parallel tests may hide a lost wake-up, so run this test alone after a
+// change.
 func TestDevicesThatComeLater(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(e *env){
@@ -102,7 +103,7 @@ func TestDevicesThatComeLater(t *testing.T) {
 			e.createRunning(podSpec{name: "holds", cpus: 1, priority: "high", change: claimDevice})
 			e.deviceGang(2)
 			e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-			// Until nothing is said of it any more that would have it planned again.
+			// Wait until no event about the gang is left that would trigger another plan.
 			e.staysUnbound("g")
 			come(e)
 			e.waitBound("g", 2)
@@ -110,8 +111,8 @@ func TestDevicesThatComeLater(t *testing.T) {
 	}
 }
 
-// TestDevicesOnAFullNode: a member that has been given a device on a node, and could not be bound there, is planned elsewhere with its gang
-// where the node has filled up meanwhile.
+// TestDevicesOnAFullNode checks a member that has devices on a node but could not be bound there.
+// If other pods fill the node meanwhile, the member is planned on another node with its gang.
 func TestDevicesOnAFullNode(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -146,7 +147,8 @@ func TestDevicesOnAFullNode(t *testing.T) {
 	e.waitBound("g", 2)
 }
 
-// deviceClass makes the class of all devices of the test, and a template for claims of one of them.
+// deviceClass creates the DeviceClass of all devices of the test, and a template for claims of one
+// device.
 func (e *env) deviceClass() {
 	e.Helper()
 	class := e.Namespace + ".example.com"
@@ -164,7 +166,7 @@ func (e *env) deviceClass() {
 	})
 }
 
-// addDevices has the driver say that a node has some.
+// addDevices publishes devices of a node, as a driver does.
 func (e *env) addDevices(short string, names ...string) {
 	e.Helper()
 	devices := make([]resourceapi.Device, len(names))
@@ -180,13 +182,13 @@ func (e *env) addDevices(short string, names ...string) {
 	})
 }
 
-// deviceGang makes a gang g of so many members that claim a device each.
+// deviceGang creates a gang g with the given number of members, each with a claim for a device.
 func (e *env) deviceGang(members int32) {
 	e.Helper()
 	e.gang(stage.Group{Name: "g", MinCount: members, Priority: "high"}, int(members), podSpec{cpus: 1, change: claimDevice})
 }
 
-// claimDevice has a pod claim a device.
+// claimDevice makes a pod claim a device.
 func claimDevice(pod *corev1.Pod) {
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}

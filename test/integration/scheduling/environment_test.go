@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// secondProfile is another one of the scheduler under test.
+	// secondProfile is a second profile of the scheduler under test.
 	secondProfile = "second-scheduler"
-	// countedProfile serves one test only, which counts its scheduling attempts.
+	// countedProfile is the profile of a single test, which counts its scheduling attempts.
 	countedProfile = "counted-scheduler"
 )
 
 // shared is the playground of this package.
 var shared = stage.Shared{
-	// The tests of gangs and preemption run on both APIs, which does not change what the other one does.
+	// The tests of gangs and preemption run with the PodGroups of both APIs. Serving one API does
+	// not affect the other.
 	Options:  playground.Options{NativeWorkloadAPI: true},
 	Parallel: 6,
 	Begin:    begin,
@@ -42,12 +43,12 @@ func begin(ctx context.Context, s *stage.Stage, dir string) error {
 	return err
 }
 
-// env is what one test works with: a namespace and nodes of its own.
+// env has the namespace and nodes of one test.
 type env struct {
 	*stage.Stage
 }
 
-// newEnv makes a namespace, for a test of one API's PodGroups.
+// newEnv creates a namespace for a test of one API's PodGroups.
 func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	t.Helper()
 	s := shared.In(t)
@@ -55,17 +56,17 @@ func newEnv(t *testing.T, api stage.GroupAPI) *env {
 	return &env{s}
 }
 
-// with is the same environment, for PodGroups of another API.
+// with returns the same environment for PodGroups of another API.
 func (e *env) with(api stage.GroupAPI) *env { return &env{e.With(api)} }
 
-// attempts reads how many scheduling attempts of a profile have ended with that result.
+// attempts returns the number of a profile's scheduling attempts with the given result.
 func (e *env) attempts(profile, result string) int {
 	e.Helper()
 	return int(e.Metrics(e.Run.Component(playground.Scheduler)).Sum("scheduler_schedule_attempts_total",
 		`profile="`+profile+`"`, `result="`+result+`"`))
 }
 
-// removeNode deletes a node, and all that runs there.
+// removeNode deletes a node and all its pods.
 func (e *env) removeNode(short string) {
 	e.Helper()
 	if err := e.Kube.CoreV1().Nodes().Delete(e.Context(), e.NodeName(short), metav1.DeleteOptions{}); err != nil {

@@ -39,7 +39,7 @@ func testTooFewMembers(e *env) {
 	e.gang(stage.Group{Name: "g", MinCount: 3}, 2, podSpec{cpus: 1})
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
-	// It may have been told before the other one came.
+	// The first pod may have got its message before the second one existed.
 	e.WaitEvent("g-0", "FailedScheduling", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has ")
 	e.staysUnbound("g")
 	e.create(podSpec{name: "g-2", group: "g", cpus: 1})
@@ -83,7 +83,7 @@ func testGangUnderTheSecondProfile(e *env) {
 	e.waitBound("g", 3)
 }
 
-// TestPriorityClassThatComesLate is about reprieve.dev only: the API server admits no PodGroup of
+// TestPriorityClassThatComesLate concerns reprieve.dev only: the API server rejects a PodGroup of
 // scheduling.k8s.io whose class does not exist.
 func TestPriorityClassThatComesLate(t *testing.T) {
 	t.Parallel()
@@ -113,8 +113,8 @@ func TestPriorityClassThatComesLate(t *testing.T) {
 		v1alpha1.ReasonPodsNotMatchingPriority, "m-0", "42")
 }
 
-// TestTemplateThatComesLate is about reprieve.dev only: a PodGroup of scheduling.k8s.io has a policy of its own,
-// and the API server admits none whose template does not exist.
+// TestTemplateThatComesLate concerns reprieve.dev only: a PodGroup of scheduling.k8s.io has a
+// policy of its own, and the API server rejects one whose template does not exist.
 func TestTemplateThatComesLate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -185,7 +185,8 @@ func testPodGroupThatGoesWhileItsMembersWait(e *env) {
 	e.gang(stage.Group{Name: "g", MinCount: 2}, 2, podSpec{cpus: 3})
 	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	e.RemoveGroup("g")
-	// The API server keeps a PodGroup of scheduling.k8s.io while it has members, unless somebody insists.
+	// The API server keeps a PodGroup of scheduling.k8s.io while it has members. LetGroupGo removes
+	// the finalizer.
 	e.LetGroupGo("g")
 	e.WaitEvent("g-0", "FailedScheduling", "does not exist")
 	e.WaitEvent("g-1", "FailedScheduling", "does not exist")
@@ -195,7 +196,8 @@ func testPodGroupThatGoesWhileItsMembersWait(e *env) {
 	e.waitBound("g", 2)
 }
 
-// TestPodGroupThatIsHeldStillCounts: a PodGroup that is being deleted is there until it is gone.
+// TestPodGroupThatIsHeldStillCounts checks that a PodGroup counts until it is gone, even while it
+// is being deleted.
 func TestPodGroupThatIsHeldStillCounts(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testPodGroupThatIsHeldStillCounts)

@@ -11,15 +11,15 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestHalfGangs has gangs whose members go one by one beside each other, of each of which one
-// member has started last. A preemptor takes as few gangs below minCount as it can, and says which
-// they are.
+// TestHalfGangs checks several gangs that are evicted member by member. In each, one member has
+// started last. The preemptor leaves as few gangs below minCount as possible, and its message names
+// them.
 func TestHalfGangs(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
-		// gangs of size members run on as many nodes, one member of each on every node.
+		// gangs is the number of gangs. Each has size members on as many nodes, one on each.
 		gangs, size int
-		// members are those of the preemptor; 0 is for a single pod.
+		// members is the number of the preemptor's members; 0 for a single pod.
 		members    int
 		wantBroken int
 	}
@@ -42,7 +42,7 @@ func TestHalfGangs(t *testing.T) {
 			}
 			e.waitBound(name(g), c.size)
 		}
-		// The member of each that has started last is on a node of its own.
+		// The youngest member of each gang is on a different node.
 		began := time.Now()
 		e.Eventually("a second has passed", func(context.Context) string {
 			if now := time.Now(); now.Unix() <= began.Unix() {
@@ -80,10 +80,11 @@ func TestHalfGangs(t *testing.T) {
 		})
 		e.WaitEvent(preemptor, "Preempting", fmt.Sprintf("gang %s/%s falls below minCount", e.Namespace, broken[0]))
 		if _, ok := e.PodGroup(e.Context(), broken[0]).(*v1alpha1.PodGroup); !ok || c.members > 0 {
-			// Groups of the other API have no phase, and a gang has taken all members.
+			// PodGroups of the other API have no phase. A preemptor that is a gang has evicted all
+			// members.
 			return
 		}
-		// One member of it is left.
+		// One member of the gang remains.
 		e.Eventually("it is degraded", func(ctx context.Context) string {
 			pg, ok := e.PodGroup(ctx, broken[0]).(*v1alpha1.PodGroup)
 			if !ok {

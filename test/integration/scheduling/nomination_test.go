@@ -10,7 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestNominatedRoomIsKept: others of lower or equal priority cannot take what is being freed for a gang.
+// TestNominatedRoomIsKept checks that pods of lower or equal priority cannot use the room that is
+// being freed for a gang.
 func TestNominatedRoomIsKept(t *testing.T) {
 	t.Parallel()
 	type testCase struct{ group, pods, thief string }
@@ -35,7 +36,8 @@ func TestNominatedRoomIsKept(t *testing.T) {
 			}
 			return ""
 		})
-		// Half of the room is free now: too little for the gang, enough for the thief.
+		// Half of the room is free now. It is too small for the gang, but large enough for the
+		// thief.
 		e.LetGo("victim-0")
 		e.create(podSpec{name: "thief", cpus: 2, priority: c.thief})
 		e.Never("the thief gets nothing", func(ctx context.Context) string {
@@ -46,13 +48,14 @@ func TestNominatedRoomIsKept(t *testing.T) {
 		})
 		e.LetGo("victim-1")
 		e.waitBound("urgent", 2)
-		// The room that the gang leaves is the thief's.
+		// Once a member of the gang is deleted, the thief may use its room.
 		e.remove("urgent-0")
 		e.waitRunning("thief")
 	})
 }
 
-// TestHigherPriorityTakesNominatedRoom: what is kept for a gang is not kept from those above it.
+// TestHigherPriorityTakesNominatedRoom checks that room reserved for a gang is available to pods of
+// higher priority.
 func TestHigherPriorityTakesNominatedRoom(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testHigherPriorityTakesNominatedRoom)
@@ -61,7 +64,7 @@ func TestHigherPriorityTakesNominatedRoom(t *testing.T) {
 func testHigherPriorityTakesNominatedRoom(e *env) {
 	e.AddNodes(4, "a")
 	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: stage.Hold}.times(2)...)
-	// The pods' own priority is above everyone's; the group's is what counts.
+	// The pods' own priority is the highest of all, but the priority of the group counts.
 	e.gang(stage.Group{Name: "urgent", MinCount: 2, Priority: "mid"}, 2, podSpec{cpus: 2, priority: "higher"})
 	e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
 	e.create(podSpec{name: "above", cpus: 2, priority: "high"})

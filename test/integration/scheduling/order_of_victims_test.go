@@ -16,8 +16,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestGangTakesTheLeastImportant has a gang need three of five nodes, whose work has three priorities: all of the lowest goes,
-// none of the highest, and of those in between the ones that have started last, whatever their names are.
+// TestGangTakesTheLeastImportant checks a gang that needs three of five nodes, whose work has three
+// priorities. All work of the lowest priority is evicted, and none of the highest. Of the middle
+// priority, the youngest work is evicted, regardless of names.
 func TestGangTakesTheLeastImportant(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
@@ -34,7 +35,7 @@ func TestGangTakesTheLeastImportant(t *testing.T) {
 			run(node, "mid")
 			e.Eventually("it has started, a second ago", func(ctx context.Context) string {
 				started := startOf(e.PodGroup(ctx, node))
-				// The API has whole seconds.
+				// The API has times in whole seconds.
 				if now := time.Now(); started == nil || now.Unix() <= started.Unix() {
 					return fmt.Sprintf("it is %s, and started %s", now, started)
 				}
@@ -48,7 +49,8 @@ func TestGangTakesTheLeastImportant(t *testing.T) {
 	})
 }
 
-// leftAre checks that of groups named for their nodes these two are left whole, and nothing of the others.
+// leftAre checks that exactly the two named groups remain, each complete. The groups are named
+// after their nodes.
 func (e *env) leftAre(want ...string) {
 	e.Helper()
 	slices.Sort(want)
@@ -70,7 +72,8 @@ func (e *env) leftAre(want ...string) {
 	})
 }
 
-// TestWholeGroupsUnderABudget has a budget count all members of a group that would go whole.
+// TestWholeGroupsUnderABudget checks that a budget counts all members of a group that is evicted as
+// a whole.
 func TestWholeGroupsUnderABudget(t *testing.T) {
 	t.Parallel()
 	type budget struct {
@@ -108,7 +111,8 @@ func TestWholeGroupsUnderABudget(t *testing.T) {
 	})
 }
 
-// guard creates a budget for the pods that have the label, and waits until it counts so many, and the scheduler goes by it.
+// guard creates a budget for the pods with the label. It waits until the budget counts the given
+// number of pods and the scheduler has cached it.
 func (e *env) guard(minAvailable, healthy int32) {
 	e.Helper()
 	e.Create(&policyv1.PodDisruptionBudget{

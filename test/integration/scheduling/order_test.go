@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// addZone creates nodes of a zone, and returns their short names.
+// addZone creates nodes in a zone, and returns their short names.
 func (e *env) addZone(zone string, count int, cpus int64) []string {
 	e.Helper()
 	shorts := make([]string, count)
@@ -25,7 +25,7 @@ func (e *env) addZone(zone string, count int, cpus int64) []string {
 	return shorts
 }
 
-// fill has a pod of low priority on every CPU of the nodes, and waits until they run.
+// fill creates a pod of low priority for every CPU of the nodes, and waits until all run.
 func (e *env) fill(nodes []string, cpus int64, change func(*corev1.Pod)) {
 	e.Helper()
 	var specs []podSpec
@@ -41,21 +41,21 @@ func toRole(key, name string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: role(name)}}}
 }
 
-// near has a pod share its domain with pods of a role.
+// near requires the same domain as the pods of a role.
 func near(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
 	}
 }
 
-// apart keeps a pod off the domains of pods of a role.
+// apart requires another domain than the pods of a role.
 func apart(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
 	}
 }
 
-// spread has a pod spread over domains with others of a role.
+// spread spreads the pods of a role over domains.
 func spread(key, name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
@@ -64,7 +64,7 @@ func spread(key, name string) func(*corev1.Pod) {
 	}
 }
 
-// zones are how many nodes run by zone.
+// zones returns the number of nodes with such pods in each zone.
 func (e *env) zones(ctx context.Context, prefix string) map[string]int {
 	e.Helper()
 	out := make(map[string]int)
@@ -78,7 +78,7 @@ func (e *env) zones(ctx context.Context, prefix string) map[string]int {
 	return out
 }
 
-// TestSpreadGang has members spread over zones, on empty nodes and in the place of others.
+// TestSpreadGang spreads the members of a gang over zones, on empty nodes and in place of victims.
 func TestSpreadGang(t *testing.T) {
 	t.Parallel()
 	for name, isFull := range map[string]bool{"on empty nodes": false, "with victims": true} {
@@ -103,7 +103,7 @@ func TestSpreadGang(t *testing.T) {
 	}
 }
 
-// TestGangInOneZone has 40 members share a zone, where the first one by name is too small.
+// TestGangInOneZone places 40 members in one zone. The first zone by name is too small.
 func TestGangInOneZone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -116,7 +116,8 @@ func TestGangInOneZone(t *testing.T) {
 	}
 }
 
-// TestDriverAndWorkers has workers follow their driver, which is younger than they are, and takes others' room.
+// TestDriverAndWorkers places workers in the domain of their driver, which is younger than they
+// are, and preempts for them.
 func TestDriverAndWorkers(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -131,7 +132,7 @@ func TestDriverAndWorkers(t *testing.T) {
 	}
 }
 
-// TestOneMemberPerHost has members that keep off each other's hosts take one pod on each.
+// TestOneMemberPerHost has members that must run on different hosts. They evict one pod on each.
 func TestOneMemberPerHost(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -146,7 +147,8 @@ func TestOneMemberPerHost(t *testing.T) {
 	})
 }
 
-// TestRulesAndBudgets has members that are spread over zones and keep off each other's hosts spare pods under a budget.
+// TestRulesAndBudgets has members that are spread over zones and must run on different hosts. They
+// leave pods under a budget alone.
 func TestRulesAndBudgets(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())

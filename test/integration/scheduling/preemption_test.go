@@ -14,7 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestWhoIsTaken is the test plan of KEP-5710: gang or pod takes from groups in mode Pod or PodGroup.
+// TestWhoIsTaken is the test plan of KEP-5710: a gang or a pod preempts groups in mode Pod or
+// PodGroup.
 func TestWhoIsTaken(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -30,7 +31,7 @@ func TestWhoIsTaken(t *testing.T) {
 		"mode PodGroup, by a pod":  {whole: true, cpus: 2, wantGone: 4},
 		"mode PodGroup, by a gang": {whole: true, byGang: 2, cpus: 2, wantGone: 4},
 		"mode Pod, by a big pod":   {cpus: 4, wantGone: 2},
-		// The room of a single victim would be enough.
+		// The room of a single victim is enough here.
 		"mode Pod, by a small gang":      {byGang: 2, cpus: 1, wantGone: 1},
 		"mode PodGroup, by a small gang": {whole: true, byGang: 2, cpus: 1, wantGone: 4},
 	}
@@ -59,7 +60,8 @@ func TestWhoIsTaken(t *testing.T) {
 	})
 }
 
-// TestVictimsAreTold holds victims by a finalizer, to look at them on their way out.
+// TestVictimsAreTold keeps victims with a finalizer, so that it can read their status while they
+// terminate.
 func TestVictimsAreTold(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testVictimsAreTold)
@@ -97,7 +99,8 @@ func testVictimsAreTold(e *env) {
 	e.WaitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
 }
 
-// TestPodsThatAreLeavingCountAsGone: while victims hang, nobody else is taken for the same preemptor.
+// TestPodsThatAreLeavingCountAsGone checks that no more pods are evicted for a preemptor while its
+// victims terminate slowly.
 func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*env){
@@ -125,7 +128,7 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 			}
 			return ""
 		})
-		// Anything that happens makes the scheduler think again.
+		// Any event makes the scheduler plan again.
 		e.AddNodes(1, "c")
 		e.create(podSpec{name: "passer-by", cpus: 1, on: "c"})
 		e.Never("no second victim is taken", func(ctx context.Context) string {
@@ -139,7 +142,8 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 	})
 }
 
-// TestWaitsForPodsThatLeaveAnyway: room that is about to be free is waited for, and taken at once.
+// TestWaitsForPodsThatLeaveAnyway checks that a preemptor waits for pods that already terminate,
+// and uses their room at once.
 func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testWaitsForPodsThatLeaveAnyway)
@@ -190,7 +194,8 @@ func testGracePeriodIsHonoured(e *env) {
 	e.waitBound("urgent", 1)
 }
 
-// TestNobodyIsTaken: a preemptor that may not take the room, or has no use for it, leaves everyone alone.
+// TestNobodyIsTaken checks preemptors that may not preempt, or that would not fit anyway. No pod is
+// evicted for them.
 func TestNobodyIsTaken(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -220,8 +225,8 @@ func TestNobodyIsTaken(t *testing.T) {
 	})
 }
 
-// TestOwnGangIsNeverAVictim: a member that comes back is not placed at the cost of its own gang, even where
-// the pods' priorities say it could be.
+// TestOwnGangIsNeverAVictim checks that a recreated member does not evict members of its own gang,
+// even if the pods' priorities would permit it.
 func TestOwnGangIsNeverAVictim(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testOwnGangIsNeverAVictim)
@@ -246,7 +251,8 @@ func testOwnGangIsNeverAVictim(e *env) {
 	})
 }
 
-// TestPodGroupPriorityCounts: on both sides the group's priority counts, whatever its pods' are.
+// TestPodGroupPriorityCounts checks that the priority of the group counts, for preemptors and for
+// victims, regardless of the pods' own priority.
 func TestPodGroupPriorityCounts(t *testing.T) {
 	t.Parallel()
 	type testCase struct {
@@ -284,8 +290,9 @@ func TestPodGroupPriorityCounts(t *testing.T) {
 	})
 }
 
-// TestSinglePodsPreemptAsWithKubeScheduler: the lowest priority first, on the node where that is. There is no
-// PodGroup in it, so it needs no other API.
+// TestSinglePodsPreemptAsWithKubeScheduler checks that the victim is the pod of the lowest
+// priority, and the preemptor uses its node. The test has no PodGroup, so it runs once for both
+// APIs.
 func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -306,7 +313,7 @@ func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	}
 }
 
-// TestDisruptionBudgets: they are respected where there is a choice, and no more than that.
+// TestDisruptionBudgets checks that budgets are respected if there is a choice, and only then.
 func TestDisruptionBudgets(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

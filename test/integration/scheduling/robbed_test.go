@@ -14,9 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// robbers are the ways in which two of the seven CPUs of node a are lost while a victim lingers
-// there. A pod that is resized is left to the test of the stepped scheduler: the nodes here are
-// simulated, and the API server refuses to resize pods on them.
+// robbers are the ways in which two of the seven CPUs of node a are lost while a victim there
+// terminates slowly. Resized pods are in the tests of the stepped scheduler instead: the nodes here
+// are simulated, and the API server rejects a resize on them.
 var robbers = map[string]func(*env){
 	"a higher priority": func(e *env) { e.create(podSpec{name: "robber", cpus: 2, priority: "higher", on: "a"}) },
 	"a pod of another scheduler": func(e *env) {
@@ -32,13 +32,13 @@ var robbers = map[string]func(*env){
 	},
 }
 
-// lingering is a victim that takes ten minutes to go, unless it is let go.
+// lingering returns a victim with a grace period of ten minutes.
 func lingering(name string) podSpec {
 	return podSpec{name: name, cpus: 2, priority: "low", on: "a", grace: 600, change: stage.Hold}
 }
 
-// beginToPreempt has a pod, or a gang of one, preempt two pods on node a, of which one goes and one
-// lingers.
+// beginToPreempt creates a pod, or a gang of one, that preempts two pods on node a. One of them
+// terminates at once, the other slowly.
 func (e *env) beginToPreempt(gang bool) (member string) {
 	e.Helper()
 	e.createRunning(podSpec{name: "stays", cpus: 2, priority: "higher", on: "a"}, lingering("victim-0"), lingering("victim-1"))
@@ -61,7 +61,7 @@ func (e *env) beginToPreempt(gang bool) (member string) {
 	return member
 }
 
-// ends makes the grace period of a pod that lingers end.
+// ends ends the grace period of a slowly terminating pod.
 func (e *env) ends(name string) {
 	e.Helper()
 	e.LetGo(name)
@@ -73,7 +73,7 @@ func (e *env) ends(name string) {
 	e.Gone(name)
 }
 
-// waitTold waits until a pod is told something, and returns what it is told.
+// waitTold waits until a pod's message contains a text, and returns the message.
 func (e *env) waitTold(name, what string) (told string) {
 	e.Helper()
 	e.Eventually(name+" is told "+what, func(ctx context.Context) string {
@@ -93,7 +93,7 @@ func (e *env) waitTold(name, what string) (told string) {
 	return told
 }
 
-// eachRobber runs a test for each robber, with a pod that is robbed and with a gang.
+// eachRobber runs a test for each robber, with a single pod and with a gang as the preemptor.
 func eachRobber(t *testing.T, run func(e *env, rob func(*env), gang bool)) {
 	t.Helper()
 	for way, rob := range robbers {
@@ -106,8 +106,8 @@ func eachRobber(t *testing.T, run func(e *env, rob func(*env), gang bool)) {
 	}
 }
 
-// TestRobbedOfOneVictimsRoom: a preemptor whose room will be too small makes other room at once,
-// and does not wait for its last victim.
+// TestRobbedOfOneVictimsRoom checks that a preemptor whose room has become too small evicts other
+// pods at once, instead of waiting for its last victim.
 func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, func(e *env, rob func(*env), gang bool) {
@@ -127,8 +127,8 @@ func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsNoUse: equal work is told whose room keeps it out, and has it as soon as that is
-// too small for the one it is kept for.
+// TestRoomThatIsNoUse checks that the message of an equal pod names the reservation that blocks it.
+// The pod gets the room once it is too small for the workload with the reservation.
 func TestRoomThatIsNoUse(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, func(e *env, rob func(*env), gang bool) {
@@ -148,8 +148,8 @@ func TestRoomThatIsNoUse(t *testing.T) {
 	})
 }
 
-// TestAffinityToALeavingPod: a pod that has to be with its like is tried again when the last of its
-// like has gone from a cordoned node, while others linger there.
+// TestAffinityToALeavingPod checks a pod with affinity to other pods. It is retried when the last
+// of them is gone from a cordoned node, while other pods still terminate there.
 func TestAffinityToALeavingPod(t *testing.T) {
 	t.Parallel()
 	for kind, gang := range map[string]bool{"a pod": false, "a gang": true} {

@@ -11,7 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// onBothSides runs a test that PodGroups of the two APIs have different parts in, with the parts either way.
+// onBothSides runs a test with PodGroups of the two APIs in different roles, and then with
+// exchanged roles.
 func onBothSides(t *testing.T, test func(one, other *env)) {
 	t.Helper()
 	onBothAPIs(t, func(one *env) {
@@ -23,7 +24,8 @@ func onBothSides(t *testing.T, test func(one, other *env)) {
 	})
 }
 
-// TestOneAPITakesFromTheOther: it makes no difference which API the PodGroups on the two sides are of.
+// TestOneAPITakesFromTheOther checks that preemption is the same if the preemptor and the victim
+// have PodGroups of different APIs.
 func TestOneAPITakesFromTheOther(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testOneAPITakesFromTheOther)
@@ -41,7 +43,8 @@ func testOneAPITakesFromTheOther(taker, victim *env) {
 	victim.WaitEvent("victims", "Preempted", "PodGroup "+taker.Namespace+"/urgent")
 }
 
-// TestNameOfTwoPodGroups: a name that PodGroups of both APIs have stands for neither, until one has gone.
+// TestNameOfTwoPodGroups checks that a name with a PodGroup in both APIs means neither, until one
+// of them is gone.
 func TestNameOfTwoPodGroups(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testNameOfTwoPodGroups)
@@ -51,7 +54,7 @@ func testNameOfTwoPodGroups(stays, goes *env) {
 	stays.AddNodes(4, "a")
 	goes.CreateGroup(stage.Group{Name: "g", MinCount: 1})
 	stays.CreateGroup(stage.Group{Name: "g", MinCount: 2})
-	// The one of reprieve.dev says so for both.
+	// The PodGroup of reprieve.dev reports this for both.
 	stays.with(stage.ReprieveGroups()).WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonAmbiguousName, "delete one of the two")
 	for i := range 2 {
@@ -65,7 +68,8 @@ func testNameOfTwoPodGroups(stays, goes *env) {
 	stays.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
-// TestSharedNameOfARunningGang: a gang that runs stays whole when the other API has a PodGroup of its name as well.
+// TestSharedNameOfARunningGang checks that a running gang stays complete if the other API gets a
+// PodGroup of its name.
 func TestSharedNameOfARunningGang(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testSharedNameOfARunningGang)
@@ -83,7 +87,8 @@ func testSharedNameOfARunningGang(runs, comes *env) {
 	runs.waitBound("g", 0)
 }
 
-// TestEitherWayToJoin: pods join a group by label or in their spec, whichever API it is of.
+// TestEitherWayToJoin checks that pods join a group of either API by a label or by a field of their
+// spec.
 func TestEitherWayToJoin(t *testing.T) {
 	t.Parallel()
 	onBothSides(t, testEitherWayToJoin)
@@ -99,7 +104,8 @@ func testEitherWayToJoin(one, other *env) {
 	one.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "2 members")
 }
 
-// TestPodOfTwoPodGroups: a pod that names one group by label and another in its spec belongs to neither.
+// TestPodOfTwoPodGroups checks that a pod belongs to no group if its label and its spec name
+// different ones.
 func TestPodOfTwoPodGroups(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testPodOfTwoPodGroups)
@@ -116,7 +122,7 @@ func testPodOfTwoPodGroups(e *env) {
 	}})
 	e.WaitEvent("torn", "FailedScheduling", `"x"`, `"y"`)
 	e.with(byLabel).staysUnbound("x")
-	// The groups themselves are as any.
+	// The two groups themselves work as usual.
 	e.create(podSpec{name: "x", group: "x", cpus: 1}, podSpec{name: "y", group: "y", cpus: 1})
 	e.waitRunning("x", "y")
 	if got := e.nodeOf("torn"); got != "" {

@@ -11,7 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestStartTime: a group starts when minCount members run together, and starts anew after fewer did.
+// TestStartTime checks that a group's start is the time when minCount members run together. It is
+// set again after fewer have run.
 func TestStartTime(t *testing.T) {
 	t.Parallel()
 	onBothAPIs(t, testStartTime)
@@ -46,7 +47,7 @@ func testStartTime(e *env) {
 	e.waitNoStart("g")
 }
 
-// waitNoStart waits until a PodGroup has conditions, and no start.
+// waitNoStart waits until a PodGroup has conditions but no start.
 func (e *env) waitNoStart(group string) {
 	e.Helper()
 	e.Eventually("PodGroup "+group+" has not started", func(ctx context.Context) string {

@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestLastDisruption: what took a group stays on it when it has gone and come back, whichever way it goes.
+// TestLastDisruption checks that a group keeps the record of its preemption after it has been
+// evicted and runs again, in each disruption mode.
 func TestLastDisruption(t *testing.T) {
 	t.Parallel()
 	each(t, map[string]bool{"mode Pod": false, "mode PodGroup": true}, func(e *env, whole bool) {
@@ -55,7 +56,8 @@ func lastDisruptionOf(obj client.Object) *v1alpha1.LastDisruption {
 	return &last
 }
 
-// TestMistakes that leave work waiting for nothing, or alone, are told where they are met.
+// TestMistakes checks that mistakes are reported if they leave work waiting for nothing or make it
+// run alone.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -84,7 +86,8 @@ func TestMistakes(t *testing.T) {
 		}
 		return ""
 	})
-	// A minute is longer than a test waits; here it is that nothing is said before.
+	// The message would come after a minute, which is longer than a test waits. So check that there
+	// is none before.
 	for _, ev := range e.EventsOf(e.Context(), "empty", "") {
 		if ev.Type == corev1.EventTypeWarning && strings.Contains(ev.Reason, "NoMembers") {
 			e.Errorf("an empty group is told of at once: %s", ev.Message)
@@ -92,7 +95,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestMinCountThatIsLowered lets a gang go on with the members that there are, and that there is room for.
+// TestMinCountThatIsLowered lowers minCount, so that a gang starts with the existing members that
+// have room.
 func TestMinCountThatIsLowered(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, stage.ReprieveGroups())
@@ -112,7 +116,8 @@ func TestMinCountThatIsLowered(t *testing.T) {
 	})
 }
 
-// setMinCount changes the PodGroup, or is refused with some words.
+// setMinCount changes the PodGroup. If refused is not empty, the API server must reject the change
+// with these words.
 func (e *env) setMinCount(group string, to int32, refused string) {
 	e.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, to))

@@ -21,8 +21,9 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestRefusedBindings: the API server refuses each binding of a preemptor, and a controller creates
-// its victims again. Nobody is preempted for it after the first time, until it is changed.
+// TestRefusedBindings checks a preemptor whose bindings the API server rejects, while a controller
+// creates its victims again. After the first time, no pod is evicted for the preemptor until it is
+// changed.
 func TestRefusedBindings(t *testing.T) {
 	t.Parallel()
 	each(t, map[string]int{"of a pod": 0, "of a gang": 2}, func(e *env, members int) {
@@ -96,7 +97,7 @@ func (e *env) replicas(name string, count int32, of podSpec) {
 	})
 }
 
-// countEvicted counts the pods with that prefix that are preempted from now on.
+// countEvicted counts the pods with a name prefix that are preempted from now on.
 func (e *env) countEvicted(prefix string) func() int {
 	e.Helper()
 	var mu sync.Mutex
@@ -120,7 +121,7 @@ func (e *env) countEvicted(prefix string) func() int {
 	}
 }
 
-// refuseBindings creates a policy that refuses the bindings of pods with that prefix, until allow
+// refuseBindings creates a policy that rejects the bindings of pods with a name prefix, until allow
 // is called.
 func (e *env) refuseBindings(prefix string) (allow func()) {
 	e.Helper()
@@ -182,7 +183,7 @@ func (e *env) removePolicy(policy *admissionregistrationv1.ValidatingAdmissionPo
 	}
 }
 
-// annotate changes a pod as its owner does.
+// annotate changes an annotation of a pod, as its owner could.
 func (e *env) annotate(name string) {
 	e.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"example.com/retry":"now"}}}`)

@@ -28,7 +28,7 @@ func watching(t *testing.T, client kubernetes.Interface) watch.Interface {
 	return w
 }
 
-// serveForever answers watches until they end, and all else with a pod.
+// serveForever serves watches until the server ends, and answers all other calls with a pod.
 func serveForever(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") == "" {
 		servePod(w, r)
@@ -40,7 +40,8 @@ func serveForever(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestCutWatches: watches end, and those that are begun afterwards go on, as do other calls.
+// TestCutWatches checks that watches end. Watches that begin afterwards continue, as do other
+// calls.
 func TestCutWatches(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, serveForever)
@@ -65,7 +66,7 @@ func TestCutWatches(t *testing.T) {
 	}
 }
 
-// TestTooManyRequests: a client is told to come again, and does.
+// TestTooManyRequests checks that a client is told to retry, and does so.
 func TestTooManyRequests(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, servePod)
@@ -81,14 +82,14 @@ func TestTooManyRequests(t *testing.T) {
 		t.Errorf("%d calls in %v: %v", calls.Load(), time.Since(began), err)
 	}
 	p.Set(func(Call) Answer { return Answer{Refuse: http.StatusTooManyRequests} })
-	// One that does not come again hears why.
+	// A client without retries gets the reason.
 	request := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/ns/pods/p").MaxRetries(0)
 	if err := request.Do(t.Context()).Error(); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("It is answered with %v", err)
 	}
 }
 
-// TestPretend: who writes is told that it has been written.
+// TestPretend checks that a client gets a success, although nothing is written.
 func TestPretend(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, func(http.ResponseWriter, *http.Request) { t.Error("The API server hears of it") })
@@ -100,7 +101,7 @@ func TestPretend(t *testing.T) {
 	}
 }
 
-// TestUntil: a call is kept until it is let go.
+// TestUntil checks that a call waits until the channel is closed.
 func TestUntil(t *testing.T) {
 	t.Parallel()
 	p, client := behind(t, servePod)
@@ -122,7 +123,8 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestBehind: who has a clock that is behind is told later times, and writes earlier ones, in lists and in watches.
+// TestBehind checks a client whose clock is behind. It reads later times, and writes earlier ones,
+// in lists and in watches.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	const truth = `"2026-05-01T12:00:00Z"`

@@ -21,7 +21,7 @@ import (
 
 const patience = time.Minute
 
-// behind is a client behind a proxy before a server.
+// behind returns a client of a proxy, and a server behind the proxy.
 func behind(t *testing.T, serve http.HandlerFunc) (*Proxy, kubernetes.Interface) {
 	t.Helper()
 	server := httptest.NewServer(serve)
@@ -88,13 +88,13 @@ func TestProxy(t *testing.T) {
 			if pod, _, err := patch(); err != nil || pod != "p" {
 				t.Errorf("Once there is no rule: %q, %v", pod, err)
 			}
-			// The caller may have its answer a moment sooner.
+			// The caller may get its answer a moment before the count falls.
 			eventuallyActive(t, p, 0)
 		})
 	}
 }
 
-// eventuallyActive waits until that many calls are under way.
+// eventuallyActive waits until the given number of calls are in progress.
 func eventuallyActive(t *testing.T, p *Proxy, want int) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true, func(context.Context) (bool, error) {
@@ -104,7 +104,8 @@ func eventuallyActive(t *testing.T, p *Proxy, want int) {
 	}
 }
 
-// TestProxyAndCallersThatEnd: what has reached the API server comes through, what has not never does.
+// TestProxyAndCallersThatEnd checks callers that end early. A call that has reached the API server
+// completes, and no other call does.
 func TestProxyAndCallersThatEnd(t *testing.T) {
 	t.Parallel()
 	arrived, finish, outcome := make(chan string, 10), make(chan struct{}), make(chan error, 10)
@@ -149,7 +150,7 @@ func TestProxyAndCallersThatEnd(t *testing.T) {
 	}
 }
 
-// TestProxyStreams passes events on as they come.
+// TestProxyStreams checks that the proxy forwards events immediately.
 func TestProxyStreams(t *testing.T) {
 	t.Parallel()
 	events := make(chan string)

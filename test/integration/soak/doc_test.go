@@ -1,6 +1,8 @@
-// Package soak has two schedulers, of which one leads, work for a while on a cluster in which work comes and goes, nodes are lost,
-// and faults follow one another, and checks all the while that what Reprieve promises is kept: test/integration/soak/invariants.
+// Package soak runs two schedulers, one of which leads, on a cluster while work is created and
+// deleted, nodes are lost, and one fault follows another. It checks the guarantees of Reprieve all
+// the time; test/integration/soak/invariants defines the checks.
 //
-// What is checked is read from etcd itself, so that no state is missed and all are in the order in which they came about, whatever
-// becomes of the API server. make soak has it last an hour, and writes docs/results/endurance.md.
+// The states to check are read from etcd itself, so that no state is missed and all are in their
+// order, regardless of faults of the API server. make soak runs for an hour, and writes
+// docs/results/endurance.md.
 package soak

@@ -22,40 +22,41 @@ import (
 )
 
 const (
-	// beat is the time between two things that the driver does.
+	// beat is the interval between two actions of the driver.
 	beat = 200 * time.Millisecond
-	// callTimeout bounds each of its calls.
+	// callTimeout bounds each call of the driver.
 	callTimeout = 5 * time.Second
-	// recreateAfter is for how long nothing of a job has come or gone before what it lacks comes back.
+	// recreateAfter is the time without created or deleted pods of a job after which its missing
+	// pods are created again.
 	recreateAfter = 2 * time.Second
-	// jobLabel has the name of the job that a pod is of.
+	// jobLabel is the label with the name of a pod's job.
 	jobLabel = "soak.reprieve.dev/job"
 )
 
-// job is work that is to be there until it is taken away: a gang, or a single pod.
+// job is work that exists until the driver deletes it: a gang or a single pod.
 type job struct {
 	name, class, queue string
 	members, minCount  int
 	cpus, grace        int64
 	gang, whole        bool
-	// made counts the pods that it has had, changed is when the last one came.
+	// made counts the pods that were created for the job, and changed is the time of the last one.
 	made    int
 	changed time.Time
 }
 
-// phase is how much the driver does.
+// phase selects the actions of the driver.
 type phase int
 
 const (
-	// still has it end what it has begun to end, and nothing else.
+	// In the phase still, the driver only completes deletions.
 	still phase = iota
-	// settling has jobs get back what they lack as well.
+	// In the phase settling, it also creates missing pods of jobs.
 	settling
-	// working has work come and go.
+	// In the phase working, it also creates and deletes jobs.
 	working
 )
 
-// driver has work come and go. Only run makes calls.
+// driver creates and deletes work. Only run makes calls.
 type driver struct {
 	*stage.Stage
 	actor
@@ -65,11 +66,11 @@ type driver struct {
 
 	phase phase
 	jobs  map[string]*job
-	// ending are jobs of which something may still be there.
+	// ending has the deleted jobs whose objects may still exist.
 	ending map[string]*job
-	// lost are nodes that are gone, with the time at which another comes.
+	// lost has the deleted nodes, with the time of their replacement.
 	lost map[string]time.Time
-	// names counts jobs, hosts counts nodes.
+	// names counts jobs, and hosts counts nodes.
 	names, hosts int
 }
 
@@ -86,8 +87,9 @@ func (d *driver) turnTo(p phase) {
 	d.phase = p
 }
 
-// unsettled says what of its own doing is still under way, or "". A job that lacks pods is: one that was deleted while it was being
-// bound may have left the others of its gang on nodes, where they wait for the next.
+// unsettled describes an incomplete action of the driver; "" if there is none. A job that lacks
+// pods is incomplete. If a pod was deleted while it was bound, the other pods of its gang may wait
+// on nodes for the next one.
 func (d *driver) unsettled() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +103,7 @@ func (d *driver) unsettled() string {
 	return ""
 }
 
-// run does one thing after the other until ctx is done.
+// run performs one action after the other until ctx is done.
 func (d *driver) run(ctx context.Context) { d.repeat(ctx, d.Stage, "driver", d.step) }
 
 func (d *driver) step(ctx context.Context) error {
@@ -125,7 +127,7 @@ func (d *driver) step(ctx context.Context) error {
 	return d.happen(ctx, pods)
 }
 
-// pods are those that there are, by job.
+// pods returns the existing pods, by job.
 func (d *driver) pods() map[string][]*corev1.Pod {
 	out := make(map[string][]*corev1.Pod)
 	d.observer.with(func(c *invariants.Checker) {
@@ -148,7 +150,7 @@ func cmpNames(a, b string) int {
 	return 1
 }
 
-// happen has one thing happen, or nothing.
+// happen performs a random action, or none.
 func (d *driver) happen(ctx context.Context, pods map[string][]*corev1.Pod) error {
 	switch dice := d.random.IntN(100); {
 	case dice < 50:
@@ -168,7 +170,7 @@ func (d *driver) happen(ctx context.Context, pods map[string][]*corev1.Pod) erro
 	return nil
 }
 
-// demand is what all jobs ask for.
+// demand returns the total request of all jobs.
 func (d *driver) demand() int64 {
 	sum := int64(0)
 	for _, j := range d.jobs {
@@ -177,7 +179,7 @@ func (d *driver) demand() int64 {
 	return sum
 }
 
-// arrive has a job come.
+// arrive creates a job.
 func (d *driver) arrive(ctx context.Context) error {
 	d.names++
 	j := &job{
@@ -219,7 +221,7 @@ func (j *job) groupIn(namespace string) *v1alpha1.PodGroup {
 	return pg
 }
 
-// complete has pods come that a job lacks, all at once, as its controller would.
+// complete creates all missing pods of a job at once, as its controller would.
 func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	lacking := j.members - living(pods)
 	if lacking <= 0 || time.Since(j.changed) < recreateAfter {
@@ -235,7 +237,7 @@ func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error
 	return nil
 }
 
-// living counts the pods that are not on their way out.
+// living counts the pods that do not terminate.
 func living(pods []*corev1.Pod) int {
 	count := 0
 	for _, pod := range pods {
@@ -248,7 +250,8 @@ func living(pods []*corev1.Pod) int {
 
 func (j *job) podIn(namespace string) *corev1.Pod {
 	pod := stage.NewPod(namespace, fmt.Sprintf("%s-%d", j.name, j.made), j.class, j.cpus)
-	// Not 0: an API server that is killed between its two steps leaves such a pod for ever.
+	// The period is not 0: an API server that is killed between the two steps of such a deletion
+	// leaves the pod for ever.
 	pod.Spec.TerminationGracePeriodSeconds = &j.grace
 	pod.Labels[jobLabel] = j.name
 	if j.gang {
@@ -259,7 +262,7 @@ func (j *job) podIn(namespace string) *corev1.Pod {
 	return pod
 }
 
-// leave has a job go.
+// leave deletes a job.
 func (d *driver) leave() {
 	if names := slices.Sorted(maps.Keys(d.jobs)); len(names) > 0 {
 		d.end(d.jobs[pickOf(d.random, names)])
@@ -271,11 +274,12 @@ func (d *driver) end(j *job) {
 	d.ending[j.name] = j
 }
 
-// overdueAfter is how long past its grace period a pod has that is to go. The simulated kubelets may miss one around a restart of
-// etcd, and on a cluster the collector of pods would remove it.
+// overdueAfter is the time after its grace period at which the driver deletes a terminating pod
+// itself. The simulated kubelets may miss a pod around a restart of etcd. On a real cluster, the
+// pod garbage collector would remove it.
 const overdueAfter = 10 * time.Second
 
-// finish deletes what is left of a job: its pods, and when they have gone its PodGroup.
+// finish deletes the rest of a job: first its pods, and then its PodGroup.
 func (d *driver) finish(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	for _, pod := range pods {
 		var err error
@@ -301,7 +305,7 @@ func (d *driver) finish(ctx context.Context, j *job, pods []*corev1.Pod) error {
 	return nil
 }
 
-// deletePod deletes a pod, with its own grace period where none is given.
+// deletePod deletes a pod. If grace is nil, the pod's own grace period applies.
 func (d *driver) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
 	d.observer.with(func(c *invariants.Checker) { c.Release(pod.UID) })
 	err := d.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -313,7 +317,7 @@ func (d *driver) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) e
 	return nil
 }
 
-// loseMember deletes a pod of a job, which gets another.
+// loseMember deletes a pod of a job, which then gets another one.
 func (d *driver) loseMember(ctx context.Context, pods map[string][]*corev1.Pod) error {
 	names := slices.Sorted(maps.Keys(d.jobs))
 	if len(names) == 0 {
@@ -328,7 +332,7 @@ func (d *driver) loseMember(ctx context.Context, pods map[string][]*corev1.Pod) 
 	return d.deletePod(ctx, of[d.random.IntN(len(of))], nil)
 }
 
-// cordon has a node take no more pods, or one that takes none take them again.
+// cordon cordons a node, or uncordons a cordoned one.
 func (d *driver) cordon(ctx context.Context) error {
 	nodes, err := d.nodes(ctx)
 	if err != nil {
@@ -352,7 +356,7 @@ func (d *driver) cordon(ctx context.Context) error {
 }
 
 func (d *driver) nodes(ctx context.Context) ([]corev1.Node, error) {
-	// The nodes of the hostile tenant stay as they are.
+	// The nodes of the hostile tenant stay unchanged.
 	list, err := d.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: stage.OwnerLabel + "=" + d.Namespace})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -360,7 +364,7 @@ func (d *driver) nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
-// loseNode deletes a node, unless one is gone already. Another comes some seconds later.
+// loseNode deletes a node, unless one is missing already. A replacement follows some seconds later.
 func (d *driver) loseNode(ctx context.Context) error {
 	if len(d.lost) > 0 {
 		return nil
@@ -377,7 +381,8 @@ func (d *driver) loseNode(ctx context.Context) error {
 	return nil
 }
 
-// replaceNodes removes the pods of nodes that are gone, as the pod garbage collector would, and has other nodes come.
+// replaceNodes removes the pods of deleted nodes, as the pod garbage collector would, and creates
+// the replacements.
 func (d *driver) replaceNodes(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(d.lost)) {
 		var left []*corev1.Pod

@@ -15,26 +15,26 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// clockBehind is by how much a clock is wrong.
+// clockBehind is the error of a clock.
 const clockBehind = time.Minute
 
-// catchUp is how long a scheduler that leads again has before what it owes counts: it lists all there is first.
+// catchUp is the time that a new leader has before its duties count: it lists all objects first.
 const catchUp = 3 * time.Second
 
-// fault is something that goes wrong for a while.
+// fault is a disturbance that lasts for a while.
 type fault struct {
 	name string
-	// hinders is set where the scheduler cannot work meanwhile: bounds stand still.
+	// hinders is true if the scheduler cannot work during the fault. Bounds are then suspended.
 	hinders bool
-	// endsLeader is set where the leader ends by it, or may.
+	// endsLeader is true if the fault ends the leader, or may end it.
 	endsLeader bool
-	// shortest and longest bound how long it lasts.
+	// shortest and longest bound the duration of the fault.
 	shortest, longest time.Duration
-	// begin has it begin, and returns what ends it.
+	// begin begins the fault, and returns a function that ends it.
 	begin func(s *soak, random *rand.Rand) (end func() error, err error)
 }
 
-// faults are all of them.
+// faults returns all faults.
 func faults() []fault {
 	return []fault{
 		{name: "scheduler killed", hinders: true, endsLeader: true, shortest: time.Second, longest: time.Second, begin: killLeader},
@@ -50,13 +50,13 @@ func faults() []fault {
 	}
 }
 
-// struck is a fault that was there, and for how long.
+// struck is a past fault, with its duration.
 type struck struct {
 	name string
 	took time.Duration
 }
 
-// schedule picks faults, each as often as the others.
+// schedule selects faults, each equally often.
 type schedule struct {
 	random *rand.Rand
 	all    []fault
@@ -66,10 +66,10 @@ type schedule struct {
 
 func newSchedule(random *rand.Rand) *schedule { return &schedule{random: random, all: faults()} }
 
-// any is the next fault.
+// any returns the next fault.
 func (s *schedule) any() fault { return s.next(func(fault) bool { return true }) }
 
-// mild is the next fault that leaves the leader.
+// mild returns the next fault that does not end the leader.
 func (s *schedule) mild() fault { return s.next(func(f fault) bool { return !f.endsLeader }) }
 
 func (s *schedule) next(is func(fault) bool) fault {
@@ -84,10 +84,10 @@ func (s *schedule) next(is func(fault) bool) fault {
 	}
 }
 
-// done are the faults that there were.
+// done returns the past faults.
 func (s *schedule) done() []struck { return s.over }
 
-// strike has a fault come, last for a time that is picked, and end.
+// strike begins a fault, waits for a random time, and ends the fault.
 func (s *soak) strike(f fault, atMost time.Duration) {
 	s.Helper()
 	lasts := f.shortest
@@ -95,7 +95,7 @@ func (s *soak) strike(f fault, atMost time.Duration) {
 		lasts += time.Duration(s.faults.random.Int64N(int64(longest - f.shortest)))
 	}
 	s.Logf("%s %s for %v", time.Now().Format("15:04:05"), f.name, lasts.Round(100*time.Millisecond))
-	// There is somebody to hit.
+	// Wait for a leader, so that the fault has a target.
 	s.awaitLeader(time.Time{})
 	began := time.Now()
 	if f.hinders {
@@ -118,7 +118,7 @@ func (s *soak) strike(f fault, atMost time.Duration) {
 	s.faults.over = append(s.faults.over, struck{name: f.name, took: ended.Sub(began)})
 }
 
-// ruled has a rule decide about the calls of all replicas.
+// ruled sets the rule for the calls of all replicas.
 func (s *soak) ruled(rule slowapi.Rule) (end func() error) {
 	for _, r := range s.replicas {
 		r.set(rule)
@@ -135,7 +135,7 @@ func nothing() error { return nil }
 
 func killLeader(s *soak, _ *rand.Rand) (func() error, error) {
 	leader := s.awaitLeader(time.Time{})
-	// The other one has to wait until the lease runs out, or the same comes back.
+	// The other replica must wait until the lease expires, or the same one starts again and leads.
 	return nothing, leader.kill()
 }
 
@@ -151,13 +151,13 @@ func stopEtcd(s *soak, _ *rand.Rand) (func() error, error) {
 	return s.stop(playground.Etcd, syscall.SIGKILL)
 }
 
-// stop ends a component until the fault is over.
+// stop stops a component until the fault ends.
 func (s *soak) stop(name string, signal syscall.Signal) (func() error, error) {
 	component := s.Run.Component(name)
 	return func() error { return component.Start(s.Context()) }, component.Kill(signal)
 }
 
-// cutWatches ends all watches, and half of those that are begun again until it is over.
+// cutWatches ends all watches, and half of the watches that begin during the fault.
 func cutWatches(s *soak, random *rand.Rand) (func() error, error) {
 	half := chance(random, 50)
 	end := s.ruled(func(call slowapi.Call) slowapi.Answer {
@@ -172,7 +172,8 @@ func cutWatches(s *soak, random *rand.Rand) (func() error, error) {
 	return end, nil
 }
 
-// tooMany refuses most calls, as an API server does that has too much to do. Leases have a priority level of their own there.
+// tooMany rejects most calls, like an overloaded API server. Calls for leases are exempt, as they
+// have a priority level of their own on a real API server.
 func tooMany(s *soak, random *rand.Rand) (func() error, error) {
 	most := chance(random, 70)
 	return s.ruled(func(call slowapi.Call) slowapi.Answer {
@@ -183,7 +184,8 @@ func tooMany(s *soak, random *rand.Rand) (func() error, error) {
 	}), nil
 }
 
-// chance says yes so many times in a hundred. It may be called from any goroutine.
+// chance returns a function that returns true in the given percentage of calls. It may be called
+// from any goroutine.
 func chance(random *rand.Rand, percent int) func() bool {
 	var mu sync.Mutex
 	return func() bool {
@@ -193,7 +195,8 @@ func chance(random *rand.Rand, percent int) func() bool {
 	}
 }
 
-// loseLease keeps the leader from renewing its lease. It works on until it gives up, and the other one takes over.
+// loseLease prevents the leader from renewing its lease. The leader works until it gives up, and
+// the other replica takes over.
 func loseLease(s *soak, _ *rand.Rand) (func() error, error) {
 	leader := s.awaitLeader(time.Time{})
 	leader.set(func(call slowapi.Call) slowapi.Answer {
@@ -208,7 +211,8 @@ func loseLease(s *soak, _ *rand.Rand) (func() error, error) {
 	}, nil
 }
 
-// setClockBehind has the second replica lead, with a clock that is behind, and the first one when it is over.
+// setClockBehind makes the second replica the leader, with a clock that is behind, and after the
+// fault the first replica.
 func setClockBehind(s *soak, _ *rand.Rand) (func() error, error) {
 	first, second := s.replicas[0], s.replicas[1]
 	if err := second.restartWith(s, clockBehind); err != nil {
@@ -227,7 +231,7 @@ func setClockBehind(s *soak, _ *rand.Rand) (func() error, error) {
 	}, nil
 }
 
-// restartWith has a replica start with a clock that is behind by so much.
+// restartWith starts a replica again with a clock that is behind by the given time.
 func (r *replica) restartWith(s *soak, behind time.Duration) error {
 	r.down.Store(true)
 	if err := r.kill(); err != nil {
@@ -241,7 +245,7 @@ func (r *replica) restartWith(s *soak, behind time.Duration) error {
 	return nil
 }
 
-// handOver has a replica lead and the other one stand by.
+// handOver makes one replica the leader and the other one the standby.
 func (s *soak) handOver(from, to *replica) error {
 	from.down.Store(true)
 	defer from.down.Store(false)

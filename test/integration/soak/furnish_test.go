@@ -18,13 +18,13 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// The cluster: so many nodes, with so many CPUs each.
+// These are the numbers of nodes and of CPUs on each node.
 const (
 	nodeCount = 10
 	nodeCPUs  = 8
 )
 
-// classes are the PriorityClasses of the jobs.
+// classes returns the PriorityClasses of the jobs.
 func classes() map[string]*schedulingv1.PriorityClass {
 	tolerant := func(seconds string) func(*schedulingv1.PriorityClass) {
 		return func(class *schedulingv1.PriorityClass) {
@@ -50,7 +50,8 @@ func classes() map[string]*schedulingv1.PriorityClass {
 
 func classNames() []string { return slices.Sorted(maps.Keys(classes())) }
 
-// queues are the Queues of the jobs: three leaves below one with a limit, and the Queues of the tenant and its neighbor.
+// queues returns the Queues of the jobs: three leaf queues below a queue with a limit, and the
+// Queues of the tenant and its neighbor.
 func queues() []*v1alpha1.Queue {
 	cpus := func(percent int64) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(nodeCount*nodeCPUs*percent/100, resource.DecimalSI)}
@@ -67,7 +68,7 @@ func queues() []*v1alpha1.Queue {
 	return append([]*v1alpha1.Queue{root, a, b, c}, tenantQueues()...)
 }
 
-// furnish makes what there is all the time.
+// furnish creates the objects that exist all the time.
 func (d *driver) furnish() {
 	d.Helper()
 	for _, class := range classes() {

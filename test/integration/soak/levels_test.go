@@ -11,26 +11,29 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// What the leader may have at the end, compared with what it had once it had warmed up: the share, and what is never too much.
+// These bound the leader's memory and goroutines at the end: as a ratio to the values after it has
+// warmed up, and as an amount that is always accepted.
 const (
 	heapGrowth, heapSlack           = 1.5, 8 << 20
 	goroutineGrowth, goroutineSlack = 1.2, 20
 )
 
-// levels are what a scheduler has at rest.
+// levels are the measured values of a scheduler at rest.
 type levels struct {
 	replica string
 	pid     int
-	// heap is what objects have after a collection, and spans what the pages have that they are on, both in bytes.
+	// heap is the size of objects after a garbage collection, and spans the size of their memory
+	// pages, both in bytes.
 	heap, spans, goroutines float64
-	// promises are pods that room is promised to, as the scheduler says, and nominated those that the API shows with a node to be.
+	// promises is the number of pods with a reservation in the scheduler. nominated is the number
+	// of pods with a nominated node in the API.
 	promises, nominated float64
-	// disrupted are PodGroups that are on record as going.
+	// disrupted is the number of PodGroups with an intent.
 	disrupted, pods int
 }
 
-// measure waits until what was under way is over, and reads what the leader has. Where logs are kept, the profile of its heap is,
-// under a name.
+// measure waits until the running actions end, and measures the leader. If logs are kept, it also
+// keeps the heap profile under the given name.
 func (s *soak) measure(name string) levels {
 	s.Helper()
 	s.awaitSettled()
@@ -70,7 +73,8 @@ func disruptedOf(pg *v1alpha1.PodGroup) int {
 	return 0
 }
 
-// collect has a scheduler collect its garbage, which its profiler does first when it is asked, and returns the profile of what is left.
+// collect makes a scheduler collect its garbage, as its profiler does before a heap profile, and
+// returns that profile.
 func (s *soak) collect(scheduler *playground.Component) ([]byte, error) {
 	config := s.Run.RESTConfig()
 	config.Host, config.Timeout = scheduler.URL(), 30*time.Second
@@ -81,7 +85,8 @@ func (s *soak) collect(scheduler *playground.Component) ([]byte, error) {
 	return direct.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(s.Context())
 }
 
-// compare fails the test where the leader has more than it had, or has not kept what it promised.
+// compare fails the test if the leader uses more than before, or if its reservations and the API
+// disagree.
 func (s *soak) compare(first, last levels) {
 	s.Helper()
 	if first.pid != last.pid {
@@ -93,7 +98,7 @@ func (s *soak) compare(first, last levels) {
 	}
 }
 
-// tooMuch says in what the levels of a process have risen.
+// tooMuch lists the values of a process that have risen too far.
 func tooMuch(first, last levels) (out []string) {
 	if most := first.heap*heapGrowth + heapSlack; last.heap > most {
 		out = append(out, fmt.Sprintf("the heap has %.0f bytes, want at most %.0f after %.0f at first", last.heap, most, first.heap))

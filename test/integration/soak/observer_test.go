@@ -24,7 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// The places of etcd that are looked at.
+// These are the observed key prefixes of etcd.
 const (
 	registry    = "/registry/"
 	podPlace    = registry + "pods/"
@@ -35,19 +35,19 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// observer tells a Checker what is written in etcd. Its methods may be called from any goroutine.
+// observer reports the writes to etcd to a Checker. Its methods may be called from any goroutine.
 type observer struct {
 	mu      sync.Mutex
 	checker *invariants.Checker
 	err     error
 }
 
-// observe looks on until the test ends.
+// observe observes etcd until the test ends.
 func observe(t *testing.T, run *playground.Playground) *observer {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{run.Component(playground.Etcd).URL()}, TLS: run.EtcdTLS(), DialTimeout: dialTimeout,
-		// Connections that break are what this is about.
+		// Broken connections are expected here.
 		Logger: zap.NewNop(),
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func observe(t *testing.T, run *playground.Playground) *observer {
 	return o
 }
 
-// watch hands on what comes. The client connects again by itself, and goes on where it was.
+// watch passes changes on. The client reconnects by itself, and continues at the same point.
 func (o *observer) watch(ctx context.Context, changes clientv3.WatchChan) {
 	for response := range changes {
 		if err := response.Err(); err != nil {
@@ -103,23 +103,23 @@ func (o *observer) fail(ctx context.Context, err error) {
 	o.err = fmt.Errorf("watch etcd: %w", err)
 }
 
-// failure is what keeps it from seeing everything, or nil.
+// failure returns the error that makes the observation incomplete, or nil.
 func (o *observer) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// with calls f with the Checker, which nothing else uses meanwhile.
+// with calls f with the Checker. Nothing else uses the Checker meanwhile.
 func (o *observer) with(f func(*invariants.Checker)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f(o.checker)
 }
 
-// tick has the Checker look every second until ctx is done.
+// tick calls the Checker every second until ctx is done.
 func (o *observer) tick(ctx context.Context) {
-	// It ends with ctx, which is no error.
+	// The poll ends with ctx, which is no error.
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
 		o.with(func(c *invariants.Checker) { c.Tick(time.Now()) })
 		return false, nil
@@ -149,7 +149,7 @@ func (o *observer) see(key string, value []byte) {
 	}
 }
 
-// decode reads an object of the kinds that count, or returns nil.
+// decode returns an object of an observed kind, or nil.
 func decode(key string, value []byte) (runtime.Object, error) {
 	switch {
 	case strings.HasPrefix(key, podPlace), strings.HasPrefix(key, nodePlace), strings.HasPrefix(key, classPlace):
@@ -180,7 +180,7 @@ func (o *observer) gone(key string) {
 	}
 }
 
-// nameIn is the name of an object, if its key is in a place.
+// nameIn returns the name of an object if its key has the prefix.
 func nameIn(key, place string) (types.NamespacedName, bool) {
 	rest, ok := strings.CutPrefix(key, place)
 	if !ok {

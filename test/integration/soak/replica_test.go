@@ -17,17 +17,18 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// election has a lease that changes hands within some ten seconds.
+// election is a leader election in which the lease changes hands within about ten seconds.
 const election = "{leaderElect: true, leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 1s, resourceNamespace: kube-system, resourceName: reprieve-scheduler}"
 
 // maxGracePeriod and terminationTimeout bound how long schedulers wait for a terminating pod. Jobs
 // have grace periods of up to 3 s.
 const maxGracePeriod, terminationTimeout = 4 * time.Second, 8 * time.Second
 
-// leaseHeld is how long after a renewal it is certain that a replica leads.
+// leaseHeld is the time after a renewal for which a replica surely leads.
 const leaseHeld = 5 * time.Second
 
-// replica is one of the schedulers, with a proxy of its own. It is started again whenever it ends, as a kubelet does it.
+// replica is one of the schedulers, with a proxy of its own. It is started again whenever it ends,
+// as a kubelet would do.
 type replica struct {
 	*stage.Stage
 
@@ -35,15 +36,15 @@ type replica struct {
 	proxy     *slowapi.Proxy
 	component *playground.Component
 	rule      atomic.Pointer[slowapi.Rule]
-	// renewed is when it last wrote the lease, in nanoseconds.
+	// renewed is the time of its last write of the lease, in nanoseconds.
 	renewed atomic.Int64
-	// down keeps it from being started again.
+	// down prevents its restart.
 	down atomic.Bool
 	// exits counts how often it has ended by itself.
 	exits atomic.Int64
 }
 
-// newReplica starts a scheduler, whose calls have that content type: its default where that is "".
+// newReplica starts a scheduler with a content type for its calls; "" for its default.
 func newReplica(s *stage.Stage, name, contentType string) *replica {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Run.SchedulerKubeconfig())
@@ -75,7 +76,7 @@ func newReplica(s *stage.Stage, name, contentType string) *replica {
 
 func passThrough(slowapi.Call) slowapi.Answer { return slowapi.Answer{} }
 
-// set has a rule decide what becomes of its calls.
+// set sets the rule for its calls.
 func (r *replica) set(rule slowapi.Rule) { r.rule.Store(&rule) }
 
 func (r *replica) decide(call slowapi.Call) slowapi.Answer {
@@ -90,9 +91,9 @@ func isLease(call slowapi.Call) bool {
 	return strings.HasPrefix(call.Path, "/apis/coordination.k8s.io/")
 }
 
-// supervise starts it again whenever it has ended, until ctx is done.
+// supervise starts the scheduler again whenever it has ended, until ctx is done.
 func (r *replica) supervise(ctx context.Context) {
-	// It ends with ctx, which is no error.
+	// The poll ends with ctx, which is no error.
 	_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		if !r.down.Load() && r.component.PID() == 0 {
 			if err := r.component.Start(ctx); err != nil && ctx.Err() == nil {
@@ -103,10 +104,10 @@ func (r *replica) supervise(ctx context.Context) {
 	})
 }
 
-// kill ends it at once. It is started again unless it is down.
+// kill ends the scheduler at once. It is started again unless it is down.
 func (r *replica) kill() error { return r.component.Kill(syscall.SIGKILL) }
 
-// stop ends it for good.
+// stop ends the scheduler for good.
 func (r *replica) stop() {
 	r.down.Store(true)
 	if err := r.kill(); err != nil {
@@ -114,13 +115,14 @@ func (r *replica) stop() {
 	}
 }
 
-// leads reports whether it has renewed the lease not long ago, and since a time.
+// leads reports whether it has renewed the lease recently and after the given time.
 func (r *replica) leads(since time.Time) bool {
 	renewed := time.Unix(0, r.renewed.Load())
 	return r.component.PID() != 0 && time.Since(renewed) < leaseHeld && renewed.After(since)
 }
 
-// leader is the replica that renewed the lease last, since a time; nil where none has, not long ago.
+// leader returns the replica that last renewed the lease after the given time; nil if none has done
+// so recently.
 func (s *soak) leader(since time.Time) *replica {
 	var last *replica
 	for _, r := range s.replicas {
@@ -131,7 +133,7 @@ func (s *soak) leader(since time.Time) *replica {
 	return last
 }
 
-// awaitLeader waits until one leads that has renewed the lease since a time.
+// awaitLeader waits until a replica leads that has renewed the lease after the given time.
 func (s *soak) awaitLeader(since time.Time) *replica {
 	s.Helper()
 	var found *replica

@@ -16,14 +16,15 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
 )
 
-// A report stands between two lines of the page: that of a run of an hour or more, and that of any shorter one.
+// Each report is between two lines of the page. There is one report for a run of an hour or more,
+// and one for a shorter run.
 const (
 	hourMark  = "<!-- Written by make soak that lasts an hour. -->"
 	shortMark = "<!-- Written by make soak that is shorter. -->"
 	endMark   = "<!-- Up to here. -->"
 )
 
-// report is what came of a run.
+// report has the results of a run.
 type report struct {
 	seed        uint64
 	began       time.Time
@@ -34,11 +35,11 @@ type report struct {
 	first, last levels
 	// deeds counts the deeds of the hostile tenant.
 	deeds map[string]int
-	// exits is how often a scheduler ended by itself.
+	// exits is the number of schedulers that ended by themselves.
 	exits int64
 }
 
-// String is the report as Markdown.
+// String returns the report as Markdown.
 func (r report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Seed %d, %v from %s on. Two schedulers on %d nodes; %d cores for all processes together, %s.\n\n", r.seed, r.duration.Round(time.Second),
@@ -90,7 +91,7 @@ func (r report) String() string {
 	return b.String()
 }
 
-// writeInto replaces the report of a page that such a run has.
+// writeInto replaces the report on a page that is for such a run.
 func (r report) writeInto(path string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -116,7 +117,8 @@ func (r report) putInto(page string) (string, error) {
 	return before + mark + "\n\n" + r.String() + "\n" + endMark + after, nil
 }
 
-// TestReport: a report goes where the page has a place for one of its length, and nothing else changes.
+// TestReport checks that a report replaces the report for runs of its length, and changes nothing
+// else.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	page := "head\n" + hourMark + "\n\nNo figures yet.\n\n" + endMark + "\nmiddle\n" + shortMark + "\n\nold\n\n" + endMark + "\ntail\n"
@@ -142,7 +144,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestPage: the page has a place for both reports, and says what each fault and each invariant is.
+// TestPage checks that the page has both reports, and describes each fault and each invariant.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "results", "endurance.md"))
@@ -172,7 +174,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestTooMuch: levels that rise are found.
+// TestTooMuch checks that rising levels are found.
 func TestTooMuch(t *testing.T) {
 	t.Parallel()
 	first := levels{heap: 100 << 20, goroutines: 500}

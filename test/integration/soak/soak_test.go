@@ -22,17 +22,20 @@ var (
 )
 
 const (
-	// shortestRun has a calm at its end, and faults before it.
+	// shortestRun is the least duration. It leaves time for a calm at the end and for faults before
+	// it.
 	shortestRun = 90 * time.Second
-	// calmFor is somewhat longer than what could run may wait.
+	// calmFor is somewhat longer than the longest permitted wait of work that could run.
 	calmFor = 38 * time.Second
-	// restFor is how long nothing comes before levels are measured.
+	// restFor is the time without new work before levels are measured.
 	restFor = 8 * time.Second
-	// calmEvery is how long there is work between two calms at most.
+	// calmEvery is the longest time with work between two calms.
 	calmEvery = 6 * time.Minute
-	// faultEvery is how often a fault begins in a long run; in a short one it is more often.
+	// faultEvery is the interval between faults in a long run; in a short run they are more
+	// frequent.
 	faultEvery = 30 * time.Second
-	// faultsAtLeast are as many as a short run has time for, and longestPart is what part of a run a fault may last at most.
+	// faultsAtLeast is the number of faults in a short run. A fault lasts at most the run's
+	// duration divided by longestPart.
 	faultsAtLeast, longestPart = 6, 20
 )
 
@@ -45,11 +48,11 @@ type soak struct {
 	driver   *driver
 	tenant   *tenant
 	faults   *schedule
-	// shown is how many violations the test has been failed with.
+	// shown is the number of violations that have been reported as errors of the test.
 	shown int
 }
 
-// TestSoak has schedulers work through faults, and checks that what they promise is kept.
+// TestSoak runs schedulers through faults, and checks the guarantees of Reprieve.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	if *soakDuration < shortestRun {
@@ -59,7 +62,8 @@ func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	began := time.Now()
 	end := began.Add(*soakDuration)
-	// In the second half the leader stays: its caches fill, and in the last third what it has can be compared with what it had.
+	// In the second half of the run, the leader stays, so that its caches fill. In the last third,
+	// its levels can be compared with earlier ones.
 	secondHalf, lastThird := end.Add(-calmFor-(*soakDuration-calmFor)/2), end.Add(-calmFor-(*soakDuration-calmFor)/3)
 	s.work(secondHalf, s.faults.any)
 	s.work(lastThird, s.faults.mild)
@@ -108,7 +112,7 @@ func newSoak(t *testing.T) *soak {
 	return s
 }
 
-// work has work and faults come until a time, and calms in between.
+// work runs work and faults until a time, with calms in between.
 func (s *soak) work(until time.Time, pick func() fault) {
 	s.Helper()
 	every := min(faultEvery, (*soakDuration-calmFor)/faultsAtLeast)
@@ -132,7 +136,8 @@ func (s *soak) work(until time.Time, pick func() fault) {
 	s.tenant.rest()
 }
 
-// goesOn reports whether there is time for one more fault. It ends the test where something has gone wrong for good.
+// goesOn reports whether there is time for one more fault. It ends the test after an error that
+// cannot be recovered.
 func (s *soak) goesOn(until time.Time, every time.Duration) bool {
 	s.Helper()
 	s.show()
@@ -145,7 +150,7 @@ func (s *soak) goesOn(until time.Time, every time.Duration) bool {
 	return time.Until(until) > every/2
 }
 
-// pass lets time go by, and shows what is broken meanwhile.
+// pass waits, and reports violations meanwhile.
 func (s *soak) pass(d time.Duration) {
 	s.Helper()
 	if d <= 0 {
@@ -154,18 +159,18 @@ func (s *soak) pass(d time.Duration) {
 	s.during(d, func(context.Context) { s.show() })
 }
 
-// during calls look every second until that much time has gone by.
+// during calls look every second for a period.
 func (s *soak) during(d time.Duration, look func(context.Context)) {
 	ctx, cancel := context.WithTimeout(s.Context(), d)
 	defer cancel()
-	// It ends with the time, which is no error here.
+	// The poll ends with the period, which is no error here.
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		look(ctx)
 		return false, nil
 	})
 }
 
-// calm has nothing come or go for a while: what could run has to run.
+// calm creates and deletes nothing for a while. Work that could run has to run.
 func (s *soak) calm() {
 	s.Helper()
 	s.awaitSettled()
@@ -175,7 +180,8 @@ func (s *soak) calm() {
 	s.show()
 }
 
-// awaitSettled waits until all that the driver deletes has gone, and its jobs have all their pods. Nothing comes or goes after that.
+// awaitSettled waits until the driver's deletions are complete and its jobs have all their pods.
+// Nothing is created or deleted after that.
 func (s *soak) awaitSettled() {
 	s.Helper()
 	s.driver.turnTo(settling)
@@ -185,7 +191,7 @@ func (s *soak) awaitSettled() {
 	s.driver.turnTo(still)
 }
 
-// show fails the test with what has been broken since the last look.
+// show reports the violations since the last call as errors of the test.
 func (s *soak) show() {
 	s.Helper()
 	all := s.violations()

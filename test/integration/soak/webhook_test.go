@@ -19,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// schedulerUser is the user name of the schedulers. Deletes of no other user are in question.
+// schedulerUser is the user name of the schedulers. The webhook concerns only their deletes.
 const schedulerUser = "system:serviceaccount:reprieve-system:reprieve-scheduler"
 
-// longestDelay is what a webhook takes at most. It is less than its timeout.
+// longestDelay is the longest delay by a webhook. It is less than the timeout of the webhook.
 const longestDelay = 4 * time.Second
 
-// refuseDeletes has a webhook refuse most deletes of pods that a scheduler asks for.
+// refuseDeletes starts a webhook that rejects most of the scheduler's deletes of pods.
 func refuseDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	most := chance(random, 80)
 	return s.startWebhook(func() *metav1.Status {
@@ -36,7 +36,7 @@ func refuseDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	})
 }
 
-// delayDeletes has a webhook take its time for each.
+// delayDeletes starts a webhook that delays each of these deletes.
 func delayDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	slow := chance(random, 50)
 	return s.startWebhook(func() *metav1.Status {
@@ -49,7 +49,8 @@ func delayDeletes(s *soak, random *rand.Rand) (func() error, error) {
 	})
 }
 
-// startWebhook has the API server ask about each delete of a pod by a scheduler. A Status refuses it.
+// startWebhook registers a webhook for each delete of a pod by a scheduler. If decide returns a
+// Status, the delete is rejected with it.
 func (s *soak) startWebhook(decide func() *metav1.Status) (func() error, error) {
 	var over atomic.Bool
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,10 +68,11 @@ func (s *soak) startWebhook(decide func() *metav1.Status) (func() error, error) 
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(review)
 	}))
-	// The API server breaks connections off when it is done.
+	// The API server closes its connections when it ends.
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
-	// The API server learns by and by that it is to ask no more: as long as it asks, it is answered.
+	// After the webhook is removed, the API server may still call it for a while, so the server
+	// keeps running until the end of the test.
 	s.Cleanup(server.Close)
 	hook := webhookAt(server)
 	if err := s.Objects.Create(s.Context(), hook); err != nil {

@@ -18,14 +18,15 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// derivedAttempt is work that names no PodGroup, and whose queue or class is not what its pods say in Reprieve's own words.
+// derivedAttempt is work that names no PodGroup. Reprieve's own labels on its pods do not determine
+// its queue and class.
 type derivedAttempt struct {
 	namespace string
-	// of is the Job that makes the pod; nil for a pod by itself.
+	// of is the Job that creates the pod; nil for a pod without a Job.
 	of *batchv1.Job
-	// change is what is special about the pod, which has the class high.
+	// change edits the pod, which has the class high by default.
 	change func(*corev1.Pod)
-	// want is the reason for which the pod is held back; "" where it is started. No pod is refused.
+	// want is the reason that blocks the pod; "" if the pod starts. No pod is rejected.
 	want string
 }
 
@@ -60,7 +61,8 @@ func derivedAttempts() map[string]derivedAttempt {
 	}
 }
 
-// derivedGroups: what is made for objects, or by other words, is in its own queue with its own class, and bound by that alone.
+// derivedGroups checks work whose PodGroup is derived, or whose queue is named in other words. It
+// is in its own queue with its own class, and only these bind it.
 func derivedGroups(t *testing.T, w *world, phase string) {
 	for name, a := range derivedAttempts() {
 		t.Run(name, func(t *testing.T) { w.in(t).derived(phase+"-"+name, a) })
@@ -68,7 +70,7 @@ func derivedGroups(t *testing.T, w *world, phase string) {
 	t.Run("annotations that ask for too much", func(t *testing.T) { annotations(w.in(t), phase) })
 }
 
-// derived has work created, and sees what becomes of it.
+// derived creates work, and checks the result.
 func (w *world) derived(name string, a derivedAttempt) {
 	p := pod(a.namespace, name, "", "high", 0)
 	if a.change != nil {
@@ -99,7 +101,7 @@ func (w *world) derived(name string, a derivedAttempt) {
 	}
 }
 
-// podOf waits for the pod of a Job. Its controller is told when one is refused.
+// podOf waits for the pod of a Job. If the pod is rejected, the Job's controller gets the error.
 func (w *world) podOf(j *batchv1.Job) (name string) {
 	w.Helper()
 	w.Eventually("Job "+j.Name+" has a pod", func(ctx context.Context) string {
@@ -119,7 +121,7 @@ func (w *world) podOf(j *batchv1.Job) (name string) {
 	return name
 }
 
-// derivedGroup waits until the PodGroup of a Job is right.
+// derivedGroup waits until right accepts the PodGroup of a Job.
 func (w *world) derivedGroup(namespace, job string, right func(*v1alpha1.PodGroup) string) {
 	w.Helper()
 	w.Eventually("the PodGroup of "+job, func(ctx context.Context) string {
@@ -135,7 +137,7 @@ func (w *world) derivedGroup(namespace, job string, right func(*v1alpha1.PodGrou
 	})
 }
 
-// says reports whether a PodGroup has a condition for a reason.
+// says reports whether a PodGroup has a condition with a reason.
 func says(pg *v1alpha1.PodGroup, reason string) string {
 	for _, c := range pg.Status.Conditions {
 		if c.Reason == reason {
@@ -145,7 +147,8 @@ func says(pg *v1alpha1.PodGroup, reason string) string {
 	return fmt.Sprintf("it says %+v", pg.Status.Conditions)
 }
 
-// annotations: a Job that asks for another team's queue, or for more than its pods have, gets neither.
+// annotations checks that a Job cannot use another team's queue, or a class above that of its pods,
+// by an annotation.
 func annotations(w *world, phase string) {
 	ask := func(name string, annotations map[string]string) {
 		annotations[v1alpha1.AnnotationGang] = "true"
@@ -165,8 +168,8 @@ func annotations(w *world, phase string) {
 	})
 }
 
-// notHeld: a pod that names its node, or another scheduler, is not held back by this one, so the policy does not leave it to it,
-// whatever owner the pod claims.
+// notHeld checks pods that name their node or another scheduler. Reprieve cannot gate them, so the
+// policy checks them itself, regardless of the owner that a pod claims.
 func notHeld(w *world) {
 	onNode := func(p *corev1.Pod) { p.Spec.NodeName = "somewhere" }
 	byLabel := func(p *corev1.Pod) { p.Labels[v1alpha1.LabelQueue] = "red" }
@@ -184,7 +187,7 @@ func notHeld(w *world) {
 	}
 }
 
-// job is one of one pod, with annotations.
+// job returns a Job of one pod, with annotations.
 func job(annotations map[string]string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Annotations: annotations},

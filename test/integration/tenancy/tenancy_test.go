@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// kind is what work is written as.
+// kind is the kind of objects that describe work.
 type kind int
 
 const (
@@ -27,11 +27,12 @@ const (
 type attempt struct {
 	kind                    kind
 	namespace, queue, class string
-	// want is the reason for which it is refused, and held back; "" where it is started.
+	// want is the reason why the work is rejected or blocked; "" if it starts.
 	want string
 }
 
-// attempts are the same for the policies and for the scheduler: they have to agree.
+// attempts returns the attempts for the policies and for the scheduler. Both must give the same
+// answers.
 func attempts() map[string]attempt {
 	const foreign, above = v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue
 	return map[string]attempt{
@@ -65,7 +66,7 @@ func attempts() map[string]attempt {
 	}
 }
 
-// objects are what the tenant writes. The first one names the queue.
+// objects returns the objects that the tenant creates. The first one names the queue.
 func (a attempt) objects(name string) []client.Object {
 	if a.kind == single {
 		return []client.Object{pod(a.namespace, name, a.queue, a.class, 0)}
@@ -112,7 +113,7 @@ func TestTenancy(t *testing.T) {
 	})
 }
 
-// scheduler has work created with no policy in the way.
+// scheduler creates work without the policies, and checks the scheduler's answer.
 func (w *world) scheduler(name string, a attempt) {
 	for _, o := range a.objects(name) {
 		w.add(o)
@@ -127,7 +128,7 @@ func (w *world) scheduler(name string, a attempt) {
 	}
 }
 
-// policy has the tenant try to create what names the queue.
+// policy creates the object that names the queue as the tenant, and checks the policies' answer.
 func (w *world) policy(name string, a attempt) {
 	err := w.as.Create(w.Context(), a.objects(name)[0], client.DryRunAll)
 	says := map[string]string{
@@ -141,7 +142,8 @@ func (w *world) policy(name string, a attempt) {
 	}
 }
 
-// followed: work that is held back is taken up when its queue, its namespace, its label or a class changes.
+// followed checks that blocked work starts when its queue, its namespace, its label or a class
+// changes.
 func followed(w *world) {
 	w.namespace("n", map[string]string{"team": "green"}, "")
 	w.queue("moving", "namespaceSelector: {matchLabels: {team: red}}")
@@ -185,7 +187,7 @@ func followed(w *world) {
 	w.placed("n", "class")
 }
 
-// patch merges into an object.
+// patch applies a merge patch to an object.
 func (w *world) patch(o client.Object, text string) {
 	w.Helper()
 	if err := w.Objects.Patch(w.Context(), o, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
@@ -193,7 +195,8 @@ func (w *world) patch(o client.Object, text string) {
 	}
 }
 
-// goesOn: a queue that is for others now keeps what runs in it, from preemptors of other queues as well.
+// goesOn checks work whose namespace may no longer use its queue. The work continues to run, and
+// preemptors of other queues do not evict it.
 func goesOn(w *world) {
 	w.queue("kept", "namespaceSelector: {matchLabels: {team: red}}", "quota: {nvidia.com/gpu: 8}")
 	w.known("kept")
@@ -211,7 +214,7 @@ func goesOn(w *world) {
 	w.stay("r", "kept-0", "kept-1", "kept-2", "kept-3")
 }
 
-// uses waits until a queue has that many GPUs.
+// uses waits until a queue uses the given number of GPUs.
 func (w *world) uses(queue, want string) {
 	w.Helper()
 	w.Eventually("queue "+queue+" has "+want, func(ctx context.Context) string {
@@ -226,7 +229,7 @@ func (w *world) uses(queue, want string) {
 	})
 }
 
-// stay sees that no pod is on its way out.
+// stay checks that none of the pods terminates.
 func (w *world) stay(namespace string, names ...string) {
 	w.Helper()
 	for _, name := range names {
@@ -237,7 +240,8 @@ func (w *world) stay(namespace string, names ...string) {
 	}
 }
 
-// noPreemptor: what may not be in its queue takes nothing, whatever its priority, and asks for nothing in the queue's name.
+// noPreemptor checks work that may not use its queue. It preempts nothing, regardless of its
+// priority, and does not count in the demand of the queue.
 func noPreemptor(w *world) {
 	for i := range 4 {
 		w.add(pod("b", fmt.Sprint("runs-", i), "blue", "low", 2))
@@ -246,7 +250,7 @@ func noPreemptor(w *world) {
 	w.add(pod("r", "taker", "blue", "high", 8))
 	w.held("r", "taker", v1alpha1.ReasonQueueNotAllowed)
 	w.stay("b", "runs-0", "runs-1", "runs-2", "runs-3")
-	// The status follows what runs a moment later.
+	// The status follows the running work a moment later.
 	w.Eventually("the queue asks for no more than what runs", func(ctx context.Context) string {
 		var q v1alpha1.Queue
 		if err := w.Objects.Get(ctx, types.NamespacedName{Name: "blue"}, &q); err != nil {
@@ -259,7 +263,8 @@ func noPreemptor(w *world) {
 	})
 }
 
-// required: a profile that takes no work without a queue says so, and takes it once there is one.
+// required checks a profile that requires a queue. It reports work without a queue as blocked, and
+// schedules it once it has one.
 func required(w *world) {
 	w.namespace("s", map[string]string{"team": "red"}, "")
 	w.add(pod("s", "named", "red", "", 0, of(strict)))
@@ -275,7 +280,8 @@ func required(w *world) {
 	w.placed("s", "g-0")
 }
 
-// relabelled: a pod that runs counts for its queue when its user writes that of others on it.
+// relabelled checks that a running pod counts for its queue even if its user sets the label of
+// another queue.
 func relabelled(w *world) {
 	p := pod("r", "turncoat", "red", "", 2)
 	w.add(p)
@@ -283,14 +289,15 @@ func relabelled(w *world) {
 	w.uses("red", "2")
 	w.patch(p, `{"metadata":{"labels":{"reprieve.dev/queue":"blue"}}}`)
 	w.patch(p, `{"metadata":{"labels":{"seen":"yes"}}}`)
-	// What comes after it has been heard of after it.
+	// Once the scheduler places this pod, it has also seen the earlier change.
 	w.add(pod("r", "later", "red", "", 1))
 	w.placed("r", "later")
 	w.uses("red", "3")
 	w.uses("blue", "0")
 }
 
-// updates: a label that is there already is in no way, and one that is changed is looked at.
+// updates checks that the policies accept an unchanged label of an existing object, and check a
+// changed one.
 func updates(w *world) {
 	p := pod("r", "labels", "red", "", 0)
 	w.add(p)

@@ -67,7 +67,7 @@ func (e *team) losesItsQueue() {
 }
 
 // TestQueueDeletedByMistake checks that running work of a deleted Queue keeps its place for the
-// documented time, and says so.
+// documented time, and that its PodGroup reports this.
 func TestQueueDeletedByMistake(t *testing.T) {
 	t.Parallel()
 	e := newTeam(t)

@@ -1,3 +1,3 @@
-// Package tenants checks on a real API server that a user with the role edit in a namespace gains
-// nothing over other teams by deeds of its own, and that an operator's mistake costs no work.
+// Package tenants checks two guarantees on a real API server. A user with the role edit in a
+// namespace cannot gain an advantage over other teams. A mistake of an operator costs no work.
 package tenants

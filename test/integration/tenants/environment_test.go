@@ -28,7 +28,7 @@ const (
 	maxGracePeriod, terminationTimeout = 15 * time.Second, 10 * time.Second
 	// deletedTimeout is the time that running work keeps its place in a deleted Queue.
 	deletedTimeout = 40 * time.Second
-	// years is a grace period in seconds that no test lives to see the end of.
+	// years is a grace period in seconds that is longer than any test.
 	years = 1_000_000_000
 )
 

@@ -12,16 +12,18 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// forever has pods of a class tolerate preemption by priorities below 1000.
+// forever has the annotations of a class that tolerates preemption by priorities below 1000,
+// without an end.
 var forever = map[string]string{
 	preemptiontoleration.AnnotationMinimumPreemptablePriority: "1000",
 	preemptiontoleration.AnnotationTolerationSeconds:          "-1",
 }
 
-// protectedByClass is in what a preemptor says. How many units there are depends on the tests beside this one.
+// protectedByClass is a part of the preemptor's message. The number of protected units before it
+// depends on other tests.
 const protectedByClass = "protected (PreemptionToleration)"
 
-// TestClassesThatChange has classes edited, and deleted and made anew while their pods run.
+// TestClassesThatChange edits classes, and deletes and creates them again while their pods run.
 func TestClassesThatChange(t *testing.T) {
 	t.Parallel()
 	cluster := twoNodes(t)
@@ -63,7 +65,7 @@ func TestClassesThatChange(t *testing.T) {
 			remove(s, class)
 			s.Create(stage.NewClass(class, 900))
 			urgent()
-			// The pod has the priority that it was created with.
+			// The pod keeps the priority that it was created with.
 			s.Gone("running")
 			s.Runs("urgent", 1)
 		},
@@ -81,7 +83,7 @@ func TestClassesThatChange(t *testing.T) {
 	}
 }
 
-// annotate sets annotations of a class; those that are empty are taken off.
+// annotate sets annotations of a class; an empty value removes one.
 func annotate(s *stage.Stage, class string, annotations map[string]string) {
 	s.Helper()
 	var current schedulingv1.PriorityClass
@@ -107,8 +109,8 @@ func remove(s *stage.Stage, class string) {
 	}
 }
 
-// classIsKnown gives the scheduler time to hear of a class: nothing says that it has, and pods may reach it before a class that was
-// written first.
+// classIsKnown waits some time for the scheduler to cache a class. Nothing shows when it has, and a
+// new pod may reach the scheduler before an older class does.
 func classIsKnown(s *stage.Stage) {
 	s.Never("the running pod goes", func(ctx context.Context) string {
 		if pod := s.Find(ctx, "running"); pod == nil || pod.DeletionTimestamp != nil {

@@ -1,2 +1,3 @@
-// Package toleration is about PriorityClasses whose toleration annotations are wrong, change or go, on a real API server.
+// Package toleration tests PriorityClasses whose toleration annotations are wrong, change or
+// disappear, on a real API server.
 package toleration

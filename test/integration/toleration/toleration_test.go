@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// twoNodes is a playground of two nodes with 8 GPUs each.
+// twoNodes returns a playground of two nodes with 8 GPUs each.
 func twoNodes(t *testing.T) *stage.Stage {
 	t.Helper()
 	return stage.New(t, playground.Options{
@@ -26,7 +26,8 @@ func twoNodes(t *testing.T) *stage.Stage {
 	})
 }
 
-// TestMalformedToleration has a class that no policy has refused: it is told of, and tolerates nothing.
+// TestMalformedToleration checks a class with wrong annotations, which no policy has rejected. An
+// event reports them, and they have no effect.
 func TestMalformedToleration(t *testing.T) {
 	t.Parallel()
 	s := twoNodes(t)
@@ -53,7 +54,8 @@ func TestMalformedToleration(t *testing.T) {
 	s.Runs("low", 1)
 }
 
-// TestClassDeletedUnderItsPods: nothing of the class is taken below system-critical until it is back, and that is told.
+// TestClassDeletedUnderItsPods checks pods whose class is deleted. Until it exists again, only
+// preemptors from system-critical on may evict them, and a message reports this.
 func TestClassDeletedUnderItsPods(t *testing.T) {
 	t.Parallel()
 	s := twoNodes(t)

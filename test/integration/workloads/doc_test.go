@@ -1,3 +1,3 @@
-// Package workloads tests groups of the cluster's own API, scheduling.k8s.io, as each version of Kubernetes has them: pods that name a
-// group of a Workload (1.35), or a PodGroup (since).
+// Package workloads tests the groups of scheduling.k8s.io in each version of Kubernetes. In 1.35,
+// pods name a group of a Workload; since then, they name a PodGroup.
 package workloads

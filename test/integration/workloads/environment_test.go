@@ -13,14 +13,14 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// env is a cluster that serves its own groups.
+// env is a cluster that serves scheduling.k8s.io with groups.
 type env struct {
 	*stage.Stage
-	// version is that of scheduling.k8s.io.
+	// version is the served version of scheduling.k8s.io.
 	version string
 }
 
-// fieldGates are those of the fields of PodGroups that 1.37 keeps only with one.
+// fieldGates are the feature gates without which an API server of 1.37 drops fields of PodGroups.
 const fieldGates = "PodGroupPreemptionPolicy=true,TopologyAwareWorkloadScheduling=true," +
 	"DRAWorkloadResourceClaims=true,CompositePodGroup=true"
 
@@ -43,7 +43,8 @@ func start(t *testing.T, gates map[string]string) *env {
 	return e
 }
 
-// jobGates have Jobs get PodGroups of their own where those are basic ones.
+// jobGates are the gates with which the Job controller creates a PodGroup for each Job. They are
+// only set on versions in which these have the basic policy.
 func jobGates(t *testing.T) map[string]string {
 	t.Helper()
 	if stage.Kubernetes(t).Minor < 37 {
@@ -53,16 +54,17 @@ func jobGates(t *testing.T) map[string]string {
 	return map[string]string{playground.APIServer: gate, playground.ControllerManager: gate}
 }
 
-// in is a namespace of its own for a subtest.
+// in creates a namespace for a subtest.
 func (e *env) in(t *testing.T) *env {
 	t.Helper()
 	return &env{Stage: e.In(t), version: e.version}
 }
 
-// hasWorkloadRefs is true where pods name a group of a Workload.
+// hasWorkloadRefs is true if pods name a group of a Workload instead of a PodGroup.
 func (e *env) hasWorkloadRefs() bool { return e.version == "v1alpha1" }
 
-// group creates a gang that needs minCount members, or a group without any such policy for 0.
+// group creates a gang that needs minCount members. For 0, it creates a group with the basic
+// policy.
 func (e *env) group(name string, minCount int64, class string) *unstructured.Unstructured {
 	e.Helper()
 	if e.hasWorkloadRefs() {
@@ -106,12 +108,12 @@ func schedulingPolicy(minCount int64) map[string]any {
 	return map[string]any{"basic": map[string]any{}}
 }
 
-// ref is how pods name a group where they name one of a Workload.
+// ref returns the reference of a pod to a group of a Workload.
 func ref(group, replica string) native.WorkloadRef {
 	return native.WorkloadRef{Workload: group, PodGroup: "workers", Replica: replica}
 }
 
-// member creates a pod of a group; replica is for those of Workloads.
+// member creates a pod of a group. replica is used for groups of Workloads only.
 func (e *env) member(name, group, replica, class string, cpus int64, change ...func(*corev1.Pod)) {
 	e.Helper()
 	pod := stage.NewPod(e.Namespace, name, class, cpus)
@@ -126,7 +128,7 @@ func (e *env) member(name, group, replica, class string, cpus int64, change ...f
 	e.Create(pod)
 }
 
-// refers creates a pod with a spec.workloadRef, which the Go type does not have any more.
+// refers creates a pod with a spec.workloadRef. The Go type no longer has that field.
 func (e *env) refers(pod *corev1.Pod, to native.WorkloadRef) {
 	e.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

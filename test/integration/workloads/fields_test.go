@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestFieldsBehindGates: fields that an API server of 1.37 keeps only where their gates are on.
+// TestFieldsBehindGates checks fields that an API server of 1.37 keeps only if their gates are on.
 func TestFieldsBehindGates(t *testing.T) {
 	t.Parallel()
 	if version := stage.Kubernetes(t).WorkloadAPI; version != "v1beta1" {
@@ -33,7 +33,8 @@ func TestFieldsBehindGates(t *testing.T) {
 	})
 }
 
-// testPolicy: the policy of a group counts, whatever its pods' is, and when the class has gone that gave it.
+// testPolicy checks that the preemption policy of a group counts, regardless of its pods' policies,
+// even after the class that set it is deleted.
 func testPolicy(t *testing.T, e *env) {
 	cases := map[string]struct {
 		minCount int64
@@ -77,12 +78,14 @@ func testPolicy(t *testing.T, e *env) {
 	}
 }
 
-// withPolicy creates a PodGroup of a class of its own, which is gone then: only the group still says what its policy is.
+// withPolicy creates a PodGroup with a class of its own, and deletes the class. Then only the group
+// has the policy.
 func (e *env) withPolicy(name string, minCount int64, policy corev1.PreemptionPolicy) {
 	e.Helper()
 	class := stage.NewClass(e.Namespace, 1000, func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = &policy })
 	e.Create(class)
-	// The API server of 1.37 takes a field that is left out for PreemptLowerPriority, and refuses it where the class says Never.
+	// An API server of 1.37 sets a missing field to PreemptLowerPriority. It then rejects the group
+	// if the class has the policy Never.
 	spec := map[string]any{"priorityClassName": class.Name, "preemptionPolicy": string(policy)}
 	e.Eventually("the API server knows the class", func(ctx context.Context) string {
 		if err := e.Objects.Create(ctx, e.newPodGroup(name, minCount, spec)); apierrors.IsForbidden(err) {
@@ -100,7 +103,7 @@ func (e *env) withPolicy(name string, minCount int64, policy corev1.PreemptionPo
 	}
 }
 
-// policyOf is the preemptionPolicy that the API server has kept of a PodGroup.
+// policyOf returns the preemptionPolicy that the API server has stored for a PodGroup.
 func (e *env) policyOf(name string) string {
 	e.Helper()
 	u := e.newPodGroup(name, 0, map[string]any{})
@@ -114,7 +117,8 @@ func (e *env) policyOf(name string) string {
 	return policy
 }
 
-// testPolicyWithoutGate: without its gate the API server drops the field, and the group's class has the say.
+// testPolicyWithoutGate checks that the group's class decides if the API server drops the field
+// because its gate is off.
 func testPolicyWithoutGate(e *env) {
 	e.AddNodes(4, "a")
 	e.group("victims", 2, "low")
@@ -130,8 +134,8 @@ func testPolicyWithoutGate(e *env) {
 	e.scheduled("urgent")
 }
 
-// testFieldsWithoutGates: the API server drops the fields that Reprieve does not support while their gates are off, as they
-// are by default. The group is placed like any other.
+// testFieldsWithoutGates checks fields that Reprieve does not support. Their gates are off by
+// default, so the API server drops them, and the group is placed like any other.
 func testFieldsWithoutGates(e *env) {
 	e.AddNodes(4, "a")
 	u := e.podGroup("defaults", 2, map[string]any{
@@ -153,7 +157,8 @@ func testFieldsWithoutGates(e *env) {
 	e.scheduled("defaults")
 }
 
-// testUnsupported: a group that asks for what Reprieve cannot give waits, although there is room, and says for which field.
+// testUnsupported checks that a group with an unsupported field waits although there is room, and
+// that its condition names the field.
 func testUnsupported(e *env) {
 	e.AddNodes(32, "a")
 	topology := map[string]any{"topology": []any{map[string]any{"key": corev1.LabelHostname}}}
@@ -175,7 +180,8 @@ func testUnsupported(e *env) {
 		e.podGroup(name, c.minCount, c.spec)
 		e.members(name, "low", 0, 2)
 	}
-	// What has none of them, such as an ordinary gang that names its Workload, is placed.
+	// A group without any of these fields is placed, such as an ordinary gang that names its
+	// Workload.
 	e.podGroup("plain", 2, map[string]any{"workloadRef": workload})
 	e.members("plain", "low", 0, 2)
 	e.Runs("plain-", 2)

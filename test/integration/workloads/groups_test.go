@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestGroups: what makes a gang makes one in every version, and what does not does not.
+// TestGroups checks in every version which groups are gangs and which are not.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	e := start(t, jobGates(t))
@@ -37,7 +37,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// own are the tests of what only this version has.
+// own returns the tests of features that only this version has.
 func (e *env) own() map[string]func(*env) {
 	switch e.version {
 	case "v1alpha1":
@@ -59,7 +59,7 @@ func (e *env) own() map[string]func(*env) {
 	}
 }
 
-// noneBound watches that none of the pods gets a node.
+// noneBound checks for a while that none of the pods gets a node.
 func (e *env) noneBound(prefix string) {
 	e.Helper()
 	e.Never(prefix+" waits", func(ctx context.Context) string {
@@ -107,7 +107,8 @@ func testPreemption(e *env) {
 	e.Runs("victims-", 0)
 }
 
-// testReplicas: each replica of a group is a gang. Its PodGroup is of the Workload and goes with it; what cannot be is told.
+// testReplicas checks that each replica of a group is a gang. Its PodGroup is owned by the Workload
+// and deleted with it. A reference to something else is reported.
 func testReplicas(e *env) {
 	e.AddNodes(4, "a")
 	workload := e.group("w", 2, "")
@@ -140,7 +141,7 @@ func testReplicas(e *env) {
 	e.WaitEvent("lost", "PodGroupNotMade", "Workload other has no group no-such")
 }
 
-// testModeOfWord: a group is preempted whole where its mode is the word PodGroup.
+// testModeOfWord checks that a group is preempted as a whole if its mode is the string PodGroup.
 func testModeOfWord(e *env) {
 	e.AddNodes(4, "a")
 	e.podGroup("whole", 2, map[string]any{"disruptionMode": "PodGroup", "priorityClassName": "low"})
@@ -153,7 +154,7 @@ func testModeOfWord(e *env) {
 	e.Runs("whole-", 0)
 }
 
-// testJob: the PodGroup that its controller makes for every Job is no gang.
+// testJob checks that the PodGroup that the Job controller creates for every Job is no gang.
 func testJob(e *env) {
 	e.AddNodes(4, "a")
 	template := stage.NewPod(e.Namespace, "", "low", 2)

@@ -7,5 +7,5 @@ import (
 	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
-// TestMain has all tests of a playground side by side: most of their time they wait.
+// TestMain runs all tests of a playground in parallel, because they wait most of the time.
 func TestMain(m *testing.M) { os.Exit(parallel.Run(m, 6)) }

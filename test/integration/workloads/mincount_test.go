@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// members creates the pods of a group whose numbers are in [from, to), of two CPUs each.
+// members creates the pods of a group with the numbers in [from, to). Each requests two CPUs.
 func (e *env) members(group, class string, from, to int) {
 	e.Helper()
 	for i := from; i < to; i++ {
@@ -21,7 +21,7 @@ func (e *env) members(group, class string, from, to int) {
 	}
 }
 
-// setMinCount changes a gang, which may be done at any time as of v1beta1.
+// setMinCount changes minCount of a gang. The API permits this at any time since v1beta1.
 func (e *env) setMinCount(group *unstructured.Unstructured, to int) {
 	e.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, to)
@@ -30,7 +30,8 @@ func (e *env) setMinCount(group *unstructured.Unstructured, to int) {
 	}
 }
 
-// placed are the names of the pods that have a node and are not on their way out, with their UIDs, sorted.
+// placed returns the pods that have a node and do not terminate: their names with their UIDs,
+// sorted.
 func (e *env) placed(ctx context.Context, prefix string) []string {
 	e.Helper()
 	var out []string
@@ -43,7 +44,7 @@ func (e *env) placed(ctx context.Context, prefix string) []string {
 	return out
 }
 
-// stayPlaced watches that these pods keep their nodes, and no others get any.
+// stayPlaced checks for a while that these pods keep their nodes, and no others get any.
 func (e *env) stayPlaced(prefix string, want []string) {
 	e.Helper()
 	e.Never(fmt.Sprintf("%d members of %s have a node", len(want), prefix), func(ctx context.Context) string {
@@ -54,7 +55,7 @@ func (e *env) stayPlaced(prefix string, want []string) {
 	})
 }
 
-// waits goes on until a gang is said to wait for a reason.
+// waits returns once the condition of a gang has the reason.
 func (e *env) waits(group, reason string, phrases ...string) {
 	e.Helper()
 	e.WaitCondition(group, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, reason, phrases...)
@@ -65,7 +66,8 @@ func (e *env) scheduled(group string, phrases ...string) {
 	e.WaitCondition(group, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, phrases...)
 }
 
-// testMinCountThatChanges: a group that waits is placed once it needs no more members than there is room for.
+// testMinCountThatChanges checks that a waiting group is placed once minCount is small enough for
+// the room.
 func testMinCountThatChanges(e *env) {
 	e.AddNodes(4, "a")
 	group := e.group("g", 3, "low")
@@ -81,7 +83,8 @@ func testMinCountThatChanges(e *env) {
 	e.stayPlaced("g-", running)
 }
 
-// testMinCountRaisedWhileWaiting: room for as many members as were needed before is not enough.
+// testMinCountRaisedWhileWaiting checks that room for the former number of members is not enough
+// after minCount is raised.
 func testMinCountRaisedWhileWaiting(e *env) {
 	e.AddNodes(4, "a")
 	e.Create(stage.NewPod(e.Namespace, "blocker", "high", 4))
@@ -101,7 +104,8 @@ func testMinCountRaisedWhileWaiting(e *env) {
 	e.scheduled("g", "3 are needed")
 }
 
-// testMinCountRaisedWhilePreempting: what was planned for fewer members is given up, and so is the room that it made.
+// testMinCountRaisedWhilePreempting checks that the plan for fewer members is dropped, and that its
+// room is released.
 func testMinCountRaisedWhilePreempting(e *env) {
 	e.AddNodes(2, "a", "b")
 	victims := e.heldVictims(2)
@@ -115,7 +119,7 @@ func testMinCountRaisedWhilePreempting(e *env) {
 		e.Gone(name)
 	}
 	e.noneBound("g-")
-	// Nothing is kept for it meanwhile.
+	// Meanwhile no room is reserved for the gang.
 	for i := range 2 {
 		e.Create(stage.NewPod(e.Namespace, fmt.Sprintf("next-%d", i), "low", 2))
 	}
@@ -128,7 +132,8 @@ func testMinCountRaisedWhilePreempting(e *env) {
 	e.Runs("next-", 0)
 }
 
-// testMinCountLoweredWhilePreempting: what there is room for runs before the victims have left.
+// testMinCountLoweredWhilePreempting checks that the members with room run before the victims are
+// gone.
 func testMinCountLoweredWhilePreempting(e *env) {
 	e.AddNodes(2, "b")
 	victims := e.heldVictims(1)
@@ -145,7 +150,8 @@ func testMinCountLoweredWhilePreempting(e *env) {
 	e.Runs("g-", 2)
 }
 
-// testMinCountWhileRunning: members that run keep their nodes, whatever is needed; those that come are placed together.
+// testMinCountWhileRunning checks that running members keep their nodes, regardless of minCount,
+// and that new members are placed together.
 func testMinCountWhileRunning(e *env) {
 	e.AddNodes(6, "a")
 	group := e.group("g", 2, "low")

@@ -12,7 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// heldVictims makes pods of two CPUs that run, and that go only when the test lets them.
+// heldVictims creates running pods of two CPUs. A finalizer keeps them when they are deleted.
 func (e *env) heldVictims(count int) (names []string) {
 	e.Helper()
 	for i := range count {
@@ -25,7 +25,7 @@ func (e *env) heldVictims(count int) (names []string) {
 	return names
 }
 
-// leave waits until pods are on their way out.
+// leave waits until pods terminate.
 func (e *env) leave(names ...string) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%v are to leave", names), func(ctx context.Context) string {
@@ -49,8 +49,8 @@ func (e *env) remove(names ...string) {
 	}
 }
 
-// testModeOfUnion: members go together where the mode is all, surplus ones too; where it is single, or none is given, those go
-// that are in the way.
+// testModeOfUnion checks the mode in the form of an object. With all, the members are evicted
+// together, with the surplus. With single or none, only members in the way are evicted.
 func testModeOfUnion(e *env) {
 	all, single := map[string]any{"all": map[string]any{}}, map[string]any{"single": map[string]any{}}
 	cases := map[string]struct {
@@ -85,7 +85,7 @@ func testModeOfUnion(e *env) {
 	}
 }
 
-// preempt creates a pod, or a gang, of pods of two CPUs.
+// preempt creates a pod, or a gang of pods, of two CPUs each.
 func (e *env) preempt(gang int64) {
 	e.Helper()
 	if gang == 0 {
@@ -96,7 +96,8 @@ func (e *env) preempt(gang int64) {
 	e.members("urgent", "high", 0, int(gang))
 }
 
-// taken waits until all but some members of a group leave, lets them go, and looks at what is said of the group.
+// taken waits until all but wantLeft members of a group terminate, removes their finalizers, and
+// checks the status of the group.
 func (e *env) taken(group string, members, wantLeft int) {
 	e.Helper()
 	e.Eventually(fmt.Sprintf("%d of %d members stay", wantLeft, members), func(ctx context.Context) string {

@@ -263,7 +263,7 @@ func (c *Checker) violate(invariant Invariant, at time.Time, format string, args
 	c.found = append(c.found, Violation{Invariant: invariant, At: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// workingTime is a clock that pauses stop.
+// workingTime is a clock that stands still during pauses.
 type workingTime struct {
 	runs   bool
 	since  time.Time

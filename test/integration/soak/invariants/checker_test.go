@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// story tells a Checker what happens, a second after the other.
+// story reports events to a Checker, one second after the other.
 type story struct {
 	*Checker
 	now time.Time
@@ -60,7 +60,7 @@ func nodeOf(name string, n int64) *corev1.Node {
 	}}
 }
 
-// wait lets time pass, with a look each second.
+// wait advances the time, with a check each second.
 func (s *story) wait(seconds int) {
 	for range seconds {
 		s.now = s.now.Add(time.Second)
@@ -68,7 +68,7 @@ func (s *story) wait(seconds int) {
 	}
 }
 
-// pod has a pod of 1 CPU come, with changes.
+// pod creates a pod of 1 CPU, with changes.
 func (s *story) pod(name, class string, change ...func(*corev1.Pod)) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{}}}
 	pod.Spec.PriorityClassName, pod.Spec.Priority = class, ptr.To(s.classes[class].Value)
@@ -92,7 +92,7 @@ func asking(n int64) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = cpus(n) }
 }
 
-// change has the next state of a pod be seen.
+// change reports the next state of a pod.
 func (s *story) change(name string, edit func(*corev1.Pod)) {
 	pod := s.pods[types.NamespacedName{Namespace: "ns", Name: name}].DeepCopy()
 	edit(pod)
@@ -110,7 +110,7 @@ func (s *story) bind(names ...string) {
 	}
 }
 
-// mark tells a pod that it goes for another, of that kind.
+// mark sets the condition of a pod that names the preemptor, with its kind.
 func (s *story) mark(name, kind, by string) {
 	s.change(name, func(pod *corev1.Pod) {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
@@ -128,7 +128,7 @@ func (s *story) gone(name string) {
 	s.PodGone(s.now, types.NamespacedName{Namespace: "ns", Name: name})
 }
 
-// group has a gang come, with its members.
+// group creates a gang with its members.
 func (s *story) group(name, class string, minCount, members int, change ...func(*v1alpha1.PodGroup)) {
 	s.groupObject(name, class, minCount, "", change...)
 	for i := range members {
@@ -149,7 +149,7 @@ func (s *story) groupObject(name, class string, minCount int, suffix string, cha
 
 func whole(pg *v1alpha1.PodGroup) { pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup) }
 
-// list has the record of a group that it goes name these pods, or be taken off.
+// list sets the intent of a group to the named pods, or removes it.
 func (s *story) list(name, by string, pods ...string) {
 	pg := s.groups[types.NamespacedName{Namespace: "ns", Name: name}].DeepCopy()
 	pg.Status.Disruption = nil
@@ -164,7 +164,7 @@ func (s *story) list(name, by string, pods ...string) {
 	s.SeeGroup(s.now, pg)
 }
 
-// pair is a whole group of two that runs, and a preemptor.
+// pair creates a running group of two that is evicted as a whole, and a preemptor.
 func (s *story) pair() {
 	s.group("g", "low", 2, 2, whole)
 	s.bind("g-0", "g-1")
@@ -425,7 +425,8 @@ func TestLimits(t *testing.T) {
 
 func TestProtections(t *testing.T) {
 	t.Parallel()
-	// taken has a victim run for some seconds, and go for another then.
+	// taken returns a story in which a victim runs for some seconds and is then evicted for a
+	// preemptor.
 	taken := func(victim, queue, taker, takerQueue string, after int) func(*story) {
 		return func(s *story) {
 			s.pod("v", victim, inQueue(queue))
@@ -565,7 +566,7 @@ func TestForgotten(t *testing.T) {
 	})
 }
 
-// caseOf is a story, and the invariant that it breaks once, or none.
+// caseOf is a story, and the invariant that it violates once; "" for none.
 type caseOf struct {
 	tell func(*story)
 	want Invariant
@@ -596,7 +597,7 @@ func run(t *testing.T, cases map[string]caseOf) {
 	}
 }
 
-// TestCounts: what a report says was looked at.
+// TestCounts checks the numbers of checks that a report shows.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newStory()
