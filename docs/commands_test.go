@@ -19,7 +19,8 @@ import (
 // quotedCommand is a command of kubectl or helm within a line of text.
 var quotedCommand = regexp.MustCompile("`((?:kubectl|helm) [^`]+)`")
 
-// commandsIn are the commands that a page tells its readers to type: those of its console blocks, and those of kubectl and helm in its text.
+// commandsIn returns the commands that a page asks its readers to type: those in console blocks,
+// and commands of kubectl and helm in the text.
 func commandsIn(page string) []string {
 	var out []string
 	inside, goesOn := false, false
@@ -49,7 +50,8 @@ func commandsIn(page string) []string {
 	return out
 }
 
-// flagsOf are the flags that the pages may name, by program; those of kubectl and helm, as their own pages have them.
+// flagsOf returns the flags of a program that pages may name. The flags of kubectl and helm come
+// from their documentation.
 func flagsOf(program string) []string {
 	switch program {
 	case "kubectl":
@@ -61,7 +63,8 @@ func flagsOf(program string) []string {
 	}
 }
 
-// installed are the names of what deploy/ installs, as kind/name in lower case, and with the namespace in front where there is one.
+// installed returns the objects of deploy/ as kind/name in lower case, with the namespace before it
+// if there is one.
 func installed(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -93,7 +96,7 @@ func installed(t *testing.T) []string {
 	return out
 }
 
-// values are the paths of the chart's values.
+// values returns the paths of the chart's values.
 func values(t *testing.T) []string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "charts", "reprieve", "values.yaml"))
@@ -118,7 +121,8 @@ func values(t *testing.T) []string {
 	return out
 }
 
-// amiss says what a command names that is not there; "" for nothing. Words in capitals are for readers to fill in.
+// amiss names a part of a command that does not exist; "" if there is none. Words in capitals are
+// placeholders for readers.
 func amiss(command string, known, settable []string) string {
 	words := strings.Fields(command)
 	namespace := ""
@@ -158,7 +162,7 @@ func before(s, separator string) string {
 	return s
 }
 
-// TestCommands: the paths, flags, values and objects of the commands that install are there.
+// TestCommands checks that the paths, flags, values and objects in the commands of the pages exist.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	known, settable := installed(t), values(t)

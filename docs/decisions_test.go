@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// paths are the fields of a type's JSON, each by its way from the top.
+// paths returns the fields of a type's JSON, each with the path from the top.
 func paths(of reflect.Type, at string) []string {
 	switch of.Kind() {
 	case reflect.Pointer:
@@ -45,7 +45,8 @@ func paths(of reflect.Type, at string) []string {
 	return out
 }
 
-// documented are the fields that the tables of a section list. One that begins with a dot stands beside the first of its row.
+// documented returns the fields in the tables of a section. A field that begins with a dot has the
+// same parent as the first field of its row.
 func documented(section string) []string {
 	var out []string
 	for _, r := range tables(section)["field"] {
@@ -60,7 +61,8 @@ func documented(section string) []string {
 	return out
 }
 
-// TestDecisions: the page has every field of a record and of a snapshot, no others, and shows a line that is one.
+// TestDecisions checks that the page has exactly the fields of a record and of a snapshot, and that
+// its example line is a valid record.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("decisions.md")
@@ -119,7 +121,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestDecisionsStates: the page has all states that a decision can be in.
+// TestDecisionsStates checks that the page has all states of a decision.
 func TestDecisionsStates(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("decisions.md")

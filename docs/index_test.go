@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestIndex: the index names every page and every page of results, and the index of design notes
-// names every note.
+// TestIndex checks that the index names every page and every page of results, and that the index of
+// design notes names every note.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	for index, globs := range map[string][]string{
@@ -49,8 +49,8 @@ func linked(t *testing.T, page string) map[string]bool {
 	return out
 }
 
-// TestPackages: the map of packages names only folders that exist, and every package of internal at
-// the top.
+// TestPackages checks that the map of packages names only existing folders, and every package at
+// the top of internal.
 func TestPackages(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("packages.md")

@@ -8,7 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestStability: the page has the versions of all formats that the code writes or reads, and no others.
+// TestStability checks that the page has exactly the versions of the formats that the code writes
+// or reads.
 func TestStability(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("stability.md")

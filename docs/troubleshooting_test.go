@@ -1,4 +1,4 @@
-// Package docs holds the pages against the code that they are about.
+// Package docs compares the pages with the code that they describe.
 package docs
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// said is what users get to read: by value, where in the code it stands.
+// said has the strings that users read, each with its place in the code.
 type said map[string]string
 
-// source is the code that says things to users, file by file.
+// source returns the code that writes messages for users, by file.
 func source(t *testing.T, dirs ...string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -39,7 +39,7 @@ func source(t *testing.T, dirs ...string) map[string]*ast.File {
 	return files
 }
 
-// constants are the strings of all constants whose names match.
+// constants returns the values of all string constants whose names match.
 func constants(files map[string]*ast.File, name *regexp.Regexp) said {
 	out := said{}
 	for path, file := range files {
@@ -62,7 +62,8 @@ func constants(files map[string]*ast.File, name *regexp.Regexp) said {
 	return out
 }
 
-// text is the value of a string in the code; GroupName is the one name that strings are made with.
+// text returns the value of a string expression in the code. The only constant that it can resolve
+// is GroupName.
 func text(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -79,7 +80,7 @@ func text(e ast.Expr) (string, bool) {
 	}
 }
 
-// eventReasons are the reasons of events that are written out where the event is.
+// eventReasons returns the reasons of events that are literals at the call.
 func eventReasons(files map[string]*ast.File) said {
 	const reason = 3
 	out := said{}
@@ -101,7 +102,7 @@ func eventReasons(files map[string]*ast.File) said {
 	return out
 }
 
-// row is one row of a table: the words in its first cell that are marked as code, and all of its cells.
+// row is a row of a table: the words in its first cell that are marked as code, and all cells.
 type row struct {
 	heads []string
 	cells []string
@@ -109,7 +110,7 @@ type row struct {
 
 var code = regexp.MustCompile("`([^`]+)`")
 
-// tables are the rows of all tables of a page, by the heading of the first column.
+// tables returns the rows of all tables of a page, by the heading of the first column.
 func tables(page string) map[string][]row {
 	out := map[string][]row{}
 	heading := ""
@@ -134,7 +135,7 @@ func tables(page string) map[string][]row {
 	return out
 }
 
-// marked are the words that are marked as code.
+// marked returns the words of a text that are marked as code.
 func marked(s string) []string {
 	var out []string
 	for _, m := range code.FindAllStringSubmatch(s, -1) {
@@ -143,7 +144,8 @@ func marked(s string) []string {
 	return out
 }
 
-// TestTroubleshooting: the page has all that users can be told, and tells of nothing that is not said.
+// TestTroubleshooting checks that the page has exactly the conditions, events and rules that users
+// can meet.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("troubleshooting.md")
@@ -159,7 +161,8 @@ func TestTroubleshooting(t *testing.T) {
 	}
 	for what, c := range map[string]struct {
 		said said
-		// column is the heading of the first column of the tables; words are in any cell where that is "".
+		// column is the heading of the first column of the tables. If it is "", the words may be in
+		// any cell.
 		column string
 	}{
 		"reasons of conditions": {reasons, ""},
@@ -198,7 +201,8 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// TestMyJob: the page for users has the reasons for which pods wait whose groups are made for them, and none that is not said.
+// TestMyJob checks that the page for users has exactly the reasons why pods with derived groups
+// wait.
 func TestMyJob(t *testing.T) {
 	t.Parallel()
 	pages := map[string]map[string]bool{}
@@ -230,7 +234,8 @@ func TestMyJob(t *testing.T) {
 	}
 }
 
-// TestTroubleshootingMetrics: the page names no metric that there is not. `make generate` writes its table.
+// TestTroubleshootingMetrics checks that the page names no metric that does not exist. `make
+// generate` writes its table.
 func TestTroubleshootingMetrics(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("troubleshooting.md")
@@ -248,7 +253,7 @@ func TestTroubleshootingMetrics(t *testing.T) {
 	}
 }
 
-// TestLinks: what the pages link to in the repository is there, and so are the headings.
+// TestLinks checks that the files and headings that the pages link to exist.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
@@ -291,7 +296,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names by which the headings of a page can be linked to.
+// anchors returns the anchors of the headings of a page.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile(page)

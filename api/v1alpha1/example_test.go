@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// show prints what of an object its user writes, as YAML.
+// show prints the fields of an object that its user writes, as YAML.
 func show(obj runtime.Object) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -65,7 +65,7 @@ func ExamplePodGroup() {
 	// training-0 map[reprieve.dev/pod-group:training]
 }
 
-// What a controller reads from a PodGroup that waits.
+// A controller reads these fields from a PodGroup that waits.
 func ExamplePodGroupStatus() {
 	status := v1alpha1.PodGroupStatus{
 		Conditions: []metav1.Condition{{
@@ -82,8 +82,8 @@ func ExamplePodGroupStatus() {
 	// 6 pods wait (Unschedulable): 4 of 6 members have room
 }
 
-// A leaf of the tree of queues, which gets 8 GPUs back at any time, and lets its work run for ten minutes before others
-// may reclaim what is beyond that.
+// A leaf queue that can always reclaim 8 GPUs. Its work above that quota runs for at least ten
+// minutes before others may reclaim its room.
 func ExampleQueue() {
 	queue := &v1alpha1.Queue{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Queue"},

@@ -9,12 +9,12 @@ import (
 // scheduler can change the key.
 const LabelQueue = "reprieve.dev/queue"
 
-// AnnotationDefaultQueue is the annotation of a namespace with the Queue of its work that names
-// none.
+// AnnotationDefaultQueue is an annotation of a namespace. It names the default Queue, for work that
+// names none itself.
 const AnnotationDefaultQueue = LabelQueue
 
-// AnnotationConfirmDeletion is the annotation of a Queue whose deletion is no mistake. With the
-// value "true", running work loses its place in the Queue at once when the Queue is deleted.
+// AnnotationConfirmDeletion is the annotation that marks the deletion of a Queue as intended. With
+// the value "true", running work loses its place in the Queue at once when the Queue is deleted.
 const AnnotationConfirmDeletion = "reprieve.dev/confirm-deletion"
 
 // Annotations of a Queue with the longest min-runtimes that the owners of its children may set. The
@@ -54,9 +54,9 @@ const (
 	ReasonQuotaHeld = "QuotaHeld"
 	// ReasonQuotaAboveParent: the quota is above the parent's, which applies instead.
 	ReasonQuotaAboveParent = "QuotaAboveParent"
-	// ReasonHasWork: work runs that names a queue with others below it, or one that cannot be used.
+	// ReasonHasWork: running work names the queue, although the queue is no leaf or cannot be used.
 	ReasonHasWork = "HasWork"
-	// ReasonNoWork: no such work runs.
+	// ReasonNoWork: no running work names such a queue.
 	ReasonNoWork = "NoWork"
 )
 

@@ -51,7 +51,7 @@ func main() {
 	os.Exit(1)
 }
 
-// isTerminal reports whether the output is a terminal, on which a line can be overwritten.
+// isTerminal reports whether the output is a terminal, so that a line can be overwritten.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"

@@ -17,7 +17,7 @@ var (
 	subjectForm = regexp.MustCompile(`^[A-Za-z0-9_./-]+(?:, [A-Za-z0-9_./-]+)*: ([a-z][a-z-]*)\b`)
 	// otherMood is a verb that is not imperative: "adds", "added", "adding".
 	otherMood = regexp.MustCompile(`(?:[^s]s|[^e]ed|ing)$`)
-	// imperative matches the imperatives that end as verbs in another mood do.
+	// imperative matches verbs that are imperative although they have such an ending.
 	imperative = regexp.MustCompile(`^(?:bring|string|embed|shed|bias|focus|alias)$`)
 )
 

@@ -2,7 +2,7 @@ package main
 
 // area is a part of Reprieve, with the tests that show that it works on a version of Kubernetes.
 type area struct {
-	// name is the heading of the area's column. what describes the tests.
+	// name is the heading of the area's column. The second field describes the tests.
 	name, what string
 	tests      []tests
 }

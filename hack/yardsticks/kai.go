@@ -12,8 +12,7 @@ const (
 	// kaiGPUs is the number of GPUs of each node, and kaiMembers the number of pods of a
 	// distributed job.
 	kaiGPUs, kaiMembers = 8, 10
-	// kaiShare is the number of GPUs of each pod in the test in which many distributed jobs
-	// reclaim.
+	// kaiShare is the number of GPUs of each pod if many distributed jobs reclaim.
 	kaiShare = 5
 	// kaiSamples is the number of measurements of the time until a job is reported unschedulable.
 	kaiSamples = 10

@@ -220,7 +220,8 @@ func TestBacklogKeepsItsOrder(t *testing.T) {
 	s.want("in eight rounds", placed, "a-0", "b-0", "a-1", "b-1", "a-2", "b-2", "a-3", "b-3")
 }
 
-// TestOthersWait checks that work counts as waiting even if the work before it rests.
+// TestOthersWait checks that work counts as waiting even while the work before it in the queue
+// backs off.
 func TestOthersWait(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -256,9 +257,9 @@ func TestOthersWait(t *testing.T) {
 	}
 }
 
-// TestRoomOfTheFirst checks that the room of ready work goes to earlier work in its queue that
-// requests no more, even if that has failed lately. If there is no room, no other work goes early
-// for a while.
+// TestRoomOfTheFirst checks which work gets the room of a ready workload. Earlier work of its queue
+// with at most the same request goes first, even if it has failed lately. If that work finds no
+// room, no later work of the queue goes first for a while.
 func TestRoomOfTheFirst(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -262,7 +262,7 @@ func TestDegradedCondition(t *testing.T) {
 	if c != nil && !c.LastTransitionTime.Time.Equal(lost.Truncate(time.Second)) {
 		t.Errorf("degraded since %v, want %v", c.LastTransitionTime, lost)
 	}
-	// Another process keeps the time, which it reads from the status.
+	// A new process takes over, and reads the time from the status.
 	next := newBench(t, b.group())
 	next.pods = b.pods
 	next.clock.SetTime(b.clock.Now().Add(time.Minute))

@@ -222,8 +222,8 @@ func (x *nodeVictims) enough(set []int32) bool {
 	return fits(x.wanted, x.room)
 }
 
-// ceiling returns the number of the first potential victims whose eviction is enough. It is the
-// smallest such number that does not separate units of one priority.
+// ceiling returns how many potential victims, counted from the first, must be evicted. Units of one
+// priority are all counted or none, so it is the smallest such number at the end of a priority.
 func (x *nodeVictims) ceiling(potential []int32) int {
 	copy(x.room, x.base)
 	for i, pos := range potential {

@@ -59,9 +59,10 @@ func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	})
 }
 
-// TestOneOfTwoStaleGangsOfQueuesYields: whatever members two stale gangs of different queues lack,
-// they agree on which queue has less of its fair share, so exactly one may take the other. Where the
-// queue of the more important gang has more of its fair share, neither may, unless it may reclaim.
+// TestOneOfTwoStaleGangsOfQueuesYields checks two stale gangs in different queues. Regardless of
+// the members that they lack, both agree on which queue uses less of its fair share, so exactly one
+// may evict the other. If the queue of the more important gang uses more of its fair share, neither
+// may, except by reclaim.
 func TestOneOfTwoStaleGangsOfQueuesYields(t *testing.T) {
 	t.Parallel()
 	tree, faults := fairshare.NewTree(2, []fairshare.Queue{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}})

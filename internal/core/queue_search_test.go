@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSharesReturnBeforeQuotas: usage above the fair share of one queue is reclaimed before usage of
-// another queue that is above its quota only.
+// TestSharesReturnBeforeQuotas checks which of two queues loses work first. Usage above the fair
+// share of one queue is reclaimed before usage of the other queue, which is above its quota only.
 func TestSharesReturnBeforeQuotas(t *testing.T) {
 	t.Parallel()
 	b := clusterOf("gpu").node("n", 18).queues(queue("a", quota(6)), queue("b", quota(6)), queue("c", quota(6)))

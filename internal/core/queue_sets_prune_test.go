@@ -26,8 +26,8 @@ func settledSearch(seed uint64, most int) (*Snapshot, *Preemptor, *queuePolicy, 
 	return s, p, policy, sr.among(policy.rank(&scratch{}), nil)
 }
 
-// TestReclaimable: no set of units that may be taken, judged by the reference, has a unit that the
-// search through sets drops.
+// TestReclaimable checks that the search through sets drops no unit of any set that may be evicted
+// by the reference.
 func TestReclaimable(t *testing.T) {
 	t.Parallel()
 	dropped, sets := 0, 0
@@ -61,8 +61,8 @@ func TestReclaimable(t *testing.T) {
 	}
 }
 
-// TestFewerUnitsSameSet: the search through sets finds a set of the same cost whether it drops
-// units first or tries all of them, and with fewer steps.
+// TestFewerUnitsSameSet checks that the search through sets finds the same cost if it first drops
+// units and if it tries all units. Dropping units must take fewer steps.
 func TestFewerUnitsSameSet(t *testing.T) {
 	t.Parallel()
 	ways, narrowed, all := 0, 0, 0

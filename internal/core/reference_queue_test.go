@@ -139,15 +139,16 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 	return fmt.Sprintf("%s is not to take from %s", p.Queue, tree.Queue(top).Name)
 }
 
-// returns reports whether the preemptor's queue has no less of the resources that hold the
-// preemptor.
+// returns reports whether the preemptor's queue ends with at least its former usage of the
+// resources that hold the preemptor; see holding.
 func (r *refQueues) returns() bool {
 	mine := r.mine[0]
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
-// holding returns the device with the largest part of a queue's quota, or else a resource of
-// another kind.
+// holding returns the resources that hold work in a queue. These are the devices of which the work
+// uses the largest part of the queue's quota. If there are none, they are resources of the next
+// kind, chosen in the same way.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		var best []int

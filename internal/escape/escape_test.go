@@ -22,7 +22,7 @@ func TestLine(t *testing.T) {
 	} {
 		got := escape.Line(text)
 		if text == "raw \x9b31m" {
-			// strings.Map replaces bytes that are no text.
+			// strings.Map replaces bytes that are no valid text.
 			want = "raw \ufffd31m"
 		}
 		if got != want {
@@ -54,7 +54,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestShownJSON: a page that shows a string of the data shows the escapes of what would change the text around it.
+// TestShownJSON checks that a page shows a string with escapes in place of characters that would
+// change the text around it.
 func TestShownJSON(t *testing.T) {
 	t.Parallel()
 	encoded, err := json.Marshal(map[string]string{"a\u202e": "\u009b31m 世 \"quoted\" \\"})
@@ -67,7 +68,7 @@ func TestShownJSON(t *testing.T) {
 	}
 }
 
-// TestJSON: an encoded value means the same after it was written.
+// TestJSON checks that an encoded value decodes to the same value.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	const value = "\x1b[31m\u009b\u202e\n世\u2028<&>"

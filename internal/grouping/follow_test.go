@@ -115,8 +115,8 @@ func TestKindThatIsNotServed(t *testing.T) {
 	}
 }
 
-// TestRightWithdrawn checks that pods of unknown objects name a kind as long as its read access is
-// withdrawn.
+// TestRightWithdrawn withdraws the right to read a kind. While it is missing, the verdict on a pod
+// whose owner is not cached names the kind.
 func TestRightWithdrawn(t *testing.T) {
 	t.Parallel()
 	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}

@@ -148,8 +148,9 @@ func (c *catalog) serve(profile string) {
 	}
 }
 
-// beginAll creates the series with all combinations of values of the labels left, after the values
-// that are chosen. Series of a label whose values are not known begin later.
+// beginAll creates one series for each combination of label values. chosen has the values of the
+// first labels, and left has the remaining labels. A label whose values are not known in advance
+// gets its series later.
 func (e *entry) beginAll(left []Label, profile string, chosen []string) {
 	if len(left) == 0 {
 		e.begin(chosen...)

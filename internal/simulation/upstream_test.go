@@ -235,7 +235,7 @@ func newUpstream(ctx context.Context, t *rapid.T, s *situation) *upstream {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	// Only the name of a nominated pod would count if the queue did not have the pod.
+	// Add the nominated pods to the queue. Otherwise the framework would only have their names.
 	for _, pod := range nominated {
 		queue.Add(ctx, pod)
 	}

@@ -47,8 +47,8 @@ func TestRequiredDomain(t *testing.T) {
 	}
 }
 
-// TestPreferredLevels checks that nodes with the same value at a level are in different domains if
-// they are apart at a farther level.
+// TestPreferredLevels checks that two racks with the same name are different domains if they are in
+// different blocks, and so on for each wider level.
 func TestPreferredLevels(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -210,10 +210,10 @@ func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 	}
 }
 
-// Replacement reports whether the pods of a unit are created again after its eviction. A pod is if
-// an owner controls it; for a static pod, which is never evicted, that is its node. If a
-// group is evicted whole, each pod must have such an owner. The preemption policy of their group
-// counts before the policies of the pods.
+// Replacement reports whether the pods of a unit are created again after its eviction. A pod is
+// created again if an owner controls it. A static pod belongs to its node, and is never evicted. In
+// a group that is evicted whole, each pod must have such an owner. The preemption policy of their
+// group counts before the policies of the pods.
 func (v *View) Replacement(unit int) core.Replacement {
 	var pods []*corev1.Pod
 	for i := range v.Cluster.Units[unit].Pods {

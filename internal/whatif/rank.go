@@ -13,8 +13,8 @@ import (
 
 // bestNodes returns the best nodes for a single pod in the current state, sorted by name. They pass
 // all filters and extenders, and have the highest score of the Score plugins and extenders. The
-// scheduler may choose any of them. RefusedBy is the extender that rejects all remaining nodes;
-// empty if there are nodes, or none for another reason.
+// scheduler may choose any of them. If an extender rejects all remaining nodes, refusedBy is the
+// name of the extender; otherwise it is empty.
 func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) (best []string, refusedBy string, err error) {
 	profile, ok := c.sched.Profiles[pod.Spec.SchedulerName]
 	if !ok {

@@ -296,7 +296,7 @@ func compareSchema(t *testing.T, at string, schema, values map[string]any) {
 	}
 }
 
-// TestLint is helm lint.
+// TestLint runs helm lint.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string]string{"default": "", "everything": strings.Replace(everything, "queues:", "#", 1)} {

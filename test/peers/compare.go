@@ -12,8 +12,8 @@ type Agreement struct {
 	// Cases is the number of cases. Agree counts the cases with the peer's outcome, and Explained
 	// counts those with another outcome that the table explains. Faults describes all others.
 	Cases, Agree, Explained int
-	// Nodes counts the workloads for which the peer names a node and the number of running pods is
-	// the expected one. SameNode counts those of them that run on that node. The core breaks ties
+	// Nodes counts the workloads with the expected number of running pods and a node that the peer
+	// names. SameNode counts the workloads among them that run on that node. The core breaks ties
 	// between nodes by name.
 	Nodes, SameNode int
 	Faults          []string

@@ -50,8 +50,8 @@ type Case struct {
 	Work      []Work
 	// Notes are facts about the peer's case that Reprieve has no setting for.
 	Notes []string
-	// Peer is the expected number of running pods at the end, by workload. Ours has the numbers for
-	// Reprieve, of the workloads for which they differ.
+	// Peer is the expected number of running pods at the end, by workload. Ours has only the
+	// workloads whose number differs for Reprieve.
 	Peer, Ours map[string]int
 	// PeerNode is the expected node of all pods, by workload; it lacks workloads without an
 	// expected node.

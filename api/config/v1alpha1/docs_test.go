@@ -24,7 +24,7 @@ func page(t *testing.T) string {
 	return string(raw)
 }
 
-// examples are the YAML blocks of the page: a whole configuration, then arguments.
+// examples returns the YAML blocks of the page: a whole configuration, and examples of arguments.
 func examples(t *testing.T) (whole string, args []string) {
 	t.Helper()
 	var blocks []string
@@ -38,7 +38,7 @@ func examples(t *testing.T) (whole string, args []string) {
 	return blocks[0], blocks[1:]
 }
 
-// TestDocumentedExamples: every example of arguments is one that the scheduler takes.
+// TestDocumentedExamples checks that the scheduler accepts every example of arguments.
 func TestDocumentedExamples(t *testing.T) {
 	t.Parallel()
 	_, args := examples(t)
@@ -49,7 +49,7 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 }
 
-// TestDocumentedConfiguration: the whole configuration is read and checked as the scheduler does it.
+// TestDocumentedConfiguration reads and checks the whole configuration as the scheduler does.
 func TestDocumentedConfiguration(t *testing.T) {
 	t.Parallel()
 	whole, _ := examples(t)
@@ -84,7 +84,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	}
 }
 
-// argsOf decodes the plugin's arguments as its factory gets them.
+// argsOf decodes the plugin's arguments from the form that its factory gets.
 func argsOf(t *testing.T, profile *config.KubeSchedulerProfile) *ReprieveArgs {
 	t.Helper()
 	var given runtime.Object
@@ -100,7 +100,7 @@ func argsOf(t *testing.T, profile *config.KubeSchedulerProfile) *ReprieveArgs {
 	return args
 }
 
-// TestDocumentedBounds: the bounds that the page names are those that are checked.
+// TestDocumentedBounds checks that the page has the bounds that validation applies.
 func TestDocumentedBounds(t *testing.T) {
 	t.Parallel()
 	number := regexp.MustCompile(`^[0-9]+$`)
@@ -138,7 +138,7 @@ func TestDocumentedBounds(t *testing.T) {
 	}
 }
 
-// argument sets one field, by its path, with such others as it has to agree with.
+// argument sets a field by its path, and other fields that must agree with it.
 func argument(path, value string) *runtime.Unknown {
 	outer, inner, nested := strings.Cut(path, ".")
 	text := outer + ": " + value

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// pods is the cluster of [cluster] with more pods, which belong to the Deployment web, and with the
-// pending pod late.
+// pods returns the snapshot [cluster] with more pods, which belong to the Deployment web, and with
+// the pending pod late.
 func pods(t *testing.T, running int, late string) string {
 	t.Helper()
 	var more []string
@@ -26,14 +26,15 @@ func pods(t *testing.T, running int, late string) string {
 	return strings.Replace(out, `"startTime":"2026-03-01T10:00:00Z"}}`, `"startTime":"2026-03-01T10:00:00Z"}},`+strings.Join(more, ","), 1)
 }
 
-// late is a pending pod that asks for 4 GPUs, of a priority, with more metadata and spec.
+// latePod returns a pending pod that requests 4 GPUs, with a priority and additional metadata and
+// spec.
 func latePod(priority int, metadata, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"late","uid":"late","creationTimestamp":"2026-03-01T11:30:00Z"%s},
 "spec":{"schedulerName":"reprieve-scheduler","priority":%d%s,"containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}]},"status":{"phase":"Pending"}}`, metadata, priority, spec)
 }
 
-// TestAnswers: what commands say of clusters in which answers are long, and of what is misspelled
-// or is there already.
+// TestAnswers checks the output of commands for clusters with long answers, for misspelled names,
+// and for objects that already exist.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	many := pods(t, 188, latePod(0, "", ""))
@@ -67,8 +68,8 @@ func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want int
-		// wantOut are words of the answer and the error, with single spaces; wantNot are words that they
-		// lack.
+		// wantOut are parts of the output and the error, with single spaces; wantNot are texts that
+		// neither may contain.
 		wantOut, wantNot []string
 	}{
 		"many pods of one Deployment are one line": {
@@ -152,7 +153,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestJSONHasOneFormOfTime: moments are RFC 3339 in UTC in whatever answer, and no counts of
+// TestJSONHasOneFormOfTime checks that all times in JSON are RFC 3339 in UTC, and not counts of
 // nanoseconds.
 func TestJSONHasOneFormOfTime(t *testing.T) {
 	t.Parallel()
@@ -170,7 +171,7 @@ func TestJSONHasOneFormOfTime(t *testing.T) {
 	}
 }
 
-// timesIn fails for moments in other forms.
+// timesIn fails the test for a time in another format.
 func timesIn(t *testing.T, args []string, at string, value any) {
 	t.Helper()
 	switch value := value.(type) {

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// cluster is a snapshot of a cluster with one node of 4 GPUs that a pod of priority 10 has taken.
+// cluster is a snapshot of a cluster with one node of 4 GPUs, all used by a pod of priority 10.
 const cluster = `{"apiVersion":"snapshot.reprieve.dev/v2","kind":"ClusterSnapshot","taken":"2026-03-01T12:00:00Z",
 "roots":[{"apiVersion":"batch/v1","kind":"Job","resource":"jobs"},
 {"apiVersion":"jobset.x-k8s.io/v1alpha2","kind":"JobSet","resource":"jobsets","trouble":"you may not list jobsets.jobset.x-k8s.io"},
@@ -26,7 +26,7 @@ const cluster = `{"apiVersion":"snapshot.reprieve.dev/v2","kind":"ClusterSnapsho
 "pods":[{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"old","uid":"p"},"spec":{"nodeName":"node-a","schedulerName":"reprieve-scheduler","priority":10,"containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}]},"status":{"phase":"Running","startTime":"2026-03-01T10:00:00Z"}}],
 "priorityclasses":[{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high","uid":"c"},"value":100}]}}`
 
-// job asks for 4 GPUs at priority 0.
+// job requests 4 GPUs at priority 0.
 const job = `apiVersion: batch/v1
 kind: Job
 metadata: {name: new}
@@ -38,7 +38,7 @@ spec:
       containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]
 `
 
-// run runs the command with files that it finds by their names in the directory.
+// run runs the command in a directory with the given files.
 func run(t *testing.T, files map[string]string, input string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,7 +53,7 @@ func run(t *testing.T, files map[string]string, input string, args ...string) (c
 			}
 		}
 	}
-	// What the machine's own kubeconfig says is no part of the test.
+	// The kubeconfig of this machine must not affect the test.
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -65,8 +65,9 @@ func run(t *testing.T, files map[string]string, input string, args ...string) (c
 	return code, stdout.String(), strings.ReplaceAll(stderr.String(), dir+string(filepath.Separator), "")
 }
 
-// TestMain sorts the flags of the whole process once: cobra looks at them in every command, and pflag sorts them at
-// the first look, which commands that run side by side, as only tests do, would all be.
+// TestMain sorts the flags of the process before the tests. Each command reads them, and pflag
+// sorts them at the first read. In tests, several commands run concurrently, so that would be a
+// race.
 func TestMain(m *testing.M) {
 	pflag.CommandLine.VisitAll(func(*pflag.Flag) {})
 	os.Exit(m.Run())
@@ -86,7 +87,7 @@ func TestCommand(t *testing.T) {
 		args  []string
 		input string
 		want  int
-		// wantOut are words of the answer, wantErr those of the error's line.
+		// wantOut are parts of the output, and wantErr are parts of the error's line.
 		wantOut []string
 		wantErr string
 	}{
@@ -168,7 +169,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestAnswersAreTheSameEachTime: the same snapshot and input make the same bytes.
+// TestAnswersAreTheSameEachTime checks that the same snapshot and input give the same bytes.
 func TestAnswersAreTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"cluster.json": cluster, "job.yaml": job}
@@ -184,7 +185,8 @@ func TestAnswersAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfASnapshot: a file is written again as it was, and with --redact without what tells of people.
+// TestSnapshotOfASnapshot checks that a snapshot file is written unchanged, or with --redact
+// without the data about people.
 func TestSnapshotOfASnapshot(t *testing.T) {
 	t.Parallel()
 	_, first, _ := run(t, map[string]string{"cluster.json": cluster}, "", "snapshot", "--snapshot", "cluster.json")

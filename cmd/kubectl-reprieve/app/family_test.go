@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// framed is a snapshot of a cluster with one node of 4 GPUs and some objects, by their resource.
+// framed returns a snapshot of a cluster with one node of 4 GPUs and the given objects, by
+// resource.
 func framed(objects map[string][]string) string {
 	all := map[string][]string{
 		"namespaces": {`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","uid":"ns"}}`},
@@ -27,12 +28,13 @@ func framed(objects map[string][]string) string {
 "counts":{%s},"objects":{%s}}`, strings.Join(counts, ","), strings.Join(parts, ","))
 }
 
-// owned is the metadata of what an object of a kind has made, the UID of which is its name.
+// owned returns the metadata of an object whose owner has the given kind and name. The UID of the
+// owner is its name.
 func owned(apiVersion, kind, name string) string {
 	return fmt.Sprintf(`,"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]`, apiVersion, kind, name, name)
 }
 
-// asking is a pod that asks for some GPUs, on the node or, with "", on none.
+// asking returns a pod that requests GPUs, on the given node; "" for a pod without a node.
 func asking(name, metadata, node string, gpus int) string {
 	phase, placed := "Pending", ""
 	if node != "" {
@@ -43,7 +45,7 @@ func asking(name, metadata, node string, gpus int) string {
 "status":{"phase":%q,"startTime":"2026-03-01T11:00:00Z"}}`, name, "uid-"+name, metadata, placed, gpus, gpus, phase)
 }
 
-// replica are the two pods of a replica of a LeaderWorkerSet.
+// replica returns the two pods of a replica of a LeaderWorkerSet.
 func replica(set string, index int, node string) []string {
 	var out []string
 	for worker, suffix := range []string{"", "-1"} {
@@ -53,7 +55,8 @@ func replica(set string, index int, node string) []string {
 	return out
 }
 
-// families are a JobSet that is a gang and one that is none, and LeaderWorkerSets of which one replica waits, two wait, and none does.
+// families returns a snapshot with two JobSets, of which one is a gang, and three LeaderWorkerSets.
+// One of these has one waiting replica, one has two, and one has none.
 func families() string {
 	object := func(apiVersion, kind, name, annotations, spec string) string {
 		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"default","name":%q,"uid":%q%s},"spec":%s}`, apiVersion, kind, name, name, annotations, spec)
@@ -80,7 +83,7 @@ func families() string {
 		"leaderworkersets.leaderworkerset.x-k8s.io": {lws("both"), lws("calm"), lws("serve")},
 		"podgroups.reprieve.dev": {strings.Replace(victimGroup("made", ""), `"uid":"uid-made"`, `"uid":"uid-made"`+owned(sets, "JobSet", "idle"), 1),
 			strings.Replace(victimGroup("past", ""), `"uid":"uid-past"`, `"uid":"uid-past"`+owned("batch/v1", "Job", "past"), 1),
-			// One that a JobSet of the same name has in another namespace.
+			// This PodGroup belongs to a JobSet of the same name in another namespace.
 			strings.Replace(victimGroup("far", ""), `"namespace":"default","name":"far"`, `"namespace":"far","name":"far"`+owned(sets, "JobSet", "loose"), 1),
 		},
 		"pods": slices.Concat(
@@ -93,7 +96,7 @@ func families() string {
 	})
 }
 
-// TestWorkOfEveryKind: work is asked about by the object that its pods belong to.
+// TestWorkOfEveryKind checks questions about the object that pods belong to, for every kind.
 func TestWorkOfEveryKind(t *testing.T) {
 	t.Parallel()
 	const cluster = "cluster.json"
@@ -106,7 +109,8 @@ func TestWorkOfEveryKind(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want int
-		// wantOut are words of the answer, wantNot words that it lacks, and wantErr those of the error's line.
+		// wantOut are parts of the output, wantNot are texts that it may not contain, and wantErr
+		// are parts of the error's line.
 		wantOut, wantNot []string
 		wantErr          string
 	}{
@@ -148,7 +152,8 @@ func TestWorkOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestHistoryByAnObject: of a cluster, the objects are listed by which the preemptor's pods are known.
+// TestHistoryByAnObject checks that history lists the objects of the kinds that own the preemptor's
+// pods.
 func TestHistoryByAnObject(t *testing.T) {
 	t.Parallel()
 	event := `{"metadata":{"namespace":"default","name":"v"},"eventTime":"2026-03-01T11:00:00.000000Z","reason":"Preempted","type":"Normal",
@@ -164,7 +169,8 @@ func TestHistoryByAnObject(t *testing.T) {
 	}
 }
 
-// checkWords has an answer be wrong that lacks some words, or has others.
+// checkWords fails the test if an output lacks one of the texts in want, or contains one in
+// wantNot.
 func checkWords(t *testing.T, out string, want, wantNot []string) {
 	t.Helper()
 	for _, words := range want {

@@ -8,8 +8,8 @@ import (
 // queued is the metadata of a pod in the queue team.
 const queued = `,"labels":{"reprieve.dev/queue":"team"}`
 
-// limited is a cluster with a queue that has reached its limit of 4 GPUs: by a pod of some priority, which is protected for another
-// 50 minutes. Another one of it waits.
+// limited returns a cluster with a queue at its limit of 4 GPUs. A running pod with the given
+// priority uses them, and is protected for another 50 minutes. Another pod of the queue waits.
 func limited(priority string) string {
 	old := strings.Replace(asking("old", queued, "node-a", 4), `"priority":10`, `"priority":`+priority, 1)
 	old = strings.Replace(old, `"status":{`, `"status":{"conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":"2026-03-01T11:00:00Z"}],`, 1)
@@ -21,8 +21,10 @@ func limited(priority string) string {
 	})
 }
 
-// gangs is a cluster with a gang that needs 2 members of 1 GPU and has a third, which a scheduling gate holds back, one of which all are
-// held back, a Job that is none, with a pod that is held back, and a gang of scheduling.k8s.io that needs 3 members of 4 GPUs.
+// gangs returns a cluster with three gangs and a Job. The first gang needs 2 members of 1 GPU, and
+// a scheduling gate blocks its third member. Such gates block all members of the second gang. The
+// Job is no gang, and a gate blocks its pod. The third gang, of scheduling.k8s.io, needs 3 members
+// of 4 GPUs.
 func gangs() string {
 	own := func(name string) string {
 		return strings.ReplaceAll(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"namespace":"default","name":"NAME","uid":"group-NAME"},
@@ -52,7 +54,8 @@ func gangs() string {
 	})
 }
 
-// TestGangsAndLimits: what work waits for is told by what the scheduler would do, not by the first of its pods.
+// TestGangsAndLimits checks that the cause of a wait is the cause that the scheduler would report
+// for the workload, and not that of its first pod.
 func TestGangsAndLimits(t *testing.T) {
 	t.Parallel()
 	const protected, room = "PreemptMinRuntime of queue team protects default/old", "there is room as things are: gang of 2 fits"
@@ -64,7 +67,7 @@ func TestGangsAndLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want int
-		// wantOut are words of the answer, and wantNot words that it lacks.
+		// wantOut are parts of the output, and wantNot are texts that it may not contain.
 		wantOut, wantNot []string
 	}{
 		"when, at a limit behind a protection": {

@@ -19,7 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// profiles is a configuration with two profiles of Reprieve's, each with arguments.
+// profiles returns a configuration with two profiles of Reprieve, each with arguments.
 func profiles(t *testing.T, first, second string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "next.yaml"))
@@ -32,7 +32,8 @@ func profiles(t *testing.T, first, second string) string {
 	return head + "profiles:\n" + one + two
 }
 
-// taken is a snapshot with the Queues a and b, a namespace whose default is b, and what has been preempted in it.
+// taken returns a snapshot with the Queues a and b, a namespace whose default queue is b, and
+// preempted pods and groups.
 func taken(victims ...string) string {
 	queue := func(name string) string {
 		return fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"Queue","metadata":{"name":%q,"uid":%q},"spec":{"quota":{"nvidia.com/gpu":"4"}}}`, name, "queue-"+name)
@@ -55,7 +56,7 @@ func taken(victims ...string) string {
 		len(pods), len(groups), queue("a"), queue("b"), strings.Join(pods, ","), strings.Join(groups, ","))
 }
 
-// victimPod is a pod that has been preempted, with some metadata and spec, in a phase.
+// victimPod returns a preempted pod with the given metadata, spec and phase.
 func victimPod(name, metadata, spec, phase string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":%q,"uid":%q%s},
 "spec":{"priority":10,"containers":[{"name":"c","image":"i"}]%s},"status":{"phase":%q,"conditions":[{"type":"DisruptionTarget","status":"True",
@@ -63,14 +64,15 @@ func victimPod(name, metadata, spec, phase string) string {
 		name, "uid-"+name, metadata, spec, phase)
 }
 
-// victimGroup is a PodGroup that has been preempted, with some spec.
+// victimGroup returns a preempted PodGroup with the given spec.
 func victimGroup(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"namespace":"default","name":%q,"uid":%q},
 "spec":{"schedulingPolicy":{"gang":{"minCount":1}}%s},"status":{"lastDisruption":{"time":"2026-03-01T11:00:00Z","rule":"Reclaim",
 "preemptor":{"kind":"Pod","namespace":"default","name":"urgent"}}}}`, name, "uid-"+name, spec)
 }
 
-// TestHistoryOfAQueue: a victim's queue is the one that the scheduler has for it, however that is told.
+// TestHistoryOfAQueue checks that the queue of a victim is the queue that the scheduler uses,
+// regardless of the place that names it.
 func TestHistoryOfAQueue(t *testing.T) {
 	t.Parallel()
 	const ours = `,"nodeName":"n","schedulerName":"reprieve-scheduler"`
@@ -78,9 +80,9 @@ func TestHistoryOfAQueue(t *testing.T) {
 	config := profiles(t, "queueLabelKey: example.com/queue", "groups: {labels: [kai]}")
 	for name, c := range map[string]struct {
 		victim, queue string
-		// member is a pod of a group; "" for none.
+		// member names the group of the pod; "" for none.
 		member string
-		// want are words of the answer.
+		// want is a part of the output.
 		want string
 	}{
 		"by the label":                        {victim: victimPod("v", `,"labels":{"example.com/queue":"a"}`, ours, "Running"), queue: "a", want: "pod default/v "},
@@ -109,7 +111,8 @@ func TestHistoryOfAQueue(t *testing.T) {
 	}
 }
 
-// TestHistoryOfAQueueByDefault: without a configuration, groups and their members are in the namespace's queue too.
+// TestHistoryOfAQueueByDefault checks that, without a configuration, groups and their members
+// without a queue are in the default queue of the namespace.
 func TestHistoryOfAQueueByDefault(t *testing.T) {
 	t.Parallel()
 	member := victimPod("m", `,"labels":{"reprieve.dev/pod-group":"full"}`, `,"schedulerName":"reprieve-scheduler"`, "Pending")
@@ -125,14 +128,15 @@ func TestHistoryOfAQueueByDefault(t *testing.T) {
 	}
 }
 
-// TestHistoryOfMembers: members that were preempted one by one are one line each, and their group is none.
+// TestHistoryOfMembers checks that members that were preempted one by one have a line each, and
+// that their group has none.
 func TestHistoryOfMembers(t *testing.T) {
 	t.Parallel()
 	const label, node = `,"labels":{"reprieve.dev/pod-group":"g"}`, `,"nodeName":"n","schedulerName":"reprieve-scheduler"`
 	named := strings.Replace(victimGroup("g", ""), `"rule":"Reclaim"`, `"rule":"Reclaim","pods":["g-0","g-1"]`, 1)
 	for name, c := range map[string]struct {
 		victims []string
-		// want are the first words of the answer's lines.
+		// want has the first words of the output's lines.
 		want []string
 	}{
 		"the status names them, and they have gone":        {victims: []string{named}, want: []string{"pod default/g-0", "pod default/g-1"}},
@@ -159,8 +163,8 @@ func TestHistoryOfMembers(t *testing.T) {
 	}
 }
 
-// TestHistoryOfWhatHasGone: the queue of a victim that is not there any more is that of the group that it went with; otherwise it is not
-// known, and that is said.
+// TestHistoryOfWhatHasGone checks that the queue of a deleted victim comes from the group that it
+// was evicted with. Without a group, the output says that the queue is not known.
 func TestHistoryOfWhatHasGone(t *testing.T) {
 	t.Parallel()
 	event := func(name, note string) string {
@@ -175,7 +179,7 @@ func TestHistoryOfWhatHasGone(t *testing.T) {
 	const leftOut = "Left out: 1 preemption whose victim's queue is no longer known.\n"
 	for name, c := range map[string]struct {
 		args []string
-		// want are words of the answer, and wantNot words that it lacks; "" for none.
+		// want is a part of the output, and wantNot is a text that it may not contain; "" for none.
 		want, wantNot string
 	}{
 		"its queue":                         {args: []string{"--queue", "a"}, want: "pod default/member ", wantNot: "default/alone"},
@@ -197,7 +201,7 @@ func TestHistoryOfWhatHasGone(t *testing.T) {
 	}
 }
 
-// told is what a victim is told that goes by itself, or with a PodGroup.
+// told returns the message on a victim that is evicted alone, or with a PodGroup.
 func told(group string) string {
 	said := "preempted by Pod default/urgent (priority 100): Reclaim, the victim's priority is 10"
 	if group == "" {
@@ -206,7 +210,7 @@ func told(group string) string {
 	return core.ToldMember(said, "default", group)
 }
 
-// TestUIOfTheCluster: the page has the queue of a victim as the scheduler has it.
+// TestUIOfTheCluster checks that the page has the queue that the scheduler uses for a victim.
 func TestUIOfTheCluster(t *testing.T) {
 	t.Parallel()
 	snapshot := filepath.Join(t.TempDir(), "cluster.json")

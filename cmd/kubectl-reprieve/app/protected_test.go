@@ -33,7 +33,8 @@ func TestGuardRow(t *testing.T) {
 	}
 }
 
-// TestShowProtected: people are told of which profiles the preemptors are that a protection keeps off.
+// TestShowProtected checks that the output names the profiles whose preemptors a protection
+// affects.
 func TestShowProtected(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// TestSchedulerWithoutProxy: the proxy of the kubeconfig is on the way to the API server, and no way to this machine. It gets no token.
+// TestSchedulerWithoutProxy checks that the command uses the proxy of the kubeconfig for the API
+// server only, and not for a scheduler on this machine. The proxy gets no token.
 func TestSchedulerWithoutProxy(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 10)

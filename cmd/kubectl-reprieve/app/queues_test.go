@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// inQueues is the cluster of [cluster], where the pod is in queue team below org, with quotas of these many GPUs; "" for none.
+// inQueues returns the snapshot [cluster] with the pod in the queue team below the queue org. The
+// arguments are the quotas in GPUs; "" for none.
 func inQueues(org, team string) string {
 	queue := func(name, parent, quota string) string {
 		if quota != "" {
@@ -21,14 +22,17 @@ func inQueues(org, team string) string {
 	return strings.Replace(out, `"value":100}]}}`, `"value":100}],"queues.reprieve.dev":[`+queue("org", "", org)+","+queue("team", `"parent":"org"`, team)+"]}}", 1)
 }
 
-// TestQueuesCountsTheParentsQuota: what is shown of a quota above the parent's is what counts, with the spec's beside it.
+// TestQueuesCountsTheParentsQuota checks that the output has the effective quota if a quota exceeds
+// the parent's, with the quota of the spec beside it.
 func TestQueuesCountsTheParentsQuota(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		org, team string
-		// want is the table's row of the queue below, without its bar and with single spaces, and wantBar that bar.
+		// want is the table's row of the lower queue, without its bar and with single spaces.
+		// wantBar is the bar.
 		want, wantBar string
-		// wantAmount are the fields of its JSON, and wantSaid what is said below the table; "" for nothing.
+		// wantAmount has fields of the queue in JSON. wantSaid is the text below the table; "" for
+		// none.
 		wantAmount map[string]string
 		wantSaid   string
 	}{
@@ -68,7 +72,7 @@ func TestQueuesCountsTheParentsQuota(t *testing.T) {
 	}
 }
 
-// requireAmount requires fields of the GPUs of the queue team in an answer of queues in JSON.
+// requireAmount checks fields about the GPUs of the queue team in the JSON output of queues.
 func requireAmount(t *testing.T, answer string, want map[string]string) {
 	t.Helper()
 	var got struct {
@@ -96,7 +100,8 @@ func requireAmount(t *testing.T, answer string, want map[string]string) {
 	t.Errorf("The answer has no GPUs of team:\n%s", answer)
 }
 
-// TestQueuesHasTheUsageOfDeletedOnes: what pods use that name a deleted queue stays in the table, whether or not other queues exist.
+// TestQueuesHasTheUsageOfDeletedOnes checks that the table has the usage of pods that name a
+// deleted queue, whether or not other queues exist.
 func TestQueuesHasTheUsageOfDeletedOnes(t *testing.T) {
 	t.Parallel()
 	for name, snapshot := range map[string]string{

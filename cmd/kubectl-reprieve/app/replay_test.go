@@ -21,8 +21,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// written makes the log that a scheduler would have written in the cluster of testdata: the gang train is decided on, and a minute
-// later an urgent pod, which takes the gang batch.
+// written returns the log of a scheduler in the cluster of testdata. It decides on the gang train,
+// and a minute later on an urgent pod, which preempts the gang batch.
 func written(t *testing.T) string {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", "cluster.json"))
@@ -88,7 +88,8 @@ func written(t *testing.T) string {
 	return out.String()
 }
 
-// decideAndRecord has the scheduler's code decide for the workload of a pod, and records that.
+// decideAndRecord decides for the workload of a pod with the scheduler's code, and records the
+// decision.
 func decideAndRecord(t *testing.T, log *decisionlog.Log, objects *inventory.Inventory, pod string, inputs uint64) {
 	t.Helper()
 	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
@@ -113,7 +114,8 @@ func decideAndRecord(t *testing.T, log *decisionlog.Log, objects *inventory.Inve
 	log.Record(r)
 }
 
-// TestLogOfTestdata: the log of testdata is what a scheduler writes in the cluster of testdata.
+// TestLogOfTestdata checks that the log of testdata is the log that a scheduler writes in the
+// cluster of testdata.
 func TestLogOfTestdata(t *testing.T) {
 	t.Parallel()
 	file, got := filepath.Join("testdata", "decisions.jsonl"), written(t)
@@ -131,7 +133,7 @@ func TestLogOfTestdata(t *testing.T) {
 	}
 }
 
-// TestReplay: the answers, and the one line of each mistake.
+// TestReplay checks the output, and the one line of the error for each mistake.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	log := written(t)

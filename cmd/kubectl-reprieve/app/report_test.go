@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// decided is a decision log with two decisions.
+// decided returns a decision log with two decisions.
 func decided(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
@@ -23,7 +23,7 @@ func decided(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The two have one number, as decisions of two processes may.
+		// Both decisions have the same number, as decisions of two processes may.
 		out.WriteString(strings.Replace(string(line), "7d4f_1c9e", name, 1))
 	}
 	return out.String()
@@ -88,7 +88,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportIsForItsOwner: the file names pods of all namespaces, and it says what it is.
+// TestReportIsForItsOwner checks that only the owner can read the file, because it names pods of
+// all namespaces, and that the command says so.
 func TestReportIsForItsOwner(t *testing.T) {
 	t.Parallel()
 	to := filepath.Join(t.TempDir(), "report.html")
@@ -102,7 +103,8 @@ func TestReportIsForItsOwner(t *testing.T) {
 	}
 }
 
-// TestUI: the page is for browsers that have the secret, under the names of this machine, and for no other site.
+// TestUI checks that the page is only served to browsers with the secret and under a name of this
+// machine.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log.jsonl")

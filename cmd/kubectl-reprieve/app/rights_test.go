@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestRemediesByRights: a change of nodes takes an administrator unless the caller may make it.
+// TestRemediesByRights checks that a change of nodes is marked as needing an administrator, unless
+// the caller may make it.
 func TestRemediesByRights(t *testing.T) {
 	t.Parallel()
 	const (

@@ -14,7 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestSilence: what the scheduler's library logs is nowhere to be seen, errors neither. It runs by itself: standard error is the process's.
+// TestSilence checks that the command hides all log lines of the scheduler's library, including
+// errors. The test is not parallel, because it replaces the standard error of the process.
 func TestSilence(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
@@ -34,7 +35,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestPaintedTable: colours take no room in a column.
+// TestPaintedTable checks that colors do not count in the width of a column.
 func TestPaintedTable(t *testing.T) {
 	t.Parallel()
 	a := &asking{coloured: true}
@@ -53,7 +54,8 @@ func TestPaintedTable(t *testing.T) {
 	}
 }
 
-// TestIsPodOf: a Job's pods are told from those of other work whose names begin as its own.
+// TestIsPodOf checks that pods of a Job are distinguished from pods of other work whose names begin
+// with the name of the Job.
 func TestIsPodOf(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
@@ -66,7 +68,8 @@ func TestIsPodOf(t *testing.T) {
 	}
 }
 
-// TestWordsToVictims: the message that a victim is told has the preemptor, the rule and the PodGroup that it goes with.
+// TestWordsToVictims checks that the preemptor, the rule and the PodGroup are read from the message
+// on a victim.
 func TestWordsToVictims(t *testing.T) {
 	t.Parallel()
 	byGroup := "preempted by PodGroup default/urgent (priority 1000): LowerPriority, the victim's priority is 10"
@@ -83,7 +86,8 @@ func TestWordsToVictims(t *testing.T) {
 	}
 }
 
-// TestOnceEach: of several that tell of one preemption one is left, and none of pods that went with their PodGroup.
+// TestOnceEach checks that a preemption that several sources report appears once, and that pods
+// evicted with their PodGroup do not appear.
 func TestOnceEach(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
@@ -110,7 +114,8 @@ func TestOnceEach(t *testing.T) {
 	}
 }
 
-// TestTrust: of several that tell of one preemption, the record is believed before a status, and a status before an event.
+// TestTrust checks the priority of the sources about one preemption: first the decision log, then a
+// status, then an event.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	tell := func(source string, second int) happening {

@@ -14,12 +14,13 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// list is a list of objects.
+// list returns a list of objects in JSON.
 func list(version, kind string, objects ...string) string {
 	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, kind, version, strings.Join(objects, ","))
 }
 
-// apiServer is an API server that has lists of objects, by their paths, and does not serve some paths and forbids others.
+// apiServer starts an API server with lists of objects, by their paths. It does not serve the
+// resource missing, and rejects requests for the resource forbidden.
 func apiServer(t *testing.T, missing, forbidden string, objects map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +62,8 @@ func runAt(t *testing.T, server string, args ...string) (code int, out, errOut s
 	return code, stdout.String(), stderr.String()
 }
 
-// TestServers: what a server lacks, or does not allow, is said in one line and by the exit code.
+// TestServers checks that the command reports an API that the server lacks, or a right that is
+// missing, in one line and by its exit code.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -92,7 +94,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestWhyByWhatMayBeSeen: without the right to nodes, conditions of the namespace's pods are told, and what was not seen.
+// TestWhyByWhatMayBeSeen checks why without the right to read nodes. It prints the conditions of
+// the namespace's pods, and names the objects that it could not read.
 func TestWhyByWhatMayBeSeen(t *testing.T) {
 	t.Parallel()
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"a","uid":"a"},"spec":{"schedulerName":"reprieve-scheduler","containers":[{"name":"c"}]},

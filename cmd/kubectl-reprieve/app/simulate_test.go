@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSimulate: the answers and the one line of each mistake.
+// TestSimulate checks the output, and the one line of the error for each mistake.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	const kube = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: plain\n"

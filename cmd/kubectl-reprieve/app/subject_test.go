@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestParseSubject: kinds are named in the forms that kubectl takes.
+// TestParseSubject checks that kinds can be named in the forms that kubectl accepts.
 func TestParseSubject(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]string{
@@ -43,7 +43,8 @@ func TestParseSubject(t *testing.T) {
 	}
 }
 
-// TestHasEnough: of an object with several gangs, those on nodes of one do not stand for those of another.
+// TestHasEnough checks an object with several gangs. The placed members of one gang do not count
+// for another.
 func TestHasEnough(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -64,7 +65,7 @@ func TestHasEnough(t *testing.T) {
 	}
 }
 
-// TestFindNative: gangs of scheduling.k8s.io are known as such, with all their members.
+// TestFindNative checks that gangs of scheduling.k8s.io are found, with all their members.
 func TestFindNative(t *testing.T) {
 	t.Parallel()
 	member := func(name, node string) *corev1.Pod {
@@ -79,7 +80,7 @@ func TestFindNative(t *testing.T) {
 	for name, c := range map[string]struct {
 		of   string
 		pods []*corev1.Pod
-		// wantPods are how many pods it has, and want whether they are enough.
+		// wantPods is the number of the gang's pods, and want is true if they are enough.
 		wantPods int
 		want     bool
 	}{
@@ -114,14 +115,16 @@ func TestFindNative(t *testing.T) {
 	}
 }
 
-// TestNarrow: a question is about the part that waits, where there is one.
+// TestNarrow checks that a question about an object is narrowed to the part of the object that
+// waits, if there is only one.
 func TestNarrow(t *testing.T) {
 	t.Parallel()
 	a, b := changedGang("a"), changedGang("b")
 	for name, c := range map[string]struct {
 		all  []*v1alpha1.PodGroup
 		pods []*corev1.Pod
-		// want is the group that it is about, "" for none, and wantWaiting are the parts to choose from.
+		// want is the group that the question is about, "" for none. wantWaiting are the parts to
+		// choose from.
 		want        string
 		wantWaiting []string
 	}{
@@ -148,7 +151,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// placedPod is a member that has a node.
+// placedPod returns a member with a node.
 func placedPod(name, group string) *corev1.Pod {
 	p := changedPod(name, group, "")
 	p.Spec.NodeName = "n"

@@ -7,11 +7,13 @@ import (
 	"unicode"
 )
 
-// hostile is text that a terminal would act on: it clears the screen, changes the title, reverses the order of what follows, begins a
-// sequence with one character and with one byte, and goes back to the beginning of the line.
+// hostile has control characters that a terminal would interpret. They clear the screen, set the
+// title, reverse the direction of the text, begin a sequence in two ways, and return to the start
+// of the line.
 const hostile = "\x1b[2J\x1b]0;owned\a\u202e\u009b31m\rfake\nTaken: pod default/faked by nobody"
 
-// requireHarmless checks that a text has nothing in it that a terminal acts on, and the rest of the hostile text visibly.
+// requireHarmless checks that a text has no control characters, and shows the rest of the hostile
+// text.
 func requireHarmless(t *testing.T, text string) {
 	t.Helper()
 	for _, r := range text {
@@ -29,7 +31,8 @@ func requireHarmless(t *testing.T, text string) {
 	}
 }
 
-// TestUntrustedText: the messages of events and of conditions, and the names and annotations of a snapshot, are text of others.
+// TestUntrustedText checks text that users write: messages of events and conditions, and names and
+// annotations in a snapshot.
 func TestUntrustedText(t *testing.T) {
 	t.Parallel()
 	event := fmt.Sprintf(`{"metadata":{"namespace":"default","name":"e"},"eventTime":"2026-03-01T11:00:00.000000Z","reason":"Preempted","type":"Normal",
@@ -71,7 +74,7 @@ func TestUntrustedText(t *testing.T) {
 	}
 }
 
-// quoted is a string in JSON.
+// quoted returns a text as a string in JSON.
 func quoted(text string) string {
 	var out strings.Builder
 	out.WriteByte('"')

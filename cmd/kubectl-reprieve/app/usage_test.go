@@ -11,7 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestQueueHistory: what queues used is in a log as their objects say, until they say otherwise or are gone; another process begins anew.
+// TestQueueHistory checks the usage of queues over time. It comes from the queues' status in a log,
+// and holds until the status changes or the queue is deleted. A new process begins without usage.
 func TestQueueHistory(t *testing.T) {
 	t.Parallel()
 	line := func(process string, number uint64, second int, what string) *decisionlog.Inputs {
@@ -31,7 +32,7 @@ func TestQueueHistory(t *testing.T) {
 		return in
 	}
 	var h queueHistory
-	// A log is read in any order.
+	// The lines of a log may be read in any order.
 	for _, in := range []*decisionlog.Inputs{
 		line("b", 1, 50, "y=9"), line("a", 1, 10, "x=1 y=2"), line("a", 3, 30, ""), line("a", 4, 40, "y"), line("a", 2, 20, "x=1500m"),
 	} {

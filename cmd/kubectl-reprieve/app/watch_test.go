@@ -19,15 +19,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// TestPause: however much changes, there is rest between looks; what changes is looked at sooner than all else.
+// TestPause checks the pause between two reads of the cluster. It has a lower bound regardless of
+// the number of changes, and a change of the watched work shortens it.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// changes are when something changes after the look, and failing is true where the API server has not answered.
+		// changes are the times of changes after the read. failing is true if the API server has
+		// not answered.
 		changes []time.Duration
 		failing bool
 		want    time.Duration
-		// wantLeft is true where a change is left for the next pause.
+		// wantLeft is true if a change remains for the next pause.
 		wantLeft bool
 	}{
 		"nothing changes":                       {want: lookEvery},
@@ -70,7 +72,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestPauseIsInterrupted: neither a change nor its lack keeps it from ending.
+// TestPauseIsInterrupted checks that an interrupt ends a pause, with and without changes.
 func TestPauseIsInterrupted(t *testing.T) {
 	t.Parallel()
 	changed := make(chan struct{}, 1)
@@ -85,7 +87,7 @@ func TestPauseIsInterrupted(t *testing.T) {
 	}
 }
 
-// changedPod is a pod in a group, or none, and of a ReplicaSet, or none.
+// changedPod returns a pod, with a group and a ReplicaSet as its owner if these are not "".
 func changedPod(name, group, owner string) *corev1.Pod {
 	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 	if group != "" {
@@ -109,7 +111,8 @@ func changedGang(name string) *v1alpha1.PodGroup {
 	return pg
 }
 
-// TestHave: the changes of a namespace are told apart by what the last look has found.
+// TestHave checks that changes in the namespace are attributed to the watched work by the objects
+// of the last read.
 func TestHave(t *testing.T) {
 	t.Parallel()
 	pod, ofJob, podGroup := changedPod, changedPodOfJob, changedGang

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// walk is a file of the scene of docs/why.md.
+// walk returns a file of the example in docs/why.md.
 func walk(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "why", name))
@@ -24,7 +24,8 @@ func walk(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestWhy: what questions about the past, about one piece of work and with other objects come to, and what is not right about them.
+// TestWhy checks answers about the past, about one workload and with additional objects, and the
+// errors of wrong questions.
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	decisions := walk(t, "decisions.jsonl")
@@ -39,7 +40,8 @@ func TestWhy(t *testing.T) {
 		args  []string
 		input string
 		want  int
-		// wantOut are words of the answer, wantNot words that it lacks, wantErr those of the error's line.
+		// wantOut are parts of the output, wantNot are texts that it may not contain, and wantErr
+		// are parts of the error's line.
 		wantOut, wantNot []string
 		wantErr          string
 	}{
@@ -118,7 +120,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestCompletion: a shell is told of the work that there is.
+// TestCompletion checks that shells get the names of existing work.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	snapshot, sets := filepath.Join("testdata", "why", "cluster.json"), filepath.Join(t.TempDir(), "sets.json")
@@ -147,7 +149,7 @@ func TestCompletion(t *testing.T) {
 			var out bytes.Buffer
 			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}
 			code := app.Run(t.Context(), streams, append([]string{"__complete"}, c.args...), func(string) (string, bool) { return "", false })
-			// The last line says how shells go on.
+			// The last line tells the shell how to continue.
 			got := strings.Fields(out.String())
 			got = slices.DeleteFunc(got, func(word string) bool { return strings.HasPrefix(word, ":") || strings.HasPrefix(word, "etl-") })
 			if code != 0 || strings.Join(got, " ") != c.want {

@@ -27,7 +27,7 @@ func deployPath(t *testing.T, elements ...string) string {
 	return path
 }
 
-// render is kubectl kustomize.
+// render renders a directory as kubectl kustomize does.
 func render(t *testing.T, dir string) manifests {
 	t.Helper()
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)

@@ -199,7 +199,7 @@ func (c *cluster) deleteQueue(name string) {
 	}
 }
 
-// group is a PodGroup.
+// group returns a PodGroup.
 func (c *cluster) group(ctx context.Context, name string) *v1alpha1.PodGroup {
 	var pg v1alpha1.PodGroup
 	if err := c.client.Get(ctx, types.NamespacedName{Namespace: "default", Name: name}, &pg); err != nil {

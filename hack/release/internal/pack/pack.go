@@ -41,7 +41,7 @@ const (
 	thirdParty = "THIRD_PARTY_LICENSES"
 )
 
-// ErrForeign is returned if the directory has other files than those of a release.
+// ErrForeign is returned if the directory has files that do not belong to a release.
 var ErrForeign = errors.New("it has files, and is no release: not overwritten")
 
 // Options select the files to pack.

@@ -211,7 +211,7 @@ func Select(all []Product, names []string, platforms []Platform) ([]Product, err
 	return out, nil
 }
 
-// Complete reports whether the products are all that a release contains.
+// Complete reports whether no product of a release is missing.
 func Complete(some []Product) bool {
 	all := Products()
 	return slices.EqualFunc(all, some, func(a, b Product) bool { return a.Name == b.Name && slices.Equal(a.Platforms, b.Platforms) })
