@@ -4,7 +4,7 @@
 
 FROM golang:1.26 AS build
 WORKDIR /src
-# The modules change less often than the code; they are fetched in a layer of their own.
+# The modules change less often than the code, so they are downloaded in a layer of their own.
 COPY go.mod go.sum ./
 COPY hack/tools/go.mod hack/tools/go.sum hack/tools/
 RUN go mod download
@@ -14,14 +14,14 @@ COPY api api
 COPY cmd cmd
 COPY internal internal
 COPY pkg pkg
-# Without a version it is the one that the Makefile has where there is no git.
+# The default is the version that the Makefile uses without git.
 ARG VERSION
 RUN make reprieve-scheduler ${VERSION:+VERSION=${VERSION}}
 
-# No shell, no user database, no certificate authorities: the API server's is mounted with the token.
+# The image has no shell, no user database and no certificate authorities. The API server's authority is mounted with the token.
 FROM scratch
 COPY --from=build /src/bin/reprieve-scheduler /reprieve-scheduler
-# A number, since kubelets cannot tell whether a name is not root.
+# The user is a number, because a kubelet cannot tell whether a user name is root's.
 USER 65532:65532
 EXPOSE 10259
 ENTRYPOINT ["/reprieve-scheduler"]

@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# The go command uses every core by itself; two linkers of kube-apiserver's size at once only cost memory.
+# The go command uses every core by itself. Two linkers of the size of kube-apiserver's at a time would only cost memory.
 .NOTPARALLEL:
 
 BIN := bin
@@ -12,7 +12,7 @@ COMPONENTS := etcd kube-apiserver kube-controller-manager kwok
 # The commands of this module.
 COMMANDS := reprieve-scheduler kubectl-reprieve playground
 
-# How many test packages run at once: many start a control plane, which is heavy. Those that take longest begin.
+# The number of test packages that run at a time: many start a control plane, which is heavy. The slowest begin first.
 TEST_P ?= 2
 TEST_FIRST := $(addprefix ./test/integration/,queues deploy preemption scheduling crash soak)
 TEST_TIMEOUT ?= 20m
@@ -24,22 +24,22 @@ TEST_FLAGS ?=
 # linters share one set of compiled dependencies.
 STATIC := CGO_ENABLED=0 GOFLAGS=-trimpath
 
-# go build, which shows how far it is.
+# go build with a progress display.
 BUILD := CGO_ENABLED=0 go run -trimpath ./hack/build
 
-# Tests of the chart and of what monitors the scheduler: with the libraries of Helm and Prometheus, of which nothing is to be
-# a dependency of the product.
+# Tests of the chart, the alerts and the dashboard. They use the libraries of Helm and Prometheus, which must not become
+# dependencies of the product.
 CHART_TESTS := test/chart test/monitoring
 
-# The versions of Kubernetes that it is tested on, each with a module below hack/tools, and the newest one, which is that of
-# hack/tools itself. CI runs the core of the tests on the first one too.
+# The older versions of Kubernetes that Reprieve is tested on, each with a module below hack/tools. The newest version is in
+# hack/tools itself. CI also runs the core of the tests on the first one.
 OLDER := 1.34 1.35 1.36
 NEWEST = $(basename $(KUBE_VERSION:v%=%))
 VERSIONS ?= $(OLDER) $(NEWEST)
 # The page that test-versions writes its table into; empty prints it.
 VERSIONS_DOC ?= docs/versions.md
 
-# What makes a release: with libraries for images and lists of modules.
+# The program that makes a release. It uses libraries for images and lists of modules.
 RELEASE_MODULE := hack/release
 
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
@@ -55,7 +55,7 @@ GIT_DESCRIBE := $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2
 VERSION ?= $(or $(filter v%,$(GIT_DESCRIBE)),v0.1.0-dev$(addprefix +,$(GIT_DESCRIBE)))
 
 # Kubernetes derives the defaults of its feature gates from the version that is stamped into component-base. It
-# has to stay Kubernetes' own therefore, in this module's commands too; theirs follows as build metadata.
+# must therefore be Kubernetes' own, in this module's commands too. Reprieve's version follows as build metadata.
 KUBE_MODULE = hack/tools
 KUBE_VERSION = $(shell go -C $(KUBE_MODULE) list -m -f '{{.Version}}' k8s.io/kubernetes)
 VERSION_PACKAGE := k8s.io/component-base/version
@@ -74,7 +74,7 @@ help: ## List the targets.
 build: $(addprefix $(BIN)/,$(COMPONENTS)) $(COMMANDS) ## Build everything into bin/ (minutes on the first run).
 
 .PHONY: demo
-demo: build ## Watch a gang take room from another gang, on a control plane of its own.
+demo: build ## Watch a gang preempt another gang, on a control plane of its own.
 	@$(STATIC) go run ./hack/demo
 
 .PHONY: clean
@@ -83,7 +83,7 @@ clean: ## Remove what was built.
 
 ##@ Release
 
-# Which commands and platforms a release is made for; all if empty: make release ONLY=kubectl-reprieve PLATFORMS=linux/amd64
+# The commands and platforms of a release; all if empty: make release ONLY=kubectl-reprieve PLATFORMS=linux/amd64
 ONLY ?=
 PLATFORMS ?=
 RELEASE_RUN = $(STATIC) go -C $(RELEASE_MODULE) run . $(1) -root $(CURDIR) -version $(VERSION)
@@ -96,11 +96,11 @@ release: ## Make a release in bin/release, and publish nothing: VERSION=v0.2.0 (
 	@$(call RELEASE_RUN,pack) $(RELEASE_PART) -out $(abspath $(BIN))/release
 
 .PHONY: release-notes
-release-notes: ## Print what a release changes: VERSION=v0.2.0.
+release-notes: ## Print the changes of a release: VERSION=v0.2.0.
 	@$(call RELEASE_RUN,notes)
 
 .PHONY: changelog
-changelog: ## Move what is unreleased in CHANGELOG.md, and the fragments in changelog/, to a section: VERSION=v0.2.0.
+changelog: ## Move the unreleased changes in CHANGELOG.md and the fragments in changelog/ to a section: VERSION=v0.2.0.
 	@$(call RELEASE_RUN,changelog)
 
 ##@ Work
@@ -149,14 +149,14 @@ RELEASE ?=
 last-release: ## Pack the chart of RELEASE, for the test that upgrades from it.
 	git archive --format=tar.gz --output=test/integration/deploy/testdata/last-release.tgz "$(RELEASE):charts" reprieve
 
-# What to compare: names of workloads (all if empty), small, medium or full, how many runs, one side or both; with
-# PROFILE=1 there are CPU profiles in bin/perf, with DECISION_LOG=FILE Reprieve writes its decisions there.
+# The comparison: names of workloads (all if empty), the size (small, medium or full), the number of runs, and one side or
+# both. PROFILE=1 writes CPU profiles to bin/perf. With DECISION_LOG=FILE, Reprieve writes its decisions to a file.
 DECISION_LOG ?=
 WORKLOADS ?=
 SIZE ?= full
 COUNT ?= 1
 SIDES ?= upstream,reprieve
-# How often make perf-installed measures each thing.
+# The number of runs of each measurement of make perf-installed.
 RUNS ?= 5
 PROFILE ?=
 
@@ -167,7 +167,7 @@ perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (an hour; 
 		$(if $(PROFILE),-profile)
 
 .PHONY: perf-calls
-perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls alone of workloads that preempt, more and fewer at a time.
+perf-calls: $(BIN)/etcd ## Measure the API calls of workloads that preempt, without a scheduler, with various numbers of concurrent calls.
 	@mkdir -p $(BIN)/perf
 	@PATH="$(abspath $(BIN)):$$PATH" TEST_SRCDIR="$$(go env GOMODCACHE)" TEST_WORKSPACE=. ARTIFACTS=$(abspath $(BIN))/perf \
 		$(STATIC) go -C test/perf test ./throughput -run '^$$' -bench '^BenchmarkCalls$$' -benchtime 1x -count $(COUNT) \
@@ -175,7 +175,7 @@ perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls a
 	@grep -o 'BenchmarkCalls/.*s/workload' $(BIN)/perf/calls.txt
 
 .PHONY: perf-log
-perf-log: ## Measure which part of the processor's time the decision log takes where there are nothing but preemptions.
+perf-log: ## Measure the share of CPU time of the decision log under a load of preemptions only.
 	@$(MAKE) --no-print-directory perf WORKLOADS=preemption PROFILE=1 SIDES=reprieve SIZE=$(SIZE) DECISION_LOG=$(BIN)/perf-decisions.jsonl
 	@wc -l $(BIN)/perf-decisions.jsonl && rm $(BIN)/perf-decisions.jsonl
 	@go tool pprof -top -cum -focus='internal/decisionlog|scheduler.\(\*Plugin\).(follow|recordOf)' $(BIN)/perf/preemption/1/*reprieve*.pprof \
@@ -189,11 +189,11 @@ perf-installed: build ## Measure preemptions from outside, as installed, and wri
 bench: ## Compare victims and times of decisions with upstream's for some minutes, and write docs/results/benchmarks.md.
 	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/results/benchmarks.md
 
-# At how many points of evictions kill-points kills, and what they are picked by.
+# The number of points of evictions at which kill-points kills, and the seed that selects them.
 POINTS ?= 500
 SEED ?= 1
 
-# How many events in a row explore tries.
+# The length of the sequences of events that explore tries.
 DEPTH ?= 8
 
 .PHONY: explore
@@ -204,15 +204,15 @@ explore: ## Try all orders of DEPTH events on the records of the engine (a minut
 kill-points: build ## Kill the scheduler, API server and etcd at POINTS points of evictions, by SEED (about 5 s each).
 	go test ./test/integration/crash -run '^(TestKillPoints|TestOldLeader)$$' -timeout 4h -v -args -kill-points $(POINTS) -kill-seed $(SEED)
 
-# For how long soak goes on.
+# The duration of soak.
 DURATION ?= 60m
 
 .PHONY: soak
-soak: build ## Have schedulers work through faults for DURATION, by SEED, check what they promise, and write docs/results/endurance.md.
+soak: build ## Run schedulers through faults for DURATION, by SEED, check their guarantees, and write docs/results/endurance.md.
 	go test ./test/integration/soak -run '^TestSoak$$' -count 1 -timeout 0 -v -args \
 		-soak-duration $(DURATION) -soak-seed $(SEED) -soak-report $(CURDIR)/docs/results/endurance.md
 
-# For how long work arrives in the picture of the dashboard.
+# The time for which work arrives before the dashboard is drawn.
 PICTURE_FOR ?= 2m
 
 .PHONY: dashboard-picture
@@ -240,8 +240,8 @@ simulation: ## Play the trace openb of TRACE with five policies, and write docs/
 simulation-check: ## Play it too, and fail if docs/simulation.md or its plot is not what the program prints.
 	@$(STATIC) go run ./hack/simulation -check -trace "$(TRACE)" -doc docs/simulation.md -args "$(SIMULATE)"
 
-# How many seeds simulation-lists plays for each list of pods in TRACE, and the sample of each: one of
-# every five pods and gangs, on a fifth of the 300 nodes.
+# The number of seeds that simulation-lists plays for each list of pods in TRACE, and the sample of each list: every fifth
+# pod or gang, on a fifth of the 300 nodes.
 SEEDS ?= 5
 LISTS ?= -every 5 -nodes 60
 
@@ -249,7 +249,7 @@ LISTS ?= -every 5 -nodes 60
 simulation-lists: ## Play a sample of every list of pods in TRACE, and write the losses into docs/cost.md (half an hour).
 	@$(STATIC) go run ./hack/simulation -lists $(SEEDS) -trace "$(TRACE)" -doc docs/cost.md $(LISTS)
 
-# The rows of bench-compare, as for go test -bench, and how often each side is timed.
+# The rows of bench-compare, as for go test -bench, and the number of timings of each side.
 BENCH ?= .
 ROUNDS ?= 6
 
@@ -277,7 +277,7 @@ fmt: ## Format the Go files.
 	@$(STATIC) $(LINT) fmt
 
 .PHONY: generate
-generate: ## Write the generated files again: deep copies, CRDs, pages, and what the chart has from deploy/.
+generate: ## Write the generated files again: deep copies, CRDs, pages, and the chart's copies of deploy/.
 	@$(STATIC) hack/generate.sh .
 
 .PHONY: web
@@ -286,7 +286,7 @@ web: ## Build the page of kubectl reprieve report from web/ (needs Node.js 20 an
 	npm --prefix web run build
 
 .PHONY: web-test
-web-test: kubectl-reprieve ## Open that page in Chromium: what it says, how it looks, whether all can use it (after make web).
+web-test: kubectl-reprieve ## Open that page in Chromium and check its text, its layout and its accessibility (after make web).
 	npm --prefix web test
 
 .PHONY: tidy
@@ -303,7 +303,7 @@ verify-generated:
 	@echo "==> generated files"
 	@$(STATIC) hack/verify-generated.sh
 
-# By hashes, so that it takes no npm.
+# Compare hashes, so that the check does not need npm.
 .PHONY: verify-web
 verify-web:
 	@echo "==> the page of web/"
@@ -321,7 +321,7 @@ verify-prose:
 	@echo "==> language"
 	@$(PROSE) check
 
-# The commit to compare with: of a pull request, the branch that it is for.
+# The commit to compare with; for a pull request, its target branch.
 BASE ?=
 
 .PHONY: verify-commits
@@ -375,20 +375,20 @@ $(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
 	@$(BUILD) "$(strip $(STEP) $(@F))" -C hack/tools -trimpath -ldflags "$(KUBE_LDFLAGS)" -o $(abspath $@) $(PACKAGE)
 	@touch $@
 
-# Helm's command, of the version whose engine test/chart renders with.
+# Helm's command, in the version of the engine that test/chart uses.
 $(BIN)/helm: test/chart/go.mod
 	@echo "$(@F)"
 	@$(BUILD) "$(@F)" -C test/chart -trimpath -ldflags "-s -w" -o $(abspath $@) helm.sh/helm/v3/cmd/helm
 	@touch $@
 
-# For tests only. Without what finds targets in clouds, which is most of what there would be to compile.
+# For tests only. It is built without the discovery of targets in clouds, which is most of its code.
 $(BIN)/prometheus: hack/tools/prometheus/go.mod
 	@echo "Prometheus"
 	@$(BUILD) "Prometheus" -C hack/tools/prometheus -trimpath -tags remove_all_sd -ldflags "-s -w" -o $(abspath $@) \
 		github.com/prometheus/prometheus/cmd/prometheus
 	@touch $@
 
-# The control plane of an older version, both parts at once: they share most of what is compiled.
+# The control plane of an older version. Both parts are built together, because they share most packages.
 $(BIN)/versions/%/kube-apiserver: KUBE_MODULE = hack/tools/kube-$*
 $(BIN)/versions/%/kube-apiserver: hack/tools/kube-%/go.mod
 	@echo "Kubernetes $*"
@@ -397,9 +397,9 @@ $(BIN)/versions/%/kube-apiserver: hack/tools/kube-%/go.mod
 		k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
-# The go command knows best what is out of date in this module. Its own stamp of the commit is off: the version
-# has it, and it fails in a checkout that belongs to another user. A command that is the same as before is left as it
-# is, or the results of the tests that run it would not be cached.
+# The go command decides which packages are outdated. Its stamp of the commit is off: the version already has the commit,
+# and the stamp fails in a checkout of another user. An unchanged command is not written again, because that would
+# invalidate the cached results of the tests that run it.
 .PHONY: $(COMMANDS)
 $(COMMANDS):
 	@echo "$(STEP) $@"

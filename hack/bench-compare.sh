@@ -3,10 +3,9 @@
 #
 #   hack/bench-compare.sh <commit> <rounds> <benchmarks>
 #
-# Both are built first. In each round either goes first in turn, so that neither gains from a machine that warms up or slows
-# down. The table is benchstat's: medians of the rounds, the ratio of each as its difference in percent from the other
-# commit (+10% is a ratio of 1.10), and ~ where the rounds do not tell them apart. Six rounds are the fewest that it has an
-# interval for.
+# Both are built first. The order alternates from round to round, so that neither gains from a machine that warms up or
+# slows down. benchstat prints the table: the medians of the rounds, and the difference in percent from the other commit
+# (+10% is a ratio of 1.10), or ~ if the difference is not significant. benchstat needs at least six rounds for that.
 set -euo pipefail
 
 usage="make bench-compare BASE=<commit> [ROUNDS=<rounds>] [BENCH=<benchmarks>]"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the generated files, in the layout of the repository, under the directory that is given.
+# Writes the generated files under the given directory, in the layout of the repository.
 set -euo pipefail
 out=$(realpath "${1:?usage: generate.sh DIR}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,8 +16,8 @@ done
 mkdir -p "$out/deploy/crds"
 controller_gen crd paths=./api/v1alpha1 "output:crd:dir=$out/deploy/crds"
 
-# No marker reaches the values of a ResourceList. Without a bound on their length, the API server takes the CEL
-# rules that parse them to be too expensive. The longest quantity it writes itself has 20 characters.
+# No marker can bound the length of the values of a ResourceList. Without a bound, the API server rejects the CEL rules
+# that parse them as too expensive. The longest quantity that it writes itself has 20 characters.
 sed -i -E 's/^( *)x-kubernetes-int-or-string: true$/\1maxLength: 32\n&/' "$out"/deploy/crds/reprieve.dev_*.yaml
 
 mkdir -p "$out/docs"
@@ -26,5 +26,5 @@ go run ./hack/metricsdoc -out "$out/docs/troubleshooting.md"
 
 go run ./hack/chart -out "$out"
 
-# After the CustomResourceDefinitions, of which it reads those of the repository: make verify compares both.
+# Run this after the CustomResourceDefinitions, because it reads those of the repository. make verify compares both.
 go run ./hack/schemas -out "$out"
