@@ -284,7 +284,7 @@ func largeTable(r *largeResult) string {
 	row(fmt.Sprintf("%d pods a minute for %d minutes, each evicts one (%d evicted): p50", perMinute, minutes, r.gone), percentile(r.preemptions, 0.5))
 	row("the same, p99", percentile(r.preemptions, 0.99))
 	row("Leader killed: from the end of its lease until the next pod has a node", r.killed)
-	row("the part of it after another instance has the lease", r.led)
+	row("the part of this time after another instance has the lease", r.led)
 	row("Leader terminated with its grace period: until the next pod has a node", r.handedOver)
 	return out.String()
 }

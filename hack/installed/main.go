@@ -39,7 +39,7 @@ func settings() []setting {
 	return []setting{
 		{name: "as installed"},
 		{name: "50 calls a second", args: []string{"--kube-api-qps=50", "--kube-api-burst=100"}},
-		{name: "no bound at all", args: []string{"--kube-api-qps=-1"}},
+		{name: "no limit on calls", args: []string{"--kube-api-qps=-1"}},
 	}
 }
 

@@ -15,24 +15,24 @@ type victimScene struct {
 
 func victimScenes() []victimScene {
 	return []victimScene{
-		{name: "half-empty cluster", cluster: "every second node empty, four pods on each other", gang: "one member more than empty nodes, a node each", make: halfEmpty},
-		{name: "members apart", cluster: "half of the nodes may be used, and every second one of those is empty", gang: "members that keep off each other's hosts", make: halfEmptyApart, nodes: 100},
-		{name: "mixed priorities, node by node", cluster: "eight pods a node, all of one priority, 10 to 50", gang: "a tenth of the nodes", make: mixedNodes},
-		{name: "mixed priorities on each node", cluster: "eight pods a node, of priorities 10 to 80", gang: "a member of one pod's size for every second node", make: mixedPods},
-		{name: "whole groups, close together", cluster: "groups of 16 pods that go whole, on two nodes each", gang: "a tenth of the nodes", make: closeGroups},
-		{name: "whole groups, far apart", cluster: "groups of 8 pods that go whole, on eight nodes", gang: "a tenth of the nodes", make: scattered},
-		{name: "budgets", cluster: "eight pods a node; on every second node under a budget that allows nothing", gang: "a quarter of the nodes", make: guarded},
-		{name: "surplus past minCount", cluster: "four pods a node", gang: "half the nodes, a tenth is enough", make: surplus},
+		{name: "half-empty cluster", cluster: "every second node is empty, each other node has four pods", gang: "one more member than empty nodes; each member needs a whole node", make: halfEmpty},
+		{name: "members apart", cluster: "the members may use half of the nodes, and half of these are empty", gang: "members that must be on different nodes", make: halfEmptyApart, nodes: 100},
+		{name: "mixed priorities, node by node", cluster: "eight pods on each node; all pods of a node have one priority, from 10 to 50", gang: "whole nodes, a tenth of them", make: mixedNodes},
+		{name: "mixed priorities on each node", cluster: "eight pods on each node, with priorities from 10 to 80", gang: "a member of the size of one pod for every second node", make: mixedPods},
+		{name: "whole groups, close together", cluster: "groups of 16 pods that are evicted whole, each on two nodes", gang: "whole nodes, a tenth of them", make: closeGroups},
+		{name: "whole groups, far apart", cluster: "groups of 8 pods that are evicted whole, each on eight nodes", gang: "whole nodes, a tenth of them", make: scattered},
+		{name: "budgets", cluster: "eight pods on each node; on every second node, a budget allows no disruption", gang: "whole nodes, a quarter of them", make: guarded},
+		{name: "surplus past minCount", cluster: "four pods on each node", gang: "whole nodes, half of them, but a tenth is enough", make: surplus},
 		{name: "heterogeneous nodes", cluster: "nodes of 4, 8 and 16 GPUs, full of pods of 1, 4 and 2 GPUs", gang: "a member of 4 GPUs for every fourth node", make: heterogeneous},
-		{name: "one short on every node", cluster: "seven pods of one GPU on nodes of eight", gang: "a member of 2 GPUs for every second node", make: oneShort},
-		{name: "all of it", cluster: "four pods a node", gang: "all nodes", make: allOfIt},
+		{name: "one short on every node", cluster: "seven pods of one GPU on each node of eight", gang: "a member of 2 GPUs for every second node", make: oneShort},
+		{name: "all of it", cluster: "four pods on each node", gang: "whole nodes, all of them", make: allOfIt},
 	}
 }
 
 // slowScenes returns the rows that only the documented table has.
 func slowScenes() []victimScene {
 	return []victimScene{
-		{name: "members apart, few", cluster: "as above", gang: "members that keep off each other's hosts", make: halfEmptyApart, nodes: 20, slow: true},
+		{name: "members apart, few", cluster: "as above", gang: "members that must be on different nodes", make: halfEmptyApart, nodes: 20, slow: true},
 	}
 }
 

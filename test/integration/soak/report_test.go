@@ -44,7 +44,7 @@ func (r report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Seed %d, %v from %s on. Two schedulers on %d nodes; %d cores for all processes together, %s.\n\n", r.seed, r.duration.Round(time.Second),
 		r.began.UTC().Format("2006-01-02 15:04"), nodeCount, runtime.NumCPU(), runtime.Version())
-	b.WriteString("| Invariant | Looked at | Broken |\n| --- | ---: | ---: |\n")
+	b.WriteString("| Invariant | Checks | Violations |\n| --- | ---: | ---: |\n")
 	for _, name := range invariants.Names() {
 		broken := 0
 		for _, v := range r.violations {

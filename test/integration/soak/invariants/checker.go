@@ -16,12 +16,12 @@ type Invariant string
 
 // These are the invariants.
 const (
-	GangPartlyBound    Invariant = "no gang is partly bound longer than its bound"
+	GangPartlyBound    Invariant = "no gang stays partly bound"
 	GroupPartlyEvicted Invariant = "no group is partly evicted"
-	VictimWithoutCause Invariant = "no victim without a living reason"
+	VictimWithoutCause Invariant = "no victim without a waiting preemptor"
 	LimitExceeded      Invariant = "no limit is exceeded"
 	ProtectionBroken   Invariant = "no protection is broken"
-	WorkForgotten      Invariant = "runnable work runs"
+	WorkForgotten      Invariant = "work that can run does run"
 	EntitlementDelayed Invariant = "entitled pods get their room within a bound"
 )
 
