@@ -19,9 +19,11 @@ type Engine struct {
 	// Pods has the attempts of pods. Gangs has the placements, runs and reports of groups.
 	Pods  *Pods
 	Gangs *Gangs
-	// Waits has the causes of waiting. Unbound has the preemptions without a binding.
+	// Waits has the causes of waiting. Unbound has the preemptions without a binding, and Crashes
+	// those whose preemptor crashed.
 	Waits   *Waits
 	Unbound *Unbound
+	Crashes *Crashes
 	// Reservations has the room that is set aside for pods.
 	Reservations *Reservations
 	// Turns is the order of queued work.
@@ -44,6 +46,7 @@ func New(verdictChanged func(workload.Key)) *Engine {
 	e.Waits = newWaits(s, e.Look)
 	e.Unbound = &Unbound{store: s}
 	e.Reservations = newReservations(s)
+	e.Crashes = newCrashes(s)
 	e.Turns = admission.NewList(e.Look, s.isPresent)
 	return e
 }
@@ -76,7 +79,7 @@ func (e *Engine) IsPresent(key workload.Key) bool { return e.store.isPresent(key
 // Len counts the workloads and pods with facts, for tests that look for leaks. Workloads that are
 // only present do not count.
 func (e *Engine) Len() int {
-	return e.Pods.Len() + e.Gangs.Len() + e.Waits.Len() + e.Unbound.Len() + e.Turns.Len() + e.Reservations.Len()
+	return e.Pods.Len() + e.Gangs.Len() + e.Waits.Len() + e.Unbound.Len() + e.Crashes.Len() + e.Turns.Len() + e.Reservations.Len()
 }
 
 // store has the records of workloads, under one lock. The parts of the Engine share it.

@@ -158,6 +158,7 @@ func TestNoFactOutlivesItsWorkload(t *testing.T) {
 			e.Pods.Ends(n)
 		}
 		e.Unbound.Ends(group)
+		e.Crashes.Ends(group)
 		if n := e.Len(); n > 0 || len(e.store.records) > 0 || len(e.store.pods) > 0 {
 			t.Fatalf("%d facts, %d records and %d pods are left", n, len(e.store.records), len(e.store.pods))
 		}
@@ -188,6 +189,8 @@ func lateEvents(group workload.Key) []func(*Engine, UID) {
 	both(func(e *Engine, key workload.Key) { e.Turns.TurnFailed(key) })
 	both(func(e *Engine, key workload.Key) { e.Step(at(0), WorkloadPlaced{key}) })
 	both(func(e *Engine, key workload.Key) { e.Unbound.Preempts(key) })
+	both(func(e *Engine, key workload.Key) { e.Crashes.Preempts(key, CrashLimit{Starts: 1}) })
+	both(func(e *Engine, key workload.Key) { e.Crashes.Restarts(key, key.UID, Failure{}, "", at(0)) })
 	both(func(e *Engine, key workload.Key) { e.Unbound.Fails(key, Failure{}, "", Backing{}, at(0)) })
 	return append(out,
 		func(e *Engine, uid UID) { e.Pods.Begins(uid, group) },

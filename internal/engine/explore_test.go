@@ -110,6 +110,7 @@ func stepsOfAGang() []step {
 	})
 	add("a preemption", func(e *Engine) {
 		e.Unbound.Preempts(group)
+		e.Crashes.Preempts(group, CrashLimit{Starts: 1, Backing: doubling})
 		e.Waits.WaitForVictims(group, []string{"v", "w"}, map[string]bool{"v": true})
 		e.Waits.StartEviction(group)
 	})
@@ -130,6 +131,7 @@ func endAll(e *Engine) {
 	}
 	e.Step(at(0), GroupLeaves{gangNamed("g")})
 	e.Unbound.Ends(gangNamed("g"))
+	e.Crashes.Ends(gangNamed("g"))
 }
 
 // contradiction names a fact that the indexes and the records disagree on; "" for none.

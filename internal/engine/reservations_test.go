@@ -147,7 +147,7 @@ func TestDecisionBeforeTheRoomIsFree(t *testing.T) {
 	seen := e.Waits.Mark()
 	for _, effect := range effects {
 		if w, ok := effect.(Withdraw); ok {
-			e.Step(at(0), RoomFreed{Rooms: w.Rooms})
+			e.Step(at(0), RoomFreed(w))
 		}
 	}
 	if e.Waits.Wait(podNamed("b"), Reserved, seen) {

@@ -19,6 +19,8 @@ type transition struct {
 // transitions: each case names everything that begins or ends with its event. now is the time of
 // the event. Any goroutine may call Step, also under a lock of the framework: Step calls no
 // function of the caller.
+//
+//nolint:cyclop,funlen // The table is read as a whole.
 func (e *Engine) Step(now time.Time, ev Event) []Effect {
 	var t transition
 	e.store.mu.Lock()
@@ -41,6 +43,7 @@ func (e *Engine) Step(now time.Time, ev Event) []Effect {
 	case PodLeaves:
 		e.leaves(&t, ev.Pod, ev.Key)
 		e.Unbound.leaves(ev.Key, ev.Controller, now)
+		e.Crashes.leaves(ev.Key, ev.Controller, now)
 		e.end(&t, e.Reservations.release([]UID{ev.Pod}, ofAny))
 	case GroupArrives:
 		e.store.of(ev.Group).present = true

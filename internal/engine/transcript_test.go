@@ -40,7 +40,6 @@ func TestTranscripts(t *testing.T) {
 type transcript struct {
 	engine *Engine
 	now    int
-	calls  map[string]*Eviction
 }
 
 // sentence is one form of an event in a transcript.

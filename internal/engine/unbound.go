@@ -52,8 +52,10 @@ type Failure struct {
 // PreemptionPause is a time without preemptions for a workload.
 type PreemptionPause struct {
 	Until time.Time
-	// Preemptions counts the preemptions in a row that did not end in a binding.
+	// Preemptions counts the preemptions in a row that did not end in a binding, or before crashes.
 	Preemptions int
+	// Crashes counts the crashes in a row after preemptions; 0 if the workload could not be bound.
+	Crashes int
 	// Last is the failure that began the pause.
 	Last Failure
 }
@@ -122,7 +124,12 @@ func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	r := u.record(key)
-	if r == nil || r.failures == 0 || of != "" && of == r.of || !r.until.After(now) {
+	return r != nil && r.changed(of, now)
+}
+
+// changed is [Unbound.Changed] for one record.
+func (r *unbound) changed(of string, now time.Time) bool {
+	if r.failures == 0 || of != "" && of == r.of || !r.until.After(now) {
 		return false
 	}
 	if of != "" {

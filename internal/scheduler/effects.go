@@ -68,7 +68,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 			pods[i] = podIn(r)
 		}
 		h.withdraw(pods)
-		h.step(engine.RoomFreed{Rooms: effect.Rooms})
+		h.step(engine.RoomFreed(effect))
 	case engine.UsageDrops:
 		// Reserved room counted as usage of a queue.
 		h.retryAtLimit(h.quotas.LimitsOn(effect.Queues...))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/reprieve-dev/reprieve/internal/engine"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
 // preemptionEnded lets the given orders succeed and removes their victims.

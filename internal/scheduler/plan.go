@@ -224,7 +224,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 		input.Preferred = v.PreferredLevels(pre.group.PreferredKeys, pre.beside)
 	}
 	for _, r := range v.own {
-		input.Nominated = append(input.Nominated, core.Placement{Member: podIn(r).Name, UID: string(r.UID), Node: r.Node})
+		input.Nominated = append(input.Nominated, core.Placement{Member: podIn(r).Name, UID: r.UID, Node: r.Node})
 	}
 	return input
 }

@@ -354,7 +354,7 @@ func (s *simulation) step(ev engine.Event) {
 			keys = append(keys, effect.Key)
 		case engine.Withdraw:
 			// The simulation has no nominations.
-			s.step(engine.RoomFreed{Rooms: effect.Rooms})
+			s.step(engine.RoomFreed(effect))
 		}
 	}
 	s.tryAgain(keys...)

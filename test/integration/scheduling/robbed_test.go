@@ -61,7 +61,7 @@ func (e *env) beginToPreempt(gang bool) (member string) {
 	return member
 }
 
-// ends ends the grace period of a slowly terminating pod.
+// ends makes the grace period of a slowly terminating pod end now.
 func (e *env) ends(name string) {
 	e.Helper()
 	e.LetGo(name)
