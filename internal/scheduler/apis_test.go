@@ -185,7 +185,7 @@ func TestOnlyOutcome(t *testing.T) {
 			if member != (c.want.Name != "") || member && group != c.want {
 				t.Errorf("The group is %v, %t", group, member)
 			}
-			if got.Name != "p" || got.UID != c.pod.UID || len(got.Spec.Containers) > 0 || len(got.Annotations) > 0 || (got.Status.Phase == corev1.PodSucceeded) != member {
+			if got.Name != "p" || got.UID != c.pod.UID || len(got.Spec.Containers) > 0 || len(got.Annotations) > 0 || got.Status.Phase != corev1.PodSucceeded {
 				t.Errorf("What is kept is %+v", got)
 			}
 		})

@@ -56,15 +56,19 @@ func (h *Scheduler) watchFinished() (cache.InformerSynced, error) {
 }
 
 // onlyOutcome reduces a finished pod to the fields that are read. For a pod without a group, only
-// its name, UID and version remain.
+// its name, UID, version and outcome remain.
 func onlyOutcome(obj any, derived gang.Derived) any {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj
 	}
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
 	}}
+	out.Status.Phase = pod.Status.Phase
+	if isDisrupted(pod) {
+		out.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	}
 	_, named := gang.GroupOf(pod)
 	switch {
 	case len(derived.AnchorsOf(pod)) > 0:
@@ -80,11 +84,10 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 	if name, ok := pod.Labels[v1alpha1.LabelPodGroup]; ok {
 		out.Labels = map[string]string{v1alpha1.LabelPodGroup: name}
 	}
-	out.CreationTimestamp, out.DeletionTimestamp = pod.CreationTimestamp, pod.DeletionTimestamp
+	out.CreationTimestamp = pod.CreationTimestamp
 	out.Spec = corev1.PodSpec{
 		NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, SchedulingGroup: pod.Spec.SchedulingGroup,
 	}
-	out.Status.Phase = pod.Status.Phase
 	return out
 }
 
@@ -95,6 +98,7 @@ func (h *Scheduler) memberFinished(obj any) {
 	if !ok {
 		return
 	}
+	h.startEnds(pod)
 	key, ok := h.groupOf(pod)
 	if !ok {
 		return

@@ -20,7 +20,7 @@ type ledger struct {
 	// reserved holds the reservations of planned or nominated pods.
 	reserved *engine.Reservations
 	// backsOff reports whether a workload may not preempt yet, because it could not be bound after
-	// earlier preemptions.
+	// earlier preemptions, or crashed.
 	backsOff func(workload.Key) bool
 	// dips has the nodes that may offer less for a short time only.
 	dips *dips

@@ -147,7 +147,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 		h.refused = eviction.NewRefusals(h.clock)
 	}
 	h.backsOff = func(key workload.Key) bool {
-		_, paused := h.unbound.Pause(key, h.clock.Now())
+		_, paused := h.engine.Pause(key, h.clock.Now())
 		return paused
 	}
 	h.reporter = &reporter{ledger: h.ledger, waits: h.waits, turns: h.turns, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}

@@ -37,8 +37,9 @@ func (h *Scheduler) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.Preem
 	now := h.clock.Now()
 	if !key.Gang && len(pods) == 1 {
 		h.unbound.Inherits(key, controllerOf(pods[0]), now)
+		h.engine.Crashes.Inherits(key, controllerOf(pods[0]), now)
 	}
-	p, paused := h.unbound.Pause(key, now)
+	p, paused := h.engine.Pause(key, now)
 	if !paused {
 		return nil
 	}
@@ -60,6 +61,9 @@ func (pre *preemptor) pauseSentence() string {
 	if pre.pause == nil {
 		return ""
 	}
+	if pre.pause.Crashes > 0 {
+		return crashSentence(pre.pause, pre.key)
+	}
 	return fmt.Sprintf("%s; the last one failed at %s: %s", pauseSentence(pre.pause, pre.key), pre.pause.Last.Stage, pre.pause.Last.Message)
 }
 
@@ -80,6 +84,7 @@ func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
 	if outcome.Err != nil && outcome.Begun.Len() == 0 {
 		h.unbound.Cancels(key)
+		h.engine.Crashes.Cancels(key)
 	}
 }
 
@@ -136,7 +141,7 @@ func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
 		return
 	}
 	key := h.keyOf(after)
-	if !h.unbound.Has(key) {
+	if !h.unbound.Has(key) && !h.engine.Crashes.Has(key) {
 		return
 	}
 	if apiequality.Semantic.DeepEqual(before.Labels, after.Labels) && apiequality.Semantic.DeepEqual(before.Annotations, after.Annotations) &&
@@ -150,19 +155,20 @@ func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
 func (h *Scheduler) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
 	if g == nil {
 		h.unbound.Ends(gangKey(key))
+		h.engine.Crashes.Ends(gangKey(key))
 		return
 	}
-	if h.unbound.Has(gangKey(key)) {
+	if h.unbound.Has(gangKey(key)) || h.engine.Crashes.Has(gangKey(key)) {
 		h.endBackoffEarly(gangKey(key), stateOfGroup(g))
 	}
 }
 
 func (h *Scheduler) endBackoffEarly(key workload.Key, of string) {
 	now := h.clock.Now()
-	if !h.unbound.Changed(key, of, now) {
+	if !h.engine.OwnerChanged(key, of, now) {
 		return
 	}
-	if p, paused := h.unbound.Pause(key, now); paused {
+	if p, paused := h.engine.Pause(key, now); paused {
 		h.waits.WaitUntil(key, engine.ProtectionEnds, p.Until)
 		return
 	}

@@ -163,6 +163,7 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 	}
 	moved := h.followMembership(before, after)
 	h.changedByOwner(before, after)
+	h.followStart(before, after)
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
 		h.quotas.Forget(after.UID)
 		h.recorder.Heard(after, true)
@@ -313,6 +314,7 @@ func (h *Scheduler) podDeleted(obj any) {
 	}
 	h.moved.Store(true)
 	h.recorder.Heard(pod, false)
+	h.startEnds(pod)
 	h.leaving.gone(pod, h.clock.Now())
 	h.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion first, and retried workloads at the

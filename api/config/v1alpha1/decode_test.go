@@ -149,6 +149,9 @@ func TestDecode(t *testing.T) {
 		"a timeout that is too short":    {yaml: "gang: {permitTimeout: 1ms}", wantErr: `gang.permitTimeout: Invalid value: "1ms"`},
 		"a longest that is the shortest": {yaml: "retry: {initialBackoff: 1m}", wantErr: `retry.maxBackoff: Invalid value: "30s": must not be less than initialBackoff, 1m0s`},
 		"a longest binding backoff":      {yaml: "retry: {initialBindingBackoff: 50m}", wantErr: `retry.maxBindingBackoff: Invalid value: "30m0s": must not be less than initialBindingBackoff, 50m0s`},
+		"too many crashes":               {yaml: "retry: {crashLimit: 101}", wantErr: "retry.crashLimit: Invalid value: 101: must be between 0 and 100"},
+		"three crashes":                  {yaml: "", want: func(a *ReprieveArgs) bool { return *a.Retry.CrashLimit == 3 }},
+		"no limit of crashes":            {yaml: "retry: {crashLimit: 0}", want: func(a *ReprieveArgs) bool { return *a.Retry.CrashLimit == 0 }},
 		"a number out of range":          {yaml: "search: {packingMembers: 65}", wantErr: "search.packingMembers: Invalid value: 65: must be between 0 and 64"},
 		"queues": {
 			yaml: "{queueLabelKey: team.example/queue, preemptMinRuntime: 5m, reclaimMinRuntime: 15m, reclaimResolveMethod: Queue}",

@@ -40,6 +40,7 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.Retry.MaxBackoff, metav1.Duration{Duration: 30 * time.Second})
 	fill(&args.Retry.InitialBindingBackoff, metav1.Duration{Duration: time.Minute})
 	fill(&args.Retry.MaxBindingBackoff, metav1.Duration{Duration: 30 * time.Minute})
+	fill(&args.Retry.CrashLimit, 3)
 	fill(&args.Search.PackingMembers, 16)
 	fill(&args.Search.PackingNodes, 64)
 	fill(&args.Search.PackingSteps, 4000)

@@ -435,6 +435,17 @@ type RetryArgs struct {
 	//
 	// Example: 2h
 	MaxBindingBackoff *metav1.Duration `json:"maxBindingBackoff,omitempty"`
+
+	// crashLimit is the number of starts in a row that may crash after a preemption. A start
+	// crashes if a pod fails, or a container restarts, before the workload was ready for 10
+	// seconds. From this number on, the workload preempts nothing for a time after each crash. That
+	// time begins with initialBindingBackoff and doubles up to maxBindingBackoff. Meanwhile the
+	// workload may be placed where it fits without victims. Between 0 and 100; 0 is no limit.
+	//
+	// Default: 3
+	//
+	// Example: 5
+	CrashLimit *int32 `json:"crashLimit,omitempty"`
 }
 
 // SearchArgs limit the victim search. Larger values find room in more cases with members of several

@@ -85,6 +85,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 		errs = append(errs, field.Invalid(retry.Child("maxBackoff"), args.Retry.MaxBackoff.Duration.String(),
 			"must not be less than initialBackoff, "+args.Retry.InitialBackoff.Duration.String()))
 	}
+	errs = append(errs, number(retry.Child("crashLimit"), args.Retry.CrashLimit, 100)...)
 	search := field.NewPath("search")
 	errs = append(errs, number(search.Child("packingMembers"), args.Search.PackingMembers, 64)...)
 	errs = append(errs, number(search.Child("packingNodes"), args.Search.PackingNodes, 1024)...)

@@ -1,0 +1,147 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// crashLimitOf returns the limit of a profile for the crashes of preemptors.
+func crashLimitOf(args *configv1alpha1.RetryArgs) engine.CrashLimit {
+	return engine.CrashLimit{
+		Starts:  int(*args.CrashLimit),
+		Backing: engine.Backing{Initial: args.InitialBindingBackoff.Duration, Max: args.MaxBindingBackoff.Duration},
+	}
+}
+
+// followStart records the start, the readiness and the crash of a pod, for workloads that have
+// preempted others.
+func (h *Scheduler) followStart(before, after *corev1.Pod) {
+	if after.Spec.NodeName == "" || h.engine.Crashes.IsEmpty() {
+		return
+	}
+	bound, crashed := before.Spec.NodeName == "", restarted(before, after)
+	if !bound && crashed == nil && isReady(before) == isReady(after) && before.Status.Phase == after.Status.Phase {
+		return
+	}
+	key, now := h.keyOf(after), h.clock.Now()
+	if bound {
+		if !key.Gang {
+			h.engine.Crashes.Inherits(key, controllerOf(after), now)
+		}
+		h.engine.Crashes.Starts(key, string(after.UID))
+	}
+	h.engine.Crashes.Observes(key, h.isWorking(key, after), now)
+	if crashed != nil && after.DeletionTimestamp == nil && !isDisrupted(after) {
+		f := crashOf(after, crashed)
+		h.crashed(key, h.engine.Crashes.Restarts(key, string(after.UID), f, h.stateOf(key), now), f)
+	}
+	h.startEnds(after)
+}
+
+// startEnds records the outcome of a pod that has ended, or that was deleted. Pods that are evicted
+// or deleted have not crashed.
+func (h *Scheduler) startEnds(pod *corev1.Pod) {
+	if h.engine.Crashes.IsEmpty() {
+		return
+	}
+	switch {
+	case pod.DeletionTimestamp != nil || isDisrupted(pod):
+		h.engine.Crashes.Stops(string(pod.UID))
+	case pod.Status.Phase == corev1.PodSucceeded:
+		h.engine.Crashes.Succeeds(string(pod.UID))
+	case pod.Status.Phase == corev1.PodFailed:
+		key, f := h.keyOf(pod), engine.Failure{Stage: "pod " + pod.Name, Message: "it failed"}
+		h.crashed(key, h.engine.Crashes.Fails(string(pod.UID), f, h.stateOf(key), h.clock.Now()), f)
+	}
+}
+
+// crashed logs a crash that counts. Crashes that do not count have the number 0.
+func (h *Scheduler) crashed(key workload.Key, count int, f engine.Failure) {
+	if count > 0 {
+		happened(logOf(context.Background(), key), "A preemptor crashed", f.Message, "crashed", f.Stage, "inARow", count)
+	}
+}
+
+// isWorking reports whether a workload is ready: minCount members of a gang, or the given pod.
+func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
+	if !key.Gang {
+		return isReady(pod)
+	}
+	name := nameOf(key)
+	g, ok := h.groups.Group(name)
+	if !ok || !h.engine.Crashes.Has(key) {
+		return false
+	}
+	members := h.lister.Members(name)
+	ready := len(members.Succeeded)
+	for _, member := range members.Assigned {
+		if isReady(member) {
+			ready++
+		}
+	}
+	return ready >= g.MinCount
+}
+
+// crashSentence says how long a workload does not preempt because of its crashes.
+func crashSentence(p *engine.PreemptionPause, key workload.Key) string {
+	what, n := "pod", "1 start"
+	if key.Gang {
+		what = "gang"
+	}
+	if p.Crashes > 1 {
+		n = fmt.Sprintf("%d starts in a row", p.Crashes)
+	}
+	return fmt.Sprintf("%s of this %s crashed after a preemption, before it was ready for %v, so it preempts nothing before %s; the last crash is of %s: %s",
+		n, what, engine.SettledAfter, p.Until.UTC().Format(time.RFC3339), p.Last.Stage, p.Last.Message)
+}
+
+// isReady reports whether a pod is ready.
+func isReady(pod *corev1.Pod) bool { return hasCondition(pod, corev1.PodReady) }
+
+// isDisrupted reports whether a pod is evicted, by the scheduler, the kubelet or another component.
+func isDisrupted(pod *corev1.Pod) bool { return hasCondition(pod, corev1.DisruptionTarget) }
+
+func hasCondition(pod *corev1.Pod, of corev1.PodConditionType) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == of && c.Status == corev1.ConditionTrue
+	})
+}
+
+// restarted returns the status of a container of the pod that was restarted between two states of
+// the pod; nil for none. Sidecars and other init containers count too.
+func restarted(before, after *corev1.Pod) *corev1.ContainerStatus {
+	counts := make(map[string]int32, len(before.Status.ContainerStatuses))
+	for _, statuses := range [...][]corev1.ContainerStatus{before.Status.InitContainerStatuses, before.Status.ContainerStatuses} {
+		for i := range statuses {
+			counts[statuses[i].Name] = statuses[i].RestartCount
+		}
+	}
+	for _, statuses := range [...][]corev1.ContainerStatus{after.Status.ContainerStatuses, after.Status.InitContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].RestartCount > counts[statuses[i].Name] {
+				return &statuses[i]
+			}
+		}
+	}
+	return nil
+}
+
+// crashOf describes the crash of a container that was restarted.
+func crashOf(pod *corev1.Pod, container *corev1.ContainerStatus) engine.Failure {
+	f := engine.Failure{Stage: "container " + container.Name + " of pod " + pod.Name, Message: "it was restarted"}
+	if t := container.LastTerminationState.Terminated; t != nil {
+		f.Message = fmt.Sprintf("exit code %d", t.ExitCode)
+		if t.Reason != "" {
+			f.Message += " (" + t.Reason + ")"
+		}
+	}
+	return f
+}
