@@ -34,8 +34,8 @@ type CrashLimit struct {
 // Crashes is a part of an [Engine]. It has no clock: callers pass the time.
 type Crashes struct {
 	*store
-	// live has the records of workloads that exist, and heirless those of deleted pods, by their
-	// controller.
+	// live has the records of workloads that exist. heirless has the records of deleted pods, by
+	// their controller.
 	live     map[workload.Key]*crashes
 	heirless map[string][]*crashes
 	// fresh has the pods whose start began after the last counted crash, with their records.

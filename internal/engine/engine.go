@@ -20,7 +20,7 @@ type Engine struct {
 	Pods  *Pods
 	Gangs *Gangs
 	// Waits has the causes of waiting. Unbound has the preemptions without a binding, and Crashes
-	// those whose preemptor crashed.
+	// the crashes after preemptions.
 	Waits   *Waits
 	Unbound *Unbound
 	Crashes *Crashes
