@@ -1,0 +1,77 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestCrashingPreemptor: the pods of a ReplicaSet fail three times after a preemption, and then a
+// controller has replaced the victim. The next pod preempts nobody, and says why.
+func TestCrashingPreemptor(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, stage.GroupAPIs(t)[0])
+	e.AddNodes(2, "a")
+	e.replicas("victim", 1, podSpec{cpus: 2, priority: "low"})
+	e.Runs("victim", 1)
+	evicted := e.countEvicted("victim")
+	e.replicas("urgent", 1, podSpec{cpus: 2, priority: "high"})
+	for range 3 {
+		e.Runs("urgent", 1)
+		e.failAll("urgent")
+	}
+	// The next pod may have the free room before the victim's replacement, so let it have none.
+	e.scale("urgent", 0)
+	e.Runs("victim", 1)
+	before := evicted()
+	e.scale("urgent", 1)
+	e.Eventually("it says that it has crashed", func(ctx context.Context) string {
+		said := ""
+		for _, pod := range e.Pods(ctx, "urgent") {
+			for i := range pod.Status.Conditions {
+				said += pod.Status.Conditions[i].Message + "\n"
+			}
+		}
+		if !strings.Contains(said, "3 starts in a row of this pod crashed after a preemption") {
+			return "the conditions say: " + said
+		}
+		return ""
+	})
+	e.NeverFor(5*time.Second, 200*time.Millisecond, "nobody is preempted any more", func(context.Context) string {
+		if n := evicted(); n != before {
+			return fmt.Sprintf("%d are evicted, want %d", n, before)
+		}
+		return ""
+	})
+}
+
+// failAll ends the running pods with that prefix in phase Failed, as a kubelet does after a crash.
+func (e *env) failAll(prefix string) {
+	e.Helper()
+	patch := []byte(`{"status":{"phase":"Failed"}}`)
+	for _, pod := range e.Pods(e.Context(), prefix) {
+		if pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		if _, err := e.Kube.CoreV1().Pods(e.Namespace).Patch(e.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			e.Fatalf("end pod %s: %v", pod.Name, err)
+		}
+	}
+}
+
+// scale sets the number of pods of a ReplicaSet.
+func (e *env) scale(name string, replicas int) {
+	e.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	if _, err := e.Kube.AppsV1().ReplicaSets(e.Namespace).Patch(e.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		e.Fatalf("scale %s: %v", name, err)
+	}
+}
