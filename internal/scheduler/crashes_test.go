@@ -142,9 +142,13 @@ func TestWorksAfterPreempting(t *testing.T) {
 		crash func(r *rig)
 		want  int
 	}{
-		"none":             {crash: func(*rig) {}},
-		"one":              {crash: func(r *rig) { r.changeStatus("p", restarts) }},
-		"while terminated": {crash: func(r *rig) { r.terminate("p", time.Now()); r.changeStatus("p", restarts); r.changeStatus("p", restarts) }},
+		"none": {crash: func(*rig) {}},
+		"one":  {crash: func(r *rig) { r.changeStatus("p", restarts) }},
+		"while terminated": {crash: func(r *rig) {
+			r.terminate("p", time.Now())
+			r.changeStatus("p", restarts)
+			r.changeStatus("p", restarts)
+		}},
 		"while evicted": {crash: func(r *rig) {
 			r.changeStatus("p", func(p *corev1.Pod) {
 				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
