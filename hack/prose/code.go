@@ -15,9 +15,10 @@ var (
 	directive = regexp.MustCompile(`^//(?:[a-z0-9]+:[a-z0-9]|nolint|line | ?\+)`)
 	// listMarker begins an item of a list in a doc comment.
 	listMarker = regexp.MustCompile(`^\s*(?:[-*+•]|\d+[.)])\s+`)
-	// looksLikeCode is part of strings that are templates, queries or programs.
+	// looksLikeCode matches text that occurs in templates, queries and programs, and not in
+	// messages.
 	looksLikeCode = regexp.MustCompile(`%-?\d+|\\b|\(\?|\{\{|\$\{|=>|==|:=|&&|\|\||</|\(\)|;\s|\bby \(`)
-	// letters is one word of a message.
+	// letters matches one word of a message.
 	letters = regexp.MustCompile(`[A-Za-z]{2,}`)
 )
 

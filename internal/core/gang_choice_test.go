@@ -72,7 +72,8 @@ func (ch *choice) result() (cost refCost, gain int) {
 	return cost, gain
 }
 
-// TestChoice compares the choice over the nodes with dynamic programming.
+// TestChoice checks that the search for a gang's nodes finds a choice with the lowest cost. A
+// dynamic program (best) finds the cost to compare with.
 func TestChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)

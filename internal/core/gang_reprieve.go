@@ -248,7 +248,8 @@ func (r *reprieving) mayHaveRoom(counts []int) bool {
 	return true
 }
 
-// repack places all members from the beginning, in a small case.
+// repack discards all placements and packs the members again, unless there are too many members or
+// nodes. It reports whether it has placed all of them. If not, the placements are as before.
 func (r *reprieving) repack() bool {
 	if len(r.placements) > r.limits.PackingMembers || len(r.c.byName) > r.limits.PackingNodes || len(r.ws) == 1 && !r.anyStateful {
 		return false

@@ -18,9 +18,10 @@ const (
 	// number of pods, start. It is the zero value.
 	OrderPriority Order = ""
 	// OrderLostWork compares lost work after the highest priority, and then the other criteria. If
-	// the search is not exact, the search with OrderPriority competes. So without queues, the
-	// highest priority of the victims is no higher than with OrderPriority. With queues this is not
-	// certain: ranks replace priorities (see victimOrder), and bounds apply to whole sets.
+	// the search is not exact, a second search with OrderPriority also runs, and the better of the
+	// two results by OrderLostWork is used. So without queues, the highest priority of the victims
+	// is no higher than with OrderPriority. With queues this is not certain: ranks replace
+	// priorities (see victimOrder), and bounds apply to whole sets.
 	OrderLostWork Order = "LostWork"
 )
 

@@ -39,8 +39,9 @@ func (v *problem) parties(ws []want) [][]want {
 	return parties
 }
 
-// scattered reports whether gatherings may use several separate domains. That is so if a gathering
-// shares no class with the gatherings of smaller domains, and need not contain them.
+// scattered reports whether gatherings may use several separate domains. They may if some gathering
+// has no class in common with any gathering of smaller domains. The domain of that gathering then
+// need not contain the smaller domains.
 func scattered(gs []gathering) bool {
 	for i := range gs {
 		if i > 0 && !slices.ContainsFunc(gs[:i], func(o gathering) bool { return meet(o.classes, gs[i].classes) }) {

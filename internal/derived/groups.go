@@ -110,8 +110,8 @@ func setNamespaces(resolver *grouping.Resolver, objects *inventory.Inventory) er
 	return nil
 }
 
-// queueLabels returns, by scheduler name, the labels that the pods of a profile name their queue
-// with. Profiles with invalid arguments are left out.
+// queueLabels maps the scheduler name of each profile to the label that has the queue of the
+// profile's pods. Profiles with invalid arguments are left out.
 func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	out := make(map[string]string)
 	for i := range cfg.Profiles {

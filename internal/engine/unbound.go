@@ -227,7 +227,8 @@ func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	u.expire(now)
 }
 
-// expire drops the records of deleted pods after the longest pause. The caller holds the lock.
+// expire drops the records of deleted pods that failed more than twice the longest pause ago. A
+// replacement that comes later starts without a pause. The caller holds the lock.
 func (u *Unbound) expire(now time.Time) {
 	for controller, left := range u.heirless {
 		left = slices.DeleteFunc(left, func(r *unbound) bool { return !r.failed.Add(2 * r.backing.Max).After(now) })

@@ -293,8 +293,8 @@ func ofQueue(queue string, p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// TestTurnOfAPodThatHasLeft checks that a deleted pod gets no turn if the scheduler's queue still
-// asks for one.
+// TestTurnOfAPodThatHasLeft checks that a deleted pod gets no turn, even if the scheduler's queue
+// still asks for one.
 func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)

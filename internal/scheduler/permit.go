@@ -95,9 +95,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	return nil, 0
 }
 
-// atMost returns the largest number of members that have passed or may still pass their cycles. It
-// includes planned members, and members that may still be returned to the queue for other
-// preemptors.
+// atMost returns an upper bound of the members that pass their cycles. Some have passed, and others
+// may still pass. Planned members count. So do members that may still have to return to the
+// queue because another preemptor needs their room.
 func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed() + o.gangs.Planned(gangKey(key))
 	o.rejecting.Lock()

@@ -22,8 +22,8 @@ import (
 
 // Inputs holds everything that the plugins of a scheduler need from the process.
 type Inputs struct {
-	// Groups finds PodGroups, and Evictor evicts victims. Engine has the records of
-	// workloads; nil for new ones.
+	// Groups finds PodGroups, and Evictor evicts victims. Engine has the records of workloads. If
+	// it is nil, the scheduler makes an empty Engine.
 	Groups  gang.Source
 	Engine  *engine.Engine
 	Evictor Evictor

@@ -502,7 +502,8 @@ func TestPromisesEndWithTheirReason(t *testing.T) {
 			c := newCluster(t)
 			defer func() {
 				c.stop()
-				// Pods wait at Permit by a clock that stops with this goroutine.
+				// The virtual clock stops when this goroutine ends. Until then, the waits of
+				// pods at Permit time out.
 				time.Sleep(time.Hour)
 			}()
 			for _, h := range all {

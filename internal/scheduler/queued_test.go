@@ -374,8 +374,8 @@ func TestGangAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestAtTheLimitWhenAWindowEnds checks a min-runtime at a limit. The protected work is evicted when
-// the min-runtime is over, and until then the preemptor's message says so.
+// TestAtTheLimitWhenAWindowEnds checks a min-runtime of work in a queue that is at its limit. Until
+// the min-runtime is over, the preemptor's message names it. Then the protected work is evicted.
 func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 	t.Parallel()
 	const window = 10 * time.Second

@@ -148,8 +148,8 @@ func (b *ledger) isDisallowed(key workload.Key) bool {
 	return b.quotas.IsLimited(name) && b.exceedsLimits(key, reserved)
 }
 
-// exceedsLimits reports whether the limits of its queue have no room for all reservations of a
-// workload.
+// exceedsLimits reports whether the reservations of a workload, taken together, exceed a limit of
+// the workload's queue.
 func (b *ledger) exceedsLimits(key workload.Key, reserved []*engine.Reservation) bool {
 	requests, own := make([]queue.Amounts, len(reserved)), make(sets.Set[types.UID], len(reserved))
 	for i, r := range reserved {

@@ -195,7 +195,8 @@ func (r *row) ratio(upstream, ours *figures) (float64, bool) {
 	case r.gang:
 		a, b = ours.Total, upstream.Total
 	case r.overall:
-		// Both sides have the same number of pods.
+		// Both sides place the same number of pods, so the rates have the inverse ratio of the
+		// times.
 		a, b = upstream.Total, ours.Total
 	}
 	if a == 0 || b == 0 {

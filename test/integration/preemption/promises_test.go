@@ -91,7 +91,7 @@ func (e *env) goesOn(urgent, next unitSpec) {
 	})
 	e.LetGo("stays")
 	e.Gone("stays")
-	// No workload may have a reservation on that room.
+	// If a workload had a reservation for that room, the next pod would find no room.
 	last := next
 	last.name = "last"
 	e.create(last)

@@ -35,7 +35,7 @@ const (
 // world is a cluster of one node with two teams, their queues, and two profiles.
 type world struct {
 	*stage.Stage
-	// as is the tenant.
+	// as is a client with the rights of the user tenant.
 	as client.Client
 }
 

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// checkForgotten finds work that waits although it could run. Other work may use its room first, so
-// only work that could run for the whole time counts.
+// checkForgotten finds work that waits although it could run. A short wait is normal, because other
+// work may use the room first. So it reports only work that could run at each check of a period,
+// Bounds.Forgotten.
 func (c *Checker) checkForgotten(now time.Time) {
 	could := c.couldRun()
 	maps.DeleteFunc(c.able, func(what string, _ time.Time) bool { _, still := could[what]; return !still })
