@@ -28,8 +28,8 @@ type CrashLimit struct {
 //
 // The crashes of a gang's members count as one, up to the next start of the member that crashed
 // last. A record ends when the workload was ready for [SettledAfter], or a single pod succeeded, or
-// the PodGroup of a gang is gone. The record of a pod that is gone passes to the next pod of the
-// same controller, as in [Unbound].
+// the PodGroup of a gang is gone, or all members of a gang are gone before one crashed. The record
+// of a pod that is gone passes to the next pod of the same controller, as in [Unbound].
 //
 // Crashes is a part of an [Engine]. It has no clock: callers pass the time.
 type Crashes struct {
@@ -59,14 +59,19 @@ type crashes struct {
 	readySince, left time.Time
 }
 
-// Preempts records that a preemption begins for a workload. From now on, its crashes count.
-func (c *Crashes) Preempts(key workload.Key, limit CrashLimit) {
+// Preempts records that a preemption begins for a workload. From now on, its crashes count. If the
+// workload was ready for [SettledAfter], its earlier crashes do not.
+func (c *Crashes) Preempts(key workload.Key, limit CrashLimit, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if of := c.records[key]; of == nil || !of.present || limit.Starts == 0 {
 		return
 	}
 	r := c.live[key]
+	if r != nil && r.isSettled(now) {
+		c.drop(r)
+		r = nil
+	}
 	if r == nil {
 		r = &crashes{gang: key.Gang}
 		c.live[key] = r
@@ -153,12 +158,13 @@ func (c *Crashes) Stops(uid UID) {
 	delete(c.fresh, uid)
 }
 
-// Pause returns the pause of a workload; false if it may preempt.
+// Pause returns the pause of a workload; false if it may preempt. A workload that was ready for
+// [SettledAfter] may preempt, for example for a member that it lost afterwards.
 func (c *Crashes) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.live[key]
-	if r == nil || !r.pause.until.After(now) {
+	if r == nil || !r.pause.until.After(now) || r.isSettled(now) {
 		return PreemptionPause{}, false
 	}
 	return PreemptionPause{Until: r.pause.until, Preemptions: r.pause.made, Crashes: r.count, Last: r.pause.last}, true
@@ -220,16 +226,19 @@ func (c *Crashes) Inherits(key workload.Key, controller string, now time.Time) {
 	c.expire(now)
 }
 
-// leaves records that a pod was deleted. Its record passes to the next pod of its controller;
-// controller is "" for none. The record of a gang stays, for members that are created later. The
-// caller holds the lock.
+// leaves records that a pod was deleted, or all members of a gang. The record of a pod passes to the
+// next pod of its controller; controller is "" for none. The record of a gang with crashes stays,
+// for members that are created later. The caller holds the lock.
 func (c *Crashes) leaves(key workload.Key, controller string, now time.Time) {
 	r := c.live[key]
-	if r == nil || key.Gang {
+	switch {
+	case r == nil:
 		return
-	}
-	if controller == "" || r.isSettled(now) {
+	case r.isSettled(now), key.Gang && r.count == 0, !key.Gang && controller == "":
 		c.drop(r)
+		return
+	case key.Gang:
+		r.readySince = time.Time{}
 		return
 	}
 	delete(c.live, key)

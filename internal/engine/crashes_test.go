@@ -24,7 +24,7 @@ func TestCrashes(t *testing.T) {
 		want int
 	}
 	preempts := func(key workload.Key) func(*Crashes, time.Time) {
-		return func(c *Crashes, _ time.Time) { c.Preempts(key, atThree) }
+		return func(c *Crashes, now time.Time) { c.Preempts(key, atThree, now) }
 	}
 	cancels := func(key workload.Key) func(*Crashes, time.Time) {
 		return func(c *Crashes, _ time.Time) { c.Cancels(key) }
@@ -88,6 +88,21 @@ func TestCrashes(t *testing.T) {
 		"ready for long enough up to the crash": {steps: append(crashing[:len(crashing)-1:len(crashing)-1],
 			step{4, ready(pod, true), pod, 0}, step{14, restarts(pod, pod.UID), pod, 0},
 		)},
+		"ready for long enough within the pause": {wantLen: 1, steps: append(crashing[:len(crashing):len(crashing)],
+			step{10, ready(pod, true), pod, 4 + minute}, step{19, func(*Crashes, time.Time) {}, pod, 4 + minute}, step{20, func(*Crashes, time.Time) {}, pod, 0},
+		)},
+		"ready before the next preemption": {wantLen: 1, steps: []step{
+			{0, preempts(gang), gang, 0}, {1, starts(gang, "a", "b"), gang, 0}, {2, restarts(gang, "a"), gang, 0}, {3, ready(gang, true), gang, 0},
+			{20, preempts(gang), gang, 0}, {21, starts(gang, "c"), gang, 0},
+			{22, fails("c"), gang, 0}, {23, restarts(gang, "a", "a"), gang, 0}, {24, restarts(gang, "a"), gang, 24 + minute},
+		}},
+		"all members leave before a crash": {steps: append(pair,
+			step{2, func(c *Crashes, now time.Time) { dropPod(c, gang, "", now) }, gang, 0}, step{3, starts(gang, "c"), gang, 0}, step{4, fails("c"), gang, 0},
+		)},
+		"all members leave after a crash": {wantLen: 1, steps: append(pair,
+			step{2, fails("a"), gang, 0}, step{3, func(c *Crashes, now time.Time) { dropPod(c, gang, "", now) }, gang, 0},
+			step{4, starts(gang, "c"), gang, 0}, step{5, fails("c"), gang, 0},
+		)},
 		"it succeeds": {steps: append(crashing[:len(crashing):len(crashing)], step{5, func(c *Crashes, _ time.Time) { c.Succeeds(pod.UID) }, pod, 0})},
 		"its controller replaces it": {wantLen: 1, steps: append(crashing[:len(crashing)-1:len(crashing)-1],
 			step{5, replaced, next, 5 + minute}, step{6, fails(next.UID), next, 6 + 2*minute},
@@ -149,7 +164,7 @@ func TestCrashes(t *testing.T) {
 func TestLatestPause(t *testing.T) {
 	t.Parallel()
 	e, pod := newWorld(), podNamed("pod")
-	e.Crashes.Preempts(pod, CrashLimit{Starts: 1, Backing: doubling})
+	e.Crashes.Preempts(pod, CrashLimit{Starts: 1, Backing: doubling}, atSecond(0))
 	e.Crashes.Starts(pod, pod.UID)
 	e.Crashes.Fails(pod.UID, Failure{Stage: "a crash"}, "", atSecond(5))
 	e.Unbound.Preempts(pod)
@@ -182,7 +197,7 @@ func TestCrashesEndEvictions(t *testing.T) {
 			e.Step(atSecond(now), PodArrives{Pod: key.UID, Key: key})
 			c.Inherits(key, "rs", atSecond(now))
 			if _, paused := c.Pause(key, atSecond(now)); !paused {
-				c.Preempts(key, atThree)
+				c.Preempts(key, atThree, atSecond(now))
 				preemptions++
 			}
 			c.Starts(key, key.UID)

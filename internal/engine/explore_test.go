@@ -110,7 +110,7 @@ func stepsOfAGang() []step {
 	})
 	add("a preemption", func(e *Engine) {
 		e.Unbound.Preempts(group)
-		e.Crashes.Preempts(group, CrashLimit{Starts: 1, Backing: doubling})
+		e.Crashes.Preempts(group, CrashLimit{Starts: 1, Backing: doubling}, at(0))
 		e.Waits.WaitForVictims(group, []string{"v", "w"}, map[string]bool{"v": true})
 		e.Waits.StartEviction(group)
 	})

@@ -129,6 +129,7 @@ func (e *Engine) groupLeaves(t *transition, group workload.Key, now time.Time) {
 	e.Gangs.leaves(group)
 	e.Waits.dropEntry(group)
 	e.Unbound.leaves(group, "", now)
+	e.Crashes.leaves(group, "", now)
 	e.store.isGone(group)
 	e.reserve(t, group, nil)
 	t.left = append(t.left, group)

@@ -306,7 +306,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 	p.nameClasses(&order, &made.pre)
 	p.await(made, nodes)
 	p.sched.unbound.Preempts(pre.key)
-	p.sched.engine.Crashes.Preempts(pre.key, crashLimitOf(&p.args.Retry))
+	p.sched.engine.Crashes.Preempts(pre.key, crashLimitOf(&p.args.Retry), p.sched.clock.Now())
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {

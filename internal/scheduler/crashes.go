@@ -38,12 +38,22 @@ func (h *Scheduler) followStart(before, after *corev1.Pod) {
 		}
 		h.engine.Crashes.Starts(key, string(after.UID))
 	}
-	h.engine.Crashes.Observes(key, h.isWorking(key, after), now)
 	if crashed != nil && after.DeletionTimestamp == nil && !isDisrupted(after) {
 		f := crashOf(after, crashed)
 		h.crashed(key, h.engine.Crashes.Restarts(key, string(after.UID), f, h.stateOf(key), now), f)
 	}
+	// A crash ends the time since when the workload is ready. The kubelet may report the crash and
+	// the next readiness at once, and other members may keep the gang ready.
+	h.engine.Crashes.Observes(key, h.isWorking(key, after), now)
 	h.startEnds(after)
+}
+
+// memberEnds records the readiness of a gang that has lost a member on a node, or whose member has
+// succeeded. Single pods are ready or not by themselves.
+func (h *Scheduler) memberEnds(pod *corev1.Pod) {
+	if key := h.keyOf(pod); key.Gang && h.engine.Crashes.Has(key) {
+		h.engine.Crashes.Observes(key, h.isWorking(key, pod), h.clock.Now())
+	}
 }
 
 // startEnds records the outcome of a pod that has ended, or that was deleted. Pods that are evicted
@@ -87,7 +97,7 @@ func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
 			ready++
 		}
 	}
-	return ready >= g.MinCount
+	return ready >= max(g.MinCount, 1)
 }
 
 // crashSentence says how long a workload does not preempt because of its crashes.

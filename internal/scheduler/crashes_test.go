@@ -162,6 +162,12 @@ func TestWorksAfterPreempting(t *testing.T) {
 			r.changeStatus("p", restarts)
 			r.changeStatus("p", restarts)
 		}},
+		"one with the next readiness": {crash: func(r *rig) {
+			r.changeStatus("p", func(p *corev1.Pod) { restarts(p); readyIs(corev1.ConditionTrue)(p) })
+			r.sched.engine.Crashes.Observes(r.sched.keyOf(pod("p", "", "1", 10)), false, r.sched.clock.Now().Add(engine.SettledAfter))
+			r.changeStatus("p", restarts)
+			r.changeStatus("p", restarts)
+		}},
 		"two":               {want: 2, crash: func(r *rig) { r.changeStatus("p", restarts); r.changeStatus("p", restarts) }},
 		"a restart, failed": {want: 2, crash: func(r *rig) { r.changeStatus("p", restarts); r.changeStatus("p", failed) }},
 	} {

@@ -99,6 +99,7 @@ func (h *Scheduler) memberFinished(obj any) {
 		return
 	}
 	h.startEnds(pod)
+	h.memberEnds(pod)
 	key, ok := h.groupOf(pod)
 	if !ok {
 		return

@@ -315,6 +315,7 @@ func (h *Scheduler) podDeleted(obj any) {
 	h.moved.Store(true)
 	h.recorder.Heard(pod, false)
 	h.startEnds(pod)
+	h.memberEnds(pod)
 	h.leaving.gone(pod, h.clock.Now())
 	h.refused.Forget(pod.UID)
 	// The scheduler's queue may have received the deletion first, and retried workloads at the
