@@ -209,9 +209,10 @@ func (rs *Reservations) Below(of workload.Standing) []workload.Key {
 	return out
 }
 
-// replace replaces the reservations of a workload. It returns the reservations that ended, and
-// whether a pod moved to another node. The caller holds the lock.
-func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (ended []*Reservation, moved bool) {
+// replace replaces the reservations of a workload. It returns the reservations that ended. changed
+// is true if the reservation of a pod is on another node now, or open to other workloads. The caller
+// holds the lock.
+func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (ended []*Reservation, changed bool) {
 	old := maps.Clone(rs.byKey[key])
 	for uid := range old {
 		rs.remove(uid)
@@ -227,12 +228,12 @@ func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (
 			// The pod may have a reservation as part of another workload.
 			was = rs.of(r.UID)
 		}
-		moved = moved || was != nil && was.Node != r.Node
+		changed = changed || was != nil && (was.Node != r.Node || was.Standing != r.Standing)
 		delete(old, r.UID)
 		rs.remove(r.UID)
 		rs.add(key, r)
 	}
-	return append(ended, slices.SortedFunc(maps.Values(old), byUID)...), moved
+	return append(ended, slices.SortedFunc(maps.Values(old), byUID)...), changed
 }
 
 // release drops the reservations of pods that belong to one of the workloads that ends selects, and

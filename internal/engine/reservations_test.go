@@ -278,6 +278,38 @@ func TestRoomLost(t *testing.T) {
 	}
 }
 
+// TestReservedAgain checks that work that waits for reserved room is retried if a workload reserves
+// room again, and other work may use the room of its earlier reservation.
+func TestReservedAgain(t *testing.T) {
+	t.Parallel()
+	inQueue := roomFor("a", "n", 5)
+	inQueue.Queue = "q"
+	for name, c := range map[string]struct {
+		again *Reservation
+		want  bool
+	}{
+		"the same":                {again: roomFor("a", "n", 5)},
+		"on another node":         {again: roomFor("a", "m", 5), want: true},
+		"with a lower priority":   {again: roomFor("a", "n", 3), want: true},
+		"in another queue":        {again: inQueue, want: true},
+		"as part of another gang": {again: roomFor("a", "n", 5)},
+	} {
+		e, waiting, holder := New(nil), podNamed("b"), gangNamed("g")
+		for _, uid := range []UID{"a", "b"} {
+			e.Step(at(0), PodArrives{Pod: uid, Key: podNamed(uid)})
+		}
+		e.Step(at(0), Reserves{Key: holder, Rooms: []*Reservation{roomFor("a", "n", 5)}})
+		e.Waits.Wait(waiting, Reserved, e.Waits.Mark())
+		if name == "as part of another gang" {
+			holder = gangNamed("h")
+		}
+		effects := e.Step(at(0), Reserves{Key: holder, Rooms: []*Reservation{c.again}})
+		if retried := slices.Contains(effects, Effect(Retry{waiting})); retried != c.want || len(effects) > 1 {
+			t.Errorf("%s: the effects are %v, want a retry: %v", name, effects, c.want)
+		}
+	}
+}
+
 // TestReservationsOfManyGoroutines reads the reservations of a node while other goroutines change
 // them.
 func TestReservationsOfManyGoroutines(t *testing.T) {

@@ -137,9 +137,9 @@ func (e *Engine) groupLeaves(t *transition, group workload.Key, now time.Time) {
 
 // reserve replaces the reservations of a workload.
 func (e *Engine) reserve(t *transition, key workload.Key, rooms []*Reservation) {
-	ended, moved := e.Reservations.replace(key, rooms)
+	ended, changed := e.Reservations.replace(key, rooms)
 	e.end(t, ended)
-	if moved && len(ended) == 0 {
+	if changed && len(ended) == 0 {
 		t.requeue(e.Waits.end(Reserved))
 	}
 }
