@@ -358,6 +358,10 @@ func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
 	if h.arrives(pod); h.awaitsPlace(pod) {
 		return
 	}
+	if now, ok := h.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
+		h.stepUnderLock(engine.PodBinds{Pod: string(now.UID), Key: podKey(now), Node: now.Spec.NodeName})
+		return
+	}
 	h.stepUnderLock(leavingOf(pod))
 	if key, ok := h.groupOf(pod); ok {
 		if members := h.lister.Members(key); members.Total() == 0 {
