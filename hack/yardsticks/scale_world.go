@@ -68,7 +68,7 @@ type world struct {
 	stop func()
 }
 
-// refusingEvictor records the last order and evicts nobody.
+// refusingEvictor records the last order and refuses to evict.
 type refusingEvictor struct {
 	order    eviction.Order
 	outcomes chan eviction.Outcome

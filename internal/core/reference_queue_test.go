@@ -146,9 +146,9 @@ func (r *refQueues) returns() bool {
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
-// holding returns the resources that hold work in a queue. These are the devices of which the work
-// uses the largest part of the queue's quota. If there are none, they are resources of the next
-// kind, chosen in the same way.
+// holding returns the resources that hold work in a queue. These are devices: the work uses a larger
+// part of the queue's quota of them than of other devices. If the work uses no devices, they are
+// resources of the next kind, chosen in the same way.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		var best []int

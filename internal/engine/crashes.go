@@ -27,9 +27,9 @@ type CrashLimit struct {
 // without victims.
 //
 // The crashes of a gang's members count as one, up to the next start of the member that crashed
-// last. A record ends when the workload was ready for [SettledAfter], or a single pod succeeded, or
-// the PodGroup of a gang is gone, or all members of a gang are gone before one crashed. The record
-// of a pod that is gone passes to the next pod of the same controller, as in [Unbound].
+// last. A record ends when the workload was ready for [SettledAfter], or a single pod succeeded.
+// The record of a gang ends with its PodGroup, or if all members are gone before one crashed. The
+// record of a pod that is gone passes to the next pod of the same controller, as in [Unbound].
 //
 // Crashes is a part of an [Engine]. It has no clock: callers pass the time.
 type Crashes struct {
@@ -226,9 +226,9 @@ func (c *Crashes) Inherits(key workload.Key, controller string, now time.Time) {
 	c.expire(now)
 }
 
-// leaves records that a pod was deleted, or all members of a gang. The record of a pod passes to the
-// next pod of its controller; controller is "" for none. The record of a gang with crashes stays,
-// for members that are created later. The caller holds the lock.
+// leaves records that a pod was deleted, or all members of a gang. The record of a pod passes to
+// the next pod of its controller; controller is "" for none. The record of a gang with crashes
+// stays, for members that are created later. The caller holds the lock.
 func (c *Crashes) leaves(key workload.Key, controller string, now time.Time) {
 	r := c.live[key]
 	switch {

@@ -210,8 +210,8 @@ func (rs *Reservations) Below(of workload.Standing) []workload.Key {
 }
 
 // replace replaces the reservations of a workload. It returns the reservations that ended. changed
-// is true if the reservation of a pod is on another node now, or open to other workloads. The caller
-// holds the lock.
+// is true if the reservation of a pod is on another node now, or open to other workloads. The
+// caller holds the lock.
 func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (ended []*Reservation, changed bool) {
 	old := maps.Clone(rs.byKey[key])
 	for uid := range old {

@@ -55,8 +55,8 @@ func replica(set string, index int, node string) []string {
 	return out
 }
 
-// families returns a snapshot with two JobSets, of which one is a gang, and three LeaderWorkerSets.
-// One of these has one waiting replica, one has two, and one has none.
+// families returns a snapshot with two JobSets and three LeaderWorkerSets. One JobSet is a gang. The
+// LeaderWorkerSets have one, two and no waiting replicas.
 func families() string {
 	object := func(apiVersion, kind, name, annotations, spec string) string {
 		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"default","name":%q,"uid":%q%s},"spec":%s}`, apiVersion, kind, name, name, annotations, spec)

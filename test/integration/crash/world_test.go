@@ -219,8 +219,8 @@ type scene struct {
 	// staying are the initial pods that do not terminate. going are the ones that terminate or are
 	// gone.
 	staying, going []string
-	// begun are the groups that list disrupted pods. half are the groups of which only some pods
-	// are terminating or gone.
+	// begun are the groups that list disrupted pods. half are the groups with terminating or gone
+	// pods that also have other pods.
 	begun, half []string
 	// placed counts the members of the preemptor that have a node.
 	placed int

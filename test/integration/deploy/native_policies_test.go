@@ -22,7 +22,8 @@ import (
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
-// TestNativeTenant: with the component, the policies refuse the same of PodGroups of scheduling.k8s.io as of those of reprieve.dev.
+// TestNativeTenant checks that the policies of the component refuse the same changes of PodGroups of
+// scheduling.k8s.io as the other policies refuse of PodGroups of reprieve.dev.
 func TestNativeTenant(t *testing.T) {
 	if stage.Kubernetes(t).Minor < 36 {
 		t.Skip("Kubernetes has no such PodGroups")
@@ -244,7 +245,8 @@ func testNativeQueues(t *testing.T, c *cluster, tenant client.Client) {
 	}
 }
 
-// testNativeStatus: nobody but Reprieve writes its conditions, and everybody with the right to the status writes all others.
+// testNativeStatus checks that only Reprieve may write its conditions. All other conditions may be
+// written by each user with the right to the status.
 func testNativeStatus(t *testing.T, c *cluster) {
 	const refused = "the conditions of a PodGroup whose types begin with reprieve.dev/ are written by Reprieve alone"
 	write := func(ctx context.Context, by client.Client, change func([]metav1.Condition) []metav1.Condition) error {

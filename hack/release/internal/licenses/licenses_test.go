@@ -59,8 +59,8 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestWithout checks that a module without a licence is an error, because nobody may redistribute
-// it.
+// TestWithout checks that a module without a licence is an error. Without a licence, a release must
+// not contain the module.
 func TestWithout(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
