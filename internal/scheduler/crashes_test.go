@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/engine"
@@ -35,6 +36,23 @@ func (r *rig) changeStatus(name string, change func(*corev1.Pod)) {
 		known, err := r.sched.pods.Pods("ns").Get(name)
 		return err == nil && known.ResourceVersion == p.ResourceVersion
 	})
+	r.awaitHandlers()
+}
+
+// awaitHandlers waits until the scheduler has handled all earlier changes of pods. The informer
+// stores a change before the handlers hear about it. So awaitHandlers adds a pod and waits for a
+// fact that only the handlers record.
+func (r *rig) awaitHandlers() {
+	r.t.Helper()
+	last := pod("last-"+rand.String(8), "", "1", 0)
+	last.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
+	last.Status.NominatedNodeName = "no-node"
+	r.create(last)
+	r.eventually("the handlers have heard the last pod", func() bool {
+		_, ok := r.sched.records.Nominated()[string(last.UID)]
+		return ok
+	})
+	r.remove(last)
 }
 
 // readyIs sets the condition Ready.
