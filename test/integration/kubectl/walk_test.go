@@ -66,10 +66,12 @@ func (s *stand) page() []answered {
 }
 
 // sameAside removes the parts of an answer that differ between clusters: times, ages, the name of
-// the Job's pod, and the names of equal nodes.
+// the Job's pod, and the names of equal nodes. It drops the line about lost work, which the command
+// prints only if the victims have run for a second or more.
 func sameAside(answer string) string {
 	for _, aside := range []struct{ pattern, by string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"}, {`\((\d+h)?(\d+m)?\d+s\)`, "(AGE)"}, {`<?\d+\.\d`, "HOURS"}, {`\b0 (GPU|device)-hours`, "HOURS $1-hours"},
+		{`(?m)^Lost: HOURS device-hours of its own work, HOURS in all\.\n`, ""},
 		{`etl-[a-z0-9]{5}`, "etl-POD"}, {`node-\d`, "node-N"}, {` +`, " "},
 	} {
 		answer = regexp.MustCompile(aside.pattern).ReplaceAllString(answer, aside.by)

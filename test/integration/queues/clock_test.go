@@ -127,6 +127,7 @@ func TestClock(t *testing.T) {
 		c.queue("leaf", "preemptMinRuntime: 1h")
 		c.team(three)
 		began := c.started("team")
+		settled(c, 3)
 		c.restart(func() {
 			c.remove("team-0", "team-1", "team-2")
 			c.tick(began)
