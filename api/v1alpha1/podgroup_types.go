@@ -291,6 +291,7 @@ type PodGroup struct {
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.disruptionMode) ? has(self.disruptionMode) && self.disruptionMode == oldSelf.disruptionMode : !has(self.disruptionMode) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || has(self.podGroupTemplateRef) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.queueName) ? has(self.queueName) && self.queueName == oldSelf.queueName : !has(self.queueName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.parentCompositePodGroupName) ? has(self.parentCompositePodGroupName) && self.parentCompositePodGroupName == oldSelf.parentCompositePodGroupName : !has(self.parentCompositePodGroupName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".parentCompositePodGroupName"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.schedulingConstraints) ? has(self.schedulingConstraints) && self.schedulingConstraints == oldSelf.schedulingConstraints : !has(self.schedulingConstraints) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingConstraints"
 type PodGroupSpec struct {
 	// podGroupTemplateRef names the template of this group, in a Workload in the same namespace.
@@ -376,6 +377,14 @@ type PodGroupPolicy struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	QueueName *string `json:"queueName,omitempty"`
+
+	// parentCompositePodGroupName is the CompositePodGroup that the group belongs to, in the same
+	// namespace. The groups of a tree are placed together, as the CompositePodGroups say.
+	// Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ParentCompositePodGroupName *string `json:"parentCompositePodGroupName,omitempty"`
 
 	// schedulingConstraints restrict the nodes that the members may share. They take the gang
 	// scheduling policy. Immutable.
@@ -622,7 +631,7 @@ type PodGroupDisruption struct {
 
 // PreemptorKind is the kind of a preemptor.
 //
-// +kubebuilder:validation:Enum=Pod;PodGroup
+// +kubebuilder:validation:Enum=Pod;PodGroup;CompositePodGroup
 type PreemptorKind string
 
 const (
@@ -630,11 +639,13 @@ const (
 	PreemptorPod PreemptorKind = "Pod"
 	// PreemptorPodGroup is a gang as the preemptor.
 	PreemptorPodGroup PreemptorKind = "PodGroup"
+	// PreemptorComposite is a tree of groups as the preemptor.
+	PreemptorComposite PreemptorKind = "CompositePodGroup"
 )
 
 // DisruptionPreemptor names a preemptor, which may be deleted by now.
 type DisruptionPreemptor struct {
-	// kind is Pod or PodGroup.
+	// kind is Pod, PodGroup or CompositePodGroup.
 	// +required
 	Kind PreemptorKind `json:"kind"`
 	// namespace of the preemptor.

@@ -24,6 +24,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Workload{}, &WorkloadList{},
 		&PodGroup{}, &PodGroupList{},
+		&CompositePodGroup{}, &CompositePodGroupList{},
 		&Queue{}, &QueueList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)

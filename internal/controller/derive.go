@@ -88,6 +88,9 @@ func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy f
 // Reconcile creates, updates or deletes the PodGroup of one derived group.
 func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
+	if gang.IsTree(key) {
+		return reconcile.Result{}, nil
+	}
 	var pg v1alpha1.PodGroup
 	err := r.client.Get(ctx, key, &pg)
 	exists := err == nil

@@ -44,7 +44,7 @@ func newFinishController(in Inputs) (controller.Controller, error) {
 func (in *Inputs) groupOfPod(_ context.Context, obj client.Object) []reconcile.Request {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if key, ok := in.membership().GroupOf(pod); ok {
-			return []reconcile.Request{{NamespacedName: key}}
+			return in.partsOf(pod, key)
 		}
 	}
 	return nil

@@ -151,6 +151,9 @@ func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	if to.QueueName == nil {
 		to.QueueName = from.QueueName
 	}
+	if to.ParentCompositePodGroupName == nil {
+		to.ParentCompositePodGroupName = from.ParentCompositePodGroupName
+	}
 	if to.PreemptionPriorityClassName == nil {
 		to.PreemptionPriorityClassName = from.PreemptionPriorityClassName
 	}
@@ -178,6 +181,7 @@ func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
 		before.DisruptionMode == nil && after.DisruptionMode != nil ||
 		before.PriorityClassName == nil && after.PriorityClassName != nil ||
 		before.QueueName == nil && after.QueueName != nil ||
+		before.ParentCompositePodGroupName == nil && after.ParentCompositePodGroupName != nil ||
 		before.SchedulingConstraints == nil && after.SchedulingConstraints != nil ||
 		before.PreemptionPriorityClassName == nil && after.PreemptionPriorityClassName != nil
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/composite"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
@@ -49,6 +50,8 @@ type Inputs struct {
 	Workloads *schema.GroupVersionKind
 	// Source finds groups, of both APIs.
 	Source gang.Source
+	// Trees has the trees of groups; nil if there are none. Source has their groups too.
+	Trees *gang.Trees
 	// Derived lists the groups that are created for pods without a PodGroup. DerivedChanged
 	// requests derived groups that change. Both are nil if no groups are derived. HoldChanged
 	// requests pods that become blocked, or stop being blocked, by a missing owner or group.
@@ -125,6 +128,13 @@ func Run(ctx context.Context, in Inputs) error {
 		return err
 	}
 	others = append(others, tolerations, labels)
+	if in.Trees != nil {
+		composites, err := newCompositeController(in)
+		if err != nil {
+			return err
+		}
+		others = append(others, composites)
+	}
 	if in.Derived != nil {
 		derive, err := newDeriveController(in)
 		if err != nil {
@@ -185,6 +195,7 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Gangs, in.Runs, in.Queues, in.Recorder, in.Clock)
 	status.OldestTo(in.OldestGang)
 	status.RecordAs(in.RecorderOf)
+	status.GroupsOf(in.Trees)
 	sources := slices.Concat(in.groupSources(), in.memberSources(gathered(in.groupOfPod)), []source.Source{in.Changed})
 	if in.Derived != nil {
 		status.DerivedFrom(in.Derived.Group)
@@ -225,18 +236,27 @@ func gathered(requests handler.MapFunc) handler.EventHandler {
 
 // membership returns the mapping from pods to groups.
 func (in *Inputs) membership() gang.Membership {
-	if in.Derived == nil {
-		return gang.Named{}
+	var of gang.Membership = gang.Named{}
+	if in.Derived != nil {
+		of = in.Derived
 	}
-	return in.Derived
+	if in.Trees != nil {
+		return in.Trees.Membership(of)
+	}
+	return of
 }
 
-// Groups returns a client that reads PodGroups of both APIs from the cache, and writes them.
+// Groups returns a client that reads PodGroups of both APIs and CompositePodGroups from the cache,
+// and writes them.
 func (in *Inputs) Groups() client.Client {
-	if in.Native == nil {
-		return in.Client
+	c := in.Client
+	if in.Native != nil {
+		c = native.NewClient(c, *in.Native)
 	}
-	return native.NewClient(in.Client, *in.Native)
+	if in.Trees != nil {
+		c = composite.NewClient(c)
+	}
+	return c
 }
 
 // memberSources returns sources for the pods that count as members, including finished ones.
@@ -255,6 +275,9 @@ func (in *Inputs) groupSources() []source.Source {
 	}
 	if in.Native != nil {
 		out = append(out, source.Kind(in.Cache, native.NewObject(*in.Native), &handler.TypedEnqueueRequestForObject[*unstructured.Unstructured]{}))
+	}
+	if in.Trees != nil {
+		out = append(out, source.Kind(in.Cache, &v1alpha1.CompositePodGroup{}, handler.TypedEnqueueRequestsFromMapFunc(treeRequests)))
 	}
 	return out
 }

@@ -77,8 +77,10 @@ type Status struct {
 	recorderOf func(profile string) events.EventRecorder
 	// groupFor describes derived groups; nil if there are none.
 	groupFor func(key types.NamespacedName) (grouping.Group, bool)
-	clock    clock.PassiveClock
-	told     map[types.NamespacedName]*told
+	// trees has the trees of groups; nil if there are none.
+	trees *gang.Trees
+	clock clock.PassiveClock
+	told  map[types.NamespacedName]*told
 	// oldest receives the time when the oldest gang began to wait for nodes; nil if not needed.
 	oldest func(since time.Time)
 }
@@ -146,7 +148,9 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		s.endPending(req.NamespacedName)
 		// If the PodGroup was not created yet, the records may have a better reason.
-		return s.tell(req.NamespacedName, &m, cmp.Or(s.gangs.Unresolved(gang.KeyOf(req.NamespacedName)), gang.Gate(req.NamespacedName, nil, &m))), nil
+		// A parent that does not exist has a group, which names its children.
+		missing, _ := s.source.Group(req.NamespacedName)
+		return s.tell(req.NamespacedName, &m, cmp.Or(s.gangs.Unresolved(gang.KeyOf(req.NamespacedName)), gang.Gate(req.NamespacedName, missing, &m))), nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", req, err)
@@ -156,9 +160,15 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return retryConflict(s.disown(ctx, &pg))
 	}
 	g := s.groupOf(&pg)
-	verdict, scheduled := s.verdict(g, &m)
+	workload, isPart := s.workloadOf(g.Key)
+	verdict, scheduled := gang.Verdict{}, false
+	if isPart {
+		verdict, scheduled = s.partVerdict(workload, g, &m)
+	} else {
+		verdict, scheduled = s.verdict(g, &m)
+	}
 	before := pg.DeepCopy()
-	run := s.runs.Look(s.knownAs(g), s.clock.Now())
+	run := s.runOf(g)
 	s.setStatus(&pg, g, &m, run, verdict, scheduled)
 	s.notePending(req.NamespacedName, &pg, g, &m, scheduled)
 	if !apiequality.Semantic.DeepEqual(before.Status, pg.Status) {
@@ -168,7 +178,8 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		s.tellDegraded(before, &pg)
 	}
-	if scheduled {
+	if scheduled || isPart {
+		// The workload of a part reports to the members.
 		verdict = gang.Verdict{}
 	}
 	result := s.tell(req.NamespacedName, &m, verdict)
@@ -182,8 +193,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 
 // verdict reports whether the group is scheduled. The verdict has the reason if it is not.
 func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
-	need := max(g.MinCount, 1)
-	if have := m.Placed(); have >= need && g.Template == "" {
+	if have := m.Placed(); g.IsPlaced(m) && g.Template == "" {
 		msg := fmt.Sprintf("%d members have a node", have)
 		if g.IsGang() {
 			msg = fmt.Sprintf("%d members have a node, %d are needed", have, g.MinCount)

@@ -66,6 +66,11 @@ func (s *Status) disown(ctx context.Context, pg *v1alpha1.PodGroup) error {
 // the same name.
 func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	g := gang.FromPodGroup(pg)
+	if gang.IsTree(g.Key) {
+		if known, ok := s.source.Group(g.Key); ok && known.UID == g.UID {
+			return known
+		}
+	}
 	if known, ok := s.source.Group(g.Key); ok {
 		g.Ambiguous = known.Ambiguous
 	}

@@ -85,6 +85,9 @@ func newWorkloadController(in Inputs) (controller.Controller, error) {
 // Reconcile creates the PodGroup of one group, or replaces it.
 func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := req.NamespacedName
+	if gang.IsTree(key) {
+		return reconcile.Result{}, nil
+	}
 	var pg v1alpha1.PodGroup
 	if err := r.client.Get(ctx, key, &pg); err == nil {
 		delete(r.told, key)

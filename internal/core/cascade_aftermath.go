@@ -75,7 +75,7 @@ func (a *aftermath) regroup(victims []int32) {
 		if !copied {
 			a.c.groups, a.s.gangs, copied = a.groups(), maps.Clone(a.s.gangs), true
 		}
-		left := slices.DeleteFunc(slices.Clone(a.c.groups[unit.PodGroup]), func(m int32) bool { return a.gone[m] })
+		left := slices.DeleteFunc(slices.Clone(a.c.groups[unit.PodGroup]), func(m int32) bool { return a.gone[m] || !elastic(&a.s.Units[m]) })
 		a.c.groups[unit.PodGroup] = left
 		a.s.gangs.set(&a.s, unit.PodGroup, left)
 	}

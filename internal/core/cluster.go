@@ -90,6 +90,9 @@ type RunningPod struct {
 // Group is a PodGroup with the facts that its pods share in a search.
 type Group struct {
 	Namespace, Name, UID string
+	// Workload is the UID of the tree of groups that the group is a part of; "" for none. The
+	// members of a tree are one workload, and never its victims.
+	Workload string
 	// Priority is the priority of all members as potential victims. RaisedBy is its excess over the
 	// group's scheduling priority; 0 for most groups.
 	Priority int32

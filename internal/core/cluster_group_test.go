@@ -60,3 +60,37 @@ func setGroup(t *testing.T, c *Cluster, g *Group) {
 		t.Fatal(err)
 	}
 }
+
+// TestPartsOfATreeAreOneWorkload checks that a tree never evicts a part of itself, and that the parts
+// that are evicted whole do not count among the members that are evicted one by one.
+func TestPartsOfATreeAreOneWorkload(t *testing.T) {
+	t.Parallel()
+	c := NewCluster([]string{"cpu"})
+	part, tree := &Group{UID: "part", Name: "part", Workload: "old", Whole: true}, &Group{UID: "tree", Membership: &QueueMembership{MinCount: 1}}
+	set := func(node, pod string, g *Group) {
+		t.Helper()
+		p := RunningPod{Pod: Pod{Namespace: "ns", Name: pod, UID: pod, Request: Amounts{1}}, Running: true, Group: g}
+		if err := c.SetNode(&NodeState{Node: Node{Name: node, Free: Amounts{0}, Allocatable: Amounts{1}}, Pods: []RunningPod{p}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("a", "x", part)
+	set("b", "y", part)
+	moved := *part
+	moved.Workload = "tree"
+	set("a", "x", &moved)
+	set("c", "z", tree)
+	for uid, want := range map[string]Outcome{"tree": Infeasible, "other": Preempts} {
+		p := &Preemptor{Name: "p", UID: uid, PodGroup: uid, Gang: true, Priority: 9, MinCount: 1, Classes: []Class{{Request: Amounts{1}, Members: []Member{{Name: "m", UID: "m"}}}}}
+		d, err := Decide(c.Snapshot(), p, nil)
+		if err != nil || d.Outcome != want {
+			t.Errorf("the preemptor %s: %s, error %v, want %s", uid, d.Outcome, err, want)
+		}
+		if len(d.BrokenGangs) > 0 && d.BrokenGangs[0].UID != "tree" {
+			t.Errorf("broken gangs %v", d.BrokenGangs)
+		}
+	}
+	if g := c.Snapshot().gangs["tree"]; g == nil || len(g.units) != 1 {
+		t.Errorf("the gang has the single members %+v, want one", g)
+	}
+}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -45,7 +46,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		}
 		if g != nil {
 			u.MinRuntime = g.MinRuntime
-			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
+			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.workload(), g.Priority, g.Toleration, g.Membership, g.Since
 			u.GroupName, u.Role, u.RaisedBy = g.Name, rp.Role, g.RaisedBy
 			u.Lacks = g.Lacks
 		}
@@ -57,7 +58,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	at, ok := c.whole[g.UID]
 	if !ok {
 		at = c.newUnit(&Unit{
-			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID, GroupName: g.Name,
+			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.workload(), GroupName: g.Name,
 			Priority: g.standing(), Start: g.Start, Membership: g.Membership, MinRuntime: g.MinRuntime,
 		})
 		c.whole[g.UID] = at
@@ -103,6 +104,9 @@ func (g *Group) isUnit() bool { return g.Whole || g.isStale() }
 // because its unit would need a priority lower by one.
 func (g *Group) isStale() bool { return g.Stale && g.Priority > math.MinInt32 }
 
+// workload returns the UID of the workload that the group is, or is a part of.
+func (g *Group) workload() string { return cmp.Or(g.Workload, g.UID) }
+
 // standing returns the priority that the unit of the group has as a victim.
 func (g *Group) standing() int32 {
 	if g.isStale() {
@@ -117,6 +121,11 @@ func (c *Cluster) regroup(at int32, g *Group) {
 	if priority := g.standing(); u.Priority != priority {
 		c.uncount(u.Priority)
 		c.c.perPriority[priority]++
+	}
+	if u.PodGroup != g.workload() {
+		c.leaveGroup(at)
+		u.PodGroup = g.workload()
+		c.c.groups[u.PodGroup] = append(c.c.groups[u.PodGroup], at)
 	}
 	u.Namespace, u.Name, u.GroupName, u.Priority, u.Start = g.Namespace, g.Name, g.Name, g.standing(), g.Start
 	u.Lacks, u.Stale, u.RaisedBy = g.Lacks, g.isStale(), g.RaisedBy
@@ -169,7 +178,8 @@ func (c *Cluster) countAll(at int32, sign int64) {
 // can lose and remain whole.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
-		members := slices.Clone(c.c.groups[uid])
+		// Parts of a tree that are evicted as a whole have no surplus.
+		members := slices.DeleteFunc(slices.Clone(c.c.groups[uid]), func(m int32) bool { return !elastic(&c.s.Units[m]) })
 		slices.SortFunc(members, func(a, b int32) int {
 			x, y := c.s.Units[a], c.s.Units[b]
 			if x.Running != y.Running {
@@ -319,12 +329,19 @@ func (c *Cluster) dropUnit(at int32) {
 		delete(c.whole, u.UID)
 		delete(c.undated, at)
 	}
-	if u.PodGroup != "" {
-		left := slices.DeleteFunc(c.c.groups[u.PodGroup], func(x int32) bool { return x == at })
-		if c.c.groups[u.PodGroup] = left; len(left) == 0 {
-			delete(c.c.groups, u.PodGroup)
-		}
-	}
+	c.leaveGroup(at)
 	*u = Unit{}
 	c.idleUnits = append(c.idleUnits, at)
+}
+
+// leaveGroup removes a unit from the index of its workload.
+func (c *Cluster) leaveGroup(at int32) {
+	group := c.s.Units[at].PodGroup
+	if group == "" {
+		return
+	}
+	left := slices.DeleteFunc(c.c.groups[group], func(x int32) bool { return x == at })
+	if c.c.groups[group] = left; len(left) == 0 {
+		delete(c.c.groups, group)
+	}
 }

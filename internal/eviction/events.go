@@ -97,12 +97,22 @@ func (e *preemptionEvents) victim(v *core.Victim) runtime.Object {
 	if v.Group {
 		kind = v1alpha1.PreemptorPodGroup
 	}
-	return e.reference(v1alpha1.DisruptionPreemptor{Kind: kind, Namespace: v.Namespace, Name: v.Name, UID: types.UID(v.UID)})
+	name := v.Name
+	if tree, ok := gang.CompositeOf(types.NamespacedName{Namespace: v.Namespace, Name: name}); ok {
+		kind, name = v1alpha1.PreemptorComposite, tree.Name
+	}
+	return e.reference(v1alpha1.DisruptionPreemptor{Kind: kind, Namespace: v.Namespace, Name: name, UID: types.UID(v.UID)})
 }
 
 // reference returns a reference to an object for events.
 func (e *preemptionEvents) reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
 	object := metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	if p.Kind == v1alpha1.PreemptorComposite {
+		return &v1alpha1.CompositePodGroup{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CompositePodGroup"},
+			ObjectMeta: object,
+		}
+	}
 	if p.Kind == v1alpha1.PreemptorPodGroup {
 		version := v1alpha1.SchemeGroupVersion.String()
 		if e.groups != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // againWithin is the period after a preemption within which the next one counts as preempted again.
@@ -38,9 +39,11 @@ func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
 	if d.Preemptor.Gang {
 		kind = v1alpha1.PreemptorPodGroup
 	}
-	return v1alpha1.DisruptionPreemptor{
-		Kind: kind, Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name, UID: types.UID(d.Preemptor.UID),
+	name := d.Preemptor.Name
+	if tree, ok := gang.CompositeOf(types.NamespacedName{Namespace: d.Preemptor.Namespace, Name: name}); ok {
+		kind, name = v1alpha1.PreemptorComposite, tree.Name
 	}
+	return v1alpha1.DisruptionPreemptor{Kind: kind, Namespace: d.Preemptor.Namespace, Name: name, UID: types.UID(d.Preemptor.UID)}
 }
 
 // write records the intent to evict a whole group with these pods, and returns the group as

@@ -141,6 +141,8 @@ type plain struct{}
 
 func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.NamespacedName{}, false }
 func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
+func (plain) WorkloadOf(types.NamespacedName) (*gang.Group, bool) { return nil, false }
+
 func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
 func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role       { return nil }
 func (plain) NeverPreempts(*gang.Group, ...*corev1.Pod) bool   { return false }

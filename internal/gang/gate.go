@@ -29,44 +29,59 @@ const (
 // Gate returns the reason why the members of a group are gated; the zero Verdict if they are not. g
 // is nil for a group that does not exist.
 func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
-	switch {
-	case g == nil:
+	if g == nil {
 		return notFound(key, m)
-	case g.Ambiguous:
-		return Verdict{
-			Reason:  v1alpha1.ReasonAmbiguousName,
-			Message: fmt.Sprintf("PodGroup %s exists in reprieve.dev and in scheduling.k8s.io; delete one of the two", key),
-		}
-	case g.Unsupported != "":
-		return Verdict{
-			Reason:  v1alpha1.ReasonUnsupported,
-			Message: fmt.Sprintf("PodGroup %s has %s, which Reprieve does not know how to honour", key, g.Unsupported),
-		}
-	case g.Template != "":
-		return Verdict{
-			Reason:  v1alpha1.ReasonTemplateNotFound,
-			Message: fmt.Sprintf("PodGroup %s waits for the template %s of a Workload in its namespace", key, g.Template),
-		}
-	case g.Priority == nil && !g.PodPriorities && g.PriorityClassName != "":
-		return Verdict{
-			Reason:  v1alpha1.ReasonPriorityClassNotFound,
-			Message: fmt.Sprintf("PodGroup %s waits for PriorityClass %q, which gives it its priority", key, g.PriorityClassName),
-		}
-	case g.Priority == nil && !g.PodPriorities:
-		return Verdict{
-			Reason:  v1alpha1.ReasonPending,
-			Message: fmt.Sprintf("PodGroup %s waits for its priority to be filled in", key),
-		}
-	case !g.IsGang():
-		return Verdict{}
+	}
+	if g.Flaw != (Verdict{}) {
+		return g.Flaw
+	}
+	if v := g.unready(); v != (Verdict{}) || !g.IsGang() {
+		return v
 	}
 	if v := mixedSchedulerNames(key, m); v != (Verdict{}) {
 		return v
+	}
+	if g.Tree != nil {
+		return g.Tree.gate(m)
 	}
 	if have := m.Available(); have < g.MinCount {
 		return notEnough(key, g, m, have)
 	}
 	return Verdict{}
+}
+
+// unready returns the reason why a group cannot be scheduled yet, regardless of its members.
+func (g *Group) unready() Verdict {
+	title := Title(g.Key)
+	switch {
+	case g.Ambiguous:
+		return Verdict{
+			Reason:  v1alpha1.ReasonAmbiguousName,
+			Message: title + " exists in reprieve.dev and in scheduling.k8s.io; delete one of the two",
+		}
+	case g.Unsupported != "":
+		return Verdict{
+			Reason:  v1alpha1.ReasonUnsupported,
+			Message: fmt.Sprintf("%s has %s, which Reprieve does not know how to honour", title, g.Unsupported),
+		}
+	case g.Template != "":
+		return Verdict{
+			Reason:  v1alpha1.ReasonTemplateNotFound,
+			Message: fmt.Sprintf("%s waits for the template %s of a Workload in its namespace", title, g.Template),
+		}
+	case g.Priority == nil && !g.PodPriorities && g.PriorityClassName != "":
+		return Verdict{
+			Reason:  v1alpha1.ReasonPriorityClassNotFound,
+			Message: fmt.Sprintf("%s waits for PriorityClass %q, which gives it its priority", title, g.PriorityClassName),
+		}
+	case g.Priority == nil && !g.PodPriorities:
+		return Verdict{
+			Reason:  v1alpha1.ReasonPending,
+			Message: title + " waits for its priority to be filled in",
+		}
+	default:
+		return Verdict{}
+	}
 }
 
 // Bounds reports which groups must not outrank any of their pods; see [Outranks]. These are the

@@ -78,6 +78,15 @@ type Group struct {
 	Progress Progress
 	// Disrupted has the members in the intent of a preemption of the whole group.
 	Disrupted []v1alpha1.DisruptedPod
+	// Parent is the key of the CompositePodGroup above the group; zero for none.
+	Parent types.NamespacedName
+	// MinGroupCount is the number of groups directly below that must be able to run together. It is
+	// 0 for a PodGroup, and for a CompositePodGroup with the basic policy.
+	MinGroupCount int
+	// Tree has the groups of a CompositePodGroup; nil for a PodGroup. Flaw is the reason why no
+	// group of the tree can be placed. [Trees] sets both.
+	Tree *Tree
+	Flaw Verdict
 }
 
 // IsResolved reports whether all fields that the scheduler needs are filled in.
@@ -146,6 +155,9 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	if n := pg.Spec.PreemptionPriorityClassName; n != nil {
 		g.PreemptionPriorityClass = *n
 		g.BoundedRaise = pg.Annotations[v1alpha1.AnnotationPreemptionClassOf] == v1alpha1.FromObject
+	}
+	if n := pg.Spec.ParentCompositePodGroupName; n != nil && *n != "" {
+		g.Parent = TreeKey(pg.Namespace, *n)
 	}
 	g.TopologyKey, g.PreferredKeys = pg.Spec.TopologyKey(), pg.Spec.PreferredKeys()
 	if pg.Status.StartTime != nil {

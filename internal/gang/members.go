@@ -95,6 +95,7 @@ func (m *Members) Total() int {
 type Lister struct {
 	indexers []cache.Indexer
 	derived  Derived
+	trees    *Trees
 }
 
 // NewLister returns a Lister over all of the indexers. If several indexers hold a Pod, the last one
@@ -104,12 +105,21 @@ func NewLister(indexers ...cache.Indexer) *Lister { return &Lister{indexers: ind
 // WithDerived returns a Lister that finds the Pods of derived groups as well. The indexers must
 // have the index of AddAnchorIndex.
 func (l *Lister) WithDerived(derived Derived) *Lister {
-	return &Lister{indexers: l.indexers, derived: derived}
+	return &Lister{indexers: l.indexers, derived: derived, trees: l.trees}
 }
 
-// Members returns the Pods of a group by their state. It is safe for concurrent use. The Pods
-// belong to the informer and must not be changed.
+// WithTrees returns a Lister that finds the Pods of trees as well.
+func (l *Lister) WithTrees(trees *Trees) *Lister {
+	return &Lister{indexers: l.indexers, derived: l.derived, trees: trees}
+}
+
+// Members returns the Pods of a group by their state. All Pods of the PodGroups below a
+// CompositePodGroup are its members. Members is safe for concurrent use. The Pods belong to the
+// informer and must not be changed.
 func (l *Lister) Members(key types.NamespacedName) Members {
+	if IsTree(key) {
+		return l.membersOfTree(key)
+	}
 	pods := l.by(IndexName, key.String(), nil)
 	if l.derived != nil {
 		for _, anchor := range l.derived.Anchors(key) {
@@ -120,6 +130,18 @@ func (l *Lister) Members(key types.NamespacedName) Members {
 				return !named && ok && own == key
 			})...)
 		}
+	}
+	return MembersOf(pods)
+}
+
+// membersOfTree returns the Pods of all PodGroups below a CompositePodGroup.
+func (l *Lister) membersOfTree(key types.NamespacedName) Members {
+	if l.trees == nil {
+		return Members{}
+	}
+	var pods []*corev1.Pod
+	for _, leaf := range l.trees.Leaves(key) {
+		pods = append(pods, l.by(IndexName, leaf.String(), nil)...)
 	}
 	return MembersOf(pods)
 }

@@ -31,6 +31,7 @@ const (
 	Jobs            = "jobs"
 	PriorityClasses = "priorityclasses"
 	PodGroups       = "podgroups.reprieve.dev"
+	Composites      = "compositepodgroups.reprieve.dev"
 	NativePodGroups = "podgroups.scheduling.k8s.io"
 	Queues          = "queues.reprieve.dev"
 	Workloads       = "workloads.reprieve.dev"
@@ -76,6 +77,7 @@ func Kinds() []Kind {
 		kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim"),
 		kind("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule"),
 		needed(kind(own.Group, own.Version, "podgroups", "PodGroup")),
+		kind(own.Group, own.Version, "compositepodgroups", "CompositePodGroup"),
 		needed(kind(own.Group, own.Version, "queues", "Queue")),
 		needed(kind(own.Group, own.Version, "workloads", "Workload")),
 		kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup"),

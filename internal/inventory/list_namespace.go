@@ -67,7 +67,7 @@ func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, err
 // namespaces may still list it in their own.
 func InNamespace(resource string) bool {
 	switch resource {
-	case Pods, Jobs + ".batch", PodGroups, NativePodGroups:
+	case Pods, Jobs + ".batch", PodGroups, Composites, NativePodGroups:
 		return true
 	}
 	return false

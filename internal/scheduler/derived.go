@@ -217,6 +217,9 @@ func unplaced(members *gang.Members) []*corev1.Pod {
 // surplus in their role, for example if the gang lost its head and has too many workers. lacking
 // sorts waiting, because members count in this order.
 func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
+	if g.Tree != nil {
+		return lackingInTree(g, members, waiting)
+	}
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.derived.MinCount(g.Key)
 	if !derived {

@@ -126,7 +126,7 @@ func (w *wants) askAnew() { w.changes.Add(1) }
 // RunsAnew reports whether a new run of a victim group has begun since the decision. It also
 // returns true for a group that is evicted as stale and is complete now.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
-	g, ok := p.sched.groups.Group(group)
+	g, ok := p.sched.workloadOf(group)
 	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.isStaleNoMore(order, g) || p.sched.isRaisedAbove(order, g))
 }
 

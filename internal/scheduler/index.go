@@ -19,6 +19,7 @@ type clusterIndex struct {
 	groups gang.Source
 	// derived finds the groups of all pods, including pods that name a group.
 	derived  Derived
+	trees    *gang.Trees
 	profiles profiles
 	lister   *gang.Lister
 	pods     corelisters.PodLister
@@ -55,6 +56,7 @@ func (in *Inputs) indexOf(factory informers.SharedInformerFactory, finished cach
 	if in.Derived != nil {
 		r.lister = r.lister.WithDerived(in.Derived)
 	}
+	r.lister = r.lister.WithTrees(in.Trees)
 	return r, nil
 }
 
@@ -101,6 +103,9 @@ func (in *Inputs) emptyIndex() *clusterIndex {
 	r := &clusterIndex{groups: in.Groups, derived: in.Derived}
 	if r.derived == nil {
 		r.derived = underived{}
+	}
+	if r.trees = in.Trees; r.trees != nil {
+		r.derived = treed{r.derived, r.trees}
 	}
 	r.profiles.confine = in.Confined
 	return r

@@ -38,6 +38,8 @@ type preemptor struct {
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
+	// rounds are the attempts to place the members of a tree; nil for other preemptors.
+	rounds []round
 	// beside has the nodes of the placed members, for a gang that must share a topology domain.
 	beside []string
 	// keptOut names one pending member that cannot be scheduled, with the cause; "" if all can.
@@ -88,10 +90,16 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		keptOut:  keptOut.String(),
 		pause:    p.sched.pauseOf(gangKey(g.Key)),
 	}
+	if g.Tree != nil {
+		pre.rounds = roundsOf(g, members, pending)
+		if pre.enter(pre.rounds[0]); len(pre.rounds) == 1 {
+			pre.rounds = nil
+		}
+	}
 	if len(pending) > 0 {
 		pre.queue = p.sched.queueOf(pending[0])
 		pre.priority = p.sched.priorityOf(pending[0])
-		pre.never = p.sched.tolerations.NeverPreempts(g, pending...)
+		pre.never = pre.never || p.sched.tolerations.NeverPreempts(g, pending...)
 	}
 	if g.TopologyKey != "" || len(g.PreferredKeys) > 0 {
 		pre.beside = p.sched.nodesOf(slices.Concat(members.Assigned, through))

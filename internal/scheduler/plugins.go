@@ -42,6 +42,8 @@ type Inputs struct {
 	Clock clock.WithTicker
 	// Derived finds the groups of pods that name no PodGroup; nil if there are no such groups.
 	Derived Derived
+	// Trees has the trees of groups; nil if there are none. Groups has their groups too.
+	Trees *gang.Trees
 	// Confined is true if arguments of the profiles restrict the nodes of pods that do not ask for
 	// it, see [Confine].
 	Confined bool

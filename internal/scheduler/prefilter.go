@@ -265,6 +265,9 @@ func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1
 // tooFew returns the verdict for a gang that has enough members if too few of them can be
 // scheduled.
 func tooFew(pre *preemptor) gang.Verdict {
+	if v := noPart(pre); v != (gang.Verdict{}) {
+		return v
+	}
 	have := len(pre.pods)
 	if have >= pre.minCount {
 		return gang.Verdict{}
@@ -279,6 +282,9 @@ func tooFew(pre *preemptor) gang.Verdict {
 // these are too few, it returns a verdict. The decision then evicts work that counts against the
 // limit; nil if that does not help.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
+	if len(pre.rounds) > 0 {
+		return p.decideRounds(ctx, pre)
+	}
 	if v := p.sched.askQueue(pre.key, engine.Queue, func() gang.Verdict { return p.sched.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
 	}

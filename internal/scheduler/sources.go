@@ -23,7 +23,12 @@ func (h *Scheduler) sources() snapshot.Sources {
 }
 
 // GroupOf is part of snapshot.Membership.
-func (s sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return s.sched.groupOf(pod) }
+func (s sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return s.sched.unitOf(pod) }
+
+// WorkloadOf is part of snapshot.Groups.
+func (s sources) WorkloadOf(key types.NamespacedName) (*gang.Group, bool) {
+	return s.sched.workloadOf(key)
+}
 
 // Group is part of snapshot.Groups.
 func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) {

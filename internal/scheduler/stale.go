@@ -28,6 +28,9 @@ func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 	}
 	members := h.members(g.Key)
 	out := snapshot.Degraded{Since: since, Lacks: g.MinCount - h.through(&members)}
+	if g.Tree != nil {
+		out.Lacks = lackingInTree(g, &members, nil)
+	}
 	if out.Lacks <= 0 || len(members.Assigned) == 0 {
 		return snapshot.Degraded{}
 	}

@@ -353,6 +353,9 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 			key = types.NamespacedName{}
 		} else if departure != Leaves {
 			members = append(members, key)
+			if w, ok := c.sources.Groups.WorkloadOf(key); ok && w.Key != key {
+				members = append(members, w.Key)
+			}
 		}
 		switch departure {
 		case Leaves:

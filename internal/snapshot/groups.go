@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -21,7 +22,10 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	if !ok || g.PodPriorities && !g.Whole {
 		return nil
 	}
-	run := s.Groups.RunOf(g)
+	of, isPart := s.workloadOf(g)
+	run := s.Groups.RunOf(of)
+	// The other members of a tree may be evicted one by one.
+	run.Sealed.Split = run.Sealed.Split && !isPart
 	whole := g.Whole && !run.Sealed.Split
 	if g.PodPriorities && !whole {
 		return nil
@@ -40,7 +44,10 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		since = lastScheduled(placed)
 	}
 	since = run.Guaranteed(since)
-	degraded := s.Groups.Degraded(g)
+	var degraded Degraded
+	if !isPart {
+		degraded = s.Groups.Degraded(g)
+	}
 	if at := degraded.Since; !at.IsZero() && since.After(at) {
 		// While other members are missing, replacing a member must not restart the protection.
 		since = at
@@ -56,14 +63,29 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since),
 		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
 	}
+	if isPart && of.Flaw.Reason != v1alpha1.ReasonParentNotFound {
+		out.Workload = string(of.UID)
+	}
 	t := core.QueueMembership{Queue: queue}
 	if !whole && !degraded.Stale {
 		t.MinCount = int32(sealedMinCount(g, &run.Sealed))
+		if g.Tree != nil {
+			t.MinCount = min(t.MinCount, int32(g.Tree.LeastSingle()))
+		}
 	}
 	if t != (core.QueueMembership{}) {
 		out.Membership = &t
 	}
 	return out
+}
+
+// workloadOf returns the group that the members of a group are scheduled with. isPart is true for a
+// part of a tree: the clock of the tree counts for each of its parts.
+func (s *Sources) workloadOf(g *gang.Group) (of *gang.Group, isPart bool) {
+	if w, ok := s.Groups.WorkloadOf(g.Key); ok && w.Key != g.Key {
+		return w, true
+	}
+	return g, false
 }
 
 // standingPriority returns the priority that protects a group from preemption: its own or, if that

@@ -60,6 +60,8 @@ func (f *facts) sources() Sources {
 	return Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Profiles: f, Delegation: f}
 }
 
+func (f *facts) WorkloadOf(key types.NamespacedName) (*gang.Group, bool) { return f.Group(key) }
+
 func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	f.asked++
 	if key, ok := f.derived[pod.UID]; ok {

@@ -160,6 +160,7 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	maphash.WriteComparable(&h, stand(rp.Priority, rp.Toleration, rp.Membership, rp.Since, rp.MinRuntime))
 	if g := rp.Group; g != nil {
 		maphash.WriteComparable(&h, g.UID)
+		maphash.WriteComparable(&h, g.Workload)
 		maphash.WriteComparable(&h, [2]bool{g.Whole, g.Stale})
 		maphash.WriteComparable(&h, g.Lacks)
 		maphash.WriteComparable(&h, stand(g.Priority, g.Toleration, g.Membership, g.Since, g.MinRuntime))

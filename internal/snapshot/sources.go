@@ -34,6 +34,9 @@ type Membership interface {
 type Groups interface {
 	// Group returns a group, which the Cache must not change; false if it does not exist.
 	Group(key types.NamespacedName) (*gang.Group, bool)
+	// WorkloadOf returns the group that the members of a group are scheduled with: the group
+	// itself, or the group of its tree.
+	WorkloadOf(key types.NamespacedName) (*gang.Group, bool)
 	// Placed returns the members of a group that have a node or are assumed on one.
 	Placed(key types.NamespacedName) []*corev1.Pod
 	// RunOf returns the run of a group. The status of the group may not include it yet.

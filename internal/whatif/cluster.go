@@ -60,6 +60,7 @@ type Cluster struct {
 	// plugins are Reprieve's plugins, by profile.
 	plugins map[string]*scheduler.Plugin
 	groups  gang.Source
+	trees   *gang.Trees
 	derived *derived.Groups
 	// pods are the pods of the inventory, sorted by namespace and name. They belong to the informer
 	// and must not be changed.
@@ -86,7 +87,11 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	}
 	// The context ends all goroutines of this Cluster.
 	running, cancel := context.WithCancel(ctx)
-	c := &Cluster{objects: objects, groups: gang.Merge(own, theirs), derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
+	trees := gang.NewTrees(gang.Merge(own, theirs))
+	for _, key := range keys {
+		trees.Changed(key)
+	}
+	c := &Cluster{objects: objects, groups: trees, trees: trees, derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
 	// Its informer of pods leaves finished pods out.
 	factory := kubescheduler.NewInformerFactory(client, 0, nil)
 	if c.sched, err = c.newScheduler(running, client, factory, cfg); err != nil {
@@ -112,7 +117,7 @@ func (c *Cluster) Close() { c.close() }
 // Cluster.
 func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*kubescheduler.Scheduler, error) {
 	inputs := scheduler.Inputs{
-		Groups: c.groups, Engine: engine.New(nil), Evictor: idle{},
+		Groups: c.groups, Trees: c.trees, Engine: engine.New(nil), Evictor: idle{},
 		Clock: stopped{c.objects.Taken}, SchedulingGroups: len(c.objects.Objects(inventory.NativePodGroups)) > 0,
 	}
 	if c.derived.Used() {
@@ -160,7 +165,8 @@ func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFact
 		c.shared.QueueSet(q)
 	}
 	for _, key := range groups {
-		c.shared.GroupChanged(key)
+		workloads, moves := c.trees.Changed(key)
+		c.shared.PartChanged(key, workloads, moves)
 	}
 	factory.Start(ctx.Done())
 	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
@@ -200,7 +206,7 @@ func (c *Cluster) awaitHandlers(ctx context.Context) error {
 	}
 }
 
-// groupsOf reads the PodGroups of both APIs, and returns the keys of all.
+// groupsOf reads the PodGroups of both APIs and the CompositePodGroups. It returns the keys of all.
 func groupsOf(objects *inventory.Inventory) (own, theirs *gang.Store, keys []types.NamespacedName, err error) {
 	own, theirs = &gang.Store{}, &gang.Store{}
 	ours, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
@@ -210,6 +216,14 @@ func groupsOf(objects *inventory.Inventory) (own, theirs *gang.Store, keys []typ
 	for _, pg := range ours {
 		own.Set(gang.FromPodGroup(pg))
 		keys = append(keys, types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
+	}
+	composites, err := inventory.Decode[*v1alpha1.CompositePodGroup](objects, inventory.Composites)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("compositepodgroups: %w", err)
+	}
+	for _, cpg := range composites {
+		own.Set(gang.FromComposite(cpg))
+		keys = append(keys, gang.TreeKey(cpg.Namespace, cpg.Name))
 	}
 	for _, object := range objects.Objects(inventory.NativePodGroups) {
 		u := &unstructured.Unstructured{}
@@ -273,7 +287,7 @@ func (c *Cluster) Scheduler() *scheduler.Scheduler { return c.shared }
 
 // GroupOf returns the key of the PodGroup that a pod belongs to, as the scheduler determines it.
 func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	return c.derived.GroupOf(pod)
+	return c.trees.Membership(c.derived).GroupOf(pod)
 }
 
 // Groups returns the source of PodGroups.

@@ -30,7 +30,7 @@ func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []cor
 			continue
 		}
 		unit := core.UnitRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Priority: of}
-		if key, ok := c.derived.GroupOf(pod); ok {
+		if key, ok := c.GroupOf(pod); ok {
 			if g, ok := c.groups.Group(key); ok && g.Whole {
 				unit.Name, unit.UID, unit.Group = key.Name, string(g.UID), true
 			}

@@ -114,7 +114,7 @@ func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 // isComplete reports whether a pod's group exists and, if it is a gang, has at least minCount
 // members. It returns true for a pod without a group.
 func (c *Cluster) isComplete(pod *corev1.Pod) bool {
-	key, ok := c.derived.GroupOf(pod)
+	key, ok := c.GroupOf(pod)
 	if !ok {
 		return true
 	}
@@ -125,7 +125,7 @@ func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	if c.members == nil {
 		c.members = make(map[types.NamespacedName]int)
 		for _, p := range c.pods {
-			if of, ok := c.derived.GroupOf(p); ok && !hasFinished(p) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
+			if of, ok := c.GroupOf(p); ok && !hasFinished(p) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
 				c.members[of]++
 			}
 		}
@@ -156,7 +156,7 @@ func lineIn(all []waiting, name string) Position {
 
 // workloadName returns the name of a pod's workload: its gang, or the pod itself.
 func (c *Cluster) workloadName(pod *corev1.Pod) string {
-	if key, ok := c.derived.GroupOf(pod); ok {
+	if key, ok := c.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
 			return "podgroup " + key.String()
 		}
@@ -175,7 +175,7 @@ func hasFinished(pod *corev1.Pod) bool {
 func (c *Cluster) Members(group types.NamespacedName) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range c.pods {
-		if key, ok := c.derived.GroupOf(pod); ok && key == group {
+		if key, ok := c.GroupOf(pod); ok && key == group {
 			out = append(out, pod)
 		}
 	}

@@ -78,7 +78,7 @@ func (c *Cluster) goneQueues(there []*v1alpha1.Queue) []Queue {
 
 // namedQueue returns the queue that a pod or its gang names, whether or not the queue exists.
 func (c *Cluster) namedQueue(pod *corev1.Pod) string {
-	if key, ok := c.derived.GroupOf(pod); ok {
+	if key, ok := c.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.Queue != "" {
 			return g.Queue
 		}

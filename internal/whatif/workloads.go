@@ -50,7 +50,7 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 		policy = *p
 	}
 	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.shared.PriorityOf(pod), Queue: c.queueOf(pod)}
-	if key, ok := c.derived.GroupOf(pod); ok {
+	if key, ok := c.GroupOf(pod); ok {
 		g, ok := c.groups.Group(key)
 		if ok && g.PreemptionPriorityClass != "" && g.Priority != nil {
 			counts, _ := c.shared.VictimPriority(g)

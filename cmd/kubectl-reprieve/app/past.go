@@ -229,8 +229,12 @@ func ruleIn(message string) string {
 
 func preemptorName(p v1alpha1.DisruptionPreemptor) string {
 	kind := "pod "
-	if p.Kind == v1alpha1.PreemptorPodGroup {
+	switch p.Kind {
+	case v1alpha1.PreemptorPodGroup:
 		kind = "podgroup "
+	case v1alpha1.PreemptorComposite:
+		kind = "compositepodgroup "
+	case v1alpha1.PreemptorPod:
 	}
 	return kind + types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String()
 }

@@ -75,9 +75,9 @@ func (p *parts) follow(ctx context.Context, shared *scheduler.Scheduler) error {
 // membership returns the function that maps pods to groups.
 func (p *parts) membership() gang.Membership {
 	if p.derived == nil {
-		return gang.Named{}
+		return p.trees.Membership(gang.Named{})
 	}
-	return p.derived
+	return p.trees.Membership(p.derived)
 }
 
 // schedulerDerived returns the derived groups for the plugins. It returns nil, and not a nil

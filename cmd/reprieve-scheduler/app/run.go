@@ -38,6 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/composite"
 	"github.com/reprieve-dev/reprieve/internal/controller"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/engine"
@@ -216,8 +217,10 @@ type parts struct {
 	// native is the kind of PodGroups of scheduling.k8s.io, and workloads the kind of the Workloads
 	// there whose groups pods name. Either may be nil.
 	native, workloads *schema.GroupVersionKind
-	// source finds groups of both APIs, and sources are its parts.
+	// source finds groups of both APIs, and sources are its parts. trees has the trees of these
+	// groups, and is the source itself.
 	source  gang.Source
+	trees   *gang.Trees
 	sources []*controller.Groups
 	// derived finds the groups that are derived for pods without a group. follower passes it the
 	// objects that own these pods. Both are nil if no profile asks for derived groups.
@@ -272,8 +275,9 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if kind != nil {
 		direct = native.NewClient(direct, *kind)
 	}
+	direct = composite.NewClient(direct)
 	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: recorder}
-	p.engine = engine.New(func(key workload.Key) { p.changed.Request(gang.NameOf(key)) })
+	p.engine = engine.New(func(key workload.Key) { p.requestStatus(gang.NameOf(key)) })
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
 		name := cc.ComponentConfig.Profiles[i].SchedulerName
@@ -294,8 +298,8 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()), eviction.WithRefusals(refused),
 		eviction.WithMaxGracePeriod(func() time.Duration { return p.plugins.Scheduler().MaxGracePeriod() }))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
-		Derived: p.schedulerDerived(),
-		Groups:  p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Recorder: schedulerRecorder(recorder), Refused: refused,
+		Derived: p.schedulerDerived(), Trees: p.trees,
+		Groups: p.source, Engine: p.engine, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Recorder: schedulerRecorder(recorder), Refused: refused,
 		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	p.statuses.Annotate(p.plugins.Seals)
@@ -347,28 +351,57 @@ func (p *parts) stalled(*http.Request) error {
 
 // followGroups creates the sources of PodGroups, which pass changes on to the scheduler.
 func (p *parts) followGroups(ctx context.Context) error {
-	toHub := func(handle func(*scheduler.Scheduler, types.NamespacedName)) func(types.NamespacedName) {
-		return func(key types.NamespacedName) {
-			if shared := p.plugins.Scheduler(); shared != nil {
-				handle(shared, key)
-			}
+	handlers := controller.GroupHandlers{Changed: p.groupChanged, Saved: func(key types.NamespacedName) {
+		p.trees.Changed(key)
+		if shared := p.plugins.Scheduler(); shared != nil {
+			shared.GroupSaved(key)
 		}
-	}
-	handlers := controller.GroupHandlers{Changed: toHub((*scheduler.Scheduler).GroupChanged), Saved: toHub((*scheduler.Scheduler).GroupSaved)}
+	}}
 	own, err := controller.NewGroups(ctx, p.cache, handlers)
 	if err != nil {
 		return err
 	}
-	p.source, p.sources = own, []*controller.Groups{own}
-	if p.native == nil {
-		return nil
-	}
-	theirs, err := controller.NewNativeGroups(ctx, p.cache, *p.native, handlers)
+	composites, err := controller.NewComposites(ctx, p.cache, handlers)
 	if err != nil {
 		return err
 	}
-	p.source, p.sources = gang.Merge(own, theirs), append(p.sources, theirs)
+	p.sources = []*controller.Groups{own, composites}
+	var groups gang.Source = own
+	if p.native != nil {
+		theirs, err := controller.NewNativeGroups(ctx, p.cache, *p.native, handlers)
+		if err != nil {
+			return err
+		}
+		groups, p.sources = gang.Merge(own, theirs), append(p.sources, theirs)
+	}
+	p.trees = gang.NewTrees(gang.Merge(groups, composites))
+	p.source = p.trees
 	return nil
+}
+
+// groupChanged passes a new, changed or deleted group on to the scheduler and to the status of the
+// groups of its tree.
+func (p *parts) groupChanged(key types.NamespacedName) {
+	workloads, moves := p.trees.Changed(key)
+	if shared := p.plugins.Scheduler(); shared != nil {
+		shared.PartChanged(key, workloads, moves)
+	}
+	for _, workload := range workloads {
+		if workload != key || gang.IsTree(key) {
+			p.requestStatus(workload)
+		}
+	}
+}
+
+// requestStatus requests the status of a group and of the groups below it.
+func (p *parts) requestStatus(key types.NamespacedName) {
+	if !gang.IsTree(key) {
+		p.changed.Request(key)
+		return
+	}
+	for _, part := range p.trees.Below(key) {
+		p.changed.Request(part)
+	}
 }
 
 // groupsSynced waits until all existing groups and Queues are known. It returns false if ctx is
@@ -406,7 +439,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		return nil, fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
 	inputs := controller.Inputs{
-		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
+		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source, Trees: p.trees,
 		Cache: p.cache, Informers: cc.InformerFactory, Finished: shared.Finished(), Members: shared, Runs: shared.Runs(),
 		Gangs: p.engine.Gangs, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Ledger: shared.Quotas(), Queues: shared, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,

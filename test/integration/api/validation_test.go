@@ -32,9 +32,10 @@ const name = "it"
 // allCases returns the cases of each kind, by title.
 func allCases() map[string]map[string]validationCase {
 	return map[string]map[string]validationCase{
-		"PodGroup": podGroupCases(),
-		"Workload": workloadCases(),
-		"Queue":    queueCases(),
+		"PodGroup":          podGroupCases(),
+		"CompositePodGroup": compositeCases(),
+		"Workload":          workloadCases(),
+		"Queue":             queueCases(),
 	}
 }
 

@@ -80,6 +80,7 @@ func TestAnnotations(t *testing.T) {
 		}
 	}
 	wantNames := []string{
+		"CompositePodGroup v1alpha1 compositepodgroups.reprieve.dev Composite Pod Group",
 		"PodGroup v1alpha1 podgroups.reprieve.dev Pod Group", "Queue v1alpha1 queues.reprieve.dev Queue", "Workload v1alpha1 workloads.reprieve.dev Workload",
 	}
 	if diff := cmp.Diff(wantNames, names); diff != "" {

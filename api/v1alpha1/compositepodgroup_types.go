@@ -1,0 +1,154 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CompositeDisruptionMode is the unit of a disruption among the groups of a CompositePodGroup.
+//
+// +kubebuilder:validation:Enum=Single;All
+type CompositeDisruptionMode string
+
+const (
+	// CompositeDisruptionModeSingle lets each group below be preempted by its own mode.
+	CompositeDisruptionModeSingle CompositeDisruptionMode = "Single"
+	// CompositeDisruptionModeAll preempts all groups below together or none. It requires the gang
+	// policy.
+	CompositeDisruptionModeAll CompositeDisruptionMode = "All"
+)
+
+// MaxTreeDepth is the maximum number of levels of a tree of groups. The PodGroups are a level too.
+const MaxTreeDepth = 4
+
+// Reasons of ConditionPodGroupScheduled in trees of groups. The condition of each group of a tree
+// has the reason, although one group causes it. ReasonParentNotFound and ReasonParentCycle are
+// reasons too: a group names a parent that does not exist in its namespace, or is its own ancestor.
+const (
+	// ReasonTreeTooDeep: the tree has more than MaxTreeDepth levels.
+	ReasonTreeTooDeep = "TreeTooDeep"
+	// ReasonPriorityDiffers: a group of the tree has another priority or preemptionPolicy than the
+	// root.
+	ReasonPriorityDiffers = "PriorityDiffers"
+	// ReasonQueueDiffers: the PodGroups of the tree name different Queues.
+	ReasonQueueDiffers = "QueueDiffers"
+	// ReasonNotEnoughGroups: fewer than minGroupCount groups have enough members.
+	ReasonNotEnoughGroups = "NotEnoughGroups"
+)
+
+// CompositePodGroup is a set of PodGroups, or of other CompositePodGroups, that are scheduled and
+// may be disrupted as a unit. Each of them names it in parentCompositePodGroupName.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,categories=reprieve,shortName=cpg
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="Groups-Needed",type=integer,JSONPath=`.spec.schedulingPolicy.gang.minGroupCount`
+// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parentCompositePodGroupName`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PodGroupScheduled")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Priority",type=integer,priority=1,JSONPath=`.spec.priority`
+// +kubebuilder:printcolumn:name="Mode",type=string,priority=1,JSONPath=`.spec.disruptionMode`
+// +kubebuilder:printcolumn:name="Pending",type=integer,priority=1,JSONPath=`.status.pending`
+// +kubebuilder:printcolumn:name="Disruptions",type=integer,priority=1,JSONPath=`.status.lastDisruption.count`
+type CompositePodGroup struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the request of the user. It is immutable, except for the fields that Reprieve fills
+	// in.
+	// +required
+	Spec CompositePodGroupSpec `json:"spec"`
+	// status is the observed state. It counts the members of all PodGroups below. Only Reprieve
+	// writes it.
+	// +optional
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// CompositePodGroupSpec is the request of a user.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.parentCompositePodGroupName) == has(oldSelf.parentCompositePodGroupName) && (!has(self.parentCompositePodGroupName) || self.parentCompositePodGroupName == oldSelf.parentCompositePodGroupName)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".parentCompositePodGroupName"
+// +kubebuilder:validation:XValidation:rule="self.schedulingPolicy == oldSelf.schedulingPolicy",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
+// +kubebuilder:validation:XValidation:rule="has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
+// +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'All' || !has(self.schedulingPolicy.basic)",message="All takes the gang scheduling policy; groups that are placed one by one (basic) are disrupted one by one (Single)",fieldPath=".disruptionMode"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".priority"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".preemptionPolicy"
+type CompositePodGroupSpec struct {
+	// parentCompositePodGroupName is the CompositePodGroup above this one, in the same namespace. A
+	// CompositePodGroup without it is the root of a tree. A tree has at most 4 levels, the
+	// PodGroups included. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ParentCompositePodGroupName *string `json:"parentCompositePodGroupName,omitempty"`
+
+	// schedulingPolicy defines the placement of the groups. Exactly one of its fields is set.
+	// Immutable.
+	// +required
+	SchedulingPolicy CompositeSchedulingPolicy `json:"schedulingPolicy"`
+
+	// disruptionMode is the unit of preemption: Single (each group by its own mode) or All (all
+	// groups together or none; gang policy only). Single if unset. The highest level with All
+	// decides. Immutable.
+	// +optional
+	DisruptionMode *CompositeDisruptionMode `json:"disruptionMode,omitempty"`
+
+	// priorityClassName is the PriorityClass of the tree. All groups of a tree have the priority
+	// and the preemptionPolicy of its root; otherwise no group of the tree is scheduled. If unset,
+	// the global default class applies, and Reprieve fills in its name with the priority.
+	// Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName *string `json:"priorityClassName,omitempty"`
+
+	// priority is the value of the PriorityClass; a higher value is more important. Reprieve fills
+	// it in; users do not set it. Immutable once it is filled in.
+	// +optional
+	// +kubebuilder:validation:Minimum=-2147483648
+	// +kubebuilder:validation:Maximum=2147483647
+	Priority *int32 `json:"priority,omitempty"`
+
+	// preemptionPolicy is PreemptLowerPriority or Never, by the PriorityClass. Reprieve fills
+	// it in with priority; users do not set it. Immutable once it is filled in.
+	// +optional
+	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
+	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
+}
+
+// CompositeSchedulingPolicy defines the placement of the groups of a CompositePodGroup. Exactly one
+// field is set.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.basic) != has(self.gang)",messageExpression="has(self.basic) ? 'set one of basic and gang, not both' : 'set one of basic and gang'"
+type CompositeSchedulingPolicy struct {
+	// basic places each group independently of the others.
+	// +optional
+	Basic *BasicSchedulingPolicy `json:"basic,omitempty"`
+	// gang places at least minGroupCount groups together or none.
+	// +optional
+	Gang *CompositeGangSchedulingPolicy `json:"gang,omitempty"`
+}
+
+// CompositeGangSchedulingPolicy places groups together.
+type CompositeGangSchedulingPolicy struct {
+	// minGroupCount is the number of groups directly below that must be able to run at the same
+	// time; at least 1. A group counts if it has its own minCount or minGroupCount. Further groups
+	// are placed where they fit, each as a whole.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	MinGroupCount int32 `json:"minGroupCount"`
+}
+
+// CompositePodGroupList is a list of CompositePodGroups.
+//
+// +kubebuilder:object:root=true
+type CompositePodGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CompositePodGroup `json:"items"`
+}

@@ -1,0 +1,115 @@
+// Package composite lets the controllers and evictions treat a CompositePodGroup as a PodGroup with
+// the key of its tree; see [gang.TreeKey].
+package composite
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// Client is a client that treats CompositePodGroups as PodGroups. It gets and lists them, and
+// writes their status. All other calls go to the wrapped client. It is safe for concurrent use.
+type Client struct{ client.Client }
+
+// NewClient returns a Client for CompositePodGroups of reprieve.dev.
+func NewClient(c client.Client) *Client { return &Client{c} }
+
+// Get reads an object.
+func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	pg, ok := obj.(*v1alpha1.PodGroup)
+	name, isTree := gang.CompositeOf(key)
+	if !ok || !isTree {
+		return c.Client.Get(ctx, key, obj, opts...)
+	}
+	var found v1alpha1.CompositePodGroup
+	if err := c.Client.Get(ctx, name, &found, opts...); err != nil {
+		return err
+	}
+	*pg = *gang.AsPodGroup(&found)
+	return nil
+}
+
+// List reads objects. CompositePodGroups are part of the last page of PodGroups.
+func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.Client.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	groups, ok := list.(*v1alpha1.PodGroupList)
+	if !ok || groups.Continue != "" {
+		return nil
+	}
+	whole := make([]client.ListOption, 0, len(opts)+1)
+	// A continue token belongs to the other kind.
+	for _, opt := range opts {
+		if _, isToken := opt.(client.Continue); !isToken {
+			whole = append(whole, opt)
+		}
+	}
+	var all v1alpha1.CompositePodGroupList
+	if err := c.Client.List(ctx, &all, append(whole, client.Limit(0))...); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		groups.Items = append(groups.Items, *gang.AsPodGroup(&all.Items[i]))
+	}
+	return nil
+}
+
+// Status returns a writer for the status of objects.
+func (c *Client) Status() client.SubResourceWriter { return &statusWriter{c.Client.Status()} }
+
+type statusWriter struct{ client.SubResourceWriter }
+
+// Update writes the status of an object. It fails with a conflict if the object has changed since
+// it was read.
+func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	pg, to, ok := treeOf(obj)
+	if !ok {
+		return w.SubResourceWriter.Update(ctx, obj, opts...)
+	}
+	to.UID, to.ResourceVersion, to.Status = pg.UID, pg.ResourceVersion, pg.Status
+	if err := w.SubResourceWriter.Update(ctx, to, opts...); err != nil {
+		return err
+	}
+	pg.ResourceVersion = to.ResourceVersion
+	return nil
+}
+
+// Patch writes the changes of an object's status.
+func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	pg, to, ok := treeOf(obj)
+	if !ok {
+		return w.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+	}
+	if patch.Type() != types.MergePatchType {
+		return fmt.Errorf("patch the status of %s: got a patch of type %s, want %s", gang.Title(client.ObjectKeyFromObject(pg)), patch.Type(), types.MergePatchType)
+	}
+	data, err := patch.Data(obj)
+	if err != nil {
+		return fmt.Errorf("make the patch: %w", err)
+	}
+	if err := w.SubResourceWriter.Patch(ctx, to, client.RawPatch(patch.Type(), data), opts...); err != nil {
+		return err
+	}
+	pg.ResourceVersion = to.ResourceVersion
+	return nil
+}
+
+// treeOf returns a PodGroup that stands for a CompositePodGroup, and an object with the name of the
+// latter; false for other objects.
+func treeOf(obj client.Object) (*v1alpha1.PodGroup, *v1alpha1.CompositePodGroup, bool) {
+	pg, ok := obj.(*v1alpha1.PodGroup)
+	if !ok {
+		return nil, nil, false
+	}
+	name, isTree := gang.CompositeOf(client.ObjectKeyFromObject(pg))
+	to := &v1alpha1.CompositePodGroup{}
+	to.Namespace, to.Name = name.Namespace, name.Name
+	return pg, to, isTree
+}

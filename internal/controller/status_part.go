@@ -1,0 +1,59 @@
+package controller
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// GroupsOf sets the trees of groups. Parts of a tree show the reason why the whole tree waits.
+func (s *Status) GroupsOf(trees *gang.Trees) { s.trees = trees }
+
+// workloadOf returns the group that a part of a tree is placed with; false for a group that is
+// placed by itself.
+func (s *Status) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
+	if s.trees == nil {
+		return nil, false
+	}
+	for _, leaf := range s.trees.Leaves(key) {
+		if workload := s.trees.WorkloadOf(leaf); workload != key {
+			return s.source.Group(workload)
+		}
+		break
+	}
+	return nil, false
+}
+
+// partVerdict is verdict for a part of a tree.
+func (s *Status) partVerdict(workload, part *gang.Group, m *gang.Members) (gang.Verdict, bool) {
+	if workload.Flaw == (gang.Verdict{}) && part.IsPlaced(m) {
+		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: fmt.Sprintf("%d members have a node", m.Placed())}, true
+	}
+	if part.Flaw != (gang.Verdict{}) {
+		return part.Flaw, false
+	}
+	all := s.members.Members(workload.Key)
+	v, scheduled := s.verdict(workload, &all)
+	switch {
+	case !scheduled:
+		return v, false
+	case !part.IsGang() && m.Placed() > 0:
+		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: fmt.Sprintf("%d members have a node", m.Placed())}, true
+	}
+	return gang.Verdict{
+		Reason:  v1alpha1.ReasonPending,
+		Message: gang.Title(workload.Key) + " runs without this group, which is placed as soon as it fits as a whole",
+	}, false
+}
+
+// runOf returns the run of a group. A part of a tree has none of its own.
+func (s *Status) runOf(g *gang.Group) engine.Run {
+	if _, isPart := s.workloadOf(g.Key); isPart {
+		return engine.Run{}
+	}
+	return s.runs.Look(s.knownAs(g), s.clock.Now())
+}

@@ -1,0 +1,282 @@
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// treePrefix begins the names of CompositePodGroups among the keys of groups. No object has a slash
+// in its name, so a PodGroup never has such a key.
+const treePrefix = "compositepodgroup/"
+
+// TreeKey returns the key of a CompositePodGroup among groups.
+func TreeKey(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: treePrefix + name}
+}
+
+// CompositeOf returns the CompositePodGroup of a key; false for the key of a PodGroup.
+func CompositeOf(key types.NamespacedName) (types.NamespacedName, bool) {
+	name, ok := strings.CutPrefix(key.Name, treePrefix)
+	return types.NamespacedName{Namespace: key.Namespace, Name: name}, ok
+}
+
+// IsTree reports whether a key belongs to a CompositePodGroup.
+func IsTree(key types.NamespacedName) bool { return strings.HasPrefix(key.Name, treePrefix) }
+
+// Title returns the kind and the name of a group, for messages.
+func Title(key types.NamespacedName) string {
+	if name, ok := CompositeOf(key); ok {
+		return "CompositePodGroup " + name.String()
+	}
+	return "PodGroup " + key.String()
+}
+
+// AsPodGroup returns a CompositePodGroup in the form of a PodGroup with the name of its key. Both
+// share their status. The scheduler treats a tree of groups as one gang.
+func AsPodGroup(c *v1alpha1.CompositePodGroup) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{ObjectMeta: *c.ObjectMeta.DeepCopy(), Status: *c.Status.DeepCopy()}
+	pg.Name = TreeKey(c.Namespace, c.Name).Name
+	mode := v1alpha1.DisruptionModePod
+	if m := c.Spec.DisruptionMode; m != nil && *m == v1alpha1.CompositeDisruptionModeAll {
+		mode = v1alpha1.DisruptionModePodGroup
+	}
+	pg.Spec.DisruptionMode = &mode
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Basic: c.Spec.SchedulingPolicy.Basic}
+	pg.Spec.PriorityClassName, pg.Spec.Priority, pg.Spec.PreemptionPolicy = c.Spec.PriorityClassName, c.Spec.Priority, c.Spec.PreemptionPolicy
+	pg.Spec.ParentCompositePodGroupName = c.Spec.ParentCompositePodGroupName
+	return pg
+}
+
+// FromComposite returns the Group of a CompositePodGroup, without the groups below it.
+func FromComposite(c *v1alpha1.CompositePodGroup) *Group {
+	g := FromPodGroup(AsPodGroup(c))
+	if p := c.Spec.SchedulingPolicy.Gang; p != nil {
+		g.MinGroupCount = int(p.MinGroupCount)
+	}
+	return g
+}
+
+// Tree is a group with the groups below it.
+type Tree struct {
+	// Key names the group.
+	Key types.NamespacedName
+	// Need is the minCount of a PodGroup, or the minGroupCount of a CompositePodGroup.
+	Need int
+	// Whole is true in disruption mode All or PodGroup.
+	Whole bool
+	// Parts are the groups directly below a CompositePodGroup, by name. A PodGroup has none.
+	Parts []*Tree
+}
+
+// isLeaf reports whether the group is a PodGroup.
+func (t *Tree) isLeaf() bool { return !IsTree(t.Key) }
+
+// Leaves returns the PodGroups of the tree.
+func (t *Tree) Leaves() []types.NamespacedName {
+	if t.isLeaf() {
+		return []types.NamespacedName{t.Key}
+	}
+	var out []types.NamespacedName
+	for _, part := range t.Parts {
+		out = append(out, part.Leaves()...)
+	}
+	return out
+}
+
+// leastMembers returns the smallest number of members that can make the tree whole. It is at least
+// 1.
+func (t *Tree) leastMembers() int {
+	if t.isLeaf() {
+		return t.Need
+	}
+	var counts []int
+	for _, part := range t.Parts {
+		counts = append(counts, part.leastMembers())
+	}
+	slices.Sort(counts)
+	sum := 0
+	for _, n := range counts[:min(t.Need, len(counts))] {
+		sum += n
+	}
+	return max(sum, 1)
+}
+
+// LeastSingle is like leastMembers, for the members that are evicted one by one. It omits groups in
+// mode All or PodGroup, and is 0 if no other group is left.
+func (t *Tree) LeastSingle() int {
+	switch {
+	case t.Whole:
+		return 0
+	case t.isLeaf():
+		return t.Need
+	}
+	var counts []int
+	for _, part := range t.Parts {
+		counts = append(counts, part.LeastSingle())
+	}
+	slices.Sort(counts)
+	sum := 0
+	for _, n := range counts[:min(t.Need, len(counts))] {
+		sum += n
+	}
+	return sum
+}
+
+// NeedOf returns the minCount of a PodGroup of the tree, by its name; 0 for others.
+func (t *Tree) NeedOf(leaf string) int {
+	if t.isLeaf() {
+		if t.Key.Name == leaf {
+			return t.Need
+		}
+		return 0
+	}
+	for _, part := range t.Parts {
+		if n := part.NeedOf(leaf); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// Choice says which PodGroups make a tree whole.
+type Choice struct {
+	// Leaves are the names of the PodGroups, in the order of the tree.
+	Leaves []string
+	// Lacks is the number of members that must still be placed.
+	Lacks int
+	// Complete is true if there are enough groups, and each has the members that it needs.
+	Complete bool
+}
+
+// Choose returns the PodGroups that make the tree whole with the fewest further placements.
+// Complete groups come first, and of equal groups the first by name. have and placed count the
+// members of each PodGroup, by its name: the members that can run, and the members with a place.
+func (t *Tree) Choose(have, placed map[string]int) Choice {
+	if t.isLeaf() {
+		name := t.Key.Name
+		return Choice{Leaves: []string{name}, Lacks: max(t.Need-placed[name], 0), Complete: have[name] >= t.Need}
+	}
+	out := Choice{Complete: len(t.Parts) >= t.Need}
+	for _, c := range t.ranked(have, placed)[:min(t.Need, len(t.Parts))] {
+		out.Leaves = append(out.Leaves, c.Leaves...)
+		out.Lacks += c.Lacks
+		out.Complete = out.Complete && c.Complete
+	}
+	return out
+}
+
+// ranked returns the choices of the parts, the preferred ones first.
+func (t *Tree) ranked(have, placed map[string]int) []Choice {
+	out := make([]Choice, len(t.Parts))
+	for i, part := range t.Parts {
+		out[i] = part.Choose(have, placed)
+	}
+	slices.SortStableFunc(out, func(a, b Choice) int {
+		switch {
+		case a.Complete == b.Complete:
+			return cmp.Compare(a.Lacks, b.Lacks)
+		case a.Complete:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return out
+}
+
+// Further returns the groups that are not part of a choice and could be placed as a whole, each
+// with the members that it still lacks. The order is by name. Groups below a group that is not
+// whole are not listed: they come with it.
+func (t *Tree) Further(have, placed map[string]int) []Choice {
+	if t.isLeaf() {
+		return nil
+	}
+	var out []Choice
+	for _, part := range t.Parts {
+		switch c := part.Choose(have, placed); {
+		case c.Complete && c.Lacks > 0:
+			out = append(out, c)
+		case c.Complete:
+			out = append(out, part.Further(have, placed)...)
+		}
+	}
+	return out
+}
+
+// CountByPart counts pods by the name of their PodGroup.
+func CountByPart(pods ...[]*corev1.Pod) map[string]int {
+	out := make(map[string]int)
+	for _, some := range pods {
+		for _, pod := range some {
+			if key, ok := GroupOf(pod); ok {
+				out[key.Name]++
+			}
+		}
+	}
+	return out
+}
+
+// IsPlaced reports whether enough members have a node or have succeeded. In a tree, these are
+// enough members of enough groups.
+func (g *Group) IsPlaced(m *Members) bool {
+	if g.Tree == nil {
+		return m.Placed() >= max(g.MinCount, 1)
+	}
+	if g.Tree.Need == 0 || m.Placed() == 0 {
+		return m.Placed() > 0
+	}
+	placed := CountByPart(m.Assigned, m.Succeeded)
+	c := g.Tree.Choose(placed, placed)
+	return c.Complete && c.Lacks == 0
+}
+
+// gate returns the verdict on a tree with too few complete groups.
+func (t *Tree) gate(m *Members) Verdict {
+	have := CountByPart(m.Pending, m.Assigned, m.Succeeded)
+	if t.Choose(have, have).Complete {
+		return Verdict{}
+	}
+	complete, short := 0, ""
+	for _, part := range t.Parts {
+		if part.Choose(have, have).Complete {
+			complete++
+		} else {
+			short = cmp.Or(short, part.shortage(have))
+		}
+	}
+	if short != "" {
+		short = "; " + short
+	}
+	return Verdict{
+		Reason:  v1alpha1.ReasonNotEnoughGroups,
+		Message: fmt.Sprintf("%s needs %d groups with enough members and has %d%s", Title(t.Key), t.Need, complete, short),
+	}
+}
+
+// shortage names the first group with too few members or groups.
+func (t *Tree) shortage(have map[string]int) string {
+	if t.isLeaf() {
+		return fmt.Sprintf("%s needs %d members and has %d", Title(t.Key), t.Need, have[t.Key.Name])
+	}
+	complete, short := 0, ""
+	for _, part := range t.Parts {
+		if part.Choose(have, have).Complete {
+			complete++
+		} else {
+			short = cmp.Or(short, part.shortage(have))
+		}
+	}
+	return cmp.Or(short, fmt.Sprintf("%s needs %d groups and has %d", Title(t.Key), t.Need, complete))
+}
+
+// byName compares keys by namespace, then name.
+func byName(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

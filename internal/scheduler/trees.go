@@ -1,0 +1,205 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// treed is a Derived that maps the pods of a tree of groups to their workload. The PodGroups of a
+// tree are the roles of one gang.
+type treed struct {
+	Derived
+	trees *gang.Trees
+}
+
+// GroupOf is part of gang.Membership.
+func (d treed) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	return d.trees.Membership(d.Derived).GroupOf(pod)
+}
+
+// MinCount is part of Derived.
+func (d treed) MinCount(key types.NamespacedName) (int, bool) {
+	if !gang.IsTree(key) {
+		return d.Derived.MinCount(key)
+	}
+	g, ok := d.trees.Group(key)
+	if !ok {
+		return 0, false
+	}
+	return g.MinCount, true
+}
+
+// RoleOf is part of Derived.
+func (d treed) RoleOf(pod *corev1.Pod) (role string, needed int) {
+	if name, minCount, ok := d.trees.PartOf(pod); ok {
+		return name, minCount
+	}
+	return d.Derived.RoleOf(pod)
+}
+
+// PartChanged handles a new, changed or deleted group that has a parent, or had one, and each
+// CompositePodGroup. Changed of [gang.Trees] returns the workloads and the moves. Any goroutine may
+// call it once the scheduler runs.
+func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
+	if !slices.Contains(workloads, key) {
+		var disrupted []v1alpha1.DisruptedPod
+		if g, ok := h.groups.Group(key); ok {
+			disrupted = g.Disrupted
+		}
+		h.disrupted(key, disrupted)
+		h.cluster.GroupChanged(key)
+	}
+	for _, move := range moves {
+		members := h.lister.Members(move.PodGroup)
+		for _, pods := range [][]*corev1.Pod{members.Pending, members.Gated, members.Assigned, members.Terminating, members.Succeeded, members.Finished} {
+			for _, pod := range pods {
+				h.MembershipChanged(pod, move.From, true)
+			}
+		}
+	}
+	for _, workload := range workloads {
+		h.GroupChanged(workload)
+	}
+}
+
+// workloadOf returns the group that the members of a group are scheduled with. For a part of a
+// tree, that is the group of the tree.
+func (r *clusterIndex) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
+	if r.trees != nil {
+		for _, leaf := range r.trees.Leaves(key) {
+			return r.groups.Group(r.trees.WorkloadOf(leaf))
+		}
+	}
+	return r.groups.Group(key)
+}
+
+// unitOf returns the group that a pod is evicted with, if it is evicted together with others.
+func (r *clusterIndex) unitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	key, ok := r.groupOf(pod)
+	if !ok || !gang.IsTree(key) {
+		return key, ok
+	}
+	named, _ := gang.GroupOf(pod)
+	return r.trees.UnitOf(named), true
+}
+
+// chooseOf returns the PodGroups that make a tree whole. It counts the members by PodGroup: the
+// members that can run, and the members with a place.
+func chooseOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) (c gang.Choice, have, placed map[string]int) {
+	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
+	placed = gang.CountByPart(members.Assigned, members.Succeeded, assumed)
+	have = gang.CountByPart(members.Assigned, members.Succeeded, assumed, waiting)
+	return g.Tree.Choose(have, placed), have, placed
+}
+
+// lackingInTree is lacking for a tree. It sorts the waiting members: the needed members of the
+// chosen PodGroups come first.
+func lackingInTree(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
+	c, _, placed := chooseOf(g, members, waiting)
+	needFirst(g.Tree, c, placed, waiting)
+	return c.Lacks
+}
+
+// needFirst sorts waiting members: first the members that a choice needs, then the others of its
+// PodGroups, then the rest. The order within each part stays. It returns the number of members of
+// the choice.
+func needFirst(tree *gang.Tree, c gang.Choice, placed map[string]int, waiting []*corev1.Pod) (chosen int) {
+	left := make(map[string]int, len(c.Leaves))
+	for _, leaf := range c.Leaves {
+		left[leaf] = tree.NeedOf(leaf) - placed[leaf]
+	}
+	turns := make(map[types.UID]int, len(waiting))
+	for _, pod := range waiting {
+		name, _ := gang.GroupOf(pod)
+		switch n, ok := left[name.Name]; {
+		case !ok:
+			turns[pod.UID] = 2
+			continue
+		case n > 0:
+			left[name.Name]--
+		default:
+			turns[pod.UID] = 1
+		}
+		chosen++
+	}
+	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return cmp.Compare(turns[a.UID], turns[b.UID]) })
+	return chosen
+}
+
+// round is one attempt to place members of a tree: the first minCount of the pods, and as many of
+// the others as fit.
+type round struct {
+	pods     []*corev1.Pod
+	minCount int
+	// never is true for groups past minGroupCount. Nothing is preempted for them.
+	never bool
+}
+
+// roundsOf returns the attempts to place the waiting members of a tree, in order. As long as the
+// tree is not whole, there is one, for the groups that make it whole. Afterwards there is one for
+// each further group, as a whole, and one for the surplus of the placed groups.
+func roundsOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) []round {
+	c, have, placed := chooseOf(g, members, waiting)
+	if c.Lacks > 0 {
+		if !c.Complete {
+			return []round{{minCount: c.Lacks}}
+		}
+		pods := slices.Clone(waiting)
+		return []round{{pods: pods[:needFirst(g.Tree, c, placed, pods)], minCount: c.Lacks}}
+	}
+	var out []round
+	for _, further := range g.Tree.Further(have, placed) {
+		pods := slices.Clone(waiting)
+		out = append(out, round{pods: pods[:needFirst(g.Tree, further, placed, pods)], minCount: further.Lacks, never: true})
+	}
+	surplus := slices.DeleteFunc(slices.Clone(waiting), func(pod *corev1.Pod) bool {
+		name, _ := gang.GroupOf(pod)
+		return placed[name.Name] < g.Tree.NeedOf(name.Name)
+	})
+	if len(surplus) > 0 || len(out) == 0 {
+		out = append(out, round{pods: surplus})
+	}
+	return out
+}
+
+// enter makes a preemptor one for a round.
+func (pre *preemptor) enter(r round) {
+	pre.pods, pre.minCount, pre.never = r.pods, r.minCount, pre.never || r.never
+}
+
+// decideRounds decides for the rounds of a tree until one fits. It changes the preemptor to
+// the last round that it decided for.
+func (p *Plugin) decideRounds(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
+	rounds := pre.rounds
+	pre.rounds = nil
+	for i, r := range rounds {
+		one := *pre
+		one.enter(r)
+		made, v, err := p.decideGang(ctx, &one)
+		if err != nil || i == len(rounds)-1 || v == (gang.Verdict{}) && made.decision.Outcome == core.Fits {
+			*pre = one
+			return made, v, err
+		}
+	}
+	return p.decideGang(ctx, pre)
+}
+
+// noPart returns the verdict on a tree whose waiting members are all of groups that lack members.
+func noPart(pre *preemptor) gang.Verdict {
+	if pre.group == nil || pre.group.Tree == nil || len(pre.pods) > 0 {
+		return gang.Verdict{}
+	}
+	return gang.Verdict{
+		Reason:  v1alpha1.ReasonNotEnoughGroups,
+		Message: joined(fmt.Sprintf("no group of %s with waiting members has as many as it needs", gang.Title(pre.group.Key)), pre.keptOut),
+	}
+}

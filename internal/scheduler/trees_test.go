@@ -1,0 +1,226 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// forest is a rig with trees of groups.
+type forest struct {
+	*rig
+	trees *gang.Trees
+}
+
+func newForest(t *testing.T, objects ...runtime.Object) *forest {
+	t.Helper()
+	known := &groups{all: map[types.NamespacedName]*gang.Group{}}
+	f := &forest{trees: gang.NewTrees(known)}
+	f.rig = newRigOn(t, clientWith(objects...), known, schedulerYAML, nil, func(in *Inputs) { in.Groups, in.Trees = f.trees, f.trees })
+	return f
+}
+
+// plant adds a group below a parent; "" for none. The name of a CompositePodGroup is in capital
+// letters.
+func (f *forest) plant(name, parent string, need int, priority int32, whole bool) *gang.Group {
+	g := &gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), MinCount: need, Whole: whole, Priority: ptr.To(priority)}
+	if strings.ToUpper(name) == name {
+		g.Key, g.MinCount, g.MinGroupCount = gang.TreeKey("ns", name), 0, need
+	}
+	if parent != "" {
+		g.Parent = gang.TreeKey("ns", parent)
+	}
+	f.groups.set(g)
+	f.changed(g.Key)
+	return g
+}
+
+func (f *forest) changed(key types.NamespacedName) {
+	workloads, moves := f.trees.Changed(key)
+	f.sched.PartChanged(key, workloads, moves)
+}
+
+// on counts the members of a PodGroup with a node.
+func (f *forest) on(group string) (count int) {
+	for _, pod := range f.sched.Members(types.NamespacedName{Namespace: "ns", Name: group}).Assigned {
+		if pod.Spec.NodeName != "" {
+			count++
+		}
+	}
+	return count
+}
+
+// settle runs cycles until the members of PodGroups with nodes are as wanted.
+func (f *forest) settle(want map[string]int) {
+	f.t.Helper()
+	f.eventually(fmt.Sprintf("members have nodes: %v", want), func() bool {
+		f.cycles()
+		for group, n := range want {
+			if f.on(group) != n {
+				return false
+			}
+		}
+		return true
+	})
+	f.cycles()
+	for group, n := range want {
+		if got := f.on(group); got != n {
+			f.t.Errorf("%d members of %s have nodes, want %d", got, group, n)
+		}
+	}
+}
+
+func TestTreeStartsWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		room, minGroupCount int
+		want                map[string]int
+	}{
+		"room for all":                   {room: 5, minGroupCount: 2, want: map[string]int{"a": 2, "b": 3}},
+		"room for one group":             {room: 4, minGroupCount: 2, want: map[string]int{"a": 0, "b": 0}},
+		"one group is enough":            {room: 4, minGroupCount: 1, want: map[string]int{"a": 2, "b": 0}},
+		"one group is enough, both fit":  {room: 5, minGroupCount: 1, want: map[string]int{"a": 2, "b": 3}},
+		"not even one":                   {room: 1, minGroupCount: 1, want: map[string]int{"a": 0, "b": 0}},
+		"room for nothing but a surplus": {room: 1, minGroupCount: 2, want: map[string]int{"a": 0, "b": 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newForest(t, nodes(tc.room, "1")...)
+			f.plant("R", "", tc.minGroupCount, 0, false)
+			f.plant("M", "R", 1, 0, false)
+			f.plant("a", "M", 2, 0, false)
+			f.plant("b", "R", 3, 0, false)
+			f.create(members("a", 2, "1", 0)...)
+			f.create(members("b", 3, "1", 0)...)
+			f.settle(tc.want)
+		})
+	}
+}
+
+func TestTreeWaitsForItsParent(t *testing.T) {
+	t.Parallel()
+	f := newForest(t, nodes(4, "1")...)
+	f.plant("a", "M", 2, 0, false)
+	f.create(members("a", 2, "1", 0)...)
+	f.settle(map[string]int{"a": 0})
+	if v := f.sched.gangs.Verdict(gang.KeyOf(gang.TreeKey("ns", "M"))); v.Reason != v1alpha1.ReasonParentNotFound {
+		t.Errorf("The verdict is %+v", v)
+	}
+	f.plant("M", "R", 1, 0, false)
+	f.settle(map[string]int{"a": 0})
+	f.plant("R", "", 2, 0, false)
+	f.settle(map[string]int{"a": 0})
+	if v := f.sched.gangs.Verdict(gang.KeyOf(gang.TreeKey("ns", "R"))); v.Reason != v1alpha1.ReasonNotEnoughGroups {
+		t.Errorf("The verdict is %+v", v)
+	}
+	f.plant("b", "R", 1, 0, false)
+	f.create(members("b", 1, "1", 0)...)
+	f.settle(map[string]int{"a": 2, "b": 1})
+}
+
+func TestFlawedTreeStartsNothing(t *testing.T) {
+	t.Parallel()
+	f := newForest(t, nodes(9, "1")...)
+	f.plant("R", "", 1, 5, false)
+	f.plant("a", "R", 1, 5, false)
+	f.plant("b", "R", 1, 7, false)
+	f.create(pod("low", "", "1", 0))
+	f.create(members("a", 1, "1", 5)...)
+	f.create(members("b", 1, "1", 7)...)
+	f.settle(map[string]int{"a": 0, "b": 0})
+	if len(f.evictor.orders) > 0 {
+		t.Errorf("Orders: %v", f.evictor.orders)
+	}
+}
+
+func TestTreePreemptsForAllItsGroups(t *testing.T) {
+	t.Parallel()
+	f := newForest(t, nodes(3, "1")...)
+	for i := range 3 {
+		f.create(pod(fmt.Sprint("low-", i), "", "1", 0))
+	}
+	f.cycles()
+	f.waitBound("low-0", "low-1", "low-2")
+	f.plant("R", "", 2, 9, false)
+	f.plant("a", "R", 2, 9, false)
+	f.plant("b", "R", 1, 9, false)
+	f.create(members("a", 2, "1", 9)...)
+	f.create(members("b", 1, "1", 9)...)
+	f.cycles()
+	if got := f.victims(); len(f.evictor.orders) != 1 || len(got) != 3 {
+		t.Fatalf("%d orders with the victims %v, want one with three", len(f.evictor.orders), got)
+	}
+	for i := range 3 {
+		f.remove(pod(fmt.Sprint("low-", i), "", "1", 0))
+	}
+	f.finish(0, eviction.Outcome{})
+	f.settle(map[string]int{"a": 2, "b": 1})
+}
+
+// TestNothingIsEvictedForFurtherGroups checks that a group past minGroupCount waits for free room.
+func TestNothingIsEvictedForFurtherGroups(t *testing.T) {
+	t.Parallel()
+	f := newForest(t, nodes(2, "1")...)
+	f.create(pod("low", "", "1", 0))
+	f.cycles()
+	f.waitBound("low")
+	f.plant("R", "", 1, 9, false)
+	f.plant("a", "R", 1, 9, false)
+	f.plant("b", "R", 1, 9, false)
+	f.create(members("a", 1, "1", 9)...)
+	f.create(members("b", 1, "1", 9)...)
+	f.settle(map[string]int{"a": 1, "b": 0})
+	if len(f.evictor.orders) > 0 {
+		t.Errorf("Victims: %v", f.victims())
+	}
+	f.remove(pod("low", "", "1", 0))
+	f.settle(map[string]int{"a": 1, "b": 1})
+}
+
+func TestVictimIsTheHighestWholeAncestor(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		root, middle, leaf bool
+		want               []string
+	}{
+		"root":   {root: true, want: []string{"a-0", "a-1", "b-0", "c-0"}},
+		"middle": {middle: true, want: []string{"a-0", "a-1", "b-0"}},
+		"leaf":   {leaf: true, want: []string{"a-0", "a-1"}},
+		"none":   {want: []string{"a-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newForest(t, nodes(1, "4")...)
+			f.plant("R", "", 2, 0, tc.root)
+			f.plant("M", "R", 2, 0, tc.middle)
+			f.plant("a", "M", 2, 0, tc.leaf)
+			f.plant("b", "M", 1, 0, false)
+			f.plant("c", "R", 1, 0, false)
+			f.create(members("a", 2, "1", 0)...)
+			f.create(members("b", 1, "1", 0)...)
+			f.create(members("c", 1, "1", 0)...)
+			f.settle(map[string]int{"a": 2, "b": 1, "c": 1})
+			// The preemptor needs the room of one member, and b and c must not run there.
+			size := map[int]string{4: "4", 3: "3", 2: "2", 1: "1"}[len(tc.want)]
+			f.create(pod("high", "", size, 9))
+			f.cycles()
+			got := f.victims()
+			if slices.Sort(got); len(got) != len(tc.want) || len(tc.want) > 1 && !slices.Equal(got, tc.want) {
+				t.Errorf("The victims are %v, want %v", got, tc.want)
+			}
+			units := 1
+			if order := f.evictor.orders[0]; len(order.Decision.Victims) != units {
+				t.Errorf("%d units go: %+v", len(order.Decision.Victims), order.Decision.Victims)
+			}
+		})
+	}
+}
