@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -220,6 +222,66 @@ func TestVictimIsTheHighestWholeAncestor(t *testing.T) {
 			units := 1
 			if order := f.evictor.orders[0]; len(order.Decision.Victims) != units {
 				t.Errorf("%d units go: %+v", len(order.Decision.Victims), order.Decision.Victims)
+			}
+		})
+	}
+}
+
+// TestTreesNeverRunInPart starts random trees in random room. A tree starts exactly if its chosen
+// groups have room, and no PodGroup runs with fewer members than it needs.
+func TestTreesNeverRunInPart(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 1))
+			room := 1 + random.IntN(8)
+			f := newForest(t, nodes(room, "1")...)
+			have, groups := make(map[string]int), 0
+			var grow func(parent string, level int)
+			grow = func(parent string, level int) {
+				groups++
+				if name := fmt.Sprint("g", groups); level == v1alpha1.MaxTreeDepth || level > 1 && random.IntN(2) == 0 {
+					f.plant(name, parent, 1+random.IntN(2), 0, false)
+					have[name] = 1 + random.IntN(3)
+					f.create(members(name, have[name], "1", 0)...)
+					return
+				}
+				name := fmt.Sprint("C", groups)
+				parts := 1 + random.IntN(2)
+				f.plant(name, parent, 1+random.IntN(parts), 0, false)
+				for range parts {
+					grow(name, level+1)
+				}
+			}
+			grow("", 1)
+			tree, ok := f.trees.Group(gang.TreeKey("ns", "C1"))
+			if !ok || tree.Flaw != (gang.Verdict{}) {
+				t.Fatalf("the tree: %+v", tree)
+			}
+			choice := tree.Tree.Choose(have, nil)
+			starts := choice.Complete && choice.Lacks <= room
+			placed := func() map[string]int {
+				out := make(map[string]int)
+				for name := range have {
+					out[name] = f.on(name)
+				}
+				return out
+			}
+			f.eventually("the tree starts if it can", func() bool {
+				f.cycles()
+				on := placed()
+				return !starts || tree.Tree.Choose(on, on).Complete
+			})
+			f.settles(100 * time.Millisecond)
+			on := placed()
+			if complete := tree.Tree.Choose(on, on).Complete; complete != starts {
+				t.Errorf("room %d, members %v, needs %+v: placed %v, want a start: %t", room, have, choice, on, starts)
+			}
+			for name, n := range on {
+				if n > 0 && (n < tree.Tree.NeedOf(name) || !starts) {
+					t.Errorf("%d members of %s have nodes, and it needs %d", n, name, tree.Tree.NeedOf(name))
+				}
 			}
 		})
 	}
