@@ -52,6 +52,8 @@ type Inputs struct {
 	Source gang.Source
 	// Trees has the trees of groups; nil if there are none. Source has their groups too.
 	Trees *gang.Trees
+	// Composites is true if the cluster serves CompositePodGroups and Reprieve may read them.
+	Composites bool
 	// Derived lists the groups that are created for pods without a PodGroup. DerivedChanged
 	// requests derived groups that change. Both are nil if no groups are derived. HoldChanged
 	// requests pods that become blocked, or stop being blocked, by a missing owner or group.
@@ -128,7 +130,7 @@ func Run(ctx context.Context, in Inputs) error {
 		return err
 	}
 	others = append(others, tolerations, labels)
-	if in.Trees != nil {
+	if in.Composites {
 		composites, err := newCompositeController(in)
 		if err != nil {
 			return err
@@ -253,7 +255,7 @@ func (in *Inputs) Groups() client.Client {
 	if in.Native != nil {
 		c = native.NewClient(c, *in.Native)
 	}
-	if in.Trees != nil {
+	if in.Composites {
 		c = composite.NewClient(c)
 	}
 	return c
@@ -276,7 +278,7 @@ func (in *Inputs) groupSources() []source.Source {
 	if in.Native != nil {
 		out = append(out, source.Kind(in.Cache, native.NewObject(*in.Native), &handler.TypedEnqueueRequestForObject[*unstructured.Unstructured]{}))
 	}
-	if in.Trees != nil {
+	if in.Composites {
 		out = append(out, source.Kind(in.Cache, &v1alpha1.CompositePodGroup{}, handler.TypedEnqueueRequestsFromMapFunc(treeRequests)))
 	}
 	return out

@@ -151,7 +151,9 @@ func (p *parts) startRecorder(ctx context.Context, factory informers.SharedInfor
 	}
 	own := map[string]client.Object{
 		inventory.PodGroups: &v1alpha1.PodGroup{}, inventory.Queues: &v1alpha1.Queue{}, inventory.Workloads: &v1alpha1.Workload{},
-		inventory.Composites: &v1alpha1.CompositePodGroup{},
+	}
+	if p.composites {
+		own[inventory.Composites] = &v1alpha1.CompositePodGroup{}
 	}
 	if p.native != nil {
 		own[inventory.NativePodGroups] = native.NewObject(*p.native)

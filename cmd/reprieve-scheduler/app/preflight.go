@@ -141,7 +141,7 @@ func needKubeconfig(kubeconfig string, opts *Options) error {
 // missingCRDs returns the names of Reprieve's CustomResourceDefinitions that the API server does
 // not serve.
 func missingCRDs(client discovery.ServerResourcesInterface) ([]string, error) {
-	needed := []string{"podgroups", "compositepodgroups", "queues", "workloads"}
+	needed := []string{"podgroups", "queues", "workloads"}
 	served, err := client.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err

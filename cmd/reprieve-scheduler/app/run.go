@@ -217,6 +217,8 @@ type parts struct {
 	// native is the kind of PodGroups of scheduling.k8s.io, and workloads the kind of the Workloads
 	// there whose groups pods name. Either may be nil.
 	native, workloads *schema.GroupVersionKind
+	// composites is true if the cluster serves CompositePodGroups and Reprieve may read them.
+	composites bool
 	// source finds groups of both APIs, and sources are its parts. trees has the trees of these
 	// groups, and is the source itself.
 	source  gang.Source
@@ -275,8 +277,14 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if kind != nil {
 		direct = native.NewClient(direct, *kind)
 	}
-	direct = composite.NewClient(direct)
-	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: recorder}
+	composites, err := findComposites(ctx, rest, direct)
+	if err != nil {
+		return nil, err
+	}
+	if composites {
+		direct = composite.NewClient(direct)
+	}
+	p := &parts{composites: composites, cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: recorder}
 	p.engine = engine.New(func(key workload.Key) { p.requestStatus(gang.NameOf(key)) })
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
@@ -361,11 +369,7 @@ func (p *parts) followGroups(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	composites, err := controller.NewComposites(ctx, p.cache, handlers)
-	if err != nil {
-		return err
-	}
-	p.sources = []*controller.Groups{own, composites}
+	p.sources = []*controller.Groups{own}
 	var groups gang.Source = own
 	if p.native != nil {
 		theirs, err := controller.NewNativeGroups(ctx, p.cache, *p.native, handlers)
@@ -374,7 +378,14 @@ func (p *parts) followGroups(ctx context.Context) error {
 		}
 		groups, p.sources = gang.Merge(own, theirs), append(p.sources, theirs)
 	}
-	p.trees = gang.NewTrees(gang.Merge(groups, composites))
+	if p.composites {
+		composites, err := controller.NewComposites(ctx, p.cache, handlers)
+		if err != nil {
+			return err
+		}
+		groups, p.sources = gang.Merge(groups, composites), append(p.sources, composites)
+	}
+	p.trees = gang.NewTrees(groups)
 	p.source = p.trees
 	return nil
 }
@@ -439,7 +450,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		return nil, fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
 	inputs := controller.Inputs{
-		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source, Trees: p.trees,
+		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source, Trees: p.trees, Composites: p.composites,
 		Cache: p.cache, Informers: cc.InformerFactory, Finished: shared.Finished(), Members: shared, Runs: shared.Runs(),
 		Gangs: p.engine.Gangs, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Ledger: shared.Quotas(), Queues: shared, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,

@@ -54,7 +54,7 @@ func disruptionCases() map[string]validationCase {
 		},
 		"preemptor of another kind": {
 			record(`{kind: Job, namespace: default, name: j}`, "", message, time, pod),
-			incomplete(at + `.preemptor.kind: Unsupported value: "Job": supported values: "Pod", "PodGroup"`),
+			incomplete(at + `.preemptor.kind: Unsupported value: "Job": supported values: "Pod", "PodGroup", "CompositePodGroup"`),
 		},
 		"preemptor without kind":      {record(`{namespace: default, name: j}`, "", message, time, pod), incomplete(at + ".preemptor.kind: Required value")},
 		"preemptor without namespace": {record(`{kind: Pod, name: j}`, "", message, time, pod), incomplete(at + ".preemptor.namespace: Required value")},

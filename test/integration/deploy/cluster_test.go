@@ -66,7 +66,7 @@ func eventually(t *testing.T, what string, condition func(ctx context.Context) s
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	pools := map[string]int{
-		"gang": 2, "plain": 1, "budget": 1, "ports": 1, "volumes": 1, "devices": 1, "retry": 1,
+		"gang": 2, "trees": 2, "plain": 1, "budget": 1, "ports": 1, "volumes": 1, "devices": 1, "retry": 1,
 		"queues": 1, "tolerations": 1, "takeover": 1,
 	}
 	return startClusterOf(t, render(t, deployPath(t)), pools, playground.Options{})

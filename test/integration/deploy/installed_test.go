@@ -31,6 +31,7 @@ func TestInstalled(t *testing.T) {
 			"the pods are admitted":                 testPodsAdmitted,
 			"it leads":                              testLeads,
 			"a gang takes room from a gang":         testGangs,
+			"a pod takes room from a tree":          testTrees,
 			"a pod takes room from a pod":           testPods,
 			"a budget does not stand in the way":    testBudget,
 			"a pod takes a port from a pod":         testPorts,

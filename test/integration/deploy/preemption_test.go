@@ -88,6 +88,25 @@ func testGangs(t *testing.T, c *cluster) {
 	c.waitEvent(t, "PodGroup", "serve", "Preempting")
 }
 
+// testTrees preempts a tree as a whole, although the preemptor needs the room of one PodGroup.
+func testTrees(t *testing.T, c *cluster) {
+	all, class := v1alpha1.CompositeDisruptionModeAll, low
+	tree := &v1alpha1.CompositePodGroup{ObjectMeta: meta("inference"), Spec: v1alpha1.CompositePodGroupSpec{PriorityClassName: &class, DisruptionMode: &all}}
+	tree.Spec.SchedulingPolicy.Gang = &v1alpha1.CompositeGangSchedulingPolicy{MinGroupCount: 2}
+	c.create(t, tree)
+	for _, role := range []string{"prefill", "decode"} {
+		policy := gangOfTwo(low)
+		policy.SchedulingPolicy.Gang.MinCount, policy.ParentCompositePodGroupName = 1, &tree.Name
+		c.create(t, &v1alpha1.PodGroup{ObjectMeta: meta(role), Spec: v1alpha1.PodGroupSpec{PodGroupPolicy: policy}},
+			newPod(role+"-0", "trees", low, memberOf(role), asks("nvidia.com/gpu", "4")))
+	}
+	c.waitRunning(t, "prefill-0", "decode-0")
+	c.create(t, newPod("interactive", "trees", high, asks("nvidia.com/gpu", "1")))
+	c.waitRunning(t, "interactive")
+	c.waitGone(t, "prefill-0", "decode-0")
+	c.waitEvent(t, "CompositePodGroup", "inference", "Preempted")
+}
+
 func testPods(t *testing.T, c *cluster) {
 	c.create(t, newPod("batch", "plain", low, asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "batch")

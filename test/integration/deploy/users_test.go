@@ -23,8 +23,8 @@ func userRoles() map[string]map[string][]string {
 	read := []string{"get", "list", "watch"}
 	write := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	return map[string]map[string][]string{
-		"reprieve-edit":        {"podgroups": write, "workloads": write},
-		"reprieve-view":        {"podgroups": read, "workloads": read},
+		"reprieve-edit":        {"podgroups": write, "compositepodgroups": write, "workloads": write},
+		"reprieve-view":        {"podgroups": read, "compositepodgroups": read, "workloads": read},
 		"reprieve-view-queues": {"queues": read},
 	}
 }
