@@ -160,12 +160,10 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return retryConflict(s.disown(ctx, &pg))
 	}
 	g := s.groupOf(&pg)
+	verdict, scheduled := s.verdict(g, &m)
 	workload, isPart := s.workloadOf(g.Key)
-	verdict, scheduled := gang.Verdict{}, false
 	if isPart {
 		verdict, scheduled = s.partVerdict(workload, g, &m)
-	} else {
-		verdict, scheduled = s.verdict(g, &m)
 	}
 	before := pg.DeepCopy()
 	run := s.runOf(g)

@@ -19,11 +19,12 @@ func (s *Status) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
 	if s.trees == nil {
 		return nil, false
 	}
-	for _, leaf := range s.trees.Leaves(key) {
-		if workload := s.trees.WorkloadOf(leaf); workload != key {
-			return s.source.Group(workload)
-		}
-		break
+	leaves := s.trees.Leaves(key)
+	if len(leaves) == 0 {
+		return nil, false
+	}
+	if workload := s.trees.WorkloadOf(leaves[0]); workload != key {
+		return s.source.Group(workload)
 	}
 	return nil, false
 }

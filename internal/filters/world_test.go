@@ -139,14 +139,13 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 // plain is a cluster without groups, queues and tolerations.
 type plain struct{}
 
-func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.NamespacedName{}, false }
-func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
+func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool)    { return types.NamespacedName{}, false }
+func (plain) Group(types.NamespacedName) (*gang.Group, bool)      { return nil, false }
 func (plain) WorkloadOf(types.NamespacedName) (*gang.Group, bool) { return nil, false }
-
-func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
-func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role       { return nil }
-func (plain) NeverPreempts(*gang.Group, ...*corev1.Pod) bool   { return false }
-func (plain) Degraded(*gang.Group) snapshot.Degraded           { return snapshot.Degraded{} }
+func (plain) Placed(types.NamespacedName) []*corev1.Pod           { return nil }
+func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role          { return nil }
+func (plain) NeverPreempts(*gang.Group, ...*corev1.Pod) bool      { return false }
+func (plain) Degraded(*gang.Group) snapshot.Degraded              { return snapshot.Degraded{} }
 
 func (plain) VictimPriority(_ *gang.Group, scheduling int32, _ string) int32 { return scheduling }
 

@@ -22,10 +22,10 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	if !ok || g.PodPriorities && !g.Whole {
 		return nil
 	}
-	of, isPart := s.workloadOf(g)
+	of := s.workloadOf(g)
 	run := s.Groups.RunOf(of)
 	// The other members of a tree may be evicted one by one.
-	run.Sealed.Split = run.Sealed.Split && !isPart
+	run.Sealed.Split = run.Sealed.Split && of == g
 	whole := g.Whole && !run.Sealed.Split
 	if g.PodPriorities && !whole {
 		return nil
@@ -44,10 +44,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		since = lastScheduled(placed)
 	}
 	since = run.Guaranteed(since)
-	var degraded Degraded
-	if !isPart {
-		degraded = s.Groups.Degraded(g)
-	}
+	degraded := s.degraded(g, of)
 	if at := degraded.Since; !at.IsZero() && since.After(at) {
 		// While other members are missing, replacing a member must not restart the protection.
 		since = at
@@ -63,15 +60,10 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since),
 		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
 	}
-	if isPart && of.Flaw.Reason != v1alpha1.ReasonParentNotFound {
-		out.Workload = string(of.UID)
-	}
+	out.Workload = workloadUID(g, of)
 	t := core.QueueMembership{Queue: queue}
 	if !whole && !degraded.Stale {
 		t.MinCount = int32(sealedMinCount(g, &run.Sealed))
-		if g.Tree != nil {
-			t.MinCount = min(t.MinCount, int32(g.Tree.LeastSingle()))
-		}
 	}
 	if t != (core.QueueMembership{}) {
 		out.Membership = &t
@@ -79,13 +71,30 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	return out
 }
 
-// workloadOf returns the group that the members of a group are scheduled with. isPart is true for a
-// part of a tree: the clock of the tree counts for each of its parts.
-func (s *Sources) workloadOf(g *gang.Group) (of *gang.Group, isPart bool) {
+// workloadOf returns the group that the members of a group are scheduled with: the group itself, or
+// the group of its tree. The clock of a tree counts for each of its parts.
+func (s *Sources) workloadOf(g *gang.Group) *gang.Group {
 	if w, ok := s.Groups.WorkloadOf(g.Key); ok && w.Key != g.Key {
-		return w, true
+		return w
 	}
-	return g, false
+	return g
+}
+
+// workloadUID returns the UID of the workload that a group is a part of. It is "" for a group that
+// is a workload itself, and below a missing ancestor.
+func workloadUID(g, of *gang.Group) string {
+	if of == g || of.Flaw.Reason == v1alpha1.ReasonParentNotFound {
+		return ""
+	}
+	return string(of.UID)
+}
+
+// degraded returns the members that a gang lacks. A part of a tree is not degraded by itself.
+func (s *Sources) degraded(g, of *gang.Group) Degraded {
+	if of != g {
+		return Degraded{}
+	}
+	return s.Groups.Degraded(g)
 }
 
 // standingPriority returns the priority that protects a group from preemption: its own or, if that
@@ -227,8 +236,13 @@ func endsBefore(a, b *core.Toleration) bool {
 // sealedMinCount returns the minCount that counts for running members: the lower one of their seals
 // and of the PodGroup.
 func sealedMinCount(g *gang.Group, sealed *engine.Sealed) int {
-	if !sealed.Known {
-		return g.MinCount
+	needs := g.MinCount
+	if g.Tree != nil {
+		// Parts that are evicted as a whole are not among the members.
+		needs = min(needs, g.Tree.LeastSingle())
 	}
-	return min(g.MinCount, sealed.MinCount)
+	if !sealed.Known {
+		return needs
+	}
+	return min(needs, sealed.MinCount)
 }
