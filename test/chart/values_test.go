@@ -104,8 +104,8 @@ func TestCRDs(t *testing.T) {
 		want     int
 		wantKeep string
 	}{
-		"default":       {"", 3, "keep"},
-		"not kept":      {"crds: {keep: false}", 3, ""},
+		"default":       {"", 4, "keep"},
+		"not kept":      {"crds: {keep: false}", 4, ""},
 		"not installed": {"crds: {install: false}", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,7 +41,8 @@ func TestHelm(t *testing.T) {
 		{"the last release is installed", testInstall},
 		{"an upgrade", testUpgrade},
 		{"a rollback", testRollback},
-		{"forward again", testForward},
+		{"upgraded again", testUpgradeAgain},
+		{"forward by a rollback", testForward},
 		{"what an uninstall leaves", testUninstall},
 		{"it is installed again", testReinstall},
 		{"all is removed", testRemoveAll},
@@ -74,11 +77,17 @@ func testInstall(t *testing.T, h *helm, _ *workWatch) {
 // waiting returns the pods that have no room until the running pods are deleted.
 func waiting() []string { return []string{"next-0", "next-1", "plain-1"} }
 
-func testUpgrade(t *testing.T, h *helm, w *workWatch) {
-	before := h.pods(t)
+// upgrade upgrades to the chart of the work tree.
+func (h *helm) upgrade(t *testing.T) {
+	t.Helper()
 	h.run(t, "upgrade", release, chartPath(t), "--reset-then-reuse-values", "--wait", "--set", "replicas=3", "--set", "logLevel=3",
 		"--set-json", `profiles=[{"schedulerName":"`+name+`"},{"schedulerName":"`+second+`"}]`,
 		"--set-json", `queues=[{"name":"research","spec":{"quota":{"nvidia.com/gpu":"4"}}}]`)
+}
+
+func testUpgrade(t *testing.T, h *helm, w *workWatch) {
+	before := h.pods(t)
+	h.upgrade(t)
 	after := h.pods(t)
 	for _, pod := range after {
 		if slices.ContainsFunc(before, func(old corev1.Pod) bool { return old.UID == pod.UID }) || !slices.Contains(pod.Spec.Containers[0].Args, "--v=3") {
@@ -92,6 +101,7 @@ func testUpgrade(t *testing.T, h *helm, w *workWatch) {
 	h.create(t,
 		newPod("second", "stream", low, func(pod *corev1.Pod) { pod.Spec.SchedulerName = second }),
 		&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: v1alpha1.QueueSpec{MaxPriorityClass: ptr.To(low)}})
+	h.createTree(t)
 	h.waitPlaced(t, waiting()...)
 	w.check(t, h.cluster)
 
@@ -124,22 +134,65 @@ func testRollback(t *testing.T, h *helm, w *workWatch) {
 	if _, err := h.queueField(t.Context(), "research", newField); !apierrors.IsNotFound(err) {
 		t.Errorf("the Queue of the upgrade: %v, want that it is not found", err)
 	}
+	h.checkTree(t)
 	h.waitPlaced(t, "plain-1")
 	w.check(t, h.cluster)
 }
 
+// testUpgradeAgain upgrades after the rollback, which kept the definitions that the last release
+// does not have. Meanwhile they are as an older chart would have left them.
+func testUpgradeAgain(t *testing.T, h *helm, w *workWatch) {
+	added := h.addedDefinitions(t)
+	for _, crd := range added {
+		h.makeOlder(t, crd)
+	}
+	h.upgrade(t)
+	for _, crd := range added {
+		h.wantNewest(t, crd)
+	}
+	h.checkForward(t, w)
+}
+
+// testForward returns to the revision of an upgrade. Helm patches a definition that the revision
+// before does not have with a patch that the API server refuses, and records the revision as
+// failed. The same command then succeeds.
 func testForward(t *testing.T, h *helm, w *workWatch) {
-	h.run(t, "rollback", release, "2", "--wait")
+	h.run(t, "rollback", release, "1", "--wait")
+	added := h.addedDefinitions(t)
+	if output, err := h.try(t, "rollback", release, "2", "--wait"); err != nil {
+		if len(added) == 0 || !strings.Contains(output, "metadata.resourceVersion") {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		h.run(t, "rollback", release, "2", "--wait")
+	}
+	h.checkForward(t, w)
+	// Later, roles go before the Pods do.
+	for _, line := range refused(readAudit(t, h.auditLog)) {
+		if !isProbe(line, added) {
+			t.Errorf("the API server refused %s", line)
+		}
+	}
+}
+
+// isProbe reports whether the scheduler tried with a request whether it may read a kind. It starts
+// with the ClusterRole of the last release, which does not name the kinds that were added.
+func isProbe(line string, added manifests) bool {
+	return slices.ContainsFunc(added, func(crd *unstructured.Unstructured) bool {
+		plural, group, _ := strings.Cut(crd.GetName(), ".")
+		return strings.HasPrefix(line, fmt.Sprintf("list /apis/%s/v1alpha1/%s?limit=1:", group, plural))
+	})
+}
+
+// checkForward checks that the objects of the upgrade are back, and that work did not notice.
+func (h *helm) checkForward(t *testing.T, w *workWatch) {
+	t.Helper()
 	h.waitNewField(t, true)
 	if _, err := h.queueField(t.Context(), "research", newField); err != nil {
 		t.Error(err)
 	}
+	h.checkTree(t)
 	h.waitPlaced(t, "plain-1")
 	w.check(t, h.cluster)
-	// Later, roles go before the Pods do.
-	for _, line := range refused(readAudit(t, h.auditLog)) {
-		t.Errorf("the API server refused %s", line)
-	}
 }
 
 // testUninstall compares the remaining objects with the list on the chart's page.
