@@ -312,6 +312,13 @@ func (gs *Gangs) Planned(key workload.Key) (count int) {
 	return count
 }
 
+// PlannedMembers returns the members that have a node in the plan and whose cycle is still to come,
+// in the order of the plan.
+func (gs *Gangs) PlannedMembers(key workload.Key) (members []UID) {
+	gs.read(key, func(g *gang) { members = slices.Clone(g.placing.order) })
+	return members
+}
+
 // Settled records that the informer has shown a member on its node. It reports whether the member
 // was still planned. In this case the member's own cycle will not come, so the caller must activate
 // the next member.

@@ -172,6 +172,20 @@ func (t *Tree) Choose(have, placed map[string]int) Choice {
 	return out
 }
 
+// IsWholeAround reports whether a PodGroup of the tree and all groups above it are whole. placed
+// counts the members with a place, by the name of their PodGroup.
+func (t *Tree) IsWholeAround(leaf string, placed map[string]int) bool {
+	if c := t.Choose(placed, placed); !c.Complete || c.Lacks > 0 {
+		return false
+	}
+	for _, part := range t.Parts {
+		if slices.ContainsFunc(part.Leaves(), func(key types.NamespacedName) bool { return key.Name == leaf }) {
+			return part.IsWholeAround(leaf, placed)
+		}
+	}
+	return true
+}
+
 // ranked returns the choices of the parts, the preferred ones first.
 func (t *Tree) ranked(have, placed map[string]int) []Choice {
 	out := make([]Choice, len(t.Parts))

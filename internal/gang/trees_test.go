@@ -157,6 +157,39 @@ func TestTreesFollowChanges(t *testing.T) {
 	}
 }
 
+// TestGroupsAroundAPodGroup checks which PodGroups of a tree are whole together with all groups above
+// them. The tree needs two of its three parts. One part needs both of its PodGroups.
+func TestGroupsAroundAPodGroup(t *testing.T) {
+	t.Parallel()
+	trees, _, _ := forest(
+		node{name: "R", need: 2}, node{name: "M", need: 2, parent: "R"}, node{name: "a", need: 2, parent: "M"}, node{name: "b", need: 1, parent: "M"},
+		node{name: "c", need: 1, parent: "R"}, node{name: "d", need: 3, parent: "R"},
+	)
+	tree, _ := trees.Group(keyNamed("R"))
+	for name, tc := range map[string]struct {
+		placed map[string]int
+		want   []string
+	}{
+		"nothing":              {},
+		"one part":             {placed: map[string]int{"c": 1}},
+		"two parts":            {placed: map[string]int{"c": 1, "d": 3}, want: []string{"c", "d"}},
+		"two parts and a rest": {placed: map[string]int{"a": 2, "c": 1, "d": 4}, want: []string{"c", "d"}},
+		"a part that is short": {placed: map[string]int{"a": 1, "b": 1, "c": 1, "d": 3}, want: []string{"c", "d"}},
+		"all parts":            {placed: map[string]int{"a": 2, "b": 1, "c": 1, "d": 3}, want: []string{"a", "b", "c", "d"}},
+		"two parts, d short":   {placed: map[string]int{"a": 2, "b": 1, "c": 1, "d": 2}, want: []string{"a", "b", "c"}},
+	} {
+		var whole []string
+		for _, leaf := range []string{"a", "b", "c", "d"} {
+			if tree.Tree.IsWholeAround(leaf, tc.placed) {
+				whole = append(whole, leaf)
+			}
+		}
+		if !slices.Equal(whole, tc.want) {
+			t.Errorf("%s: whole around %v, want %v", name, whole, tc.want)
+		}
+	}
+}
+
 func TestUnitIsTheHighestWholeAncestor(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -119,7 +119,7 @@ func (h *Scheduler) memberBound(key types.NamespacedName) {
 		return
 	}
 	g, ok := h.groups.Group(key)
-	if members := h.lister.Members(key); ok && g.IsGang() && members.Placed() >= g.MinCount {
+	if members := h.lister.Members(key); ok && g.IsGang() && g.IsPlaced(&members) {
 		h.decisions.EndWait(work, decisionlog.Bound, h.clock.Now())
 	}
 }

@@ -292,6 +292,9 @@ func (o *placements) isPartlyThrough(key workload.Key) bool {
 	}
 	members := o.members(g.Key)
 	through := o.through(&members)
+	if g.Tree != nil {
+		return through > 0 && lackingInTree(g, &members, nil) > 0
+	}
 	return through > 0 && through < g.MinCount
 }
 

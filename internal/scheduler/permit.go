@@ -71,21 +71,21 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	g, ok := p.sched.groups.Group(key)
 	switch {
 	case !ok:
-		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("PodGroup %s does not exist any more", key)), 0
+		return fwk.NewStatus(fwk.Unschedulable, gang.Title(key)+" does not exist any more"), 0
 	case !g.IsGang():
 		return nil, 0
 	}
 	if p.sched.gangs.Lacks(gangKey(key)) {
-		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d more members of PodGroup %s are to come", p.sched.gangs.Planned(gangKey(key)), key)), p.args.Gang.PermitTimeout.Duration
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d more members of %s are to come", p.sched.gangs.Planned(gangKey(key)), gang.Title(key))), p.args.Gang.PermitTimeout.Duration
 	}
 	members := p.sched.members(key)
-	if through := p.sched.through(&members); through < g.MinCount {
-		if p.sched.atMost(key, &members) < g.MinCount {
+	if p.sched.isInPart(g, &members, nil) {
+		if !p.sched.mayBecomeWhole(g, &members) {
 			// The plan was released while the member was in its cycle, so no other members will
 			// come.
-			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of PodGroup %s was released", key)), 0
+			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of %s was released", gang.Title(key))), 0
 		}
-		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of %s are through", p.sched.through(&members), g.MinCount, gang.Title(key))), p.args.Gang.PermitTimeout.Duration
 	}
 	if why := p.sched.splitOver(key); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why), 0

@@ -295,7 +295,7 @@ func (h *Scheduler) retryGang(key types.NamespacedName) {
 
 // allowGang ends the wait of a gang's members at Permit if enough members have passed their cycles.
 func (h *Scheduler) allowGang(key types.NamespacedName, members *gang.Members) {
-	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(members) >= g.MinCount && !h.gangs.Lacks(gangKey(key)) {
+	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !h.isInPart(g, members, nil) && !h.gangs.Lacks(gangKey(key)) {
 		h.allow(key)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -222,6 +223,60 @@ func TestVictimIsTheHighestWholeAncestor(t *testing.T) {
 			units := 1
 			if order := f.evictor.orders[0]; len(order.Decision.Victims) != units {
 				t.Errorf("%d units go: %+v", len(order.Decision.Victims), order.Decision.Victims)
+			}
+		})
+	}
+}
+
+// TestTreeIsNotPlacedInPart interrupts the placement of a PodGroup while two of its three members
+// wait at Permit. The tree is whole without them, or could be with fewer members than were chosen.
+func TestTreeIsNotPlacedInPart(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		// needOfA is the minCount of PodGroup a, which has one member. With 1, the tree is whole
+		// before b is placed.
+		needOfA int
+		happens func(f *forest, planned string)
+		// wantB counts the members of b with a node afterwards.
+		wantB int
+	}{
+		"a further group loses a member": {needOfA: 1, happens: func(f *forest, planned string) { f.remove(pod(planned, "b", "1", 0)) }},
+		"the chosen group loses a member": {needOfA: 2, happens: func(f *forest, planned string) {
+			f.remove(pod(planned, "b", "1", 0))
+		}},
+		"a group changes": {needOfA: 1, wantB: 3, happens: func(f *forest, _ string) { f.changed(gang.TreeKey("ns", "R")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newForest(t, nodes(4, "1")...)
+			f.plant("R", "", 1, 0, false)
+			f.plant("a", "R", tc.needOfA, 0, false)
+			f.plant("b", "R", 3, 0, false)
+			f.create(members("a", 1, "1", 0)...)
+			if tc.needOfA == 1 {
+				f.settle(map[string]int{"a": 1})
+			}
+			f.create(members("b", 3, "1", 0)...)
+			tree := gangKey(gang.TreeKey("ns", "R"))
+			var planned []engine.UID
+			f.eventually("two of three members wait at Permit", func() bool {
+				if planned = f.sched.gangs.PlannedMembers(tree); len(planned) == 1 {
+					return len(f.sched.gangs.Reserved(tree)) == 2
+				}
+				if len(f.active()) > 0 {
+					f.cycle()
+				}
+				return false
+			})
+			tc.happens(f, strings.TrimPrefix(planned[0], "uid-"))
+			f.never("members of b are placed in part", 200*time.Millisecond, func() bool {
+				n := f.on("b")
+				return n > 0 && n < 3
+			})
+			f.settle(map[string]int{"b": tc.wantB})
+			if tc.wantB == 0 {
+				f.create(pod("b-9", "b", "1", 0))
+				f.settle(map[string]int{"b": 3})
 			}
 		})
 	}

@@ -3,6 +3,8 @@ package scheduler
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // TurnBack returns a victim that waits at Permit or in PreBind to the queue. The victim has not
@@ -54,6 +56,15 @@ func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
 		return
 	}
 	members := h.members(key)
+	if g.Tree != nil {
+		short := h.partial(g, &members, nil)
+		for _, pod := range members.Pending {
+			if name, _ := gang.GroupOf(pod); members.Reserved.Has(pod.UID) && short.Has(name.Name) {
+				h.cancelBinding(pod.UID, why)
+			}
+		}
+		return
+	}
 	if h.through(&members) >= g.MinCount {
 		return
 	}

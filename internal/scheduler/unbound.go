@@ -128,7 +128,7 @@ func (h *Scheduler) endUnbound(key types.NamespacedName) {
 		return
 	}
 	if g, ok := h.groups.Group(key); ok {
-		if members := h.lister.Members(key); members.Placed() >= g.MinCount {
+		if members := h.lister.Members(key); g.IsPlaced(&members) {
 			h.unbound.Ends(gangKey(key))
 		}
 	}

@@ -130,8 +130,8 @@ func (h *Scheduler) joinedGang(key types.NamespacedName) {
 
 // replanShort releases a plan that has too few members after minCount was raised.
 func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
-	planned := h.gangs.Planned(gangKey(key))
-	if members := h.members(key); planned+members.Reserved.Len() > 0 && h.through(&members)+planned < g.MinCount {
+	planned := h.gangs.PlannedMembers(gangKey(key))
+	if members := h.members(key); len(planned)+members.Reserved.Len() > 0 && h.isInPart(g, &members, planned) {
 		h.release(key, nil, "more members are needed than it was planned for")
 	}
 }
@@ -405,9 +405,9 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.records.LeavesPlan(string(pod.UID))
 	disturbed := h.gangs.MemberLeaves(gangKey(key), string(pod.UID))
 	h.updateGroupState(key)
-	// The plan is counted before the members are listed. A member in its cycle may then count
-	// twice, but is never missed.
-	planned := h.gangs.Planned(gangKey(key))
+	// The plan is read before the members are listed. A member in its cycle may then count twice,
+	// but is never missed.
+	planned := h.gangs.PlannedMembers(gangKey(key))
 	members := h.members(key)
 	if members.Total() == 0 {
 		h.dropGang(key)
@@ -423,7 +423,7 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.regroup(key)
 	h.reviewGang(key)
 	if disturbed {
-		if g, ok := h.groups.Group(key); ok && h.through(&members)+planned < g.MinCount {
+		if g, ok := h.groups.Group(key); ok && h.isInPart(g, &members, planned) {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
 			// This member may be the last one that the others waited for.
@@ -502,7 +502,7 @@ func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why st
 	}
 	planned := h.gangs.Planned(gangKey(key))
 	h.step(engine.PlanReleased{Group: gangKey(key), Failed: string(uid)})
-	why = fmt.Sprintf("PodGroup %s is released: %s", key, why)
+	why = fmt.Sprintf("%s is released: %s", gang.Title(key), why)
 	waiting := h.rejectWaiting(key, uid, why)
 	h.cancelBindings(key, why)
 	if planned+waiting > 0 {
