@@ -47,7 +47,8 @@ func NewTrees(source Source) *Trees {
 type Move struct{ PodGroup, From, To types.NamespacedName }
 
 // Changed records that a group was created, changed or deleted. It returns the workloads that the
-// change concerns, and the PodGroups that have moved.
+// change concerns, and the PodGroups that have moved. A PodGroup that moves into a tree is no
+// workload any more.
 func (t *Trees) Changed(key types.NamespacedName) (workloads []types.NamespacedName, moves []Move) {
 	g, exists := t.source.Group(key)
 	t.mu.Lock()
@@ -70,14 +71,20 @@ func (t *Trees) Changed(key types.NamespacedName) (workloads []types.NamespacedN
 		now := t.WorkloadOf(leaf)
 		t.mu.Lock()
 		before, known := t.workloads[leaf]
+		if !known {
+			// A PodGroup without a parent is its own workload, even before it exists.
+			before = leaf
+		}
 		if _, ok := t.parents[leaf]; ok {
 			t.workloads[leaf] = now
 		} else {
 			delete(t.workloads, leaf)
 		}
 		t.mu.Unlock()
-		if out.Insert(now); known && before != now {
-			out.Insert(before)
+		if out.Insert(now); before != now {
+			if IsTree(before) {
+				out.Insert(before)
+			}
 			moves = append(moves, Move{PodGroup: leaf, From: before, To: now})
 		}
 	}

@@ -130,7 +130,9 @@ func TestTreesFindFlaws(t *testing.T) {
 func TestTreesFollowChanges(t *testing.T) {
 	t.Parallel()
 	trees, store, moves := forest(node{name: "a", need: 2, parent: "M"}, node{name: "M", need: 1, parent: "R"}, node{name: "R", need: 1})
-	if want := []Move{{PodGroup: keyNamed("a"), From: keyNamed("M"), To: keyNamed("R")}}; !cmp.Equal(moves, want) {
+	if want := []Move{
+		{PodGroup: keyNamed("a"), From: keyNamed("a"), To: keyNamed("M")}, {PodGroup: keyNamed("a"), From: keyNamed("M"), To: keyNamed("R")},
+	}; !cmp.Equal(moves, want) {
 		t.Errorf("moves %v, want %v", moves, want)
 	}
 	if g, _ := trees.Group(keyNamed("R")); g.MinCount != 2 || g.Flaw != (Verdict{}) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/engine"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -59,15 +61,27 @@ func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.Name
 		h.cluster.GroupChanged(key)
 	}
 	for _, move := range moves {
-		members := h.lister.Members(move.PodGroup)
-		for _, pods := range [][]*corev1.Pod{members.Pending, members.Gated, members.Assigned, members.Terminating, members.Succeeded, members.Finished} {
-			for _, pod := range pods {
-				h.MembershipChanged(pod, move.From, true)
-			}
-		}
+		h.partMoved(move)
 	}
 	for _, workload := range workloads {
 		h.GroupChanged(workload)
+	}
+}
+
+// partMoved handles a PodGroup whose pods belong to another workload than before. If the PodGroup
+// was a workload itself, all facts about that workload end. No later event of its pods would end
+// them, because the pods are members of the tree now.
+func (h *Scheduler) partMoved(move gang.Move) {
+	inTree := gang.IsTree(move.From)
+	members := h.lister.Members(move.PodGroup)
+	for _, pods := range [][]*corev1.Pod{members.Pending, members.Gated, members.Refused, members.Assigned, members.Terminating, members.Succeeded, members.Finished} {
+		for _, pod := range pods {
+			h.MembershipChanged(pod, move.From, inTree)
+		}
+	}
+	if !inTree {
+		h.step(engine.GroupLeaves{Group: gangKey(move.From)})
+		h.endWait(gangKey(move.From), decisionlog.Gone)
 	}
 }
 

@@ -282,6 +282,31 @@ func TestTreeIsNotPlacedInPart(t *testing.T) {
 	}
 }
 
+// TestTreeTakesOverItsMembers creates pods before their PodGroup, and the PodGroup in a tree. No fact
+// about the PodGroup as a workload is left.
+func TestTreeTakesOverItsMembers(t *testing.T) {
+	t.Parallel()
+	f := newForest(t, nodes(2, "1")...)
+	f.create(members("a", 2, "1", 0)...)
+	alone := gangKey(key("a"))
+	f.eventually("the members wait for their PodGroup", func() bool { return f.sched.gangs.Verdict(alone).Reason == gang.ReasonPodGroupNotFound })
+	f.plant("R", "", 1, 0, false)
+	f.plant("a", "R", 2, 0, false)
+	if v := f.sched.gangs.Verdict(alone); v != (gang.Verdict{}) || f.sched.engine.IsPresent(alone) {
+		t.Errorf("The PodGroup is still a workload, with the verdict %+v", v)
+	}
+	f.settle(map[string]int{"a": 2})
+	f.groups.drop(key("a"))
+	f.changed(key("a"))
+	if !f.sched.engine.IsPresent(alone) {
+		t.Error("The members belong to no workload after the PodGroup was deleted")
+	}
+	f.plant("a", "R", 2, 0, false)
+	if tree := gangKey(gang.TreeKey("ns", "R")); f.sched.engine.IsPresent(alone) || !f.sched.engine.IsPresent(tree) {
+		t.Error("The running members do not belong to the tree that their PodGroup was created in again")
+	}
+}
+
 // TestTreesNeverRunInPart starts random trees in random room. A tree starts exactly if its chosen
 // groups have room, and no PodGroup runs with fewer members than it needs.
 func TestTreesNeverRunInPart(t *testing.T) {
