@@ -119,8 +119,8 @@ func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	}
 	return Verdict{
 		Reason: v1alpha1.ReasonPriorityAbovePods,
-		Message: fmt.Sprintf("PodGroup %s was made for pods of a higher class than that of pod %s; the scheduler recreates it once no member has a node",
-			key, pod.Name),
+		Message: fmt.Sprintf("%s was made for pods of a higher class than that of pod %s; the scheduler recreates it once no member has a node",
+			Title(key), pod.Name),
 	}
 }
 
@@ -171,6 +171,6 @@ func mixedSchedulerNames(key types.NamespacedName, m *Members) Verdict {
 	}
 	return Verdict{
 		Reason:  v1alpha1.ReasonMixedSchedulerNames,
-		Message: fmt.Sprintf("members of PodGroup %s name different schedulers: %s", key, strings.Join(parts, ", ")),
+		Message: fmt.Sprintf("members of %s name different schedulers: %s", Title(key), strings.Join(parts, ", ")),
 	}
 }
