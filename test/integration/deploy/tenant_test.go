@@ -183,6 +183,22 @@ func testGroupDeletion(t *testing.T, c *cluster, tenant client.Client) {
 			eventually(t, "the answer", func(ctx context.Context) string { return refusedBy(tc.do(ctx), tc.want) })
 		})
 	}
+	t.Run("the root of a tree", func(t *testing.T) {
+		tree := newTree("serving")
+		part := group("prefill")
+		part.Spec.PodGroupPolicy = gangOfTwo(low)
+		part.Spec.SchedulingPolicy.Gang.MinCount, part.Spec.ParentCompositePodGroupName = 1, ptr.To("serving")
+		c.create(t, tree, part, newPod("prefill-0", tenantPool, low, memberOf("prefill")))
+		c.waitRunning(t, "prefill-0")
+		eventually(t, "the refusal", func(ctx context.Context) string {
+			return refusedBy(tenant.Delete(ctx, newTree("serving"), client.DryRunAll), `CompositePodGroup "serving" has members on nodes (1); delete them`)
+		})
+		if err := tenant.Delete(t.Context(), newPod("prefill-0", "", "")); err != nil {
+			t.Fatal(err)
+		}
+		c.waitGone(t, "prefill-0")
+		eventually(t, "the deletion", func(ctx context.Context) string { return said(tenant.Delete(ctx, newTree("serving"))) })
+	})
 	t.Run("after its members", func(t *testing.T) {
 		short := group("short")
 		short.Spec.PodGroupPolicy = gangOfTwo(low)
@@ -198,6 +214,14 @@ func testGroupDeletion(t *testing.T, c *cluster, tenant client.Client) {
 		c.waitGone(t, "short-0")
 		eventually(t, "the deletion", func(ctx context.Context) string { return said(tenant.Delete(ctx, group("short"))) })
 	})
+}
+
+// newTree returns a CompositePodGroup that needs one group.
+func newTree(name string) *v1alpha1.CompositePodGroup {
+	tree := &v1alpha1.CompositePodGroup{ObjectMeta: meta(name)}
+	tree.Spec.PriorityClassName = ptr.To(low)
+	tree.Spec.SchedulingPolicy.Gang = &v1alpha1.CompositeGangSchedulingPolicy{MinGroupCount: 1}
+	return tree
 }
 
 func testGroupSize(t *testing.T, c *cluster, tenant client.Client) {
@@ -238,6 +262,13 @@ func testGroupSize(t *testing.T, c *cluster, tenant client.Client) {
 			})
 		})
 	}
+	t.Run("a tree with 70 KiB of annotations", func(t *testing.T) {
+		eventually(t, "the answer", func(ctx context.Context) string {
+			tree := newTree("large")
+			tree.Annotations = map[string]string{"a": strings.Repeat("x", 70<<10)}
+			return refusedBy(tenant.Create(ctx, tree, client.DryRunAll), tooLarge)
+		})
+	})
 	t.Run("field managers", func(t *testing.T) {
 		apply := func(i int) error {
 			text := fmt.Sprintf(`{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"labels":{"l%d":""}}}`, i)
