@@ -21,6 +21,10 @@ type Trees struct {
 	// parented is the number of groups with a parent. Without any, every question costs one load.
 	parented atomic.Int64
 
+	// changing is held during Changed. Several informers call it, and each call compares with the
+	// workloads that the last one stored.
+	changing sync.Mutex
+
 	mu sync.RWMutex
 	// parents has the parent of each group, and children the reverse.
 	parents  map[types.NamespacedName]types.NamespacedName
@@ -50,6 +54,8 @@ type Move struct{ PodGroup, From, To types.NamespacedName }
 // change concerns, and the PodGroups that have moved. A PodGroup that moves into a tree is no
 // workload any more.
 func (t *Trees) Changed(key types.NamespacedName) (workloads []types.NamespacedName, moves []Move) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
 	g, exists := t.source.Group(key)
 	t.mu.Lock()
 	_, was := t.parents[key]

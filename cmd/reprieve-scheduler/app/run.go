@@ -359,12 +359,7 @@ func (p *parts) stalled(*http.Request) error {
 
 // followGroups creates the sources of PodGroups, which pass changes on to the scheduler.
 func (p *parts) followGroups(ctx context.Context) error {
-	handlers := controller.GroupHandlers{Changed: p.groupChanged, Saved: func(key types.NamespacedName) {
-		p.trees.Changed(key)
-		if shared := p.plugins.Scheduler(); shared != nil {
-			shared.GroupSaved(key)
-		}
-	}}
+	handlers := controller.GroupHandlers{Changed: p.groupChanged, Saved: p.groupSaved}
 	own, err := controller.NewGroups(ctx, p.cache, handlers)
 	if err != nil {
 		return err
@@ -402,6 +397,20 @@ func (p *parts) groupChanged(key types.NamespacedName) {
 			p.requestStatus(workload)
 		}
 	}
+}
+
+// groupSaved passes a group on whose cost of eviction has changed. The call of Changed may be the
+// first one since another group of the tree was stored, so it may report moves.
+func (p *parts) groupSaved(key types.NamespacedName) {
+	workloads, moves := p.trees.Changed(key)
+	shared := p.plugins.Scheduler()
+	if shared == nil {
+		return
+	}
+	if len(moves) > 0 {
+		shared.PartChanged(key, workloads, moves)
+	}
+	shared.GroupSaved(key)
 }
 
 // requestStatus requests the status of a group and of the groups below it.
