@@ -51,6 +51,9 @@ func (h *Scheduler) followStart(before, after *corev1.Pod) {
 // memberEnds records the readiness of a gang that has lost a member on a node, or whose member has
 // succeeded. Single pods are ready or not by themselves.
 func (h *Scheduler) memberEnds(pod *corev1.Pod) {
+	if h.engine.Crashes.IsEmpty() {
+		return
+	}
 	if key := h.keyOf(pod); key.Gang && h.engine.Crashes.Has(key) {
 		h.engine.Crashes.Observes(key, h.isWorking(key, pod), h.clock.Now())
 	}
