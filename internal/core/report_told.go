@@ -3,6 +3,8 @@ package core
 import (
 	"fmt"
 	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // mostTold bounds how many victims Taking names.
@@ -11,11 +13,12 @@ const mostTold = 5
 // WhyTaken returns the message for a victim, with its preemptor and the rule. Conditions, events
 // and commands use this text.
 func (d *Decision) WhyTaken(v *Victim) string {
-	kind := "Pod"
+	kind, name := "Pod", d.Preemptor.Name
 	if d.Preemptor.Gang {
-		kind = "PodGroup"
+		kind, name = workload.GroupKind(name)
 	}
-	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %s", kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, ToldPriority(v.Priority, v.RaisedBy))
+	said := fmt.Sprintf("preempted by %s %s/%s (priority %d): %s, the victim's priority is %s",
+		kind, d.Preemptor.Namespace, name, d.Preemptor.Priority, v.Rule, ToldPriority(v.Priority, v.RaisedBy))
 	switch {
 	case v.Rule == RuleStaleGang:
 		said += "; it has had fewer members than it needs for too long, and gives up the room of the others"
@@ -61,22 +64,23 @@ func QueueTold(message string) string {
 	return rest
 }
 
-// goesWith precedes the name of the group in the message for a member of a group that is evicted as
-// a whole.
-const goesWith = "; it goes with PodGroup "
+// goesWith precedes the group in the message for a member of a group that is evicted as a whole.
+const goesWith = "; it goes with "
 
 // ToldMember returns the message for a pod of a group that is evicted as a whole: the group's
-// message from WhyTaken, then the group's name.
+// message from WhyTaken, then the group's kind and name.
 func ToldMember(whyTaken, namespace, name string) string {
-	return whyTaken + goesWith + namespace + "/" + name
+	kind, name := workload.GroupKind(name)
+	return whyTaken + goesWith + kind + " " + namespace + "/" + name
 }
 
-// GroupTold extracts the group from a message of ToldMember, as NAMESPACE/NAME. It returns "" for
-// other messages.
-func GroupTold(message string) string {
+// GroupTold extracts the kind of the group and the group, as NAMESPACE/NAME, from a message of
+// ToldMember. It returns "" for other messages.
+func GroupTold(message string) (kind, group string) {
 	_, rest, _ := strings.Cut(message, goesWith)
-	group, _, _ := strings.Cut(rest, ",")
-	return group
+	rest, _, _ = strings.Cut(rest, ",")
+	kind, group, _ = strings.Cut(rest, " ")
+	return kind, group
 }
 
 // Taking returns the message for the preemptor: the nodes where it fits, and the units that are

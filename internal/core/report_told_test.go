@@ -40,6 +40,12 @@ func TestWordsOfADecision(t *testing.T) {
 				"the victim is in queue interns",
 			wantTaking: "it fits: [research/training]",
 		},
+		"a tree takes": {
+			preemptor:  Preemptor{Namespace: "prod", Name: "compositepodgroup/serving", Gang: true, Priority: 30},
+			victims:    []Victim{{Namespace: "research", Name: "notebook", Priority: 20, Rule: RuleLowerPriority}},
+			wantTaken:  "preempted by CompositePodGroup prod/serving (priority 30): LowerPriority, the victim's priority is 20",
+			wantTaking: "it fits: [research/notebook]",
+		},
 		"many go": {
 			preemptor:  Preemptor{Namespace: "prod", Name: "p"},
 			victims:    []Victim{{Name: "f"}, {Name: "e"}, {Name: "d"}, {Name: "c"}, {Name: "b"}, {Name: "a"}, {Name: "g"}},
@@ -53,12 +59,17 @@ func TestWordsOfADecision(t *testing.T) {
 			if got := d.WhyTaken(&d.Victims[0]); got != c.wantTaken {
 				t.Errorf("The victim is told %q, want %q", got, c.wantTaken)
 			}
-			member, group := ToldMember(c.wantTaken, "research", "training"), ""
-			if !strings.HasPrefix(member, c.wantTaken) || GroupTold(member) != "research/training" || GroupTold(member+", before it was bound") != "research/training" {
-				t.Errorf("A member is told %q, and that is read as %q", member, GroupTold(member))
+			member := ToldMember(c.wantTaken, "research", "training")
+			for _, told := range []string{member, member + ", before it was bound"} {
+				if kind, group := GroupTold(told); !strings.HasPrefix(told, c.wantTaken) || kind != "PodGroup" || group != "research/training" {
+					t.Errorf("A member is told %q, and that is read as %s %q", told, kind, group)
+				}
 			}
-			if got := GroupTold(c.wantTaken); got != group {
-				t.Errorf("%q is read as of PodGroup %q", c.wantTaken, got)
+			if kind, group := GroupTold(ToldMember(c.wantTaken, "research", "compositepodgroup/serving")); kind != "CompositePodGroup" || group != "research/serving" {
+				t.Errorf("A member of a tree is read as of %s %q", kind, group)
+			}
+			if kind, group := GroupTold(c.wantTaken); kind != "" || group != "" {
+				t.Errorf("%q is read as of %s %q", c.wantTaken, kind, group)
 			}
 			for _, told := range []string{c.wantTaken, member, member + ", before it was bound"} {
 				if got := QueueTold(told); got != c.victims[0].Queue {

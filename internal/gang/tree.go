@@ -10,25 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
-
-// treePrefix begins the names of CompositePodGroups among the keys of groups. No object has a slash
-// in its name, so a PodGroup never has such a key.
-const treePrefix = "compositepodgroup/"
 
 // TreeKey returns the key of a CompositePodGroup among groups.
 func TreeKey(namespace, name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: treePrefix + name}
+	return types.NamespacedName{Namespace: namespace, Name: workload.TreePrefix + name}
 }
 
 // CompositeOf returns the CompositePodGroup of a key; false for the key of a PodGroup.
 func CompositeOf(key types.NamespacedName) (types.NamespacedName, bool) {
-	name, ok := strings.CutPrefix(key.Name, treePrefix)
+	name, ok := strings.CutPrefix(key.Name, workload.TreePrefix)
 	return types.NamespacedName{Namespace: key.Namespace, Name: name}, ok
 }
 
 // IsTree reports whether a key belongs to a CompositePodGroup.
-func IsTree(key types.NamespacedName) bool { return strings.HasPrefix(key.Name, treePrefix) }
+func IsTree(key types.NamespacedName) bool { return strings.HasPrefix(key.Name, workload.TreePrefix) }
 
 // Title returns the kind and the name of a group, for messages.
 func Title(key types.NamespacedName) string {

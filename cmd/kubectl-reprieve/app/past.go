@@ -199,7 +199,7 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 }
 
 // preemptorIn returns the preemptor that the message on a victim names; "" for none. groupIn
-// returns the PodGroup that the victim was evicted with; "" for none.
+// returns the group that the victim was evicted with; "" for none.
 func preemptorIn(message string) string {
 	rest, told := strings.CutPrefix(message, "preempted by ")
 	kind, rest, _ := strings.Cut(rest, " ")
@@ -211,8 +211,8 @@ func preemptorIn(message string) string {
 }
 
 func groupIn(message string) string {
-	if group := core.GroupTold(message); group != "" {
-		return "podgroup " + group
+	if kind, group := core.GroupTold(message); group != "" {
+		return strings.ToLower(kind) + " " + group
 	}
 	return ""
 }
