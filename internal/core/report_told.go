@@ -67,7 +67,7 @@ func QueueTold(message string) string {
 // goesWith precedes the group in the message for a member of a group that is evicted as a whole.
 const goesWith = "; it goes with "
 
-// ToldMember returns the message for a pod of a group that is evicted as a whole: the group's
+// ToldMember returns the message for a pod of a group that is evicted as a whole. It is the group's
 // message from WhyTaken, then the group's kind and name.
 func ToldMember(whyTaken, namespace, name string) string {
 	kind, name := workload.GroupKind(name)

@@ -399,8 +399,8 @@ func (p *parts) groupChanged(key types.NamespacedName) {
 	}
 }
 
-// groupSaved passes a group on whose cost of eviction has changed. The call of Changed may be the
-// first one since another group of the tree was stored, so it may report moves.
+// groupSaved passes a group on after a change of its cost of eviction. The call of Changed may be
+// the first one since another group of the tree was stored, so it may report moves.
 func (p *parts) groupSaved(key types.NamespacedName) {
 	workloads, moves := p.trees.Changed(key)
 	shared := p.plugins.Scheduler()
