@@ -83,7 +83,7 @@ func (h *Scheduler) crashed(key workload.Key, count int, f engine.Failure) {
 	}
 }
 
-// isWorking reports whether a workload is ready: minCount members of a gang, or the given pod.
+// isWorking reports whether a workload is ready: enough members of a gang, or the given pod.
 func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
 	if !key.Gang {
 		return isReady(pod)
@@ -94,13 +94,8 @@ func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
 		return false
 	}
 	members := h.lister.Members(name)
-	ready := len(members.Succeeded)
-	for _, member := range members.Assigned {
-		if isReady(member) {
-			ready++
-		}
-	}
-	return ready >= max(g.MinCount, 1)
+	members.Assigned = slices.DeleteFunc(members.Assigned, func(member *corev1.Pod) bool { return !isReady(member) })
+	return g.IsPlaced(&members)
 }
 
 // crashSentence says how long a workload does not preempt because of its crashes.
