@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,7 +30,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
-	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
@@ -73,7 +71,7 @@ type Cluster struct {
 
 // New returns a Cluster of objects, with the profiles and extenders of a scheduler's configuration.
 func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Cluster, error) {
-	own, theirs, keys, err := groupsOf(objects)
+	trees, keys, err := derived.Trees(objects)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +85,6 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	}
 	// The context ends all goroutines of this Cluster.
 	running, cancel := context.WithCancel(ctx)
-	trees := gang.NewTrees(gang.Merge(own, theirs))
-	for _, key := range keys {
-		trees.Changed(key)
-	}
 	c := &Cluster{objects: objects, groups: trees, trees: trees, derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
 	// Its informer of pods leaves finished pods out.
 	factory := kubescheduler.NewInformerFactory(client, 0, nil)
@@ -204,36 +198,6 @@ func (c *Cluster) awaitHandlers(ctx context.Context) error {
 			return fmt.Errorf("wait for the scheduler: %w", context.Cause(ctx))
 		}
 	}
-}
-
-// groupsOf reads the PodGroups of both APIs and the CompositePodGroups. It returns the keys of all.
-func groupsOf(objects *inventory.Inventory) (own, theirs *gang.Store, keys []types.NamespacedName, err error) {
-	own, theirs = &gang.Store{}, &gang.Store{}
-	ours, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("podgroups: %w", err)
-	}
-	for _, pg := range ours {
-		own.Set(gang.FromPodGroup(pg))
-		keys = append(keys, types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
-	}
-	composites, err := inventory.Decode[*v1alpha1.CompositePodGroup](objects, inventory.Composites)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("compositepodgroups: %w", err)
-	}
-	for _, cpg := range composites {
-		own.Set(gang.FromComposite(cpg))
-		keys = append(keys, gang.TreeKey(cpg.Namespace, cpg.Name))
-	}
-	for _, object := range objects.Objects(inventory.NativePodGroups) {
-		u := &unstructured.Unstructured{}
-		if err := u.UnmarshalJSON(object.Raw); err != nil {
-			return nil, nil, nil, fmt.Errorf("podgroups of %s: %w", native.Group, err)
-		}
-		theirs.Set(gang.FromPodGroup(native.FromObject(u)))
-		keys = append(keys, types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()})
-	}
-	return own, theirs, keys, nil
 }
 
 // Preview returns the result of the next scheduling cycle of a pending pod, or of its gang. It
