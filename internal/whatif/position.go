@@ -112,25 +112,37 @@ func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 }
 
 // isComplete reports whether a pod's group exists and, if it is a gang, has at least minCount
-// members. It returns true for a pod without a group.
+// members. A tree needs enough groups with enough members. It returns true for a pod without a
+// group.
 func (c *Cluster) isComplete(pod *corev1.Pod) bool {
 	key, ok := c.GroupOf(pod)
 	if !ok {
 		return true
 	}
 	g, ok := c.groups.Group(key)
-	if !ok || !g.IsGang() {
-		return ok
+	switch {
+	case !ok || g.Flaw != (gang.Verdict{}):
+		return false
+	case !g.IsGang():
+		return true
 	}
 	if c.members == nil {
 		c.members = make(map[types.NamespacedName]int)
 		for _, p := range c.pods {
-			if of, ok := c.GroupOf(p); ok && !hasFinished(p) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
+			// A tree counts the members of each of its PodGroups.
+			if of, ok := c.derived.GroupOf(p); ok && !hasFinished(p) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
 				c.members[of]++
 			}
 		}
 	}
-	return c.members[key] >= g.MinCount
+	if g.Tree == nil {
+		return c.members[key] >= g.MinCount
+	}
+	have := make(map[string]int)
+	for _, leaf := range g.Tree.Leaves() {
+		have[leaf.Name] = c.members[leaf]
+	}
+	return g.Tree.Choose(have, have).Complete
 }
 
 // lineIn returns the position of a workload in a sorted list.
@@ -158,6 +170,9 @@ func lineIn(all []waiting, name string) Position {
 func (c *Cluster) workloadName(pod *corev1.Pod) string {
 	if key, ok := c.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
+			if composite, ok := gang.CompositeOf(key); ok {
+				return "compositepodgroup " + composite.String()
+			}
 			return "podgroup " + key.String()
 		}
 	}

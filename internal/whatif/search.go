@@ -52,7 +52,8 @@ type Remedy struct {
 // change of each kind. It verifies each by a decision on the changed objects. Pods are the pending
 // pods of the workload. Group is the PodGroup of the pods, or nil. A PodGroup of scheduling.k8s.io
 // cannot be changed, so Search leaves it as it is. Search calls told before each decision with the
-// number of earlier decisions; told may be nil.
+// number of earlier decisions; told may be nil. The group of a tree is the PodGroup that stands for
+// its CompositePodGroup.
 func Search(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, pods []*corev1.Pod, group *v1alpha1.PodGroup, told func(decided int)) ([]Remedy, error) {
 	s := &search{objects: objects, cfg: cfg, pods: pods, group: group, told: told}
 	var out []Remedy
@@ -342,11 +343,12 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 			pod.Spec.Priority, pod.Spec.PriorityClassName = &class.Value, class.Name
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		})
-		if s.group != nil && !isTheirs {
-			pg := s.group.DeepCopy()
-			pg.Spec.Priority, pg.Spec.PriorityClassName = &class.Value, &class.Name
-			pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
-			changes = append(changes, inventory.Change{Resource: inventory.PodGroups, Object: pg})
+		if !isTheirs {
+			groups, err := s.withClass(class)
+			if err != nil {
+				return nil, err
+			}
+			changes = append(changes, groups...)
 		}
 		objects, err := s.objects.With(changes...)
 		if err != nil {
