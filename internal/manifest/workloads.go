@@ -28,6 +28,7 @@ import (
 // together, all others one by one.
 type Workload struct {
 	// Kind, Namespace and Name identify the submitted object, or the PodGroup if the pods name one.
+	// If the PodGroup is placed with others, they identify the CompositePodGroup.
 	Kind, Namespace, Name string
 	// Part distinguishes the gangs that are derived from one object: a replica, a role, or both; ""
 	// if there is only one.
@@ -106,6 +107,9 @@ func Submit(ctx context.Context, to *inventory.Inventory, cfg *config.KubeSchedu
 	if err := s.group(ctx, cfg, made); err != nil {
 		return nil, err
 	}
+	if s.trees, _, err = derived.Trees(s.inventory); err != nil {
+		return nil, err
+	}
 	for i := range made {
 		if err := s.add(out, &made[i]); err != nil {
 			return nil, err
@@ -173,23 +177,28 @@ type submitting struct {
 	inventory *inventory.Inventory
 	vary      Variation
 	filler    *controller.Filler
-	// groups are the documents of PodGroups.
-	groups []Document
+	// groups are the documents of PodGroups, and composites those of CompositePodGroups.
+	groups, composites []Document
 	// templates are the documents of Workloads.
 	templates []Document
 	// roots are the kinds that group pods, and derived holds the groups of the pods.
 	roots   *roots
 	derived *derived.Groups
+	// trees has the groups that are placed together.
+	trees *gang.Trees
 }
 
-// keep stores objects that the scheduler reads without expanding them. PodGroups and Workloads wait
-// for fillIn. It returns false for objects that make pods and for objects that the scheduler does
+// keep stores objects that the scheduler reads without expanding them. Groups and Workloads wait for
+// fillIn. It returns false for objects that make pods and for objects that the scheduler does
 // not read.
 func (s *submitting) keep(d *Document) (bool, error) {
 	var resource string
 	switch object := d.Object.(type) {
 	case *v1alpha1.PodGroup:
 		s.groups = append(s.groups, *d)
+		return true, nil
+	case *v1alpha1.CompositePodGroup:
+		s.composites = append(s.composites, *d)
 		return true, nil
 	case *v1alpha1.Workload:
 		s.templates = append(s.templates, *d)
@@ -250,6 +259,11 @@ func (s *submitting) fillIn(ctx context.Context) error {
 			return err
 		}
 	}
+	for i := range s.composites {
+		if err := s.fillInComposite(ctx, &s.composites[i]); err != nil {
+			return err
+		}
+	}
 	for i := range s.groups {
 		if err := s.fillInGroup(ctx, &s.groups[i]); err != nil {
 			return err
@@ -273,6 +287,15 @@ func (s *submitting) fillInGroup(ctx context.Context, d *Document) error {
 	if s.vary.Queue != "" {
 		pg.Spec.QueueName = &s.vary.Queue
 	}
+	if err := s.prioritize(ctx, d, pg); err != nil {
+		return err
+	}
+	return s.put(inventory.PodGroups, d)
+}
+
+// prioritize sets the priority of a group: the one of the variation, or the one that the group asks
+// for.
+func (s *submitting) prioritize(ctx context.Context, d *Document, pg *v1alpha1.PodGroup) error {
 	if s.vary.Priority != "" {
 		pg.Spec.Priority, pg.Spec.PreemptionPolicy, pg.Spec.PriorityClassName = nil, nil, &s.vary.Priority
 		if value, err := strconv.ParseInt(s.vary.Priority, 10, 32); err == nil {
@@ -287,7 +310,7 @@ func (s *submitting) fillInGroup(ctx context.Context, d *Document) error {
 	case lacks != (gang.Verdict{}):
 		return d.fault("%s", lacks.Message)
 	}
-	return s.put(inventory.PodGroups, d)
+	return nil
 }
 
 // add adds the pods of a document to their workloads: their gang, or the document.
@@ -315,6 +338,9 @@ func (s *submitting) add(to *Submission, made *podsMade) error {
 // workloadOf returns the workload that a pod belongs to, without its pods.
 func (s *submitting) workloadOf(d *Document, pod *corev1.Pod) (Workload, error) {
 	if key, ok := gang.GroupOf(pod); ok {
+		if tree, ok := gang.CompositeOf(s.trees.WorkloadOf(key)); ok {
+			return Workload{Kind: KindTree, Namespace: tree.Namespace, Name: tree.Name, Gang: true}, nil
+		}
 		isGang, err := s.isGang(key)
 		if err != nil {
 			return Workload{}, d.fault("%v", err)

@@ -106,13 +106,16 @@ func Plan(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 		w := &workloads[i]
 		result := Result{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Part: w.Part, Pods: len(w.Pods)}
 		for _, pods := range turns(w) {
-			step, err := p.decide(ctx, pods, w.Gang)
-			if err != nil {
-				return nil, fmt.Errorf("%s %s/%s: %w", w.Kind, w.Namespace, w.Name, err)
+			for len(pods) > 0 {
+				step, err := p.decide(ctx, pods, w.Gang)
+				if err != nil {
+					return nil, fmt.Errorf("%s %s/%s: %w", w.Kind, w.Namespace, w.Name, err)
+				}
+				result.Steps = append(result.Steps, step)
+				result.Placed += len(step.Placements)
+				result.Cost.Add(step.Cost)
+				pods = further(w, pods, &step)
 			}
-			result.Steps = append(result.Steps, step)
-			result.Placed += len(step.Placements)
-			result.Cost.Add(step.Cost)
 		}
 		out = append(out, result)
 	}
@@ -125,6 +128,19 @@ func turns(w *manifest.Workload) [][]*corev1.Pod {
 		return [][]*corev1.Pod{w.Pods}
 	}
 	return slices.Collect(slices.Chunk(w.Pods, 1))
+}
+
+// further returns the pods of a tree that a decision leaves for the next one: each group that the
+// tree does not need gets a decision of its own. It returns none for other workloads.
+func further(w *manifest.Workload, pods []*corev1.Pod, step *Step) []*corev1.Pod {
+	if w.Kind != manifest.KindTree || len(step.Placements) == 0 {
+		return nil
+	}
+	placed := make(map[string]bool, len(step.Placements))
+	for _, place := range step.Placements {
+		placed[place.Pod] = true
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return placed[pod.Name] })
 }
 
 // planning is the state of a call of Plan.
