@@ -13,7 +13,9 @@ type Workload struct {
 	// preempted as one unit.
 	Gang, Whole bool
 	MinCount    int
-	Priority    int32
+	// Tree has the groups of a tree of groups; nil for other work.
+	Tree     *gang.Tree
+	Priority int32
 	// RaisedBy is added to the priority of the workload while it is a potential victim.
 	RaisedBy int64
 	// Never is true if the workload never preempts.
@@ -24,6 +26,18 @@ type Workload struct {
 	Progress gang.Progress
 	// Pods are the workload's pods, sorted by name. The caller must not change them.
 	Pods []*corev1.Pod
+}
+
+// Lacking returns how many members a gang lacks beside the placed ones. enough is false for a gang
+// that lacks any. A tree needs enough members of enough groups.
+func (w *Workload) Lacking(placed []*corev1.Pod) (lacking int, enough bool) {
+	if w.Tree == nil {
+		lacking = max(w.MinCount-len(placed), 0)
+		return lacking, lacking == 0
+	}
+	counts := gang.CountByPart(placed)
+	c := w.Tree.Choose(counts, counts)
+	return c.Lacks, c.Complete && c.Lacks == 0
 }
 
 // Workloads returns the workloads of all pods, in the order of their first pods.
@@ -57,7 +71,7 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 			w.RaisedBy = max(int64(counts)-int64(w.Priority), 0)
 		}
 		if ok && g.IsGang() {
-			w.Name, w.Gang, w.Whole, w.MinCount, w.Progress = key.Name, true, g.Whole, g.MinCount, g.Progress
+			w.Name, w.Gang, w.Whole, w.MinCount, w.Tree, w.Progress = key.Name, true, g.Whole, g.MinCount, g.Tree, g.Progress
 			if g.PreemptionPolicy != "" {
 				policy = g.PreemptionPolicy
 			}

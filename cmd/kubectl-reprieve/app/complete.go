@@ -45,7 +45,7 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	for _, kind := range workKinds() {
 		// Most clusters have no objects of the rarer kinds, so complete these kinds only once the
 		// first letters are there.
-		if word := kind.singular() + "/"; prefix == "" && word != "pod/" && strings.HasPrefix(word, begun) && (begun != "" || kind.rule == nil) {
+		if word := kind.singular() + "/"; prefix == "" && word != "pod/" && strings.HasPrefix(word, begun) && (begun != "" || !kind.rare) {
 			out = append(out, word)
 			directive |= cobra.ShellCompDirectiveNoSpace
 		}

@@ -28,7 +28,8 @@ type degradedAnswer struct {
 type degradedRow struct {
 	Gang  string `json:"gang"`
 	Queue string `json:"queue,omitempty"`
-	// Placed is the number of members with a node. Needed is minCount.
+	// Placed is the number of members with a node. Needed is minCount. For a tree of groups, Needed
+	// is the sum of Placed and the members that its groups lack.
 	Placed int `json:"placed"`
 	Needed int `json:"needed"`
 	// GPUs is the number of GPUs that the placed members hold.
@@ -98,17 +99,23 @@ func (a *asking) degraded(ctx context.Context, shown *progress) (*degradedAnswer
 // work.
 func rowOfDegraded(w *whatif.Workload) (degradedRow, bool) {
 	row := degradedRow{Gang: unitName(w.Namespace, w.Name, true), Queue: w.Queue, Needed: w.MinCount}
+	var placed []*corev1.Pod
 	for _, pod := range w.Pods {
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
-		row.Placed++
+		placed = append(placed, pod)
 		if at := preemptiontoleration.ScheduledAt(pod).UTC(); at.After(row.Since) {
 			row.Since = at
 		}
 		row.GPUs += gpusOf(pod)
 	}
-	return row, w.Gang && row.Placed > 0 && row.Placed < w.MinCount
+	row.Placed = len(placed)
+	lacking, enough := w.Lacking(placed)
+	if w.Tree != nil {
+		row.Needed = row.Placed + lacking
+	}
+	return row, w.Gang && row.Placed > 0 && !enough
 }
 
 // gpusOf returns how many GPUs a pod requests.

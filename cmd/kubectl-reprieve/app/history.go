@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
@@ -211,10 +210,10 @@ func (s *subject) namesIn(objects *inventory.Inventory) (func(name string) bool,
 		}
 		in.family, named = f, f.hadPod
 	}
-	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	groups, err := ownGroups(objects)
 	for _, pg := range groups {
 		if in.owns(pg) {
-			names.Insert("podgroup " + keyOf(pg).String())
+			names.Insert(groupName(keyOf(pg)))
 		}
 	}
 	return func(name string) bool { return named(name) || names.Has(name) }, err

@@ -24,17 +24,20 @@ const workArgument = "POD|KIND/NAME"
 type workKind struct {
 	schema.GroupVersionKind
 	resource, short string
+	// rare is true for a kind that most clusters have no objects of.
+	rare bool
 	// rule finds the pods of an object; nil for kinds that need no rule.
 	rule *grouping.Rule
 }
 
-// workKinds returns Pod, Job and PodGroup, then the other kinds that PodGroups are derived for by
-// built-in rules.
+// workKinds returns Pod, Job and the kinds of groups, then the other kinds that PodGroups are
+// derived for by built-in rules.
 func workKinds() []workKind {
 	out := []workKind{
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), resource: "pods", short: "po"},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind(kindJob), resource: "jobs"},
-		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind("PodGroup"), resource: "podgroups", short: "pg"},
+		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind(kindPodGroup), resource: "podgroups", short: "pg"},
+		{GroupVersionKind: v1alpha1.SchemeGroupVersion.WithKind(kindComposite), resource: "compositepodgroups", short: "cpg", rare: true},
 	}
 	// The definitions of these two kinds have short names.
 	short := map[string]string{"LeaderWorkerSet": "lws", "SparkApplication": "sparkapp"}
@@ -42,7 +45,7 @@ func workKinds() []workKind {
 	delete(rules, kindJob)
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		rule := rules[name]
-		out = append(out, workKind{GroupVersionKind: rule.Kind, resource: rule.Resource, short: short[name], rule: rule})
+		out = append(out, workKind{GroupVersionKind: rule.Kind, resource: rule.Resource, short: short[name], rare: true, rule: rule})
 	}
 	return out
 }

@@ -95,7 +95,12 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 		}
 	}
 	slices.Sort(unseen)
-	return &question{objects: objects, cfg: cfg, groups: groups, unseen: slices.Compact(unseen), namespace: namespace}, nil
+	asked, err = newQuestion(objects, cfg, groups)
+	if err != nil {
+		return nil, err
+	}
+	asked.unseen, asked.namespace = slices.Compact(unseen), namespace
+	return asked, nil
 }
 
 // blocked returns the conditions of the subject's PodGroups that block the subject regardless of

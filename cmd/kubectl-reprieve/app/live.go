@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/manifest"
 	"github.com/reprieve-dev/reprieve/internal/report"
@@ -234,7 +234,7 @@ func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document)
 // partiesOf returns the workloads in the cluster with their queues, by the names that preemptions
 // have for them.
 func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, error) {
-	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
+	groups, err := ownGroups(asked.objects)
 	if err != nil {
 		return nil, err
 	}
@@ -302,9 +302,13 @@ func entriesOf(found []happening, parties map[string]report.Party) []report.Entr
 func party(name string, known map[string]report.Party) report.Party {
 	kind, rest, _ := strings.Cut(name, " ")
 	p := known[name]
-	p.Group = kind == "podgroup"
-	if p.Namespace, p.Name, _ = strings.Cut(rest, "/"); p.Name == "" {
+	isTree := kind == strings.ToLower(kindComposite)
+	p.Group = isTree || kind == "podgroup"
+	switch p.Namespace, p.Name, _ = strings.Cut(rest, "/"); {
+	case p.Name == "":
 		p.Name = "not told"
+	case isTree:
+		p.Name = gang.TreeKey(p.Namespace, p.Name).Name
 	}
 	return p
 }

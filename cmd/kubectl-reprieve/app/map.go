@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/manifest"
 	"github.com/reprieve-dev/reprieve/internal/report"
@@ -95,7 +96,7 @@ func (m *mapping) addNodes(nodes []*corev1.Node) {
 
 // nameOf returns the workload of a pod, by the name that preemptions have for it.
 func (m *mapping) nameOf(pod *corev1.Pod) string {
-	if key, ok := m.asked.groups.GroupOf(pod); ok {
+	if key, ok := m.asked.workloads().GroupOf(pod); ok {
 		return unitName(key.Namespace, key.Name, true)
 	}
 	return unitName(pod.Namespace, pod.Name, false)
@@ -159,6 +160,9 @@ func (m *mapping) plan(r *whatif.Result, of *manifest.Workload) {
 	}
 	said := report.MapPlan{Name: title(r), Outcome: outcomes(r), Pods: r.Pods, Placed: r.Placed, Evicted: r.Cost.Pods}
 	work := unitName(r.Namespace, r.Name, of.Gang)
+	if r.Kind == manifest.KindTree {
+		work = groupName(gang.TreeKey(r.Namespace, r.Name))
+	}
 	for i := range r.Steps {
 		step := &r.Steps[i]
 		said.Message = cmp.Or(said.Message, step.Message)

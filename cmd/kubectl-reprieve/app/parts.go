@@ -30,13 +30,15 @@ type parts struct {
 func (s *subject) parts() *parts {
 	p := &parts{
 		work: s, pods: sets.New[string](), groups: sets.New[types.NamespacedName](), owners: sets.New[types.UID](),
-		together: s.kind == "PodGroup" || s.family != nil || s.group != nil && gang.FromPodGroup(s.group).IsGang(),
+		together: s.isGroup() || s.family != nil || s.isGang(),
 	}
-	if s.kind == "PodGroup" {
-		p.groups.Insert(s.key)
+	if s.isGroup() {
+		p.groups.Insert(s.groupKey())
 	}
 	for _, pg := range s.all {
-		p.groups.Insert(keyOf(pg))
+		if p.groups.Insert(keyOf(pg)); gang.IsTree(keyOf(pg)) {
+			p.groups.Insert(s.trees.Below(keyOf(pg))...)
+		}
 	}
 	for _, pod := range s.pods {
 		p.pods.Insert(pod.Name)
@@ -50,18 +52,22 @@ func (s *subject) parts() *parts {
 	return p
 }
 
-// have reports whether a pod or a PodGroup in the work's namespace is part of the work. It
+// have reports whether a pod or a group in the work's namespace is part of the work. It
 // recognizes a new pod by its name, group or owner. The next look finds other new pods, such as the
 // pods of a new Job of a JobSet.
 func (p *parts) have(object *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-	if object.GetKind() != "Pod" {
+	switch object.GetKind() {
+	case "Pod":
+	case kindComposite:
+		return p.groups.Has(gang.TreeKey(key.Namespace, key.Name))
+	default:
 		return p.groups.Has(key)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences(),
 	}}
-	if p.pods.Has(pod.Name) || p.work.kind != "PodGroup" && p.work.has(pod) {
+	if p.pods.Has(pod.Name) || !p.work.isGroup() && p.work.has(pod) {
 		return true
 	}
 	if !p.together {

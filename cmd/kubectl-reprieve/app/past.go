@@ -157,7 +157,7 @@ func (h *happening) trust() int {
 
 // byStatus reads the preemptions in the statuses of PodGroups, and in the conditions of pods.
 func byStatus(objects *inventory.Inventory) ([]happening, error) {
-	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	groups, err := ownGroups(objects)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 	}
 	var out []happening
 	for _, pg := range groups {
-		victim := "podgroup " + pg.Namespace + "/" + pg.Name
+		victim := groupName(keyOf(pg))
 		if d := pg.Status.LastDisruption; d != nil {
 			h := happening{Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Source: sourceStatus}
 			for _, name := range d.Pods {
@@ -207,7 +207,7 @@ func preemptorIn(message string) string {
 	if !told || !found {
 		return ""
 	}
-	return strings.ToLower(kind) + " " + name
+	return nameTold(kind, name)
 }
 
 func groupIn(message string) string {
@@ -301,8 +301,11 @@ func timeOf(e *eventsv1.Event) time.Time {
 
 func referenceName(r *corev1.ObjectReference) string {
 	kind := "pod "
-	if r.Kind == "PodGroup" {
+	switch r.Kind {
+	case kindPodGroup:
 		kind = "podgroup "
+	case kindComposite:
+		kind = "compositepodgroup "
 	}
 	return kind + types.NamespacedName{Namespace: r.Namespace, Name: r.Name}.String()
 }

@@ -361,13 +361,6 @@ func showBrokenGangs(to io.Writer, step *whatif.Step) {
 	}
 }
 
-func unitName(namespace, name string, group bool) string {
-	if group {
-		return "podgroup " + namespace + "/" + name
-	}
-	return "pod " + namespace + "/" + name
-}
-
 // protection returns the rule that protects a unit, and the end of the protection.
 func protection(p *core.ProtectedUnit) string {
 	said := string(p.Rule)

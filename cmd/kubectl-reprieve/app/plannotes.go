@@ -117,7 +117,7 @@ func alreadyThere(asked *question, of owners, d *manifest.Document) string {
 	switch {
 	case !there:
 		return ""
-	case d.Kind == "Pod" || d.Kind == "PodGroup":
+	case d.Kind == "Pod" || d.Kind == kindPodGroup || d.Kind == kindComposite:
 		return name + " is in the cluster already: the plan uses the given object in its place"
 	default:
 		return fmt.Sprintf("%s is in the cluster already, with %s: the plan is for as many more", name, plural(pods, "pod"))

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
@@ -146,7 +148,10 @@ func guardRow(g *whatif.Guard) protectedRow {
 		Kind: "Pod", Namespace: g.Namespace, Name: g.Name, Priority: g.Priority, Queue: g.Queue, Pods: g.Pods, By: string(g.Rule), Profiles: g.Profiles,
 	}
 	if g.Group {
-		row.Kind = "PodGroup"
+		row.Kind = kindPodGroup
+	}
+	if composite, ok := gang.CompositeOf(types.NamespacedName{Namespace: g.Namespace, Name: g.Name}); ok {
+		row.Kind, row.Name = kindComposite, composite.Name
 	}
 	if !g.Until.IsZero() {
 		until := g.Until.UTC()
@@ -186,7 +191,7 @@ func showProtected(to io.Writer, answer *protectedAnswer, wide bool) error {
 		if len(p.Profiles) > 0 {
 			from = "only of " + strings.Join(p.Profiles, ", ") + ": " + from
 		}
-		row := []string{unitName(p.Namespace, p.Name, p.Kind == "PodGroup"), strconv.Itoa(int(p.Priority)), p.By, until, from}
+		row := []string{strings.ToLower(p.Kind) + " " + p.Namespace + "/" + p.Name, strconv.Itoa(int(p.Priority)), p.By, until, from}
 		if wide {
 			row = append(row, p.Queue, strconv.Itoa(p.Pods))
 		}

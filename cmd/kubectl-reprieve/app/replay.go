@@ -161,12 +161,8 @@ func (a *asking) showReplay(to io.Writer, answer *replayAnswer, wide bool) error
 	rows := [][]string{head}
 	for i := range answer.Decisions {
 		d := &answer.Decisions[i]
-		kind := "pod "
-		if d.Preemptor.Gang {
-			kind = "podgroup "
-		}
 		row := []string{
-			d.Time.UTC().Format(time.RFC3339), kind + d.Preemptor.Namespace + "/" + d.Preemptor.Name, choiceInWords(&d.Then), choiceInWords(d.Now), a.stateInWords(d.State),
+			d.Time.UTC().Format(time.RFC3339), unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang), choiceInWords(&d.Then), choiceInWords(d.Now), a.stateInWords(d.State),
 		}
 		if wide {
 			row = append(row, nodesInWords(&d.Then), nodesInWords(d.Now))

@@ -16,6 +16,7 @@ import (
 
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
 	"github.com/reprieve-dev/reprieve/internal/derived"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
@@ -24,14 +25,34 @@ type question struct {
 	// objects includes the PodGroups that the scheduler derives for pods without a PodGroup.
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
-	// groups knows which pods belong together.
+	// groups knows which pods share a PodGroup, and trees which PodGroups are placed together.
 	groups *derived.Groups
+	trees  *gang.Trees
 	// unseen lists the resources that the caller has no permission to list. If there are any,
 	// objects has the permitted objects of one namespace, and no decision is computed.
 	unseen []string
 	// namespace is the namespace of the objects if there are unseen resources; "" for all.
 	namespace string
 }
+
+// newQuestion returns a question about objects. groups has their derived groups.
+func newQuestion(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, groups *derived.Groups) (*question, error) {
+	q := &question{cfg: cfg, groups: groups}
+	return q, q.use(objects)
+}
+
+// use replaces the objects.
+func (q *question) use(objects *inventory.Inventory) error {
+	trees, _, err := derived.Trees(objects)
+	if err != nil {
+		return err
+	}
+	q.objects, q.trees = objects, trees
+	return nil
+}
+
+// workloads is the Membership of pods in the groups that are placed as one: PodGroups, and trees.
+func (q *question) workloads() gang.Membership { return q.trees.Membership(q.groups) }
 
 // whyUnwritten returns the reason why no PodGroup can be derived for the owner of a pod. It returns
 // "" if a PodGroup exists or is not needed.
@@ -55,7 +76,7 @@ func (a *asking) gather(ctx context.Context, shown *progress) (*question, error)
 	if err != nil {
 		return nil, fmt.Errorf("find out which pods belong together: %w", err)
 	}
-	return &question{objects: completed, cfg: cfg, groups: groups}, nil
+	return newQuestion(completed, cfg, groups)
 }
 
 // readAll reads the configuration and the objects. The configuration names the kinds of objects

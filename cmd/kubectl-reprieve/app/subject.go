@@ -29,9 +29,10 @@ type subject struct {
 	// kind without a rule.
 	rule   *grouping.Rule
 	family *family
-	// all has the PodGroups of the subject, of reprieve.dev and scheduling.k8s.io: the subject
-	// itself, its PodGroups, or the PodGroup that it is in. group is the one in question: the only
-	// one, or the only one that waits. It is nil if there is no such group.
+	// all has the groups of the subject, of reprieve.dev and scheduling.k8s.io: the subject itself,
+	// its PodGroups, or the PodGroup that it is in. A tree of groups stands for its PodGroups, in
+	// the form of [gang.AsPodGroup]. group is the one in question: the only one, or the only one
+	// that waits. It is nil if there is no such group.
 	all   []*v1alpha1.PodGroup
 	group *v1alpha1.PodGroup
 	// waiting lists the parts that wait, by kind and name, if there are several. Each part gets a
@@ -39,8 +40,12 @@ type subject struct {
 	waiting []string
 	// pods has all pods of the subject. For a pod in a gang, these are all pods of the gang.
 	pods []*corev1.Pod
-	// groups knows which pods belong together.
-	groups gang.Membership
+	// groups knows which pods are placed together, podGroups which pods share a PodGroup, and trees
+	// which PodGroups are placed together.
+	groups, podGroups gang.Membership
+	trees             *gang.Trees
+	// units are the groups that the subject is evicted with, if it is part of a tree.
+	units sets.Set[types.NamespacedName]
 }
 
 // name returns the subject for people.
@@ -96,7 +101,7 @@ func (s *subject) leaving() []*corev1.Pod {
 }
 
 // isGang reports whether one decision covers all pods that the question is about.
-func (s *subject) isGang() bool { return s.group != nil && gang.FromPodGroup(s.group).IsGang() }
+func (s *subject) isGang() bool { return s.group != nil && s.model(s.group).IsGang() }
 
 // hasEnough reports whether a gang has at least as many members on nodes as it needs. It returns
 // false for other work.
@@ -104,13 +109,11 @@ func (s *subject) hasEnough() bool {
 	if !s.isGang() {
 		return false
 	}
-	g, members := gang.FromPodGroup(s.group), 0
-	for _, pod := range s.placed() {
-		if key, ok := s.groups.GroupOf(pod); ok && key == keyOf(s.group) {
-			members++
-		}
-	}
-	return members >= g.MinCount
+	members := s.filtered(func(pod *corev1.Pod) bool {
+		key, ok := s.groups.GroupOf(pod)
+		return ok && key == keyOf(s.group) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && !isOver(pod)
+	})
+	return s.model(s.group).IsPlaced(&gang.Members{Assigned: members})
 }
 
 func (s *subject) filtered(keep func(*corev1.Pod) bool) []*corev1.Pod {
@@ -147,7 +150,7 @@ func parseSubject(arg, namespace string) (*subject, error) {
 // find fills in the objects of a subject. It returns false if there are none.
 func (s *subject) find(asked *question) (bool, error) {
 	objects := asked.objects
-	s.groups = asked.groups
+	s.groups, s.podGroups, s.trees = asked.workloads(), asked.groups, asked.trees
 	if s.rule != nil {
 		var err error
 		if s.family, err = familyOf(objects, s.rule, s.key); err != nil {
@@ -163,7 +166,7 @@ func (s *subject) find(asked *question) (bool, error) {
 	}
 	gangs := sets.New[types.NamespacedName]()
 	for _, pg := range s.all {
-		if gang.FromPodGroup(pg).IsGang() {
+		if s.model(pg).IsGang() {
 			// They are decided on together.
 			gangs.Insert(keyOf(pg))
 		}
@@ -185,8 +188,9 @@ func (s *subject) find(asked *question) (bool, error) {
 // create some later.
 func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	if s.rule == nil {
-		_, exists := objects.Find(inventory.Jobs, s.key.Namespace, s.key.Name)
-		return exists && s.kind == kindJob, nil
+		stored := map[string]string{kindJob: inventory.Jobs, kindPodGroup: inventory.PodGroups, kindComposite: inventory.Composites}[s.kind]
+		_, exists := objects.Find(stored, s.key.Namespace, s.key.Name)
+		return exists && stored != "", nil
 	}
 	if _, exists := objects.Find(s.family.storedAs(), s.key.Namespace, s.key.Name); exists {
 		return true, nil
@@ -197,8 +201,8 @@ func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	return false, nil
 }
 
-// findGroups fills in the PodGroups: the groups of the subject's pods, and the groups that were
-// derived for the subject.
+// findGroups fills in the groups: the groups of the subject's pods, and the groups that were derived
+// for the subject. A tree takes the place of its parts.
 func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -210,15 +214,24 @@ func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) e
 		}
 	}
 	all, err := podGroups(objects)
-	s.all = slices.DeleteFunc(all, func(pg *v1alpha1.PodGroup) bool {
-		return !keys.Has(keyOf(pg)) && !s.owns(pg)
-	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.findUnits(pods)
+	for _, pg := range all {
+		if s.owns(pg) {
+			keys = keys.Union(s.workloadsOf(keyOf(pg)))
+		}
+	}
+	s.all = slices.DeleteFunc(all, func(pg *v1alpha1.PodGroup) bool { return !keys.Has(keyOf(pg)) })
+	s.all = append(s.all, s.missingTrees(keys)...)
+	return nil
 }
 
-// podGroups returns the PodGroups of both APIs in an inventory.
+// podGroups returns the PodGroups of both APIs in an inventory, and its CompositePodGroups in the
+// form of PodGroups.
 func podGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
-	all, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	all, err := ownGroups(objects)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +252,7 @@ func (s *subject) owns(pg *v1alpha1.PodGroup) bool {
 	case s.kind == kindJob:
 		return (s.key.Namespace == "" || s.key.Namespace == pg.Namespace) && slices.ContainsFunc(pg.OwnerReferences, s.isOwner)
 	default:
-		return s.kind == "PodGroup" && s.key == keyOf(pg)
+		return s.isGroup() && s.groupKey() == keyOf(pg)
 	}
 }
 
@@ -258,7 +271,8 @@ func (s *subject) narrow() {
 		// If pods get decisions one by one, the first pod represents all.
 		group, part, key := s.groupOf(pod), "pod/"+pod.Name, types.NamespacedName{}
 		if group != nil {
-			part, key = "podgroup/"+group.Name, keyOf(group)
+			key = keyOf(group)
+			part = partName(key)
 		}
 		if !seen.Has(key) {
 			seen.Insert(key)
@@ -310,8 +324,8 @@ func (s *subject) has(pod *corev1.Pod) bool {
 	case s.kind == kindJob:
 		return pod.Labels[batchv1.JobNameLabel] == s.key.Name || slices.ContainsFunc(pod.OwnerReferences, s.isOwner)
 	default:
-		key, ok := s.groups.GroupOf(pod)
-		return ok && key == s.key
+		key, ok := s.podGroups.GroupOf(pod)
+		return ok && s.isPartOf(key)
 	}
 }
 

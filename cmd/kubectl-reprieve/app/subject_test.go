@@ -107,7 +107,11 @@ func TestFindNative(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			exists, err := about.find(&question{objects: objects, groups: groups})
+			asked, err := newQuestion(objects, &config.KubeSchedulerConfiguration{}, groups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exists, err := about.find(asked)
 			if err != nil || !exists || len(about.pods) != c.wantPods || about.hasEnough() != c.want {
 				t.Errorf("it exists: %t, with %d pods, which are enough: %t; want %d pods, %t; error %v", exists, len(about.pods), about.hasEnough(), c.wantPods, c.want, err)
 			}

@@ -18,7 +18,7 @@ import (
 // waitersOf returns the workloads with pods that wait for a node, sorted by priority and then by
 // age. Each has the causes from its status.
 func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waiter, error) {
-	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
+	groups, err := ownGroups(asked.objects)
 	if err != nil {
 		return nil, err
 	}
@@ -30,14 +30,14 @@ func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waite
 	for _, pg := range groups {
 		said[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}] = meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
 	}
-	at := make(map[string]*waiter)
+	at, membership := make(map[string]*waiter), asked.workloads()
 	var names []string
 	for _, pod := range pods {
 		if !waitsForNode(pod) || !schedules(asked, pod) {
 			continue
 		}
 		name, of := unitName(pod.Namespace, pod.Name, false), (*metav1.Condition)(nil)
-		if key, ok := asked.groups.GroupOf(pod); ok {
+		if key, ok := membership.GroupOf(pod); ok {
 			name, of = unitName(key.Namespace, key.Name, true), said[key]
 		}
 		if at[name] == nil {

@@ -216,6 +216,7 @@ func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespa
 	}
 	for _, resource := range []schema.GroupVersionResource{
 		corev1.SchemeGroupVersion.WithResource("pods"), v1alpha1.SchemeGroupVersion.WithResource("podgroups"),
+		v1alpha1.SchemeGroupVersion.WithResource("compositepodgroups"),
 	} {
 		watches.Go(func() { w.watchAll(ctx, client.Resource(resource).Namespace(namespace), signal) })
 	}

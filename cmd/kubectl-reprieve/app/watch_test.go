@@ -15,8 +15,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
 // TestPause checks the pause between two reads of the cluster. It has a lower bound regardless of
@@ -111,6 +113,30 @@ func changedGang(name string) *v1alpha1.PodGroup {
 	return pg
 }
 
+func changedTree(name string) *v1alpha1.CompositePodGroup {
+	c := &v1alpha1.CompositePodGroup{TypeMeta: metav1.TypeMeta{Kind: "CompositePodGroup"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	c.Spec.SchedulingPolicy.Gang = &v1alpha1.CompositeGangSchedulingPolicy{MinGroupCount: 1}
+	return c
+}
+
+// treesOf returns the trees of a CompositePodGroup and its PodGroups.
+func treesOf(t *testing.T, composite *v1alpha1.CompositePodGroup, parts ...*v1alpha1.PodGroup) *gang.Trees {
+	t.Helper()
+	changes := []inventory.Change{{Resource: inventory.Composites, Object: composite}}
+	for _, part := range parts {
+		changes = append(changes, inventory.Change{Resource: inventory.PodGroups, Object: part})
+	}
+	objects, err := inventory.New(time.Now()).With(changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trees, _, err := derived.Trees(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trees
+}
+
 // TestHave checks that changes in the namespace are attributed to the watched work by the objects
 // of the last read.
 func TestHave(t *testing.T) {
@@ -132,6 +158,9 @@ func TestHave(t *testing.T) {
 	}
 	inNative := pod("other", "", "")
 	inNative.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("web")}
+	composite, part := changedTree("web"), podGroup("part")
+	part.Spec.ParentCompositePodGroupName = ptr.To("web")
+	tree := subject{kind: "CompositePodGroup", all: []*v1alpha1.PodGroup{gang.AsPodGroup(composite)}, trees: treesOf(t, composite, part)}
 	for name, c := range map[string]struct {
 		of      subject
 		changed any
@@ -156,6 +185,11 @@ func TestHave(t *testing.T) {
 		"a pod of another object":                 {set, ofSet("other"), false},
 		"a PodGroup of an object":                 {set, podGroup("web-1"), true},
 		"a member of a PodGroup of an object":     {set, pod("other", "web-1", ""), true},
+		"a tree itself":                           {tree, composite, true},
+		"another tree":                            {tree, changedTree("other"), false},
+		"a part of a tree":                        {tree, part, true},
+		"a member of a part":                      {tree, pod("new", "part", ""), true},
+		"a PodGroup with the name of the tree":    {tree, podGroup("web"), false},
 		"a pod that its object makes for a group": {made, ofJob("made-2", "job"), true},
 	} {
 		t.Run(name, func(t *testing.T) {

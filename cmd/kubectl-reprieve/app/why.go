@@ -47,6 +47,8 @@ type whyAnswer struct {
 	// the caller has no permission to list. If NotSeen is not empty, no decision is computed.
 	Told    []told   `json:"told,omitempty"`
 	NotSeen []string `json:"notSeen,omitempty"`
+	// Tree is the tree of groups that the work is placed with; absent for other work.
+	Tree *toldTree `json:"tree,omitempty"`
 	// Decision is the next decision for the pending pods, and Line their position in the order.
 	Decision *whatif.Step     `json:"decision,omitempty"`
 	Line     *whatif.Position `json:"line,omitempty"`
@@ -203,6 +205,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		Subject: about.name(), exists: exists, enough: about.hasEnough(), about: about,
 		Pending: len(about.pending()), Gated: about.gated(), Running: len(about.placed()), Leaving: len(about.leaving()),
 	}
+	answer.Tree = about.tree()
 	if answer.owners, err = ownersOf(asked.objects); err != nil {
 		return nil, err
 	}
@@ -299,8 +302,13 @@ func (s *subject) is(name string) bool {
 	if name == "" {
 		return false
 	}
-	if name == s.name() || slices.ContainsFunc(s.all, func(pg *v1alpha1.PodGroup) bool { return name == "podgroup "+keyOf(pg).String() }) {
+	if name == s.name() || slices.ContainsFunc(s.all, func(pg *v1alpha1.PodGroup) bool { return name == groupName(keyOf(pg)) }) {
 		return true
+	}
+	for unit := range s.units {
+		if name == groupName(unit) {
+			return true
+		}
 	}
 	for _, pod := range s.pods {
 		if s.has(pod) && name == "pod "+pod.Namespace+"/"+pod.Name {
@@ -346,6 +354,12 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	}
 	gated := about.heldByGate(&step)
 	answer.Decision = &step
+	if answer.Tree != nil && step.Outcome == core.Infeasible {
+		err := answer.Tree.decideParts(ctx, asked, about, func(decided int) { shown.say("trying parts: %d decisions so far", decided) })
+		if err != nil {
+			return err
+		}
+	}
 	if line, err := cluster.PositionOf(pods[0]); err == nil && line.Of > 0 {
 		answer.Line = &line
 	}

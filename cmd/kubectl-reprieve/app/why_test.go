@@ -64,7 +64,7 @@ func TestWhy(t *testing.T) {
 		},
 		"why not one that is not named":    {args: []string{"why", "podgroup/batch", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"the record has nothing about pod default/other"}},
 		"why not, of what was not taken":   {args: []string{"why", "podgroup/urgent", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"Took: podgroup default/batch", "no source reports that podgroup default/urgent was evicted"}},
-		"why not work of another kind":     {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "log.jsonl"}, want: 2, wantErr: `error: --not "deploy/y": ask about POD or KIND/NAME, with the kind pod, job, podgroup, jobset`},
+		"why not work of another kind":     {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "log.jsonl"}, want: 2, wantErr: `error: --not "deploy/y": ask about POD or KIND/NAME, with the kind pod, job, podgroup, compositepodgroup, jobset`},
 		"why not, before all else":         {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "no.jsonl", "--server", "https://127.0.0.1:1"}, want: 2, wantErr: `error: --not "deploy/y"`},
 		"a PodGroup, for short":            {args: []string{"why", "pg/urgent"}, wantOut: []string{"podgroup default/urgent: running"}},
 		"why not, without a record":        {args: []string{"why", "podgroup/batch", "--not", "notebook"}, want: 2, wantErr: "--not goes by the scheduler's record"},

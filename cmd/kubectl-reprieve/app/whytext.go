@@ -29,6 +29,8 @@ const (
 	saysCascade   = "Cascade"
 	saysStayed    = "Stayed"
 	saysDomain    = "Domain"
+	saysTree      = "Tree"
+	saysPart      = "Part"
 )
 
 // fewShown is the number of protected units, or of units that were not evicted, in an answer that
@@ -59,6 +61,9 @@ func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 	}
 	for _, t := range answer.Told {
 		fmt.Fprintf(to, "%s: %s\n", saysTold, t.text())
+	}
+	if answer.Tree != nil {
+		answer.Tree.show(to, wide)
 	}
 	if answer.Decision != nil {
 		showDecision(to, answer, wide)

@@ -39,6 +39,5 @@ func (a *asking) suppose(ctx context.Context, asked *question, files []string) e
 	if len(submitted.Ignored) > 0 {
 		return usage(fmt.Errorf("--with: no decision depends on %s", strings.Join(submitted.Ignored, ", ")))
 	}
-	asked.objects = submitted.Objects
-	return nil
+	return asked.use(submitted.Objects)
 }
