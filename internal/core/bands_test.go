@@ -48,7 +48,7 @@ func TestBandsAreOnePriority(t *testing.T) {
 		pick := fromRapid(t)
 		s, p := randomCase(pick, randomShape{
 			nodes: 6, units: 24, full: true, members: 6, classes: 1 + pick(2), gang: pick(2) == 0, gangs: pick(2) == 0, groups: pick(2) == 0,
-			budgets: pick(3) == 0, tolerations: pick(2) == 0, static: pick(2) == 0, leaving: true, lost: pick(2) == 0, banded: true,
+			budgets: pick(3) == 0, tolerations: pick(2) == 0, static: pick(2) == 0, leaving: true, lost: pick(2) == 0, banded: true, stopped: pick(2) == 0,
 		})
 		for u := range s.Units {
 			// Many are not below the preemptor.

@@ -169,14 +169,20 @@ type randomShape struct {
 	lost bool
 	// banded makes bands of priorities.
 	banded bool
+	// stopped counts stops. Most units were stopped before.
+	stopped bool
 }
 
-// inEveryOrder returns each shape, and the same shape with lost work, with bands, and with both, by
-// name.
+// inEveryOrder returns each shape by name, and the same shape with lost work, with bands, with both,
+// with stops, and with all three.
 func inEveryOrder[T any](shapes map[string]T, shapeOf func(*T) *randomShape) map[string]T {
 	out := maps.Clone(shapes)
 	for name, shape := range shapes {
-		shapeOf(&shape).lost = true
+		shapeOf(&shape).stopped = true
+		out[name+", stops"] = shape
+		shapeOf(&shape).lost, shapeOf(&shape).banded = true, true
+		out[name+", stops, lost work in bands"] = shape
+		shapeOf(&shape).stopped, shapeOf(&shape).banded = false, false
 		out[name+", lost work"] = shape
 		shapeOf(&shape).banded = true
 		out[name+", lost work in bands"] = shape
@@ -192,7 +198,27 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	if sh.banded {
 		p.Bands = randomBands(pick)
 	}
+	if sh.stopped {
+		randomStops(pick, s)
+		p.CountsStops = true
+	}
 	return s, p
+}
+
+// randomStops gives most workloads a number of stops. The members of a gang share it.
+func randomStops(pick chooser, s *Snapshot) {
+	ofGang := make(map[string]Stops)
+	for u := range s.Units {
+		unit := &s.Units[u]
+		stops, known := ofGang[unit.PodGroup]
+		if !known {
+			stops = Stops{Count: int32(pick(6)), Last: int64(pick(someNow))}
+		}
+		if unit.PodGroup != "" {
+			ofGang[unit.PodGroup] = stops
+		}
+		unit.Stops = stops
+	}
 }
 
 // randomBands returns up to three bands among the priorities of random cases.

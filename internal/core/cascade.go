@@ -12,7 +12,7 @@ const (
 	// CascadeMeasure evaluates the chosen outcome and reports the number of further evictions.
 	CascadeMeasure CascadeMode = "Measure"
 	// CascadeDecide also prefers outcomes with fewer further evictions. This criterion comes after
-	// the surplus and before the start of the victims.
+	// the surplus, and before the stops and the start of the victims.
 	CascadeDecide CascadeMode = "Decide"
 )
 
@@ -110,8 +110,8 @@ func (cs *cascades) of(f *found) Cascade {
 }
 
 // leastCascade returns the outcome whose replacements evict the fewest pods. It compares outcomes
-// on other nodes or in other domains whose cost is equal by all criteria before the start of
-// victims. If several evict equally few pods, it prefers f, then the latest start of the victims.
+// on other nodes or in other domains whose cost is equal by all criteria before the cascade. If
+// several evict equally few pods, it prefers f, then the lowest cost by the later criteria.
 func (sr *search) leastCascade(f found) found {
 	if sr.p.Cascade != CascadeDecide || len(f.victims) == 0 {
 		return f
@@ -135,7 +135,8 @@ func (sr *search) leastCascade(f found) found {
 	return f
 }
 
-// compareBeforeStart compares two scores by all criteria except the start, the lower cost first.
-func (sc Score) compareBeforeStart(o Score) int {
+// compareBeforeCascade compares two scores by all criteria before the cascade, the lower cost
+// first. It ignores the stops and the start of the victims.
+func (sc Score) compareBeforeCascade(o Score) int {
 	return cmp.Or(costMore(sc, o), cmp.Compare(sc.BrokenGangs, o.BrokenGangs), cmp.Compare(o.Surplus, sc.Surplus))
 }

@@ -30,7 +30,7 @@ func newAftermath(whole *search, f *found) *aftermath {
 	a.c.free = a.c.later
 	// The table of losses is not used here: it counts gangs that the outcome breaks as whole.
 	a.c.losses = nil
-	a.s.columns, a.s.Leaving, a.s.losses = &a.c, nil, nil
+	a.s.columns, a.s.Leaving, a.s.losses, a.s.stopped = &a.c, nil, nil, nil
 	a.s.Budgets = slices.Clone(v.s.Budgets)
 	if q := v.s.Queues; q != nil && q.Tree != nil {
 		_, used := v.inQueues()

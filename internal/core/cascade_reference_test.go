@@ -64,7 +64,7 @@ func refCascade(t *rapid.T, s *Snapshot, p *Preemptor, kinds map[int]Replacement
 	refCarryOut(&world, p, d)
 	for _, back := range returning {
 		back.Now, back.MinRuntime, back.IgnoresTolerations, back.Limits = p.Now, p.MinRuntime, p.IgnoresTolerations, p.Limits
-		back.Order, back.Bands, back.Devices, back.Restart = p.Order, p.Bands, p.Devices, p.Restart
+		back.Order, back.CountsStops, back.Bands, back.Devices, back.Restart = p.Order, p.CountsStops, p.Bands, p.Devices, p.Restart
 		next := mustDecide2(t, &world, back)
 		for i := range next.Victims {
 			evictions += len(next.Victims[i].Pods)
@@ -129,7 +129,7 @@ func TestCascadeIsMeasured(t *testing.T) {
 		pick := fromRapid(t)
 		shape := randomShape{
 			nodes: 6, units: 20, full: true, members: 4, classes: 1 + pick(2), gang: pick(2) == 0, gangs: pick(2) == 0, whole: pick(2) == 0, groups: pick(2) == 0,
-			budgets: pick(3) == 0, tolerations: pick(3) == 0, static: pick(3) == 0, leaving: true, lost: pick(2) == 0, banded: pick(3) == 0,
+			budgets: pick(3) == 0, tolerations: pick(3) == 0, static: pick(3) == 0, leaving: true, lost: pick(2) == 0, banded: pick(3) == 0, stopped: pick(3) == 0,
 		}
 		s, p := randomCase(pick, shape)
 		if pick(3) == 0 {
@@ -169,7 +169,7 @@ func TestCascadeDecides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
 		s, p := randomCase(pick, randomShape{
-			nodes: 8, units: 20, full: true, budgets: pick(4) == 0, tolerations: pick(4) == 0, leaving: true, lost: pick(6) == 0,
+			nodes: 8, units: 20, full: true, budgets: pick(4) == 0, tolerations: pick(4) == 0, leaving: true, lost: pick(6) == 0, stopped: pick(3) == 0,
 		})
 		if pick(4) > 0 {
 			// Then most outcomes with equally many pods are equal, and replacements have work of a
@@ -196,7 +196,7 @@ func TestCascadeDecides(t *testing.T) {
 			d.Score.BrokenBudgets = broken
 			return *d.Score
 		}
-		if cost(got).compareBeforeStart(cost(off)) != 0 {
+		if cost(got).compareBeforeCascade(cost(off)) != 0 {
 			t.Fatalf("the victims cost %+v, want %+v by the criteria before the cascade", cost(got), cost(off))
 		}
 		least := math.MaxInt
@@ -205,7 +205,7 @@ func TestCascadeDecides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if one.Outcome == Preempts && cost(one).compareBeforeStart(cost(off)) == 0 {
+			if one.Outcome == Preempts && cost(one).compareBeforeCascade(cost(off)) == 0 {
 				least = min(least, refCascade(t, s, p, kinds, &one))
 			}
 		}

@@ -10,8 +10,8 @@ import (
 const cascadeNodes, cascadeDomains = 64, 16
 
 // tied returns outcomes on other nodes, or in other required domains, with the same cost as f by
-// all criteria before the cascade. Those with the latest start of victims come first. A gang
-// without a required domain has only one outcome.
+// all criteria before the cascade. Outcomes with a lower cost by the later criteria come first. A
+// gang without a required domain has only one outcome.
 func (sr *search) tied(f *found) []found {
 	switch {
 	case !sr.p.Gang:
@@ -38,7 +38,9 @@ func (sr *search) tiedNodes(f *found) []found {
 	}
 	rank := sr.v.c.rank
 	slices.SortFunc(n.prospects, func(a, b prospect) int {
-		return cmp.Or(cmp.Compare(n.latestStart(b), n.latestStart(a)), cmp.Compare(rank[a.node], rank[b.node]))
+		return cmp.Or(
+			cmp.Compare(n.leastRepeated(a), n.leastRepeated(b)), cmp.Compare(n.latestStart(b), n.latestStart(a)), cmp.Compare(rank[a.node], rank[b.node]),
+		)
 	})
 	var out []found
 	tries := cascadeNodes
@@ -50,12 +52,12 @@ func (sr *search) tiedNodes(f *found) []found {
 			continue
 		}
 		tries--
-		if set, score, ok := n.workOut(pr); ok && score.compareBeforeStart(f.score) == 0 {
+		if set, score, ok := n.workOut(pr); ok && score.compareBeforeCascade(f.score) == 0 {
 			out = append(out, n.outcome(pr.node, set, score))
 		}
 	}
 	slices.SortFunc(out, func(a, b found) int {
-		return cmp.Or(cmp.Compare(b.score.EarliestStart, a.score.EarliestStart), cmp.Compare(rank[a.placements[0].node], rank[b.placements[0].node]))
+		return cmp.Or(better(a.score, b.score), cmp.Compare(rank[a.placements[0].node], rank[b.placements[0].node]))
 	})
 	return out
 }
@@ -74,14 +76,14 @@ func (sr *search) tiedDomains(f *found) []found {
 		}
 		tries--
 		g, ok := sr.within(pr.domain).wholeCluster()
-		if !ok || g.score.compareBeforeStart(f.score) != 0 || !sr.placeIn(pr.domain, g.ws, &g) {
+		if !ok || g.score.compareBeforeCascade(f.score) != 0 || !sr.placeIn(pr.domain, g.ws, &g) {
 			continue
 		}
 		g.domain, places[pr.domain] = pr.domain, pr
 		out = append(out, g)
 	}
 	slices.SortFunc(out, func(a, b found) int {
-		return cmp.Or(cmp.Compare(b.score.EarliestStart, a.score.EarliestStart), places[a.domain].compareRoom(places[b.domain]))
+		return cmp.Or(better(a.score, b.score), places[a.domain].compareRoom(places[b.domain]))
 	})
 	return out
 }

@@ -104,6 +104,8 @@ type Group struct {
 	// Stale is true once the gang has lacked members for too long. It is then evicted as a whole,
 	// and its priority as a victim is lower by one.
 	Stale bool
+	// Stops has the preemptions that stopped the group.
+	Stops Stops
 	// Start is the time when the group was first whole, in nanoseconds since 1970. With 0, the
 	// start of the earliest member counts.
 	Start int64

@@ -28,7 +28,7 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 				rp.Group = &Group{
 					Namespace: unit.Namespace, Name: cmp.Or(unit.GroupName, unit.Name), UID: unit.PodGroup,
 					Priority: unit.OwnPriority(), Whole: unit.Group, Lacks: unit.Lacks, Stale: unit.Stale, Start: unit.Start, Toleration: unit.Toleration,
-					Membership: unit.Membership, Since: unit.Since, MinRuntime: unit.MinRuntime,
+					Membership: unit.Membership, Since: unit.Since, MinRuntime: unit.MinRuntime, Stops: unit.Stops,
 				}
 			}
 			st.Pods = append(st.Pods, rp)

@@ -48,7 +48,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 			u.MinRuntime = g.MinRuntime
 			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.workload(), g.Priority, g.Toleration, g.Membership, g.Since
 			u.GroupName, u.Role, u.RaisedBy = g.Name, rp.Role, g.RaisedBy
-			u.Lacks = g.Lacks
+			u.Lacks, u.Stops = g.Lacks, g.Stops
 		}
 		at := c.newUnit(&u)
 		c.onNode[slot] = append(c.onNode[slot], at)
@@ -128,7 +128,7 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		c.c.groups[u.PodGroup] = append(c.c.groups[u.PodGroup], at)
 	}
 	u.Namespace, u.Name, u.GroupName, u.Priority, u.Start = g.Namespace, g.Name, g.Name, g.standing(), g.Start
-	u.Lacks, u.Stale, u.RaisedBy = g.Lacks, g.isStale(), g.RaisedBy
+	u.Lacks, u.Stale, u.RaisedBy, u.Stops = g.Lacks, g.isStale(), g.RaisedBy, g.Stops
 	if u.Membership != g.Membership || u.Since != g.Since {
 		c.countAll(at, -1)
 		c.leaveLeaf(at)

@@ -310,6 +310,8 @@ func TestBetter(t *testing.T) {
 		"sum":              {Score{PrioritySum: 1, Pods: 9}, Score{PrioritySum: 2}},
 		"pods":             {Score{Pods: 1}, Score{Pods: 2, EarliestStart: 9}},
 		"surplus":          {Score{Surplus: 2}, Score{Surplus: 1, EarliestStart: 9}},
+		"fewer stops":      {Score{Repeated: 1}, Score{Repeated: 2, EarliestStart: 9}},
+		"surplus first":    {Score{Surplus: 1, Repeated: 9}, Score{}},
 		"latest start":     {Score{EarliestStart: 2}, Score{EarliestStart: 1}},
 	}
 	for name, tt := range tests {

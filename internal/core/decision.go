@@ -101,6 +101,8 @@ type Victim struct {
 	Queue string `json:"queue,omitempty"`
 	// LostWork is the work that the pods of this unit lose, in milli-device-seconds.
 	LostWork int64 `json:"lostWork,omitempty"`
+	// Stops is how often preemptions stopped the unit's group before, since it last made progress.
+	Stops int32 `json:"stops,omitempty"`
 	// Pods are all pods evicted with the unit.
 	Pods []VictimPod `json:"pods"`
 }
@@ -123,6 +125,8 @@ type GangRef struct {
 	// LostWork is the work that the gang's other members lose because the gang stops, in
 	// milli-device-seconds.
 	LostWork int64 `json:"lostWork,omitempty"`
+	// Stops is how often preemptions stopped the gang before, since it last made progress.
+	Stops int32 `json:"stops,omitempty"`
 }
 
 // RuleCount counts units by the rule that protects them.
@@ -198,7 +202,7 @@ func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 		}
 		v := Victim{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
-			Priority: u.OwnPriority(), RaisedBy: u.RaisedBy, Rule: verdict.Rule, Queue: u.queue(), LostWork: lost.of(i),
+			Priority: u.OwnPriority(), RaisedBy: u.RaisedBy, Rule: verdict.Rule, Queue: u.queue(), LostWork: lost.of(i), Stops: lost.stopsOf(i),
 			Pods: pods[from:len(pods):len(pods)],
 		}
 		slices.SortFunc(v.Pods, func(a, b VictimPod) int {

@@ -211,7 +211,9 @@ type domainTie struct {
 	// highest possible number of surplus pods. start is the latest start that the earliest victim
 	// of the highest priority can have.
 	broken, surplus int
-	start           int64
+	// repeated is the lowest possible sum of the stops of pods.
+	repeated int
+	start    int64
 }
 
 // tie returns the bounds of a domain, if its victims reach the ceiling of pr and are at least as
@@ -220,6 +222,7 @@ func (b *domainBounds) tie(pr *domainProspect) domainTie {
 	t := domainTie{start: math.MaxInt64}
 	lower, spare := 0, 0
 	var starts []int64
+	var counts stopCounts
 	needed := make(map[string]int)
 	for _, n := range pr.domain.nodes {
 		col := b.column(n)
@@ -231,6 +234,7 @@ func (b *domainBounds) tie(pr *domainProspect) domainTie {
 				lower++
 			}
 			t.surplus += unit.surplusPods()
+			counts.add(b.s.stopped[col.units[i]], len(unit.Pods))
 			if g := b.s.gangs.of(unit); g != nil && !unit.Surplus && g.counted.members == g.minCount {
 				needed[unit.PodGroup]++
 			} else {
@@ -243,7 +247,7 @@ func (b *domainBounds) tie(pr *domainProspect) domainTie {
 		t.surplus = math.MaxInt32
 		return t
 	}
-	t.broken = fewestGangs(needed, pr.pods-spare)
+	t.broken, t.repeated = fewestGangs(needed, pr.pods-spare), counts.least(pr.pods)
 	if nth := max(pr.pods-lower, 1); nth <= len(starts) {
 		slices.SortFunc(starts, func(x, y int64) int { return cmp.Compare(y, x) })
 		t.start = starts[nth-1]

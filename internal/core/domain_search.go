@@ -120,7 +120,7 @@ func (ds *domainSearch) mayBeBetter(pr *domainProspect) bool {
 	best, tie := &ds.best.score, ds.bounds.tie(pr)
 	return cmp.Or(
 		cmp.Compare(tie.broken, best.BrokenGangs), cmp.Compare(best.Surplus, min(tie.surplus, best.Pods)),
-		cmp.Compare(best.EarliestStart, tie.start), pr.compareRoom(ds.of),
+		cmp.Compare(tie.repeated, best.Repeated), cmp.Compare(best.EarliestStart, tie.start), pr.compareRoom(ds.of),
 	) < 0
 }
 

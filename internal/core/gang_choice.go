@@ -66,24 +66,26 @@ type nodeOption struct {
 type price struct {
 	lost, sum     int64
 	pods, surplus int32
+	repeated      int64
 }
 
 func (p price) compare(o price) int {
 	return cmp.Or(
 		cmp.Compare(p.lost, o.lost), cmp.Compare(p.sum, o.sum), cmp.Compare(p.pods, o.pods), cmp.Compare(o.surplus, p.surplus),
+		cmp.Compare(p.repeated, o.repeated),
 	)
 }
 
 func (p price) times(n int) price {
-	return price{p.lost * int64(n), p.sum * int64(n), p.pods * int32(n), p.surplus * int32(n)}
+	return price{p.lost * int64(n), p.sum * int64(n), p.pods * int32(n), p.surplus * int32(n), p.repeated * int64(n)}
 }
 
 func (p price) minus(o price) price {
-	return price{p.lost - o.lost, p.sum - o.sum, p.pods - o.pods, p.surplus - o.surplus}
+	return price{p.lost - o.lost, p.sum - o.sum, p.pods - o.pods, p.surplus - o.surplus, p.repeated - o.repeated}
 }
 
 func (p price) plus(o price) price {
-	return price{p.lost + o.lost, p.sum + o.sum, p.pods + o.pods, p.surplus + o.surplus}
+	return price{p.lost + o.lost, p.sum + o.sum, p.pods + o.pods, p.surplus + o.surplus, p.repeated + o.repeated}
 }
 
 // leading returns the first part of the cost that counts: the lost work if the order has it,
@@ -321,6 +323,7 @@ func (ch *choice) bound(i int32) increment {
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int32(ch.surplusUpTo(col, ch.level))
+	counts := ch.stopsBelow(col, min(ch.level+1, ch.victims.below))
 	widest := ch.c.widest[int(n.node)*ch.dims:][:ch.dims]
 	lost, most := ch.leastLost(col), int32(col.count(min(ch.level+1, ch.victims.below)))
 	var least price
@@ -337,7 +340,7 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 				least.lost += lost[least.pods]
 			}
 		}
-		least.surplus = min(least.pods, surplus)
+		least.surplus, least.repeated = min(least.pods, surplus), int64(counts.least(int(least.pods)))
 		tell(k-n.now, least)
 	}
 }

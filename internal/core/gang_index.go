@@ -133,7 +133,7 @@ func (sr *search) gangRefs(victims []int32, lost *losses) []GangRef {
 		unit := &sr.s.Units[u]
 		name := cmp.Or(unit.GroupName, uid)
 		out = append(out, GangRef{
-			Namespace: unit.Namespace, Name: name, UID: uid, MinCount: int(unit.Membership.MinCount), LostWork: lost.beside(uid, victims),
+			Namespace: unit.Namespace, Name: name, UID: uid, MinCount: int(unit.Membership.MinCount), LostWork: lost.beside(uid, victims), Stops: lost.stopsOf(u),
 		})
 	}
 	slices.SortFunc(out, func(a, b GangRef) int {

@@ -99,7 +99,7 @@ func (l *level) costsNoMoreThan(o *level) bool {
 	if _, inQueues := l.policy.(*queuePolicy); inQueues && !isSubset(causesOf(a), causesOf(b)) {
 		return false
 	}
-	if order := l.cost.compareBeforeStart(o.cost); order != 0 {
+	if order := l.cost.compareBeforeCascade(o.cost); order != 0 {
 		return order < 0
 	}
 	return l.p.Cascade != CascadeDecide || !b.Cascade.hasFewerThan(a.Cascade)

@@ -146,6 +146,7 @@ func refChoose(rule LevelRule, all []refOutcome) int {
 		}
 		a, b := one.score, all[chosen].score
 		a.EarliestStart, b.EarliestStart = 0, 0
+		a.Repeated, b.Repeated = 0, 0
 		if rule == NearerLevel || cmp.Or(cmp.Compare(refOrder(one.outcome), refOrder(all[chosen].outcome)), better(a, b)) <= 0 {
 			chosen = i
 		}

@@ -305,6 +305,7 @@ func dearer(a, b *option) int {
 		cmp.Compare(a.lost, b.lost),
 		cmp.Compare(a.cost, b.cost),
 		cmp.Compare(b.score.Surplus*a.gain, a.score.Surplus*b.gain),
+		cmp.Compare(a.score.Repeated*b.gain, b.score.Repeated*a.gain),
 		cmp.Compare(a.score.HighestPriority, b.score.HighestPriority),
 		cmp.Compare(b.score.EarliestStart, a.score.EarliestStart),
 		cmp.Compare(b.gain, a.gain),

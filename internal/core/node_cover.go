@@ -104,6 +104,7 @@ func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted 
 		pods := x.podsAt(col, pos)
 		u := coverUnit{pos: pos, cost: setCost{price{
 			x.s.losses.charge(col.units[pos]), weightOf(col.priorities[pos], pods), int32(pods), int32(x.surplusAt(col, pos)),
+			int64(x.s.repeated(col.units[pos])),
 		}, math.MaxInt64}}
 		if int64(col.priorities[pos]) == top {
 			u.cost.start = col.starts[pos]
@@ -295,7 +296,7 @@ func (c *cover) promising(cost setCost) bool {
 	if !c.found {
 		return true
 	}
-	more.surplus = c.surplusOpen(more.pods)
+	more.surplus, more.repeated = c.surplusOpen(more.pods), c.repeatedOpen(more.pods)
 	if d := cost.price.plus(more).compare(c.best.price); d != 0 {
 		return d < 0
 	}
@@ -304,7 +305,7 @@ func (c *cover) promising(cost setCost) bool {
 	}
 	// The bounds are equal, so only a later start would make the set cheaper.
 	more, ok = c.atLeast(c.best.start)
-	more.surplus = c.best.surplus - cost.surplus
+	more.surplus, more.repeated = c.best.surplus-cost.surplus, c.best.repeated-cost.repeated
 	return ok && cost.price.plus(more).compare(c.best.price) <= 0
 }
 
@@ -321,6 +322,21 @@ func (c *cover) surplusOpen(count int32) int32 {
 		}
 	}
 	return min(count, open)
+}
+
+// repeatedOpen returns a lower bound of the stops of any units that are not decided yet and have at
+// least count pods together.
+func (c *cover) repeatedOpen(count int32) int64 {
+	if !c.s.countsStops() {
+		return 0
+	}
+	var open stopCounts
+	for i := range c.units {
+		if cost := &c.units[i].cost; c.state[i] == coverOpen && c.helps(int32(i)) {
+			open.add(int(cost.repeated)/int(cost.pods), int(cost.pods))
+		}
+	}
+	return int64(open.least(int(count)))
 }
 
 // atLeast returns a lower bound of the cost of the units still to be added, among units that start

@@ -63,10 +63,11 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 }
 
 // reachesFloor reports whether a score is the best possible. Among equal sums, the order of
-// KEP-5710 results in the latest start, but not always in the most surplus. If lost work counts,
-// the least sum of priorities is not known.
+// KEP-5710 results in the latest start, but not always in the most surplus. A score with stops may
+// be improved, so it is never regarded as the best. If lost work counts, the least sum of
+// priorities is not known.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
-	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
+	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.Repeated == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 
@@ -203,6 +204,10 @@ func (x *nodeVictims) within(potential []int32) {
 		x.mostImportantFirst(pool)
 		x.try(x.order)
 	}
+	if x.s.countsStops() {
+		x.stoppedFirst(pool)
+		x.try(x.order)
+	}
 	x.useOf(pool)
 	for _, use := range [...][]float64{x.perCost, x.use} {
 		x.byUse(pool, use)
@@ -316,6 +321,7 @@ func (x *nodeVictims) score(set []int32) Score {
 	sc := noVictims()
 	for _, pos := range set {
 		sc = sc.plus(x.col.priorities[pos], x.pods(pos), x.surplusAt(x.col, pos), x.col.starts[pos])
+		sc.Repeated += x.s.repeated(x.col.units[pos])
 	}
 	if x.seesGangs || x.s.losses != nil {
 		x.units = x.units[:0]
@@ -378,6 +384,18 @@ func (x *nodeVictims) unbroken(potential []int32) []int32 {
 		x.draw.spare(x.col.units[pos])
 	}
 	return safe
+}
+
+// stoppedFirst sets x.order to the order of importance, with units that were stopped more often
+// before others of the same priority.
+func (x *nodeVictims) stoppedFirst(potential []int32) {
+	x.order = append(x.order[:0], potential...)
+	slices.SortFunc(x.order, func(a, b int32) int {
+		return cmp.Or(
+			cmp.Compare(x.col.priorities[b], x.col.priorities[a]),
+			cmp.Compare(x.s.stopped[x.col.units[b]], x.s.stopped[x.col.units[a]]), cmp.Compare(b, a),
+		)
+	})
 }
 
 // useOf computes, for each potential victim, the part of the missing room that it frees (x.use),

@@ -322,10 +322,26 @@ func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	if surplus := min(best.Pods, n.v.surplusUpTo(n.v.column(pr.node), int64(pr.ceiling))); surplus != best.Surplus {
 		return surplus > best.Surplus
 	}
+	if least := n.leastRepeated(pr); least != best.Repeated {
+		return least < best.Repeated
+	}
 	if latest := n.latestStart(pr); latest != best.EarliestStart {
 		return latest > best.EarliestStart
 	}
 	return pr.least < best.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.placements[0].node]
+}
+
+// leastRepeated returns a lower bound of the stops that count for the score of the victims on a
+// node.
+func (n *nodeSearch) leastRepeated(pr prospect) int {
+	// If the class depends on room only, units up to the ceiling are enough. For a stateful class,
+	// any potential victim may be needed.
+	below := int64(pr.ceiling) + 1
+	if n.v.stateful[n.class] {
+		below = n.v.victims.below
+	}
+	counts := n.v.stopsBelow(n.v.column(pr.node), below)
+	return counts.least(pr.least)
 }
 
 // latestStart returns an upper bound of the start that counts for the score: the earliest start

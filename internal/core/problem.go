@@ -68,6 +68,9 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *problem {
 		counting.losses.table = c.losses.of(&counting, c, settings)
 		s = &counting
 	}
+	if p.CountsStops && len(c.having[traitStopped]) > 0 {
+		s = s.countingStops(c, p.Now)
+	}
 	v := &problem{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now, meter: &meter{}}
 	if p.Limits != nil {
 		v.limits = *p.Limits

@@ -175,6 +175,9 @@ func refScore(s *Snapshot, p *Preemptor, set []int) Score {
 		if stops || slices.Contains(set, u) {
 			sc.LostWork += refLoss(s, p, u)
 		}
+		if p.CountsStops && slices.Contains(set, u) && refSaved(s, p, u) <= unit.Stops.Last {
+			sc.Repeated += len(unit.Pods) * int(min(unit.Stops.Count, 3))
+		}
 	}
 	return sc
 }
@@ -185,21 +188,7 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 	if p.Order != OrderLostWork || unit.Start == 0 {
 		return 0
 	}
-	saved := int64(0)
-	_, whole := newGangIndex(s)[unit.PodGroup]
-	for v := range s.Units {
-		of := &s.Units[v]
-		if v != u && (of.Group || unit.Group || !whole || of.PodGroup != unit.PodGroup) {
-			continue
-		}
-		for i := range of.Pods {
-			for _, at := range []int64{of.Pods[i].Progress.Saved, of.Pods[i].Progress.GroupSaved} {
-				if at <= p.Now+60e9 {
-					saved = max(saved, min(at, p.Now))
-				}
-			}
-		}
-	}
+	saved := refSaved(s, p, u)
 	for i := range unit.Pods {
 		progress, seconds := unit.Pods[i].Progress, max((p.Now-max(unit.Start, saved))/1e9, 0)
 		if saved <= unit.Start && progress.Interval > 0 {
@@ -218,6 +207,26 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 		lost += refDevices(s, p, &unit.Pods[i]) * (seconds + restart/1e9)
 	}
 	return lost
+}
+
+// refSaved returns the latest checkpoint of a unit, or of its whole gang.
+func refSaved(s *Snapshot, p *Preemptor, u int) (saved int64) {
+	unit := &s.Units[u]
+	_, whole := newGangIndex(s)[unit.PodGroup]
+	for v := range s.Units {
+		of := &s.Units[v]
+		if v != u && (of.Group || unit.Group || !whole || of.PodGroup != unit.PodGroup) {
+			continue
+		}
+		for i := range of.Pods {
+			for _, at := range []int64{of.Pods[i].Progress.Saved, of.Pods[i].Progress.GroupSaved} {
+				if at <= p.Now+60e9 {
+					saved = max(saved, min(at, p.Now))
+				}
+			}
+		}
+	}
+	return saved
 }
 
 // refDevices returns the milli-devices of a pod.

@@ -190,7 +190,7 @@ func (c *LevelChoice) difference(d *Decision) string {
 		return verb(c.Score.BrokenGangs-less.BrokenGangs, "gang below minCount more", "gangs below minCount more")
 	case c.Score.Surplus < less.Surplus:
 		return verb(less.Surplus-c.Score.Surplus, "pod more that its gang needs", "pods more that their gangs need")
-	case c.Cascade != nil && d.Cascade != nil && c.Score.compareBeforeStart(less) == 0 && c.Cascade.Evictions > d.Cascade.Evictions:
+	case c.Cascade != nil && d.Cascade != nil && c.Score.compareBeforeCascade(less) == 0 && c.Cascade.Evictions > d.Cascade.Evictions:
 		return verb(c.Cascade.Evictions-d.Cascade.Evictions, "eviction by replacements more", "evictions by replacements more")
 	default:
 		// Under queues, victims of other rules or queues have no common measure.

@@ -28,6 +28,10 @@ type Score struct {
 	// Surplus counts the victims' pods that their gangs do not need for minCount. Among equal
 	// numbers of pods, more surplus is better. KEP-5710 does not have this criterion.
 	Surplus int `json:"surplus,omitempty"`
+	// Repeated adds up, over the victims' pods, how often preemptions stopped their groups since
+	// these made progress. At most 3 stops of a group count. Fewer are better. It is 0 if the order
+	// of the decision does not count stops. KEP-5710 does not have this criterion.
+	Repeated int `json:"repeated,omitempty"`
 	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds
 	// since 1970. A later start is better. It is MaxInt64 without victims.
 	EarliestStart int64 `json:"earliestStart"`
@@ -74,6 +78,7 @@ func better(a, b Score) int {
 		costMore(a, b),
 		cmp.Compare(a.BrokenGangs, b.BrokenGangs),
 		cmp.Compare(b.Surplus, a.Surplus),
+		cmp.Compare(a.Repeated, b.Repeated),
 		cmp.Compare(b.EarliestStart, a.EarliestStart),
 	)
 }
@@ -85,6 +90,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 	for _, u := range victims {
 		unit := &s.Units[u]
 		sc = sc.plus(s.priority(u), len(unit.Pods), unit.surplusPods(), startOrLast(unit.Start))
+		sc.Repeated += s.repeated(u)
 	}
 	sc.BrokenGangs = len(brokenGangs(s, victims))
 	sc.LostWork = s.losses.together(victims)

@@ -35,6 +35,8 @@ type Snapshot struct {
 	gangs gangIndex
 	// losses computes the lost work of units; nil if lost work does not count.
 	losses *losses
+	// stopped has the stops that count, at most maxStops, by unit; nil if stops do not count.
+	stopped map[int32]int
 	// columns belong to the Cluster that made the snapshot; nil for a snapshot without a Cluster.
 	columns *columns
 }
@@ -113,6 +115,9 @@ type Unit struct {
 	// mode. Its Priority is lower than the PodGroup's by one, so that work of equal priority may
 	// preempt it.
 	Stale bool
+	// Stops has the preemptions that stopped the unit's group. They count for preemptors with
+	// CountsStops only.
+	Stops Stops
 	// RefusedUntil is the latest RefusedUntil of the unit's pods; 0 if no deletion was refused.
 	RefusedUntil int64
 	// Start is the time when the unit started, in nanoseconds since 1970; 0 if it has not started.
@@ -246,6 +251,9 @@ type Preemptor struct {
 	Mix *fragmentation.Mix `json:"-"`
 	// Order selects the criteria for the comparison of victims, and their order.
 	Order Order `json:"order,omitempty"`
+	// CountsStops adds a criterion before the start of victims. Among sets that otherwise cost the
+	// same, it prefers workloads that were stopped less often since they made progress.
+	CountsStops bool `json:"countsStops,omitempty"`
 	// Cascade selects whether the decision also counts the evictions by the replacements of its
 	// victims.
 	Cascade CascadeMode `json:"cascade,omitempty"`

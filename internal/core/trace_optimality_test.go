@@ -88,22 +88,29 @@ func (l *lostTally) check(t *testing.T) {
 type traceOrder struct {
 	order Order
 	bands []Band
+	stops bool
 }
 
-// traceOrders lists every order, each also in two bands of priorities.
+// traceOrders lists every order, each also in two bands of priorities, and two of them with stops.
 func traceOrders() map[string]traceOrder {
 	two := []Band{{0, 3}, {4, 8}}
 	return map[string]traceOrder{
-		"by priorities": {OrderPriority, nil}, "in bands": {OrderPriority, two},
-		"by lost work": {OrderLostWork, nil}, "by lost work in bands": {OrderLostWork, two},
+		"by priorities": {order: OrderPriority}, "in bands": {order: OrderPriority, bands: two},
+		"by lost work": {order: OrderLostWork}, "by lost work in bands": {order: OrderLostWork, bands: two},
+		"by stops": {order: OrderPriority, stops: true}, "by stops in bands": {order: OrderPriority, bands: two, stops: true},
 	}
 }
 
 // apply sets the order of a preemptor. With lost work, the units start at random times of the last
-// day, most of them late.
+// day, most of them late. With stops, most units were stopped before.
 func (o traceOrder) apply(r *rand.Rand, s *Snapshot, p *Preemptor, step int32) {
 	for _, band := range o.bands {
 		p.Bands = append(p.Bands, Band{Min: band.Min * step, Max: band.Max * step})
+	}
+	if p.CountsStops = o.stops; o.stops {
+		for u := range s.Units {
+			s.Units[u].Stops.Count = int32(r.IntN(5))
+		}
 	}
 	if p.Order = o.order; o.order == OrderPriority {
 		return

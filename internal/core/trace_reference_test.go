@@ -12,25 +12,26 @@ import (
 
 // refCost is the cost of some units of one ceiling. The start only counts units at the ceiling.
 type refCost struct {
-	lost, sum, pods, surplus int64
-	start                    int64
+	lost, sum, pods, surplus, repeated int64
+	start                              int64
 }
 
 func refCostOf(c setCost) refCost {
-	return refCost{c.lost, c.sum, int64(c.pods), int64(c.surplus), c.start}
+	return refCost{c.lost, c.sum, int64(c.pods), int64(c.surplus), c.repeated, c.start}
 }
 
 func (c refCost) setCost() setCost {
-	return setCost{price{c.lost, c.sum, int32(c.pods), int32(c.surplus)}, c.start}
+	return setCost{price{c.lost, c.sum, int32(c.pods), int32(c.surplus), c.repeated}, c.start}
 }
 
 func (c refCost) plus(o refCost) refCost {
-	return refCost{c.lost + o.lost, c.sum + o.sum, c.pods + o.pods, c.surplus + o.surplus, min(c.start, o.start)}
+	return refCost{c.lost + o.lost, c.sum + o.sum, c.pods + o.pods, c.surplus + o.surplus, c.repeated + o.repeated, min(c.start, o.start)}
 }
 
 func (c refCost) compare(o refCost) int {
 	return cmp.Or(
-		cmp.Compare(c.lost, o.lost), cmp.Compare(c.sum, o.sum), cmp.Compare(c.pods, o.pods), cmp.Compare(o.surplus, c.surplus), cmp.Compare(o.start, c.start),
+		cmp.Compare(c.lost, o.lost), cmp.Compare(c.sum, o.sum), cmp.Compare(c.pods, o.pods), cmp.Compare(o.surplus, c.surplus),
+		cmp.Compare(c.repeated, o.repeated), cmp.Compare(o.start, c.start),
 	)
 }
 
@@ -67,6 +68,9 @@ func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 			}
 			all[u] = true
 			c := refCost{lost: refLoss(s, p, u), sum: unitWeight(s, int32(u)), pods: 1, surplus: int64(unit.surplusPods()), start: math.MaxInt64}
+			if p.CountsStops {
+				c.repeated = int64(min(unit.Stops.Count, 3))
+			}
 			if unit.Priority == level {
 				c.start = startOrLast(unit.Start)
 			}
@@ -79,7 +83,8 @@ func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 		if room >= p.MinCount {
 			best, ok := refChoice(s, wanted, p.MinCount, units)
 			return Score{
-				HighestPriority: level, LostWork: best.lost, PrioritySum: best.sum, Pods: int(best.pods), Surplus: int(best.surplus), EarliestStart: best.start,
+				HighestPriority: level, LostWork: best.lost, PrioritySum: best.sum, Pods: int(best.pods), Surplus: int(best.surplus),
+				Repeated: int(best.repeated), EarliestStart: best.start,
 			}, ok
 		}
 	}

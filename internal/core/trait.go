@@ -15,8 +15,10 @@ const (
 	traitSurplus
 	// traitStale: the unit is a stale gang.
 	traitStale
+	// traitStopped: preemptions stopped the unit's group, and its record has stops that may count.
+	traitStopped
 
-	traits = int(traitStale) + 1
+	traits = int(traitStopped) + 1
 )
 
 // isOf reports whether a unit has the trait.
@@ -32,6 +34,8 @@ func (t trait) isOf(u *Unit) bool {
 		return u.Surplus
 	case traitStale:
 		return u.Stale
+	case traitStopped:
+		return u.Stops.Count > 0
 	}
 	return false
 }
