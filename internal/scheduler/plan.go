@@ -220,6 +220,7 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 	if p.args.CountsLostWork() {
 		input.Order = core.OrderLostWork
 	}
+	input.CountsStops = p.args.CountsStops()
 	input.Restart, input.Bands, input.Cascade = p.args.LostWork.RestartCost.Nanoseconds(), BandsOf(p.args), CascadeOf(p.args)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)

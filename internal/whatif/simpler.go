@@ -46,7 +46,7 @@ func byPriorities(cfg *config.KubeSchedulerConfiguration, profile string) (*conf
 				continue
 			}
 			args, err := configv1alpha1.Decode(given.Args)
-			if err != nil || !args.CountsLostWork() && len(args.PriorityBands) == 0 && *args.Cascade != configv1alpha1.CascadeDecide {
+			if err != nil || !args.CountsLostWork() && !args.CountsStops() && len(args.PriorityBands) == 0 && *args.Cascade != configv1alpha1.CascadeDecide {
 				return nil, err
 			}
 			args.VictimOrder, args.PriorityBands, args.Cascade = nil, nil, nil

@@ -37,9 +37,21 @@ func TestDecode(t *testing.T) {
 		"the order of levels":           {yaml: "", want: func(a *ReprieveArgs) bool { return *a.LevelOrder == LowerCost }},
 		"another order of levels":       {yaml: "levelOrder: NearerLevel", want: func(a *ReprieveArgs) bool { return *a.LevelOrder == NearerLevel }},
 		"an order of levels not known":  {yaml: "levelOrder: Nearest", wantErr: `levelOrder: Unsupported value: "Nearest"`},
-		"the order of victims":          {yaml: "", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 6 && !a.CountsLostWork() }},
+		"the order of victims":          {yaml: "", want: func(a *ReprieveArgs) bool { return len(a.VictimOrder) == 6 && !a.CountsLostWork() && !a.CountsStops() }},
 		"an order with lost work": {
 			yaml: "victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime]", want: (*ReprieveArgs).CountsLostWork,
+		},
+		"an order with stops": {
+			yaml: "victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, Repeated, StartTime]",
+			want: func(a *ReprieveArgs) bool { return a.CountsStops() && !a.CountsLostWork() },
+		},
+		"an order with stops and lost work, and a cascade": {
+			yaml: "{cascade: Decide, victimOrder: [BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, Cascade, Repeated, StartTime]}",
+			want: func(a *ReprieveArgs) bool { return a.CountsStops() && a.CountsLostWork() },
+		},
+		"stops before the cascade": {
+			yaml:    "{cascade: Decide, victimOrder: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, Repeated, Cascade, StartTime]}",
+			wantErr: "Surplus Cascade Repeated StartTime]",
 		},
 		"a criterion that does not exist": {yaml: "victimOrder: [BrokenBudgets, Luck]", wantErr: `victimOrder[1]: Unsupported value: "Luck"`},
 		"an order that is not supported": {

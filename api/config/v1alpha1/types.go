@@ -84,12 +84,13 @@ type ReprieveArgs struct {
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
 	// victimOrder lists the criteria that sets of victims are compared by, most important first.
-	// It does not change who may be evicted. The list of the preemptor's profile applies. Two lists
-	// are supported: the default, which is the order of kube-scheduler and of KEP-5710, and the
-	// same list with LostWork after HighestPriority. With LostWork, the scheduler evicts the work
-	// that loses the fewest device-hours, among sets with the same highest priority. With cascade
-	// Decide, each list has Cascade before StartTime, also by default. docs/cost.md explains the
-	// criteria.
+	// It does not change who may be evicted. The list of the preemptor's profile applies. The
+	// default is the order of kube-scheduler and of KEP-5710. A list may also have LostWork after
+	// HighestPriority, Repeated before StartTime, or both. With LostWork, the scheduler evicts the
+	// work that loses the fewest device-hours, among sets with the same highest priority. With
+	// Repeated, it prefers to evict groups that were stopped less often, among sets that otherwise
+	// cost the same. With cascade Decide, each list has Cascade after Surplus, also by default.
+	// docs/cost.md explains the criteria.
 	//
 	// Default: [BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime]
 	//
@@ -222,6 +223,8 @@ const (
 	Surplus VictimCriterion = "Surplus"
 	// Cascade prefers fewer evictions by the replacements of the victims.
 	Cascade VictimCriterion = "Cascade"
+	// Repeated prefers PodGroups that preemptions stopped less often since they made progress.
+	Repeated VictimCriterion = "Repeated"
 	// StartTime prefers a later start among the most important victims.
 	StartTime VictimCriterion = "StartTime"
 )

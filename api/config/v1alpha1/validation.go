@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -109,7 +110,11 @@ func victimOrder(path *field.Path, order []VictimCriterion, mode CascadeMode) fi
 	if slices.ContainsFunc(orders, func(one []VictimCriterion) bool { return slices.Equal(one, order) }) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, order, fmt.Sprintf("must be %v or %v", orders[0], orders[1]))}
+	lists := make([]string, len(orders))
+	for i, one := range orders {
+		lists[i] = fmt.Sprint(one)
+	}
+	return field.ErrorList{field.Invalid(path, order, "must be "+strings.Join(lists, " or "))}
 }
 
 // priorityBands returns the errors of bands: bands that are empty, that overlap, or that have

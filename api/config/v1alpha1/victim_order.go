@@ -10,10 +10,12 @@ func VictimOrders(mode CascadeMode) [][]VictimCriterion {
 	orders := [][]VictimCriterion{
 		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, StartTime},
 		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, StartTime},
+		{BrokenBudgets, HighestPriority, PrioritySum, Pods, Surplus, Repeated, StartTime},
+		{BrokenBudgets, HighestPriority, LostWork, PrioritySum, Pods, Surplus, Repeated, StartTime},
 	}
 	if mode == CascadeDecide {
 		for i, order := range orders {
-			orders[i] = slices.Insert(order, len(order)-1, Cascade)
+			orders[i] = slices.Insert(order, slices.Index(order, Surplus)+1, Cascade)
 		}
 	}
 	return orders
@@ -21,6 +23,9 @@ func VictimOrders(mode CascadeMode) [][]VictimCriterion {
 
 // CountsLostWork reports whether the arguments' order of victims includes lost work.
 func (args *ReprieveArgs) CountsLostWork() bool { return slices.Contains(args.VictimOrder, LostWork) }
+
+// CountsStops reports whether the arguments' order of victims includes the stops of groups.
+func (args *ReprieveArgs) CountsStops() bool { return slices.Contains(args.VictimOrder, Repeated) }
 
 // MilliDevices returns how many thousandths of a device one unit of a resource counts as.
 func (args *LostWorkArgs) MilliDevices(name string) int64 {
