@@ -101,6 +101,8 @@ type Policy struct {
 	Limits *core.Limits
 	// Order is the order of the criteria that victims are compared by.
 	Order core.Order
+	// CountsStops is true if the order includes the stops of gangs.
+	CountsStops bool
 	// Bands are the ranges of priorities that count as equal when victims are compared.
 	Bands []core.Band
 	// Cascade selects whether decisions evaluate the evictions by replacements of their victims.

@@ -66,6 +66,8 @@ type job struct {
 	// interval is the time between two checkpoints of the job; 0 for no checkpoints. restart is the
 	// run time that a restart costs.
 	interval, restart time.Duration
+	// stops has the preemptions that stopped the job.
+	stops core.Stops
 	// of is the submission of the job. crew is the gang of a member that is scheduled alone; nil
 	// otherwise.
 	of   *submission
@@ -186,6 +188,14 @@ func (j *job) describe(began time.Time) {
 	}
 	j.group = &core.Group{
 		Namespace: j.namespace, Name: j.name, UID: j.uid(), Priority: j.victimPriority(), RaisedBy: j.raisedBy, Whole: j.whole,
-		Start: began.UnixNano(), Since: began.UnixNano(), Toleration: j.toleration, Membership: j.membership,
+		Start: began.UnixNano(), Since: began.UnixNano(), Toleration: j.toleration, Membership: j.membership, Stops: j.stops,
 	}
+}
+
+// countStop records that a preemption stops the running job.
+func (j *job) countStop(now time.Time) {
+	if now.Sub(j.began).Nanoseconds() >= core.ProgressTime {
+		j.stops.Count = 0
+	}
+	j.stops.Count, j.stops.Last = j.stops.Count+1, now.UnixNano()
 }

@@ -137,6 +137,7 @@ func (s *simulation) evicted(victims []*pod) {
 			continue
 		}
 		j.phase, j.stopped = stopping, s.now
+		j.countStop(s.now)
 		for _, p := range j.pods {
 			s.terminate(p)
 		}

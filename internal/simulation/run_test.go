@@ -306,6 +306,27 @@ func TestPreemptorWait(t *testing.T) {
 	}
 }
 
+// TestStopsInSimulation checks that a gang which was just stopped is not stopped again if the order
+// counts stops. Without stops, the gang with the later start is stopped twice.
+func TestStopsInSimulation(t *testing.T) {
+	t.Parallel()
+	gang := Work{Gang: true, Whole: true, MinCount: 1, Requests: []core.Amounts{{2}}, Runs: 3 * time.Hour}
+	later := gang
+	later.Submitted = time.Minute
+	high := Work{Requests: []core.Amounts{{2}}, Runs: 10 * time.Minute, Priority: 10, Submitted: 30 * time.Minute}
+	again := high
+	again.Submitted = 50 * time.Minute
+	for counts, want := range map[bool]float64{false: 2 * (29.0 + 10) / 60, true: 2 * (29.0 + 50) / 60} {
+		t.Run(fmt.Sprint(counts), func(t *testing.T) {
+			t.Parallel()
+			r := playOut(t, one(gang, later, high, again), Policy{Rule: ByPriority, CountsStops: counts}, Options{Seed: 1, Lasts: 24 * time.Hour, Grace: time.Second})
+			if r.Work.Done != 4 || r.EvictedPods != 2 || math.Abs(r.GPUHours.Lost-want) > 0.02 {
+				t.Errorf("%d done, %d pods evicted, %g GPU-hours lost; want 4, 2 and %g", r.Work.Done, r.EvictedPods, r.GPUHours.Lost, want)
+			}
+		})
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]*Input{

@@ -347,6 +347,7 @@ func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 	}
 	p.IgnoresTolerations = !*args.PreemptionToleration
 	p.Bands, p.Cascade = scheduler.BandsOf(args), scheduler.CascadeOf(args)
+	p.CountsStops = args.CountsStops()
 	if args.CountsLostWork() {
 		p.Order, p.Restart = core.OrderLostWork, args.LostWork.RestartCost.Nanoseconds()
 	}
