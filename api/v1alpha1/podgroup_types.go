@@ -595,6 +595,17 @@ type LastDisruption struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	Count int32 `json:"count"`
+	// stops is the number of preemptions that stopped the group since it last made progress. The
+	// eviction of members past minCount does not stop a group. The group has made progress once it
+	// has run for an hour, or has a checkpoint after stopTime. Profiles whose victimOrder has
+	// Repeated prefer victims with fewer stops.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	Stops int32 `json:"stops,omitempty"`
+	// stopTime is the start of the last preemption that stopped the group.
+	// +optional
+	StopTime *metav1.Time `json:"stopTime,omitempty"`
 	// pods are the names of the members that were preempted one by one, the first 64 by name. The
 	// list is empty if the whole group was preempted.
 	// +optional
@@ -621,6 +632,12 @@ type PodGroupDisruption struct {
 	// time is the start of the preemption.
 	// +required
 	Time metav1.Time `json:"time"`
+	// stops is the number of preemptions that stopped the group since it last made progress,
+	// including this one.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	Stops int32 `json:"stops,omitempty"`
 	// pods are the evicted members, and no others: a later pod of the same name stays.
 	// +required
 	// +listType=atomic

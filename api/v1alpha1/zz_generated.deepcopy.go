@@ -230,6 +230,10 @@ func (in *LastDisruption) DeepCopyInto(out *LastDisruption) {
 	*out = *in
 	out.Preemptor = in.Preemptor
 	in.Time.DeepCopyInto(&out.Time)
+	if in.StopTime != nil {
+		in, out := &in.StopTime, &out.StopTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Pods != nil {
 		in, out := &in.Pods, &out.Pods
 		*out = make([]string, len(*in))

@@ -30,7 +30,8 @@ type GroupHandlers struct {
 	// Changed is called for every PodGroup that is created or deleted, or whose change affects
 	// scheduling.
 	Changed func(types.NamespacedName)
-	// Saved is called if only the cost of evicting the PodGroup has changed; see [gang.Progress].
+	// Saved is called if only the cost of evicting the PodGroup has changed. That is its
+	// [gang.Progress], or the record of its stops.
 	Saved func(types.NamespacedName)
 }
 
@@ -82,7 +83,7 @@ func (g *Groups) handler(read func(any) (*gang.Group, bool), handlers GroupHandl
 			return
 		}
 		g.Set(after)
-		if known && sameButProgress(before, after) {
+		if known && sameButCost(before, after) {
 			handlers.Saved(after.Key)
 			return
 		}
@@ -103,10 +104,10 @@ func (g *Groups) handler(read func(any) (*gang.Group, bool), handlers GroupHandl
 	}
 }
 
-// sameButProgress reports whether only the progress of a group has changed.
-func sameButProgress(before, after *gang.Group) bool {
+// sameButCost reports whether only the progress of a group or the record of its stops has changed.
+func sameButCost(before, after *gang.Group) bool {
 	then := *before
-	then.Progress = after.Progress
+	then.Progress, then.Stops, then.StoppedAt = after.Progress, after.Stops, after.StoppedAt
 	return reflect.DeepEqual(&then, after)
 }
 

@@ -39,6 +39,9 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 		"a checkpoint": {func(pg *v1alpha1.PodGroup) {
 			pg.Annotations = map[string]string{v1alpha1.AnnotationLastCheckpoint: "2026-01-31T15:04:05Z"}
 		}, false},
+		"a stop": {func(pg *v1alpha1.PodGroup) {
+			pg.Status.LastDisruption = &v1alpha1.LastDisruption{Count: 1, Stops: 1, StopTime: &metav1.Time{Time: time.Unix(9, 0)}}
+		}, false},
 		"it is another one": {func(pg *v1alpha1.PodGroup) { pg.UID = "other" }, true},
 	}
 	for name, c := range cases {
@@ -68,8 +71,9 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 			if !slices.Equal(told, want) {
 				t.Errorf("Told of %v, want %v", told, want)
 			}
-			if g, ok := groups.Group(groupKey); !ok || (saved == 1) != (name == "a checkpoint") || g.Progress.Saved.IsZero() != (saved == 0) {
-				t.Errorf("Told %d times of a checkpoint: %+v", saved, g)
+			isSaved, isStop := name == "a checkpoint", name == "a stop"
+			if g, ok := groups.Group(groupKey); !ok || (saved == 1) != (isSaved || isStop) || g.Progress.Saved.IsZero() == isSaved || (g.Stops == 0) == isStop {
+				t.Errorf("Told %d times of another cost: %+v", saved, g)
 			}
 			h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: after})
 			if _, ok := groups.Group(groupKey); ok || len(told) != len(want)+1 {

@@ -76,6 +76,10 @@ type Group struct {
 	PreferredKeys []string
 	// Progress has the PodGroup's annotations about lost work, without invalid values.
 	Progress Progress
+	// Stops is the number of preemptions that stopped the group since it last made progress,
+	// according to its status. StoppedAt is the time of the last of them.
+	Stops     int32
+	StoppedAt time.Time
 	// Disrupted has the members in the intent of a preemption of the whole group.
 	Disrupted []v1alpha1.DisruptedPod
 	// Parent is the key of the CompositePodGroup above the group; zero for none.
@@ -170,6 +174,9 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	}
 	if d := pg.Status.Disruption; d != nil {
 		g.Disrupted = d.Pods
+	}
+	if last := pg.Status.LastDisruption; last != nil && last.StopTime != nil {
+		g.Stops, g.StoppedAt = last.Stops, last.StopTime.Time
 	}
 	return g
 }

@@ -160,6 +160,16 @@ func TestFromPodGroup(t *testing.T) {
 			func(pg *v1alpha1.PodGroup) { pg.Status.StartTime = &start },
 			func(g *Group) { g.StartTime = time.Unix(7, 0) },
 		},
+		"stopped": {
+			func(pg *v1alpha1.PodGroup) {
+				pg.Status.LastDisruption = &v1alpha1.LastDisruption{Count: 3, Stops: 2, StopTime: &start}
+			},
+			func(g *Group) { g.Stops, g.StoppedAt = 2, start.Time },
+		},
+		"preempted without a stop": {
+			func(pg *v1alpha1.PodGroup) { pg.Status.LastDisruption = &v1alpha1.LastDisruption{Count: 3} },
+			func(*Group) {},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -187,6 +187,7 @@ type groupFacts struct {
 	minRuntime   *core.MinRuntime
 	lacks        int32
 	stale        bool
+	stops        core.Stops
 }
 
 // moved returns the groups whose facts have changed since they were last read. It leaves out groups
@@ -201,7 +202,7 @@ func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped set
 			delete(c.stood, key)
 			continue
 		}
-		now := groupFacts{priority: g.Priority, start: g.Start, since: g.Since, minRuntime: g.MinRuntime, lacks: g.Lacks, stale: g.Stale}
+		now := groupFacts{priority: g.Priority, start: g.Start, since: g.Since, minRuntime: g.MinRuntime, lacks: g.Lacks, stale: g.Stale, stops: g.Stops}
 		if before, known := c.stood[key]; known && before != now {
 			out.Insert(key)
 		}

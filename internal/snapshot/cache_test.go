@@ -130,6 +130,9 @@ func (th *theatre) changeGroup() {
 		if start := rapid.Int64Range(0, 3).Draw(th.rt, "start"); start > 0 {
 			g.StartTime = time.Unix(0, start)
 		}
+		if stops := rapid.Int32Range(0, 2).Draw(th.rt, "stops"); stops > 0 {
+			g.Stops, g.StoppedAt = stops, time.Unix(0, int64(stops))
+		}
 		th.facts.groups[k] = g
 	}
 	th.kept.GroupChanged(k)
@@ -348,11 +351,22 @@ func TestOneClockOnAllNodes(t *testing.T) {
 	s.kept.GroupChanged(group.Key)
 	want("once it is said that it has changed", 3, anew.StartTime)
 	want("after that", 0, anew.StartTime)
+	stopped := anew
+	stopped.Stops, stopped.StoppedAt = 2, time.Unix(1500, 0)
+	s.facts.groups[group.Key] = &stopped
+	s.addPods(on(pod("d", "g", "1", 0), "node-1"))
+	want("once it was stopped and a node is read", 4, anew.StartTime)
+	v := s.view()
+	for i := range v.Cluster.Units {
+		if u := &v.Cluster.Units[i]; u.PodGroup != "" && u.Stops != (core.Stops{Count: 2, Last: Nanos(stopped.StoppedAt)}) {
+			t.Errorf("the stops of %s are %+v", u.Pods[0].Name, u.Stops)
+		}
+	}
 	if delete(s.facts.groups, group.Key); len(s.kept.stood) != 1 {
 		t.Errorf("%d groups are known, want one", len(s.kept.stood))
 	}
 	s.kept.GroupChanged(group.Key)
-	if want("once it is gone", 3, time.Time{}); len(s.kept.stood) != 0 {
+	if want("once it is gone", 4, time.Time{}); len(s.kept.stood) != 0 {
 		t.Error("A group that is gone is known")
 	}
 }

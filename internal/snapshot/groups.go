@@ -58,7 +58,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	out := &core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: counts, RaisedBy: int64(counts) - int64(priority), Whole: whole,
 		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.sealedToleration(&run.Sealed, g, s.standingToleration(g, placed, since), since),
-		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
+		MinRuntime: s.Profiles.MinRuntimeOfGroup(key), Stops: core.Stops{Count: g.Stops, Last: Nanos(g.StoppedAt)},
 	}
 	out.Workload = workloadUID(g, of)
 	t := core.QueueMembership{Queue: queue}

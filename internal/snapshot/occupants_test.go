@@ -20,7 +20,7 @@ func TestFingerprintHasAll(t *testing.T) {
 		// It is a part of the priority, for messages.
 		"Group.RaisedBy": true,
 		// These order victims.
-		"Pod.Start": true, "Pod.Budgets": true, "Pod.Progress": true, "Group.Start": true,
+		"Pod.Start": true, "Pod.Budgets": true, "Pod.Progress": true, "Group.Start": true, "Group.Stops": true,
 	}
 	o := newOccupants()
 	base := func() *core.RunningPod {

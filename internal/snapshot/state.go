@@ -97,6 +97,10 @@ type StateUnit struct {
 	// if members have been missing for too long.
 	Lacks int32 `json:"lacks,omitempty"`
 	Stale bool  `json:"stale,omitempty"`
+	// Stops is the number of preemptions that stopped the unit's group since it last made progress,
+	// and StoppedAt the time of the last of them.
+	Stops     int32 `json:"stops,omitempty"`
+	StoppedAt int64 `json:"stoppedAt,omitempty"`
 	// Running is true for a pod with running containers.
 	Running bool `json:"running,omitempty"`
 	// Static marks a pod that the kubelet of its node runs without the API server.
@@ -301,6 +305,7 @@ func (d *describer) units() []StateUnit {
 		unit := StateUnit{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, GroupName: u.GroupName, Priority: u.OwnPriority(),
 			RaisedBy: u.RaisedBy, Lacks: u.Lacks, Stale: u.Stale, Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
+			Stops: u.Stops.Count, StoppedAt: u.Stops.Last,
 		}
 		if u.Role != nil {
 			unit.Role, unit.RoleNeeds = u.Role.Name, u.Role.Needs

@@ -76,6 +76,7 @@ func stateOf(t *testing.T) State {
 		s.cache.AddNode(klog.Background(), n)
 	}
 	s.facts.groups[key("whole")] = &gang.Group{Key: key("whole"), UID: "uid-whole", MinCount: 2, Whole: true, Priority: ptr.To[int32](7), StartTime: began.Time}
+	s.facts.groups[key("whole")].Stops, s.facts.groups[key("whole")].StoppedAt = 2, began.Add(-time.Hour)
 	s.facts.groups[key("elastic")] = &gang.Group{Key: key("elastic"), UID: "uid-elastic", MinCount: 1, Priority: ptr.To[int32](8), StartTime: began.Time}
 	guarded := on(pod("guarded", "", "1", 1), "node-a")
 	guarded.Labels["app"] = "db"
