@@ -267,6 +267,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 		}
 	}
 	st := &pg.Status
+	s.forgetStops(st, g)
 	st.Pending = int32(len(m.Pending) + len(m.Gated))
 	st.Scheduled = int32(len(m.Assigned))
 	st.Running = int32(running)

@@ -467,7 +467,7 @@ func (x *execution) noteMembers(going []task) {
 		losses[key].pods = append(losses[key].pods, t.pod.Name)
 	}
 	for _, key := range order {
-		if err := x.intents.note(x.ctx, key, x.preemptor, string(losses[key].rule), losses[key].pods); err != nil {
+		if err := x.intents.note(x.ctx, key, x.preemptor, string(losses[key].rule), stopsOf(&x.order.Decision, key), losses[key].pods); err != nil {
 			klog.FromContext(x.ctx).Error(err, "Left a PodGroup without the record of a preemption", "podGroup", klog.KRef(key.Namespace, key.Name))
 		}
 	}

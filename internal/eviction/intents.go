@@ -3,6 +3,7 @@ package eviction
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -60,7 +61,7 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 			return err
 		}
 		listed := sets.New[types.UID]()
-		next := &v1alpha1.PodGroupDisruption{Preemptor: preemptorOf(d), Rule: string(v.Rule), Message: d.WhyTaken(v), Time: now}
+		next := &v1alpha1.PodGroupDisruption{Preemptor: preemptorOf(d), Rule: string(v.Rule), Message: d.WhyTaken(v), Time: now, Stops: oneMore(v.Stops)}
 		for _, pod := range pods {
 			listed.Insert(pod.UID)
 			next.Pods = append(next.Pods, v1alpha1.DisruptedPod{Name: pod.Name, UID: pod.UID})
@@ -112,7 +113,7 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 				return errNothingToChange
 			}
 			if len(left) == 0 {
-				again = remember(pg, d.Preemptor, d.Rule, d.Time)
+				again = remember(pg, d.Preemptor, d.Rule, d.Time, d.Stops)
 			}
 		} else if !meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 			return errNothingToChange
@@ -132,14 +133,15 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 // mostMembersNamed is the largest number of members that status.lastDisruption names.
 const mostMembersNamed = 64
 
-// note records on a group that some of its members were preempted one by one.
-func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alpha1.DisruptionPreemptor, rule string, members []string) error {
+// note records on a group that some of its members were preempted one by one. stops is the number
+// of preemptions that stopped the group since it last made progress; 0 if this one did not stop it.
+func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alpha1.DisruptionPreemptor, rule string, stops int32, members []string) error {
 	now := metav1.NewTime(in.clock.Now())
 	slices.Sort(members)
 	members = members[:min(len(members), mostMembersNamed)]
 	again := false
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
-		again = remember(pg, by, rule, now)
+		again = remember(pg, by, rule, now, stops)
 		pg.Status.LastDisruption.Pods = members
 		return nil
 	})
@@ -152,16 +154,35 @@ func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alph
 	return err
 }
 
-// remember records a group's last disruption. It reports whether the group was preempted for
-// another preemptor less than againWithin before.
-func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule string, at metav1.Time) (again bool) {
-	count := int32(1)
+// remember records a group's last disruption. stops is the number of preemptions that stopped the
+// group since it last made progress; 0 if this one did not stop it. remember reports whether the
+// group was preempted for another preemptor less than againWithin before.
+func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule string, at metav1.Time, stops int32) (again bool) {
+	last := &v1alpha1.LastDisruption{Preemptor: by, Rule: rule, Time: at, Count: 1}
 	if before := pg.Status.LastDisruption; before != nil {
-		count += before.Count
+		last.Count += before.Count
+		last.Stops, last.StopTime = before.Stops, before.StopTime
 		again = before.Preemptor.UID != by.UID && at.Sub(before.Time.Time) < againWithin
 	}
-	pg.Status.LastDisruption = &v1alpha1.LastDisruption{Preemptor: by, Rule: rule, Time: at, Count: count}
+	if stops > 0 {
+		last.Stops, last.StopTime = stops, &at
+	}
+	pg.Status.LastDisruption = last
 	return again
+}
+
+// oneMore returns the number of a group's stops with the current one.
+func oneMore(stops int32) int32 { return min(stops, math.MaxInt32-1) + 1 }
+
+// stopsOf returns the number of preemptions that stopped a gang since it last made progress. It
+// includes the preemption of the Decision. It is 0 if the gang keeps minCount members.
+func stopsOf(d *core.Decision, key types.NamespacedName) int32 {
+	for i := range d.BrokenGangs {
+		if g := &d.BrokenGangs[i]; g.Namespace == key.Namespace && g.Name == key.Name {
+			return oneMore(g.Stops)
+		}
+	}
+	return 0
 }
 
 // end keeps these pods on the list, or ends the disruption if there are none.

@@ -1,0 +1,21 @@
+package controller
+
+import (
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// forgetStops removes the stops of a group that has made progress since the last of them. Decisions
+// apply the same rule by themselves. So the status may be late, but it must change before the next
+// run begins. Call it before the start time in the status changes.
+func (s *Status) forgetStops(st *v1alpha1.PodGroupStatus, g *gang.Group) {
+	last := st.LastDisruption
+	if last == nil || last.StopTime == nil {
+		return
+	}
+	ran := st.StartTime != nil && st.StartTime.After(last.StopTime.Time) && s.clock.Since(st.StartTime.Time).Nanoseconds() >= core.ProgressTime
+	if ran || g.Progress.Saved.After(last.StopTime.Time) && !g.Progress.Saved.After(s.clock.Now()) {
+		last.Stops, last.StopTime = 0, nil
+	}
+}
