@@ -43,6 +43,11 @@ func TestLostWorkIsShown(t *testing.T) {
 	if want := "Lost: 2.0 device-hours of its own work, 7.0 in all.\n"; why.String() != want {
 		t.Errorf("The answer of why is %q, want %q", why.String(), want)
 	}
+	for stops, want := range map[int32]string{0: "", 1: ", stopped once before", 2: ", stopped 2 times before"} {
+		if got := lossOf(&whatif.Victim{Victim: core.Victim{Stops: stops}}); got != "0 GPU-hours, 0 device-hours lost"+want {
+			t.Errorf("%d stops are %q", stops, got)
+		}
+	}
 	showBrokenGangs(&plan, &whatif.Step{BrokenGangs: r.Decision.BrokenGangs})
 	if want := "  - podgroup ns/g falls below minCount: other members, 5.0 device-hours lost\n"; plan.String() != want {
 		t.Errorf("The plan has %q, want %q", plan.String(), want)

@@ -301,7 +301,7 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 		fmt.Fprintf(to, "\n%s: %s\n", a.paint(bold, title(r)), step.Message)
 		all := make([]mention, len(step.Victims))
 		for j, v := range step.Victims {
-			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, plural(len(v.Pods), "pod"), lossOf(&v.Cost))}
+			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, plural(len(v.Pods), "pod"), lossOf(&v))}
 		}
 		if !wide {
 			all = of.grouped(all)
@@ -337,10 +337,23 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool)
 	}
 }
 
-// lossOf returns the hours that the pods of a victim had their resources, and the work that they
-// lose.
-func lossOf(cost *whatif.Cost) string {
-	return fmt.Sprintf("%s GPU-hours, %s device-hours lost", hours(cost.GPUHours), hours(cost.LostDeviceHours))
+// lossOf returns the hours that the pods of a victim had their resources, the work that they lose,
+// and how often preemptions stopped their group before.
+func lossOf(v *whatif.Victim) string {
+	return fmt.Sprintf("%s GPU-hours, %s device-hours lost%s", hours(v.Cost.GPUHours), hours(v.Cost.LostDeviceHours), stopsBefore(v.Stops))
+}
+
+// stopsBefore returns how often preemptions stopped a group before, since it last made progress. It
+// is "" for a group that was not stopped.
+func stopsBefore(stops int32) string {
+	switch {
+	case stops <= 0:
+		return ""
+	case stops == 1:
+		return ", stopped once before"
+	default:
+		return fmt.Sprintf(", stopped %d times before", stops)
+	}
 }
 
 // cascadeText returns a sentence about the evictions by replacements of victims.

@@ -149,7 +149,7 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	all := make([]mention, len(step.Victims))
 	for i, v := range step.Victims {
-		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, lossOf(&v.Cost))}
+		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %s, rule %s, %s", core.ToldPriority(v.Priority, v.RaisedBy), v.Rule, lossOf(&v))}
 	}
 	if !wide {
 		all = of.grouped(all)
