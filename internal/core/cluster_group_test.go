@@ -45,6 +45,8 @@ func change(t *testing.T, v reflect.Value) {
 		v.SetBool(!v.Bool())
 	case reflect.Int32, reflect.Int64:
 		v.SetInt(v.Int() + 7)
+	case reflect.Struct:
+		change(t, v.Field(0))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 	default:

@@ -177,8 +177,10 @@ type submitting struct {
 	inventory *inventory.Inventory
 	vary      Variation
 	filler    *controller.Filler
-	// groups are the documents of PodGroups, and composites those of CompositePodGroups.
-	groups, composites []Document
+	// groups are the documents of PodGroups.
+	groups []Document
+	// composites are the documents of CompositePodGroups.
+	composites []Document
 	// templates are the documents of Workloads.
 	templates []Document
 	// roots are the kinds that group pods, and derived holds the groups of the pods.
@@ -188,8 +190,8 @@ type submitting struct {
 	trees *gang.Trees
 }
 
-// keep stores objects that the scheduler reads without expanding them. Groups and Workloads wait for
-// fillIn. It returns false for objects that make pods and for objects that the scheduler does
+// keep stores objects that the scheduler reads without expanding them. Groups and Workloads wait
+// for fillIn. It returns false for objects that make pods and for objects that the scheduler does
 // not read.
 func (s *submitting) keep(d *Document) (bool, error) {
 	var resource string
@@ -293,8 +295,8 @@ func (s *submitting) fillInGroup(ctx context.Context, d *Document) error {
 	return s.put(inventory.PodGroups, d)
 }
 
-// prioritize sets the priority of a group: the one of the variation, or the one that the group asks
-// for.
+// prioritize sets the priority of a group: the priority of the variation, or otherwise the priority
+// that the group asks for.
 func (s *submitting) prioritize(ctx context.Context, d *Document, pg *v1alpha1.PodGroup) error {
 	if s.vary.Priority != "" {
 		pg.Spec.Priority, pg.Spec.PreemptionPolicy, pg.Spec.PriorityClassName = nil, nil, &s.vary.Priority

@@ -130,8 +130,8 @@ func turns(w *manifest.Workload) [][]*corev1.Pod {
 	return slices.Collect(slices.Chunk(w.Pods, 1))
 }
 
-// further returns the pods of a tree that a decision leaves for the next one: each group that the
-// tree does not need gets a decision of its own. It returns none for other workloads.
+// further returns the pods of a tree that a decision leaves for the next decision. Each group that
+// the tree does not need gets its own decision. It returns none for other workloads.
 func further(w *manifest.Workload, pods []*corev1.Pod, step *Step) []*corev1.Pod {
 	if w.Kind != manifest.KindTree || len(step.Placements) == 0 {
 		return nil

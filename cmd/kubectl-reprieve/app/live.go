@@ -302,7 +302,7 @@ func entriesOf(found []happening, parties map[string]report.Party) []report.Entr
 func party(name string, known map[string]report.Party) report.Party {
 	kind, rest, _ := strings.Cut(name, " ")
 	p := known[name]
-	isTree := kind == strings.ToLower(kindComposite)
+	isTree := strings.EqualFold(kind, kindComposite)
 	p.Group = isTree || kind == "podgroup"
 	switch p.Namespace, p.Name, _ = strings.Cut(rest, "/"); {
 	case p.Name == "":

@@ -38,7 +38,10 @@ type question struct {
 // newQuestion returns a question about objects. groups has their derived groups.
 func newQuestion(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, groups *derived.Groups) (*question, error) {
 	q := &question{cfg: cfg, groups: groups}
-	return q, q.use(objects)
+	if err := q.use(objects); err != nil {
+		return nil, err
+	}
+	return q, nil
 }
 
 // use replaces the objects.
