@@ -82,6 +82,13 @@ func (g *Groups) handler(read func(any) (*gang.Group, bool), handlers GroupHandl
 		if known && reflect.DeepEqual(before, after) {
 			return
 		}
+		if known && before.UID != after.UID {
+			// The PodGroup was deleted and created again while the watch was interrupted. The
+			// informer reports one update, but the new PodGroup must not inherit the plan of the
+			// deleted one.
+			g.Delete(before.Key)
+			handlers.Changed(before.Key)
+		}
 		g.Set(after)
 		if known && sameButCost(before, after) {
 			handlers.Saved(after.Key)

@@ -42,7 +42,6 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 		"a stop": {func(pg *v1alpha1.PodGroup) {
 			pg.Status.LastDisruption = &v1alpha1.LastDisruption{Count: 1, Stops: 1, StopTime: &metav1.Time{Time: time.Unix(9, 0)}}
 		}, false},
-		"it is another one": {func(pg *v1alpha1.PodGroup) { pg.UID = "other" }, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +79,33 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 				t.Errorf("It is still there: %t; told of %v", ok, told)
 			}
 		})
+	}
+}
+
+// TestGroupReplacedInOneUpdate checks that the handler reports the deletion of a PodGroup before its
+// replacement, if the informer reports both as one update.
+func TestGroupReplacedInOneUpdate(t *testing.T) {
+	t.Parallel()
+	groups := &Groups{}
+	var uids []types.UID
+	h := groups.handler(readPodGroup, GroupHandlers{
+		Changed: func(key types.NamespacedName) {
+			uid := types.UID("none")
+			if g, ok := groups.Group(key); ok {
+				uid = g.UID
+			}
+			uids = append(uids, uid)
+		},
+		Saved: func(types.NamespacedName) { t.Error("The handler reported another cost") },
+	})
+	before := gangGroup(2)
+	before.UID = "before"
+	after := before.DeepCopy()
+	after.UID = "after"
+	h.OnAdd(before, true)
+	h.OnUpdate(before, after)
+	if want := []types.UID{"before", "none", "after"}; !slices.Equal(uids, want) {
+		t.Errorf("The reports had the PodGroups %v, want %v", uids, want)
 	}
 }
 
