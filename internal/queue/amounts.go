@@ -16,7 +16,7 @@ import (
 // whole units of all other resources. Pods count as one unit of the resource pods.
 type Amounts map[corev1.ResourceName]int64
 
-// AmountsOf converts a ResourceList.
+// AmountsOf converts a ResourceList. Parts of a unit count as a whole unit.
 func AmountsOf(list corev1.ResourceList) Amounts {
 	out := make(Amounts, len(list))
 	for name, q := range list {
@@ -33,6 +33,19 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 			out[name] = q.MilliValue()
 		default:
 			out[name] = q.Value()
+		}
+	}
+	return out
+}
+
+// grantOf converts a quota or a limit. Parts of a unit do not count, so a limit of 500m of a device
+// admits no device. The API server refuses such quantities of devices and pods, but accepted them in
+// earlier versions.
+func grantOf(list corev1.ResourceList) Amounts {
+	out := AmountsOf(list)
+	for name, q := range list {
+		if name != corev1.ResourceCPU && q.CmpInt64(out[name]) < 0 {
+			out[name]--
 		}
 	}
 	return out
@@ -122,5 +135,5 @@ func (a Amounts) vector(names []string, absent int64) fairshare.Amounts {
 
 // limits is vector for limits: a resource that the list does not name is unlimited.
 func limits(list corev1.ResourceList, names []string) fairshare.Amounts {
-	return AmountsOf(list).vector(names, fairshare.Unlimited)
+	return grantOf(list).vector(names, fairshare.Unlimited)
 }

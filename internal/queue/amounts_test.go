@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // TestRequestIsTheSchedulers checks that a pod counts in the ledger as it counts on its node.
@@ -59,6 +61,25 @@ func TestRequestsStayWithinRange(t *testing.T) {
 	}
 	if got := sum["gpu"]; got != 800_000 {
 		t.Errorf("They ask for %d GPUs", got)
+	}
+}
+
+// TestGrants checks that quotas and limits are rounded down, and requests up.
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct{ request, grant int64 }{
+		"500m": {1, 0}, "1": {1, 1}, "1500m": {2, 1}, "2.0": {2, 2}, "0": {0, 0}, "1n": {1, 0}, "9000P": {9e18, 9e18}, "100E": {fairshare.MaxAmount, fairshare.MaxAmount},
+	} {
+		list := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(text)}
+		if got := AmountsOf(list)["nvidia.com/gpu"]; got != want.request {
+			t.Errorf("A request of %s has %d units, want %d", text, got, want.request)
+		}
+		if got := grantOf(list)["nvidia.com/gpu"]; got != want.grant {
+			t.Errorf("A quota of %s has %d units, want %d", text, got, want.grant)
+		}
+	}
+	if got := grantOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")})[corev1.ResourceCPU]; got != 1500 {
+		t.Errorf("A quota of 1500m CPUs has %d milli-CPUs", got)
 	}
 }
 

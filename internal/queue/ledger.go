@@ -258,7 +258,7 @@ func (b *Ledger) relisted() {
 	b.unweigh()
 	for _, q := range b.queues {
 		if len(q.Spec.Limit) > 0 {
-			b.limits[q.Name] = AmountsOf(q.Spec.Limit)
+			b.limits[q.Name] = grantOf(q.Spec.Limit)
 		}
 		if p := q.Spec.Parent; p != nil && *p != q.Name {
 			b.inner[*p] = true

@@ -178,7 +178,7 @@ func (b *Ledger) described(names []string) []fairshare.Queue {
 	out := make([]fairshare.Queue, 0, len(b.queues))
 	for _, q := range b.queues {
 		d := fairshare.Queue{
-			Name: q.Name, Weight: 1, Quota: AmountsOf(q.Spec.Quota).vector(names, 0), Limit: limits(q.Spec.Limit, names),
+			Name: q.Name, Weight: 1, Quota: grantOf(q.Spec.Quota).vector(names, 0), Limit: limits(q.Spec.Limit, names),
 			PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset,
 		}
 		if p := q.Spec.Parent; p != nil {
