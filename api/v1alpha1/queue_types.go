@@ -111,7 +111,7 @@ type QueueSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isQuantity(string(self[r])))",message="must hold quantities such as 1500m, 8 or 64Gi"
 	// +kubebuilder:validation:XValidation:rule="self.all(r, !isQuantity(string(self[r])) || !quantity(string(self[r])).isLessThan(quantity('0')))",messageExpression="'must not be negative, but is for ' + self.filter(r, isQuantity(string(self[r])) && quantity(string(self[r])).isLessThan(quantity('0')))[0]"
-	// +kubebuilder:validation:XValidation:rule="self.all(r, r != 'pods' && !r.contains('/') || !isQuantity(string(self[r])) || quantity(string(self[r])).isInteger())",messageExpression="'must be a whole number for pods and devices, but is not for ' + self.filter(r, (r == 'pods' || r.contains('/')) && isQuantity(string(self[r])) && !quantity(string(self[r])).isInteger())[0]"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r != 'pods' && !r.contains('/') || !isQuantity(string(self[r])) || quantity(string(self[r])).isInteger())",messageExpression="'must be an integer for pods and devices, but is not for ' + self.filter(r, (r == 'pods' || r.contains('/')) && isQuantity(string(self[r])) && !quantity(string(self[r])).isInteger())[0]"
 	Quota corev1.ResourceList `json:"quota,omitempty"`
 
 	// limit is the maximum usage of the queue's running work, by resource name. Other resources
@@ -121,7 +121,7 @@ type QueueSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isQuantity(string(self[r])))",message="must hold quantities such as 1500m, 8 or 64Gi"
 	// +kubebuilder:validation:XValidation:rule="self.all(r, !isQuantity(string(self[r])) || !quantity(string(self[r])).isLessThan(quantity('0')))",messageExpression="'must not be negative, but is for ' + self.filter(r, isQuantity(string(self[r])) && quantity(string(self[r])).isLessThan(quantity('0')))[0]"
-	// +kubebuilder:validation:XValidation:rule="self.all(r, r != 'pods' && !r.contains('/') || !isQuantity(string(self[r])) || quantity(string(self[r])).isInteger())",messageExpression="'must be a whole number for pods and devices, but is not for ' + self.filter(r, (r == 'pods' || r.contains('/')) && isQuantity(string(self[r])) && !quantity(string(self[r])).isInteger())[0]"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r != 'pods' && !r.contains('/') || !isQuantity(string(self[r])) || quantity(string(self[r])).isInteger())",messageExpression="'must be an integer for pods and devices, but is not for ' + self.filter(r, (r == 'pods' || r.contains('/')) && isQuantity(string(self[r])) && !quantity(string(self[r])).isInteger())[0]"
 	Limit corev1.ResourceList `json:"limit,omitempty"`
 
 	// overQuotaWeight is the queue's part of the rest after all quotas, relative to its siblings of

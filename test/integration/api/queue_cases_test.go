@@ -136,20 +136,20 @@ func queueCases() map[string]validationCase {
 				want:   at + `: Invalid value: must not be negative, but is for cpu`,
 			},
 			"whole devices and pods, and parts of CPUs and memory": {
-				create: fmt.Sprintf(`{%s: {nvidia.com/gpu: "8.0", pods: 1k, cpu: 1500m, memory: "1.5"}}`, field),
+				create: fmt.Sprintf(`{%s: {nvidia.com/gpu: "8", pods: 1k, cpu: 1500m, memory: "1.5"}}`, field),
 			},
 			"a part of a device": {
 				create: fmt.Sprintf(`{%s: {cpu: 500m, nvidia.com/gpu: 500m}}`, field),
-				want:   at + `: Invalid value: must be a whole number for pods and devices, but is not for nvidia.com/gpu`,
+				want:   at + `: Invalid value: must be an integer for pods and devices, but is not for nvidia.com/gpu`,
 			},
 			"a part of a pod": {
 				create: fmt.Sprintf(`{%s: {pods: "1.5"}}`, field),
-				want:   at + `: Invalid value: must be a whole number for pods and devices, but is not for pods`,
+				want:   at + `: Invalid value: must be an integer for pods and devices, but is not for pods`,
 			},
 			"a part of a device later": {
 				create: fmt.Sprintf(`{%s: {nvidia.com/gpu: 1}}`, field),
 				update: fmt.Sprintf(`{%s: {nvidia.com/gpu: 1500m}}`, field),
-				want:   at + `: Invalid value: must be a whole number for pods and devices, but is not for nvidia.com/gpu`,
+				want:   at + `: Invalid value: must be an integer for pods and devices, but is not for nvidia.com/gpu`,
 			},
 			"no quantity": {
 				create: fmt.Sprintf(`{%s: {cpu: many}}`, field),
