@@ -8,11 +8,11 @@ type Amounts = fairshare.Amounts
 
 const maxAmount = fairshare.MaxAmount
 
-// roomAmount limits a quantity of room to the range that the search can compute with.
+// roomAmount limits a quantity of free room to the range that the search can compute with.
 func roomAmount(v int64) int64 { return min(max(v, -maxAmount), maxAmount) }
 
-// wantedAmount limits a requested quantity. A quantity out of range fits nowhere, not even on a
-// node that claims to have it.
+// wantedAmount limits a requested quantity to the range that the search can compute with. A
+// quantity above the range becomes maxAmount+1, which fits on no node.
 func wantedAmount(v int64) int64 {
 	if v > maxAmount {
 		return maxAmount + 1
@@ -21,7 +21,7 @@ func wantedAmount(v int64) int64 {
 }
 
 // fits reports whether room is enough for the wanted amounts. Like the in-tree resource filter, it
-// checks requested resources only: a node may lack any other resource.
+// ignores resources that are not requested: there, the room may be negative.
 func fits(wanted, room []int64) bool {
 	for r, v := range wanted {
 		if v > 0 && v > room[r] {
@@ -31,11 +31,11 @@ func fits(wanted, room []int64) bool {
 	return true
 }
 
-// fitsTogether is like fits, for free room that is the sum of two vectors.
+// fitsTogether reports whether the wanted amounts fit into the sum of room and more.
 func fitsTogether(wanted, room, more []int64) bool { return shortIn(wanted, room, more) < 0 }
 
-// shortIn adds two vectors of room and returns the first wanted resource that the sum has too
-// little of. It returns -1 if the sum has enough of each.
+// shortIn returns the index of the first resource with a wanted amount above the sum of room and
+// more. It returns -1 if the sum is enough for every resource.
 func shortIn(wanted, room, more []int64) int {
 	for r, v := range wanted {
 		if v > 0 && v > room[r]+more[r] {
@@ -55,8 +55,8 @@ func howMany(wanted, room []int64, most int) int {
 		if room[r] < v {
 			return 0
 		}
-		// In most iterations another resource is the limit. The product shows this, and costs less
-		// than a division.
+		// Skip the division if this resource does not lower the count, as in most iterations. The
+		// multiplication is cheaper.
 		if v <= maxAmount/(count+1) && v*count <= room[r] {
 			continue
 		}

@@ -13,7 +13,7 @@ type Band struct {
 	Min, Max int32
 }
 
-// bands are the bands of a decision, in ascending order.
+// bands lists the priority bands of a decision, in ascending order.
 type bands []Band
 
 // of returns the lowest priority of the band that contains the given priority. A priority outside
@@ -27,8 +27,8 @@ func (b bands) of(priority int32) int32 {
 	return priority
 }
 
-// distinct maps ascending priorities to their bands with the method of, and returns each result
-// once.
+// distinct replaces each priority with the lowest priority of its band, and removes duplicates. The
+// priorities must be in ascending order. The slice is changed in place.
 func (b bands) distinct(priorities []int32) []int32 {
 	if len(b) == 0 {
 		return priorities
@@ -55,9 +55,9 @@ func (b bands) validate() error {
 	return nil
 }
 
-// inBands returns the same search with each unit's priority replaced by its band. The potential
-// victims stay the same. A band may contain the preemptor's priority and lower ones, so only
-// priorities below the preemptor's are replaced. Otherwise a band would permit further victims.
+// inBands returns a copy of the search. There, the rank of each unit is the lowest priority of its
+// band. Priorities at or above the preemptor's stay the same. A band may span the preemptor's
+// priority, so replacing the higher ones would add potential victims.
 func (sr *search) inBands(mem *scratch) *search {
 	s, v := *sr.s, *sr.v
 	s.bands = sr.p.Bands
@@ -90,8 +90,8 @@ func (sr *search) inBands(mem *scratch) *search {
 	}
 }
 
-// bandColumn sorts the units of node n by bands of priorities. Within a band, the other criteria of
-// the order of units apply.
+// bandColumn sorts the units of node n by their bands, then by the other criteria of importance. It
+// reads the columns c and writes the columns d.
 func bandColumn(s *Snapshot, mem *scratch, c, d *columns, n int32) {
 	col, dims := &c.nodes[n], d.dims
 	mem.used = append(mem.used, n)
@@ -124,8 +124,8 @@ func bandColumn(s *Snapshot, mem *scratch, c, d *columns, n int32) {
 	d.locate(n)
 }
 
-// compareBands compares two units of one rank: by their bands, then by the other criteria of the
-// order of units.
+// compareBands compares two units by their priority bands, then by the other criteria of
+// importance.
 func (s *Snapshot) compareBands(a, b int32) int {
 	x, y := &s.Units[a], &s.Units[b]
 	return cmp.Or(cmp.Compare(s.bands.of(y.Priority), s.bands.of(x.Priority)), moreImportantOfEquals(x, y))

@@ -2,13 +2,13 @@ package core
 
 import "slices"
 
-// budgetDraw counts how many evictions each PodDisruptionBudget still allows while a search adds
-// victims.
+// budgetDraw has the number of evictions that each PodDisruptionBudget still allows. The number
+// decreases when a search adds victims.
 type budgetDraw struct {
 	s    *Snapshot
 	left []int64
-	// settled has the units that are evicted in any case. Each is subtracted from its budgets only
-	// once.
+	// settled has the units that are certain to be evicted, by index. settle has already subtracted
+	// their pods from the budgets, so evict and spare ignore them.
 	settled map[int32]bool
 }
 
@@ -20,7 +20,7 @@ func newBudgetDraw(s *Snapshot) *budgetDraw {
 	return &budgetDraw{s: s, left: left, settled: make(map[int32]bool)}
 }
 
-// newBudgetDraw returns a counter of allowed evictions; nil if no unit has a budget.
+// newBudgetDraw returns a budgetDraw without evictions; nil if no unit has a budget.
 func (v *problem) newBudgetDraw() *budgetDraw {
 	if !v.c.budgeted {
 		return nil
@@ -28,7 +28,7 @@ func (v *problem) newBudgetDraw() *budgetDraw {
 	return newBudgetDraw(v.s)
 }
 
-// settle subtracts a unit that is evicted in any case from its budgets.
+// settle evicts a unit for certain: later calls of evict and spare for the unit have no effect.
 func (d *budgetDraw) settle(unit int32) {
 	d.evict(unit)
 	d.settled[unit] = true
@@ -40,8 +40,8 @@ func (d *budgetDraw) unsettle(unit int32) {
 	d.spare(unit)
 }
 
-// evict subtracts all pods of a unit from their budgets. It returns the number of these pods that
-// break a budget.
+// evict subtracts all pods of a unit from their budgets. It returns the number of pods whose
+// eviction a budget does not allow any more.
 func (d *budgetDraw) evict(unit int32) int {
 	if d.settled[unit] {
 		return 0
@@ -61,7 +61,7 @@ func (d *budgetDraw) evict(unit int32) int {
 	return broken
 }
 
-// spare undoes an eviction.
+// spare undoes evict: it adds all pods of a unit to their budgets.
 func (d *budgetDraw) spare(unit int32) {
 	if d.settled[unit] {
 		return
@@ -74,8 +74,8 @@ func (d *budgetDraw) spare(unit int32) {
 	}
 }
 
-// splitByBudgets splits units into two lists, each in the given order. breaking has the units whose
-// eviction would break a budget, if the units before them are evicted too.
+// splitByBudgets splits units into two lists and keeps their order. It evicts the units one after
+// the other. breaking has the units whose eviction breaks a budget at that point.
 func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
 	if len(s.Budgets) == 0 {
 		return nil, units
@@ -107,8 +107,8 @@ func breaksAlone(s *Snapshot, unit int32) bool {
 	return newBudgetDraw(s).evict(unit) > 0
 }
 
-// breakers returns the potential victims on a node whose eviction breaks a budget even if no other
-// unit is evicted.
+// breakers returns the potential victims whose own eviction breaks a budget, even if no other unit
+// is evicted.
 func breakers(s *Snapshot, c *columns, victims *potentialVictims) []int32 {
 	if !c.budgeted {
 		return nil

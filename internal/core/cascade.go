@@ -2,22 +2,23 @@ package core
 
 import "cmp"
 
-// CascadeMode selects whether a decision also evaluates further evictions. Controllers replace
-// evicted pods, and the replacements may preempt other work.
+// CascadeMode selects whether a decision also counts the evictions by the replacements of its
+// victims. A replacement is a pod that a controller creates after an eviction; it may preempt other
+// work.
 type CascadeMode string
 
 const (
-	// CascadeOff evaluates nothing. It is the zero value.
+	// CascadeOff counts nothing. It is the zero value.
 	CascadeOff CascadeMode = ""
-	// CascadeMeasure evaluates the chosen outcome and reports the number of further evictions.
+	// CascadeMeasure counts these further evictions for the chosen outcome and reports the number.
 	CascadeMeasure CascadeMode = "Measure"
-	// CascadeDecide also prefers outcomes with fewer further evictions. This criterion comes after
-	// the surplus, and before the stops and the start of the victims.
+	// CascadeDecide also prefers outcomes with fewer further evictions. In the order of the fields
+	// of Score, this criterion comes after Surplus and before Repeated.
 	CascadeDecide CascadeMode = "Decide"
 )
 
-// Replacement tells whether a controller creates pods again after their eviction, and whether the
-// new pods may preempt.
+// Replacement is the answer to two questions about a unit: Does a controller create its pods again
+// after their eviction? May the new pods preempt?
 type Replacement uint8
 
 const (
@@ -29,10 +30,11 @@ const (
 	ReplacementWaits
 )
 
-// Replacer is an Oracle that also answers which units controllers create again after an eviction.
-// If the Oracle is no Replacer, the search assumes that no unit is created again.
+// Replacer is an Oracle that also knows which units controllers create again after an eviction.
+// With an Oracle that is not a Replacer, the search assumes that no unit is created again.
 type Replacer interface {
-	// Replacement reports whether the pods of a unit are created again after its eviction.
+	// Replacement returns whether a controller creates the pods of a unit again. The unit is an
+	// index into Snapshot.Units.
 	Replacement(unit int) Replacement
 }
 
@@ -41,26 +43,26 @@ type Replacer interface {
 type Cascade struct {
 	// Replacements is the number of the victims' pods that controllers create again.
 	Replacements int `json:"replacements"`
-	// Evictions is how many pods they would evict.
+	// Evictions is the number of pods that the replacements would evict.
 	Evictions int `json:"evictions"`
-	// Partial is true if the search reached its bound. There may then be more evictions.
+	// Partial is true if the search stopped at its limit. Evictions is then a lower bound.
 	Partial bool `json:"partial,omitempty"`
 }
 
-// hasFewerThan reports whether there are certainly fewer evictions than in another cascade. A
-// partial result is only a lower bound, so it never has fewer.
+// hasFewerThan reports whether c certainly has fewer evictions than o. The count of a partial
+// cascade is only a lower bound, so the result is false if c is partial.
 func (c *Cascade) hasFewerThan(o *Cascade) bool { return !c.Partial && c.Evictions < o.Evictions }
 
-// cascadeSearches is the most searches for room for replacements in one decision. Larger clusters
-// get fewer searches, but at least leastCascadeSearches. Beyond that minimum, all searches together
-// may look at cascadeEffort units and nodes.
+// cascadeSearches is the maximum number of searches for room for replacements in one decision. In a
+// large cluster, the maximum is cascadeEffort divided by the number of units and nodes, and at
+// least leastCascadeSearches.
 const cascadeSearches, leastCascadeSearches, cascadeEffort = 256, 8, 2_000_000
 
-// cascades evaluates outcomes of one decision.
+// cascades counts the further evictions for outcomes of one decision.
 type cascades struct {
 	// whole is the search over all units.
 	whole *search
-	// most is the maximum number of searches. The meter of the decision counts them.
+	// most is the maximum number of searches for replacements. The decision's meter counts them.
 	most int
 }
 
@@ -72,7 +74,7 @@ func (sr *search) newCascades() *cascades {
 // isUsedUp reports whether the decision has used up its searches for replacements.
 func (cs *cascades) isUsedUp() bool { return cs.whole.v.meter.replacements >= cs.most }
 
-// cascadeOf returns the cascade of the chosen outcome; nil if the preemptor does not ask for it.
+// cascadeOf returns the cascade of the chosen outcome; nil in mode CascadeOff.
 func (sr *search) cascadeOf(f *found) *Cascade {
 	if sr.p.Cascade == CascadeOff || f.cascade != nil {
 		return f.cascade
@@ -81,9 +83,9 @@ func (sr *search) cascadeOf(f *found) *Cascade {
 	return &c
 }
 
-// of counts the evictions that follow from an outcome. The replacements look for room one after the
-// other, in the order of their victims' importance. Each search sees the cluster after the earlier
-// replacements were placed.
+// of counts the evictions that follow from an outcome. It searches room for one replacement at a
+// time, in the order of the victims' importance. Each search sees the cluster with the earlier
+// replacements placed.
 func (cs *cascades) of(f *found) Cascade {
 	a := newAftermath(cs.whole, f)
 	var out Cascade
@@ -109,9 +111,10 @@ func (cs *cascades) of(f *found) Cascade {
 	return out
 }
 
-// leastCascade returns the outcome whose replacements evict the fewest pods. It compares outcomes
-// on other nodes or in other domains whose cost is equal by all criteria before the cascade. If
-// several evict equally few pods, it prefers f, then the lowest cost by the later criteria.
+// leastCascade returns the outcome whose replacements evict the fewest pods. The choice is between
+// f and the tied outcomes: the outcomes with an equal cost by all criteria before the cascade.
+// Among outcomes with equally few evictions, f comes first, then the lowest cost by the later
+// criteria.
 func (sr *search) leastCascade(f found) found {
 	if sr.p.Cascade != CascadeDecide || len(f.victims) == 0 {
 		return f
@@ -135,8 +138,8 @@ func (sr *search) leastCascade(f found) found {
 	return f
 }
 
-// compareBeforeCascade compares two scores by all criteria before the cascade, the lower cost
-// first. It ignores the stops and the start of the victims.
+// compareBeforeCascade compares two scores by all criteria before the cascade. The result is
+// negative if sc costs less. Repeated and EarliestStart are not compared.
 func (sc Score) compareBeforeCascade(o Score) int {
 	return cmp.Or(costMore(sc, o), cmp.Compare(sc.BrokenGangs, o.BrokenGangs), cmp.Compare(o.Surplus, sc.Surplus))
 }

@@ -11,24 +11,24 @@ import (
 
 // aftermath is the cluster after a preemption: the victims and the terminating pods are gone, and
 // the preemptor is placed. It copies only the data that differs from the original snapshot. The
-// lists of units on each node still contain evicted units, which goneUnits protects from a second
-// eviction. The room of the preemptor and of earlier replacements belongs to no unit, so no
+// lists of units on each node still contain evicted units; the protection goneUnits prevents a
+// second eviction. The preemptor and earlier replacements take up room but are not units, so no
 // replacement can evict them.
 type aftermath struct {
 	whole *search
 	s     Snapshot
 	c     columns
-	// gone are the units that have been evicted.
+	// gone has the evicted units, by index.
 	gone map[int32]bool
 }
 
-// newAftermath returns the cluster after an outcome has been carried out.
+// newAftermath returns the cluster after the victims of f are evicted and its members are placed.
 func newAftermath(whole *search, f *found) *aftermath {
 	v := whole.v
 	a := &aftermath{whole: whole, s: *v.s, c: *v.c, gone: make(map[int32]bool)}
 	a.c.later = slices.Clone(v.c.later)
 	a.c.free = a.c.later
-	// The table of losses is not used here: it counts gangs that the outcome breaks as whole.
+	// Do not use the table of losses: it still counts gangs that the outcome breaks as complete.
 	a.c.losses = nil
 	a.s.columns, a.s.Leaving, a.s.losses, a.s.stopped = &a.c, nil, nil, nil
 	a.s.Budgets = slices.Clone(v.s.Budgets)
@@ -45,7 +45,8 @@ func newAftermath(whole *search, f *found) *aftermath {
 	return a
 }
 
-// evict removes units.
+// evict adds the room of units to their nodes. It subtracts the units from the usage of their
+// queues and from their budgets.
 func (a *aftermath) evict(units []int32) {
 	for _, u := range units {
 		unit := &a.s.Units[u]
@@ -64,7 +65,7 @@ func (a *aftermath) evict(units []int32) {
 	a.regroup(units)
 }
 
-// regroup updates the gangs that lose members.
+// regroup removes victims from the index of each gang's members.
 func (a *aftermath) regroup(victims []int32) {
 	copied := false
 	for _, u := range victims {
@@ -81,7 +82,7 @@ func (a *aftermath) regroup(victims []int32) {
 	}
 }
 
-// groups returns a copy of the index of the units of each PodGroup.
+// groups returns a copy of the map from the UID of a PodGroup to its units.
 func (a *aftermath) groups() map[string][]int32 {
 	if a.c.groups != nil {
 		return maps.Clone(a.c.groups)
@@ -95,7 +96,8 @@ func (a *aftermath) groups() map[string][]int32 {
 	return groups
 }
 
-// occupy subtracts a pod's request from the free room of a node and adds it to its queue's usage.
+// occupy subtracts a pod's request from the free room of a node and adds it to the usage of the
+// pod's queue.
 func (a *aftermath) occupy(node int32, request Amounts, queue string) {
 	room := a.room(node)
 	for r, v := range request {
@@ -113,8 +115,8 @@ func (a *aftermath) use(queue string, request Amounts, sign int64) {
 	}
 }
 
-// decide is Decide for a replacement. Only room decides whether a node admits it. A Decision
-// without room has only its outcome.
+// decide is Decide for a replacement. It ignores affinity and other filters: a node admits a
+// replacement if it has enough room. If there is no room, the Decision has only its outcome.
 func (a *aftermath) decide(p *Preemptor) Decision {
 	v := newView(&a.s, p, Arithmetic{})
 	v.meter = a.whole.v.meter
@@ -123,8 +125,8 @@ func (a *aftermath) decide(p *Preemptor) Decision {
 	return sr.run()
 }
 
-// carryOut applies the decision for a replacement to the cluster, and returns the number of pods
-// that it evicts.
+// carryOut applies the decision for a replacement to the aftermath, and returns the number of pods
+// that the replacement evicts.
 func (a *aftermath) carryOut(p *Preemptor, d *Decision) (pods int) {
 	requests := make(map[string]Amounts)
 	for _, class := range p.Classes {
@@ -157,7 +159,8 @@ func (a *aftermath) nodeNamed(name string) int32 {
 	return a.c.byName[at]
 }
 
-// unitOf returns the unit of a victim; -1 if none of its pods is on a node of the snapshot.
+// unitOf returns the index of the unit of a victim; -1 if no pod of the unit is on a node of the
+// snapshot.
 func (a *aftermath) unitOf(victim *Victim) int32 {
 	for i := range victim.Pods {
 		n := a.nodeNamed(victim.Pods[i].Node)
@@ -173,11 +176,11 @@ func (a *aftermath) unitOf(victim *Victim) int32 {
 	return -1
 }
 
-// goneUnits is a protection of the units that have been evicted already, so that no search evicts
-// them twice.
+// goneUnits is a protection of units that are already evicted, so that no search evicts them a
+// second time.
 type goneUnits struct{ units map[int32]bool }
 
-// ruleEvicted is the rule of the protection goneUnits. Decide never returns it.
+// ruleEvicted is the rule of goneUnits. No Decision contains it.
 const ruleEvicted Rule = "Evicted"
 
 func (e goneUnits) protects(_ *ruling, u int32) (Verdict, bool) {

@@ -2,10 +2,10 @@ package core
 
 import "slices"
 
-// replacements returns the workloads that controllers create in place of the victims. The
-// replacements of the most important victims come first. The evicted members of one gang are one
-// replacement. Only as many of them preempt as the gang needs to be whole; the others take free
-// room. A group that is evicted whole needs all of its pods.
+// replacements returns the workloads that controllers create in place of the victims, ordered by
+// the importance of the victims. All evicted members of one gang form one replacement. Its MinCount
+// is the number of members that the gang lacks to reach its own minCount; members past it preempt
+// nothing. A group that is evicted as a unit needs all of its pods.
 func (a *aftermath) replacements(victims []int32) []*Preemptor {
 	replacer, ok := a.whole.v.oracle.(Replacer)
 	if !ok {
@@ -37,8 +37,8 @@ func (a *aftermath) replacements(victims []int32) []*Preemptor {
 	return out
 }
 
-// replacementOf returns the preemptor that replaces a unit, still without members. The profile of
-// the replacement is not known, so it gets the settings of the original preemptor's profile.
+// replacementOf returns the preemptor that replaces a unit, without members. The scheduler profile
+// of the replacement is not known, so the settings of the original preemptor's profile apply.
 func (a *aftermath) replacementOf(unit *Unit) *Preemptor {
 	by := a.whole.p
 	p := &Preemptor{
@@ -74,7 +74,6 @@ func (p *Preemptor) join(unit *Unit) {
 	}
 }
 
-// memberCount returns the number of members.
 func (p *Preemptor) memberCount() (members int) {
 	for c := range p.Classes {
 		members += len(p.Classes[c].Members)
@@ -82,8 +81,8 @@ func (p *Preemptor) memberCount() (members int) {
 	return members
 }
 
-// asksLike reports whether two single pods are so alike that Decide gives both the same result in
-// the same cluster.
+// asksLike reports whether p and o are single pods with equal needs, so that Decide returns the
+// same result for both in the same cluster.
 func (p *Preemptor) asksLike(o *Preemptor) bool {
 	return !p.Gang && !o.Gang && p.PodGroup == "" && o.PodGroup == "" &&
 		p.Priority == o.Priority && p.Never == o.Never && p.Queue == o.Queue && slices.Equal(p.Classes[0].Request, o.Classes[0].Request)

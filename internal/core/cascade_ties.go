@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// cascadeNodes and cascadeDomains are the most nodes and domains whose outcomes are compared by
-// further evictions.
+// cascadeNodes is the maximum number of nodes whose outcomes are compared by further evictions.
+// cascadeDomains is the same maximum for domains.
 const cascadeNodes, cascadeDomains = 64, 16
 
-// tied returns outcomes on other nodes, or in other required domains, with the same cost as f by
-// all criteria before the cascade. Outcomes with a lower cost by the later criteria come first. A
-// gang without a required domain has only one outcome.
+// tied returns the outcomes on other nodes, or in other required domains, whose cost equals the
+// cost of f by all criteria before the cascade. They are sorted by the later criteria, the lowest
+// cost first. For a gang without a required domain, the result is empty.
 func (sr *search) tied(f *found) []found {
 	switch {
 	case !sr.p.Gang:
@@ -23,8 +23,8 @@ func (sr *search) tied(f *found) []found {
 	}
 }
 
-// tiedNodes returns the tied outcomes of a single pod. Each node has one outcome: its cheapest set
-// of victims.
+// tiedNodes returns the tied outcomes of a single pod, at most one per node: the cheapest set of
+// victims there.
 func (sr *search) tiedNodes(f *found) []found {
 	n := sr.newNodeSearch()
 	n.best, n.any = *f, true
@@ -62,8 +62,8 @@ func (sr *search) tiedNodes(f *found) []found {
 	return out
 }
 
-// tiedDomains returns the tied outcomes of a gang with a required domain. Each domain has the
-// outcome of its own search.
+// tiedDomains returns the tied outcomes of a gang with a required domain, at most one per domain:
+// the result of a search in that domain.
 func (sr *search) tiedDomains(f *found) []found {
 	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds(), best: *f, any: true}
 	ds.list()

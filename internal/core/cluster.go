@@ -10,64 +10,67 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Cluster keeps the data that a search reads from one decision to the next. So the cost of a
-// decision depends on the changes since the last one, not on the size of the cluster. The caller
-// reports changed nodes one at a time. For each decision, it requests a [Snapshot], which copies
-// nothing.
+// Cluster keeps, between decisions, the data that a search reads. So the cost of a decision depends
+// on the changes since the last decision, not on the size of the cluster. The caller reports
+// changed nodes one at a time and requests a [Snapshot] for each decision. Snapshots share the data
+// of the Cluster and copy nothing.
 //
-// A Snapshot is valid until the next change of the Cluster. In its Units, removed units leave empty
-// entries without pods. Only one goroutine may use a Cluster at a time.
+// A Snapshot is valid until the next change of the Cluster. A removed unit leaves an entry without
+// pods in Units. Only one goroutine may use a Cluster at a time.
 type Cluster struct {
 	s Snapshot
 	c columns
-	// slots maps the name of a node to its index. idleNodes and idleUnits are indexes that can be
-	// used again.
+	// slots maps the name of a node to its index in s.Nodes. idleNodes has the indexes of removed
+	// nodes, and idleUnits the indexes of removed units. New nodes and units use them again.
 	slots                map[string]int32
 	idleNodes, idleUnits []int32
-	// onNode lists the units with a pod on each node.
+	// onNode lists, for each node, the indexes of the units with a pod on it.
 	onNode [][]int32
 	// whole maps the UID of each PodGroup that is preempted as a whole to its unit.
 	whole map[string]int32
-	// undated has the units of groups without a known start. They start when their earliest member
-	// started.
+	// undated has the units of groups without a known start. The start of such a unit is the
+	// earliest start of a member.
 	undated map[int32]bool
-	// side is the shared array for those pods of the node in SetNode that are units of their own.
+	// side is the backing array for the one-pod units that SetNode adds for one node.
 	side []Pod
-	// going are the terminating pods by node.
+	// going has the terminating pods, by node index.
 	going map[int32][]Pod
-	// dirty has the nodes whose data in columns is outdated.
+	// dirty has the indexes of nodes whose data in c is outdated.
 	dirty                     map[int32]bool
 	namesChanged, goingChange bool
-	// guarded counts pods with disruption budgets. spanning counts units with several pods.
+	// guarded is the number of pods with disruption budgets. spanning is the number of units with
+	// several pods.
 	guarded, spanning int
 	// queues are the queues of units, with their usage; nil without queues.
 	queues *Queues
-	// uneven has the UIDs of the gangs whose surplus members must be determined again.
+	// uneven has the UIDs of the gangs whose surplus members must be computed again.
 	uneven map[string]bool
-	// gangs has the gangs that are whole and whose members are preempted one by one.
+	// gangs has the gangs with at least minCount members whose members are preempted one by one.
 	gangs gangIndex
-	// held saves the original free room of the nodes where the last Snapshot reserved room.
+	// held has the original free room of the nodes where the last Snapshot subtracted Holds.
 	held []room
-	// known has all request vectors in use, so that pods with equal requests share one vector.
+	// known has the request vectors in use, by their encoded values. Pods with equal requests share
+	// one vector.
 	known map[string]Amounts
 }
 
 // NodeState is the complete state of a node.
 type NodeState struct {
 	Node
-	// Pods are the running pods on the node. Leaving are the terminating ones. The Node field of
-	// both is ignored.
+	// Pods are the running pods on the node. Leaving are its terminating pods. The Node field of
+	// each pod is ignored.
 	Pods    []RunningPod
 	Leaving []Pod
 }
 
-// RunningPod is a pod with the facts that make it a unit, or part of one.
+// RunningPod is a pod that runs on a node, with the properties that the unit of the pod needs.
 type RunningPod struct {
 	Pod
-	// Priority is the pod's own priority. A pod in a group uses the group's priority instead.
+	// Priority is the pod's own priority. For a pod in a group, the priority of the group applies
+	// instead.
 	Priority int32
-	// Toleration and Membership are the pod's own settings. A pod in a group uses the group's
-	// instead, for Since too.
+	// Toleration is the pod's own setting. For a pod in a group, the setting of the group applies
+	// instead. The same is true for Membership, Since and MinRuntime.
 	Toleration *Toleration
 	Membership *QueueMembership
 	// Since is the time when the pod was scheduled, in nanoseconds since 1970; 0 for a pod that is
@@ -75,62 +78,61 @@ type RunningPod struct {
 	Since int64
 	// Running is true once the pod's containers have been started.
 	Running bool
-	// Static is true for a pod that the kubelet of its node runs without the API server. Such a pod
-	// has no group.
+	// Static is true for a static pod: the kubelet of its node runs it from a local file. A static
+	// pod has no group.
 	Static bool
 	// Role is the pod's role in its gang; nil for a gang without roles and for other pods.
 	Role *Role
-	// MinRuntime has the min-runtimes of the pod's profile; nil for none. A pod in a group uses the
-	// group's instead.
+	// MinRuntime has the min-runtimes of the pod's profile; nil for none.
 	MinRuntime *MinRuntime
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
 }
 
-// Group is a PodGroup with the facts that its pods share in a search.
+// Group is a PodGroup, with the properties that all its pods share.
 type Group struct {
 	Namespace, Name, UID string
-	// Workload is the UID of the tree of groups that the group is a part of; "" for none. The
-	// members of a tree are one workload, and never its victims.
+	// Workload is the UID of the root of the tree of groups that this group belongs to; "" for a
+	// group outside of a tree. The members of a tree are one workload and never evict each other.
 	Workload string
-	// Priority is the priority of all members as potential victims. RaisedBy is its excess over the
-	// group's scheduling priority; 0 for most groups.
+	// Priority is the priority of all members as potential victims. RaisedBy is the difference
+	// between Priority and the group's scheduling priority; 0 for most groups.
 	Priority int32
 	RaisedBy int64
 	// Whole is true in disruption mode PodGroup.
 	Whole bool
-	// Lacks is the number of members that the gang has lost and not replaced; 0 for none.
+	// Lacks is the number of members that the gang has lost and that were not replaced.
 	Lacks int32
-	// Stale is true once the gang has lacked members for too long. It is then evicted as a whole,
-	// and its priority as a victim is lower by one.
+	// Stale is true if the gang has lacked members for too long. A stale gang is evicted as one
+	// unit. Its priority as a victim is then Priority - 1.
 	Stale bool
-	// Stops has the preemptions that stopped the group.
+	// Stops counts the preemptions that stopped the group.
 	Stops Stops
-	// Start is the time when the group was first whole, in nanoseconds since 1970. With 0, the
-	// start of the earliest member counts.
+	// Start is the time when the group was first whole: it had minCount members. It is in
+	// nanoseconds since 1970. If it is 0, the start of the earliest member applies.
 	Start int64
 	// Toleration and Membership apply to all members.
 	Toleration *Toleration
 	Membership *QueueMembership
-	// Since is the time when the group last became whole, in nanoseconds since 1970; 0 for a group
-	// that is not whole.
+	// Since is the start of the run time for min-runtimes, in nanoseconds since 1970; 0 if the run
+	// time does not count yet.
 	Since int64
 	// MinRuntime has the min-runtimes of the profile that schedules the members, nil for none.
 	MinRuntime *MinRuntime
 }
 
-// Hold is reserved room on a node that one preemptor cannot use. It belongs to pods that have
-// precedence over the preemptor.
+// Hold is room on a node that is reserved for other pods. The preemptor of a Snapshot cannot use
+// it, because these pods have precedence.
 type Hold struct {
-	// Node is the node's name; empty for a hold that counts for the queue only.
+	// Node is the node's name; empty for a hold that only adds to the usage of a queue.
 	Node    string
 	Request Amounts
-	// Queue is the leaf queue whose usage already includes the room; empty for none.
+	// Queue is the leaf queue that the request is added to; empty for none.
 	Queue string
 }
 
-// NewCluster returns an empty cluster with the given resources. The resources cannot change: a
-// further resource needs a new Cluster.
+// NewCluster returns an empty cluster with the given resources. They cannot change: to add a
+// resource, create a new Cluster.
 func NewCluster(resources []string) *Cluster {
 	return &Cluster{
 		s: Snapshot{Resources: slices.Clone(resources)},
@@ -144,19 +146,19 @@ func NewCluster(resources []string) *Cluster {
 	}
 }
 
-// Resources returns the dimensions of all Amounts.
+// Resources returns the names of the resources, in the order of the values in all Amounts.
 func (c *Cluster) Resources() []string { return c.s.Resources }
 
-// SetBudgets replaces the disruption budgets. Pods refer to budgets by position. A budget must keep
-// its position until every pod that refers to it was set again.
+// SetBudgets replaces the disruption budgets. Pods refer to a budget by its index. A budget must
+// keep its index until SetNode has replaced every pod that refers to it.
 func (c *Cluster) SetBudgets(budgets []Budget) {
 	n := len(c.s.Budgets)
 	c.s.Budgets = append(c.s.Budgets[:0:0], budgets...)
 	c.padBudgets(n)
 }
 
-// padBudgets adds budgets for positions that pods refer to before SetBudgets describes them. The
-// added budgets allow every eviction.
+// padBudgets grows the list of budgets to n entries, for pods that refer to budgets before
+// SetBudgets adds them. The new entries allow every eviction.
 func (c *Cluster) padBudgets(n int) {
 	for len(c.s.Budgets) < n {
 		c.s.Budgets = append(c.s.Budgets, Budget{Allowed: math.MaxInt32})
@@ -179,8 +181,8 @@ func (c *Cluster) SetQueues(tree *fairshare.Tree, shares []Amounts) {
 	}
 }
 
-// SetNode adds a node or replaces its state. On an error, which wraps ErrBadInput, the node is
-// unchanged.
+// SetNode adds a node or replaces its state. If it returns an error, the node is unchanged. The
+// error wraps ErrBadInput.
 func (c *Cluster) SetNode(st *NodeState) error {
 	if err := c.check(st); err != nil {
 		return err
@@ -209,7 +211,7 @@ func (c *Cluster) SetNode(st *NodeState) error {
 	return nil
 }
 
-// countAlone returns the number of pods that are units of their own.
+// countAlone returns the number of pods that are units by themselves.
 func countAlone(pods []RunningPod) (count int) {
 	for i := range pods {
 		if g := pods[i].Group; g == nil || !g.Whole {
@@ -234,9 +236,9 @@ func (c *Cluster) RemoveNode(name string) {
 	c.namesChanged = true
 }
 
-// Snapshot returns the current state of the cluster without the reserved room in held. It is valid
-// until the next change and until the next Snapshot. The reserved room is subtracted from the
-// shared data itself, and the next call restores it.
+// Snapshot returns the current state of the cluster, with the room in held counted as used. It is
+// valid until the next change of the Cluster or the next call of Snapshot. The held room is
+// subtracted in the shared data itself; the next call of Snapshot restores it.
 func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 	c.letGo()
 	c.refresh()
@@ -270,7 +272,7 @@ func (c *Cluster) queuesWith(held []Hold) *Queues {
 	return &q
 }
 
-// room is the free room of a node before a Hold was subtracted.
+// room is a copy of a node's free room before a Hold was subtracted.
 type room struct {
 	slot        int32
 	free, later []int64
@@ -286,7 +288,7 @@ func (c *Cluster) hold(slot int32, request Amounts) {
 	}
 }
 
-// letGo restores the free room of all nodes, in the reverse order of the calls of hold.
+// letGo undoes all calls of hold, the last one first.
 func (c *Cluster) letGo() {
 	for i := range slices.Backward(c.held) {
 		h := &c.held[i]
@@ -346,7 +348,7 @@ func (c *Cluster) newSlot(name string) int32 {
 	return slot
 }
 
-// refresh brings all outdated columns up to date.
+// refresh rebuilds the outdated columns.
 func (c *Cluster) refresh() {
 	c.tellSurplus()
 	b := &columnBuilder{s: &c.s, dims: c.c.dims}

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// mostKnown is the most request vectors that are kept for sharing. If there are more, the map is
-// cleared.
+// mostKnown is the maximum number of shared request vectors. When there are more, intern clears the
+// map.
 const mostKnown = 1 << 16
 
-// intern returns a shared copy of a vector.
+// intern returns a vector with the same values, shared by all pods with equal requests.
 func (c *Cluster) intern(a Amounts) Amounts {
 	key := make([]byte, 0, 64)
 	for _, v := range a {
@@ -29,7 +29,7 @@ func (c *Cluster) intern(a Amounts) Amounts {
 	return a
 }
 
-// addPod adds a running pod, as a unit of its own or to its group's unit.
+// addPod adds a running pod, as a unit by itself or as a part of its group's unit.
 func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	pod := rp.Pod
 	pod.Node, pod.Request = int(slot), c.intern(rp.Request)
@@ -68,8 +68,8 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if !slices.Contains(c.onNode[slot], at) {
 		c.onNode[slot] = append(c.onNode[slot], at)
 	}
-	// The order of pods decides which of them break a budget. So it must not depend on when they
-	// were added.
+	// Sort the pods by UID. Their order decides which of them break a budget, so it must not depend
+	// on the order of additions.
 	i, _ := slices.BinarySearchFunc(u.Pods, pod.UID, func(p Pod, uid string) int { return strings.Compare(p.UID, uid) })
 	u.Pods = slices.Insert(u.Pods, i, pod)
 	c.refused(at)
@@ -88,23 +88,24 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	c.disturb(u)
 }
 
-// alone returns a list with only the given pod. The lists of a node's pods share one array, to save
-// memory.
+// alone returns a list with only the given pod. The one-pod lists of a node share one array, to
+// save memory.
 func (c *Cluster) alone(pod Pod) []Pod {
 	c.side = append(c.side, pod)
 	n := len(c.side)
 	return c.side[n-1 : n : n]
 }
 
-// isUnit reports whether the members of the group are one unit: in disruption mode PodGroup, and in
-// either mode once the gang is stale.
+// isUnit reports whether the members of the group are one unit. They are in disruption mode
+// PodGroup, and in any mode if the gang is stale.
 func (g *Group) isUnit() bool { return g.Whole || g.isStale() }
 
-// isStale reports whether the gang counts as stale. A gang of the lowest priority never does,
-// because its unit would need a priority lower by one.
+// isStale reports whether the gang counts as stale. The priority of a stale gang's unit is lower by
+// one, so a gang with the lowest possible priority never counts as stale.
 func (g *Group) isStale() bool { return g.Stale && g.Priority > math.MinInt32 }
 
-// workload returns the UID of the workload that the group is, or is a part of.
+// workload returns the UID of the tree that the group belongs to, or the group's own UID if it is
+// in no tree.
 func (g *Group) workload() string { return cmp.Or(g.Workload, g.UID) }
 
 // standing returns the priority that the unit of the group has as a victim.
@@ -115,7 +116,7 @@ func (g *Group) standing() int32 {
 	return g.Priority
 }
 
-// regroup updates a unit from its group.
+// regroup copies the properties of a group to its unit.
 func (c *Cluster) regroup(at int32, g *Group) {
 	u := &c.s.Units[at]
 	if priority := g.standing(); u.Priority != priority {
@@ -160,7 +161,7 @@ func (c *Cluster) leaveLeaf(at int32) {
 	}
 }
 
-// count adds a pod of a unit to its queue's usage, or subtracts it if sign is -1.
+// count adds a pod's request to the usage of its unit's queue, or subtracts it if sign is -1.
 func (c *Cluster) count(at int32, request Amounts, sign int64) {
 	if c.queues != nil {
 		c.queues.Tree.Use(c.queues.used, c.c.index.leaves[at], request, sign)
@@ -173,12 +174,12 @@ func (c *Cluster) countAll(at int32, sign int64) {
 	}
 }
 
-// tellSurplus marks the surplus members of gangs that have changed. It starts with the members that
-// do not run, then the least important ones. In each role, it marks no more members than the gang
-// can lose and remain whole.
+// tellSurplus marks the surplus members of the gangs in uneven. Members that do not run are marked
+// first, then the least important ones. In each role, it marks at most the number of members that
+// the gang can lose and still have minCount.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
-		// Parts of a tree that are evicted as a whole have no surplus.
+		// A group of a tree may be evicted as one unit. Its pods have no surplus.
 		members := slices.DeleteFunc(slices.Clone(c.c.groups[uid]), func(m int32) bool { return !elastic(&c.s.Units[m]) })
 		slices.SortFunc(members, func(a, b int32) int {
 			x, y := c.s.Units[a], c.s.Units[b]
@@ -198,7 +199,8 @@ func (c *Cluster) tellSurplus() {
 		}
 		for _, m := range slices.Backward(members) {
 			u := &c.s.Units[m]
-			// A checkpoint of one member counts for all.
+			// The lost work depends on the latest checkpoint of any member, so compute it again for
+			// each.
 			c.c.losses.forget(m)
 			c.c.losses.touch(int32(u.Pods[0].Node))
 			surplus := elastic(u) && left.Spare(int(u.Membership.MinCount), u.Role) > 0
@@ -215,8 +217,7 @@ func (c *Cluster) tellSurplus() {
 	clear(c.uneven)
 }
 
-// refused copies the time until which a rejected deletion protects a member to the unit of the
-// whole group.
+// refused sets RefusedUntil of a group's unit to the latest RefusedUntil of its pods.
 func (c *Cluster) refused(at int32) {
 	u, latest := &c.s.Units[at], int64(0)
 	for i := range u.Pods {
@@ -246,8 +247,8 @@ func earliestStart(pods []Pod) int64 {
 	return first
 }
 
-// disturb marks the nodes of a unit as outdated in columns, because the unit's position in their
-// order may have changed.
+// disturb marks the nodes of a unit as dirty, because the unit's position in the order of their
+// units may have changed.
 func (c *Cluster) disturb(u *Unit) {
 	for i := range u.Pods {
 		c.dirty[int32(u.Pods[i].Node)] = true
@@ -261,7 +262,7 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 	} else {
 		at = int32(len(c.s.Units))
 		if at == int32(cap(c.s.Units)) {
-			// Grow by a sixteenth only: with append, the spare capacity would be large, because
+			// Grow by a sixteenth only. append would allocate much more spare capacity, because
 			// there are as many units as pods.
 			c.s.Units = append(make([]Unit, 0, at+at/16+64), c.s.Units...)
 		}

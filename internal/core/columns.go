@@ -11,38 +11,37 @@ import (
 )
 
 // columns hold the data of a Snapshot in the form that a search reads. They have flat vectors of
-// free room by node. For each node they have its units by importance, with running sums of their
-// requests. A [Cluster] keeps columns between decisions. A Snapshot without a Cluster builds them
-// for each decision.
+// free room by node, and a nodeColumn for each node. A [Cluster] keeps columns between decisions.
+// For a Snapshot without a Cluster, each decision builds new columns.
 type columns struct {
 	dims int
-	// free is the room of each node now, and later its room after the terminating pods are gone.
-	// Both have dims values for each node.
+	// free is the room of each node now, with dims values per node. later is the room after the
+	// terminating pods are gone, in the same layout.
 	free, later []int64
-	// all is the sum of the requests of each node's units, and top is the highest priority among
-	// them. They repeat data of the nodeColumn, because most questions about a node need only these
-	// two.
+	// all is the sum of the requests of each node's units, with dims values per node. The
+	// nodeColumn has this sum too, but most questions about a node need only all and top.
 	all []int64
+	// top is the highest priority of each node's units.
 	top []int64
-	// widest is, for each node and resource, the most room that a single one of its units would
-	// free. It bounds how few units must be evicted. lowest is the lowest priority among the units.
+	// widest is the most room that the eviction of a single unit can free, with dims values per
+	// node. It gives a lower bound of the number of victims.
 	widest []int64
+	// lowest is the lowest priority of each node's units.
 	lowest []int32
-	// sound marks the nodes whose quantities are all within range. The search ignores all other
-	// nodes.
+	// sound is true for the nodes with all quantities in range. The search ignores the other nodes.
 	sound []bool
 	nodes []nodeColumn
-	// sites has the node and position of each unit with one pod; see lone.
+	// sites has the node and position of each unit with one pod; see the method lone.
 	sites []site
-	// byName lists the existing nodes by name. rank is the position of each node in that list and
-	// breaks ties between nodes.
+	// byName lists the indexes of the existing nodes, sorted by name. rank is the position of each
+	// node in byName; it breaks ties between nodes.
 	byName, rank []int32
-	// perPriority counts the units of each priority.
+	// perPriority maps a priority to its number of units.
 	perPriority map[int32]int
-	// budgeted is true if any unit has a disruption budget, spanning if any unit has more than one
-	// pod.
+	// budgeted is true if any unit has a disruption budget. spanning is true if any unit has more
+	// than one pod.
 	budgeted, spanning bool
-	// having has the units of each trait.
+	// having lists the units with each trait.
 	having traitIndex
 	// minRuntimes counts the units by their profile's min-runtimes.
 	minRuntimes minRuntimeIndex
@@ -50,10 +49,10 @@ type columns struct {
 	index *leafIndex
 	// groups lists the units of each PodGroup by its UID; nil without an index.
 	groups map[string][]int32
-	// losses has the parts of lost work that are the same at any time. It is nil in the columns of
-	// a search over some units only.
+	// losses has the parts of lost work that do not depend on the current time. It is nil for a
+	// search over only some units.
 	losses *lossTables
-	// lent is memory for restricted views.
+	// lent is a pool of memory for searches over only some units.
 	lent *sync.Pool
 }
 
@@ -64,13 +63,13 @@ type nodeColumn struct {
 	// starts are the start times of the units. A unit that has not started has the latest possible
 	// time.
 	starts []int64
-	// sums has dims values for each number of units, from 0 on. They are the room that the eviction
-	// of the first units in the column, that many, frees.
+	// sums has dims values for each k from 0 to the number of units: the room that the eviction of
+	// the first k units frees.
 	sums []int64
-	// surplus counts the surplus pods of the units.
+	// surplus is the number of surplus pods of all units.
 	surplus int
-	// alone is true if each unit has only one pod. The nodeColumn then has all facts about its
-	// units, except surplus.
+	// alone is true if each unit has only one pod. In that case the search does not need the Units,
+	// except for surplus.
 	alone bool
 }
 
@@ -84,7 +83,7 @@ func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 	c.sumUp(n)
 	c.locate(n)
 	for _, e := range entries {
-		// A node with quantities out of range gets a nodeColumn without units.
+		// If a quantity is out of range, the nodeColumn has no units. Use the entries instead.
 		c.losses.forget(e.unit)
 	}
 	c.losses.touch(n)
@@ -101,16 +100,16 @@ func (c *columns) sumUp(n int32) {
 	}
 }
 
-// locate records the positions of a node's units.
+// locate records the positions of the units of node n in sites.
 func (c *columns) locate(n int32) {
 	for i, u := range c.nodes[n].units {
 		c.sites[u] = site{node: n, pos: int32(i)}
 	}
 }
 
-// lone returns the nodeColumn that has all facts about a unit, and the unit's position in it. It
-// returns false if the unit has several pods, or another unit of the node does. The caller must
-// then read the Unit itself.
+// lone returns the nodeColumn that has all properties of a unit, and the unit's position in it. It
+// returns false if the node has a unit with several pods. The caller must then read the Unit
+// itself.
 func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	at = c.sites[unit]
 	if int(at.node) >= len(c.nodes) {
@@ -120,20 +119,21 @@ func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	return col, at, col.alone && int(at.pos) < len(col.units) && col.units[at.pos] == unit
 }
 
-// entry is the part of a unit on one node, while the nodeColumn is built.
+// entry is the part of a unit on the node of a columnBuilder. row is its position in
+// columnBuilder.rows.
 type entry struct {
 	unit int32
 	row  int32
 }
 
-// columnBuilder builds a nodeColumn. It reuses its memory for one node after the other.
+// columnBuilder builds one nodeColumn at a time. It reuses its memory for the next node.
 type columnBuilder struct {
 	s    *Snapshot
 	dims int
 	rows []int64
 }
 
-// add adds a pod of a unit to the entries of the node that is being built.
+// add adds a pod of a unit to the entries of the current node.
 func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entry {
 	if l := len(entries); l == 0 || entries[l-1].unit != unit {
 		entries = append(entries, entry{unit: unit, row: int32(len(b.rows) / max(b.dims, 1))})
@@ -146,8 +146,8 @@ func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entr
 	return entries
 }
 
-// column sorts entries into the nodeColumn of a node, and sets widest to the most room that one
-// unit would free. It reports whether all sums are within range.
+// column sorts entries into a nodeColumn. It sets widest to the most room that the eviction of a
+// single unit frees. It returns false if any sum is out of range.
 func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColumn, bool) {
 	n := len(entries)
 	slices.SortFunc(entries, func(x, y entry) int { return -compareUnits(b.s, x.unit, y.unit) })
@@ -180,7 +180,7 @@ func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColum
 	return col, true
 }
 
-// grow allocates the columns of more nodes.
+// grow allocates entries for additional nodes.
 func (c *columns) grow(nodes int) {
 	c.nodes = append(c.nodes, make([]nodeColumn, nodes)...)
 	c.sound = append(c.sound, make([]bool, nodes)...)
@@ -244,7 +244,7 @@ func addTo(room []int64, request Amounts) {
 	}
 }
 
-// sortNodes orders the live nodes by name, and by position where names are equal.
+// sortNodes sorts the existing nodes by name. Nodes with equal names keep their order.
 func (c *columns) sortNodes(s *Snapshot) {
 	c.byName = make([]int32, 0, len(s.Nodes))
 	for i := range s.Nodes {
@@ -264,7 +264,7 @@ func (c *columns) sortNodes(s *Snapshot) {
 	}
 }
 
-// count returns the number of units on the node with a priority below the given one.
+// count returns the number of units on the node with a priority lower than below.
 func (col *nodeColumn) count(below int64) int {
 	lo, hi := 0, len(col.priorities)
 	for lo < hi {
@@ -278,5 +278,5 @@ func (col *nodeColumn) count(below int64) int {
 	return lo
 }
 
-// sum returns the room that the eviction of the first k units of the node frees.
+// sum returns the room that the eviction of the first k units in the column frees.
 func (col *nodeColumn) sum(k, dims int) []int64 { return col.sums[k*dims:][:dims] }

@@ -2,16 +2,16 @@ package core
 
 import "slices"
 
-// Decide looks for room for the preemptor: now, once terminating pods are gone, or by evicting
-// units. With a nil oracle only room matters. An error wraps ErrBadInput: the input is malformed.
-// If the preemptor cannot be placed, Decide returns no error but a Decision with the outcome
+// Decide looks for room for the preemptor: now, after the terminating pods are gone, or by evicting
+// units. With a nil oracle only room matters. If the input is malformed, the error wraps
+// ErrBadInput. If the preemptor cannot be placed, the error is nil and the Decision has the outcome
 // Infeasible.
 func Decide(s *Snapshot, p *Preemptor, oracle Oracle) (Decision, error) {
 	d, _, err := decide(s, p, oracle, protections())
 	return d, err
 }
 
-// decide is DecideCounting with the given protections.
+// decide is Decide with the given protections. steps is the effort of the search, for tests.
 func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) (d Decision, steps int, err error) {
 	if oracle == nil {
 		oracle = Arithmetic{}
@@ -24,7 +24,7 @@ func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) 
 	return d, v.meter.steps, nil
 }
 
-// search is one run of Decide, over all units or over some of them.
+// search is one run of Decide, over all units or over only some of them.
 type search struct {
 	s *Snapshot
 	p *Preemptor
@@ -32,29 +32,29 @@ type search struct {
 	// protections apply to this decision.
 	protections []protection
 	policy      policy
-	// whole is the search over all units: this search itself, or the search that this restricted
-	// one belongs to.
+	// whole is the search over all units. For a search over all units, it is the search itself.
 	whole *search
-	// nodes are the nodes with potential victims, or all nodes if these are not known.
+	// nodes are the nodes with potential victims, or all nodes if the potential victims are not
+	// known.
 	nodes []int32
 	// roomy is true if any node has room for any member without an eviction.
 	roomy bool
-	// thorough makes the plain algorithm of KEP-5710 compete with an outcome that breaks gangs,
-	// even if it can improve no other criterion.
+	// thorough makes the search run the plain algorithm of KEP-5710 too if its best outcome breaks
+	// gangs. It does so even if the plain algorithm can improve only this criterion.
 	thorough bool
 	// refused is the first set of victims that exceeded a bound on sets, such as a fair share.
 	refused *overBound
 	// compared are the topology domains that the search compared; nil for a preemptor that does not
 	// require one.
 	compared []domainOutcome
-	// full is the index of a queue whose limit leaves no room for the preemptor; -1 for none. room
-	// is true if the preemptor fits without victims, so that only this limit blocks it.
+	// full is the index of a queue whose limit is too low for the preemptor; -1 for none.
 	full int32
+	// room is true if the preemptor fits without victims. If full is set, only the limit blocks it.
 	room bool
-	// If outcomeOnly is true, a Decision without room says nothing but that.
+	// If outcomeOnly is true, a Decision without room has only its outcome.
 	outcomeOnly bool
-	// cost is the cost of the victims of the last outcome, for the comparison of preferred levels.
-	// It is set for gangs with preferred levels.
+	// cost is the cost of the victims of the last outcome. It is set for gangs with preferred
+	// levels, to compare the levels.
 	cost Score
 }
 
@@ -74,7 +74,7 @@ func (sr *search) run() Decision {
 	return sr.anywhere()
 }
 
-// anywhere decides without regard to preferred levels, on all nodes that this search may use.
+// anywhere decides on all nodes that this search may use. It ignores preferred levels.
 func (sr *search) anywhere() Decision {
 	if d, ok := sr.fitsNow(); ok {
 		return d
@@ -86,7 +86,7 @@ func (sr *search) anywhere() Decision {
 	return sr.preempts()
 }
 
-// fitsNow places the preemptor as things are.
+// fitsNow places the preemptor into the room that is free now.
 func (sr *search) fitsNow() (Decision, bool) {
 	sr.full = sr.v.fullFor()
 	sr.roomy = sr.anyRoom(sr.v.c.free)
@@ -98,8 +98,8 @@ func (sr *search) fitsNow() (Decision, bool) {
 	return sr.placed(Fits, placements), true
 }
 
-// fitsLater places the preemptor after all terminating pods are gone. The caller has removed these
-// from the oracle's state. It runs after fitsNow.
+// fitsLater places the preemptor into the room that is free after all terminating pods are gone.
+// The caller has removed these pods from the oracle's state. fitsNow must run before it.
 func (sr *search) fitsLater() (Decision, bool) {
 	if len(sr.s.Leaving) == 0 {
 		return Decision{}, false
@@ -113,7 +113,7 @@ func (sr *search) fitsLater() (Decision, bool) {
 	return sr.placed(Waits, placements), true
 }
 
-// preempts searches for units to evict. It runs after fitsLater.
+// preempts searches for units to evict. fitsLater must run before it.
 func (sr *search) preempts() Decision {
 	sr.policy = newPolicy(sr.v, sr.protections)
 	if _, forbidden := sr.policy.rules().forbidden(); forbidden || sr.p.MinCount == 0 {
@@ -125,8 +125,8 @@ func (sr *search) preempts() Decision {
 	return sr.policy.search(sr)
 }
 
-// allowed reports whether the policy allows the eviction of all these units together. It records
-// the first set that the policy does not allow.
+// allowed reports whether the policy allows the eviction of all these units together. The first set
+// that the policy rejects becomes sr.refused.
 func (sr *search) allowed(victims []int32) bool {
 	b, ok := sr.policy.fits(victims)
 	if !ok && sr.refused == nil {
@@ -136,13 +136,12 @@ func (sr *search) allowed(victims []int32) bool {
 	return ok
 }
 
-// pick returns the cheapest set of victims, with the final placements of the preemptor's members.
+// pick returns the cheapest set of victims, and the final placements of the preemptor's members.
 func (sr *search) pick() (found, bool) {
 	first, ok := sr.bestDomain()
 	sr.compared = first.compared
 	if !ok && sr.s.losses != nil {
-		// The policy does not allow the sets with the least lost work. Search by priorities
-		// instead.
+		// The policy rejects the sets with the least lost work. Search by priorities instead.
 		first, ok = sr.byPriority()
 	}
 	if !ok {
@@ -152,23 +151,22 @@ func (sr *search) pick() (found, bool) {
 	if !sr.p.Gang || sr.placeIn(f.domain, f.ws, &f) {
 		return sr.leastCascade(f), true
 	}
-	// The oracle rejects the placement of the last outcome because of other pods. Use the first
-	// outcome.
+	// The oracle rejects the placements of f because of other pods. Use the first outcome instead.
 	if f.score == first.score || !sr.placeIn(first.domain, f.ws, &first) {
 		return found{}, false
 	}
 	return sr.leastCascade(first), true
 }
 
-// placeIn determines the final placements for the victims of an outcome, on the nodes of a topology
-// domain; nil for the whole cluster.
+// placeIn computes the final placements for the victims of f, on the nodes of the topology domain
+// d. If d is nil, it uses the whole cluster.
 func (sr *search) placeIn(d *domain, ws []want, f *found) bool {
 	g := &gang{search: sr.within(d), ws: ws}
 	return g.place(f)
 }
 
-// removeLeaving removes all terminating pods from the oracle's state and returns a function that
-// restores them. The columns already count their room, so only a stateful oracle is called.
+// removeLeaving removes all terminating pods from the state of a stateful oracle, and returns a
+// function that restores them. The columns need no change, because later already counts their room.
 func (sr *search) removeLeaving() (undo func()) {
 	if !sr.v.anyStateful {
 		return func() {}
@@ -187,8 +185,8 @@ func (sr *search) removeLeaving() (undo func()) {
 	}
 }
 
-// withoutVictims places the preemptor, surplus included, into the given free room without evicting
-// anything. The field roomy must have been computed for the same room.
+// withoutVictims places all members, surplus included, into the given free room. It evicts no unit.
+// The caller must have computed the field roomy for this room.
 func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	if !sr.roomy {
 		return nil, false
@@ -201,8 +199,8 @@ func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	return nil, false
 }
 
-// everyone returns places for all members, surplus included, in the current room. It leaves the
-// simulation unchanged.
+// everyone returns placements for all members, surplus included, in the current room. The
+// simulation is unchanged afterwards.
 func (t *simulation) everyone() ([]placement, bool) {
 	placements, ok := t.nominated()
 	if !ok {
@@ -219,8 +217,8 @@ func (t *simulation) everyone() ([]placement, bool) {
 	return placements, len(placements) > 0
 }
 
-// nominated places members on the nodes that an earlier decision nominated. If too few members are
-// nominated or fit, it returns false and places none.
+// nominated places members on the nodes that an earlier decision nominated. If fewer than MinCount
+// of them fit, it returns false and places no member.
 func (t *simulation) nominated() ([]placement, bool) {
 	if len(t.p.Nominated) == 0 {
 		return nil, false
@@ -236,8 +234,8 @@ func (t *simulation) nominated() ([]placement, bool) {
 	}
 	var placements []placement
 	for placed := -1; placed < len(placements); {
-		// After a restart of the scheduler, the nominations may be in another order. Try the order
-		// of the members.
+		// After a restart of the scheduler, the nominations may be in a different order than the
+		// earlier placements. Place them in the order of p.Nominated instead.
 		placed = len(placements)
 		for _, p := range t.p.Nominated {
 			class, isMember := classOf[p.UID]
@@ -245,7 +243,7 @@ func (t *simulation) nominated() ([]placement, bool) {
 			if !isMember || !isNode || !t.accepts(class, n) {
 				continue
 			}
-			// A member is nominated once.
+			// Ignore a second nomination of the same member.
 			delete(classOf, p.UID)
 			st := placement{class: class, node: n}
 			t.place(st)
@@ -262,8 +260,8 @@ func (t *simulation) nominated() ([]placement, bool) {
 	return t.countedFirst(placements), true
 }
 
-// countedFirst sorts placed members into the order that MinCount counts them in. It keeps the given
-// order if the members do not fit in the other one.
+// countedFirst sorts placements so that the needed members come first. It keeps the given order if
+// a stateful oracle rejects the sorted one.
 func (t *simulation) countedFirst(placements []placement) []placement {
 	order := make([]int, len(placements))
 	for i := range order {
@@ -285,7 +283,7 @@ func (t *simulation) countedFirst(placements []placement) []placement {
 	return placements
 }
 
-// anyRoom reports whether any node has room for any member at all.
+// anyRoom reports whether at least one node has free room for at least one class.
 func (sr *search) anyRoom(free []int64) bool {
 	for _, n := range sr.v.c.byName {
 		for c := range sr.v.wanted {
@@ -297,9 +295,9 @@ func (sr *search) anyRoom(free []int64) bool {
 	return false
 }
 
-// insist returns the members that must be placed. It tests this with all potential victims removed.
-// t starts with all units in place. If the oracle is stateful, the potential victims stay removed
-// afterwards.
+// insist returns the members that must be placed, as numbers per class. It tests with all potential
+// victims removed that they fit. In t, all units must be in place. If the oracle is stateful, the
+// potential victims stay removed from t.
 func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
 		t.outUpTo(t.victims.below)
@@ -310,8 +308,8 @@ func (sr *search) insist(t *simulation) ([]want, bool) {
 	return apart.insist()
 }
 
-// insist returns the members that must be placed. It prefers the first members by rank. If they do
-// not all fit, it returns other members that fit together and are enough.
+// insist returns the members that must be placed. It prefers the needed members with the lowest
+// ranks. If these do not fit together, it returns other members that satisfy MinCount and fit.
 func (t *simulation) insist() ([]want, bool) {
 	first := firstMembers(t.p.Classes, t.p.MinCount)
 	ws := t.hardestFirst(first)
@@ -325,8 +323,8 @@ func (t *simulation) insist() ([]want, bool) {
 	return t.anyMembers(every, t.p.byRole(first))
 }
 
-// anyMembers looks for members that fit together, with the needed number of each role. It tries the
-// classes that are hardest to place first, then the easiest. In a small case, it tries every
+// anyMembers looks for members that fit together, with the needed number of each role. First it
+// prefers the classes that are hardest to place, then the easiest. In a small case, it tries every
 // combination of classes.
 func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bool) {
 	hardest := t.p.upTo(every, needed)
@@ -350,7 +348,7 @@ func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bo
 	return m.next(every, t.p.MinCount)
 }
 
-// mixing is a search over the numbers of members that each class contributes.
+// mixing is a search over the number of members of each class.
 type mixing struct {
 	*simulation
 	counts []int
@@ -359,8 +357,8 @@ type mixing struct {
 	tries  int
 }
 
-// next tries the combinations of the remaining classes in turn. It starts with as many members as
-// possible of the class that is hardest to place.
+// next tries every combination of the remaining classes with left members in total. It starts with
+// the maximum for the class that is hardest to place.
 func (m *mixing) next(every []want, left int) ([]want, bool) {
 	if left == 0 {
 		m.tries--

@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// Outcome is the result for the preemptor.
+// Outcome is the result of a decision for the preemptor.
 type Outcome string
 
 const (
-	// Fits: there is room as things are.
+	// Fits: there is enough free room now.
 	Fits Outcome = "Fits"
-	// Waits: there is room once the terminating pods are gone; nothing more is evicted.
+	// Waits: there will be enough room when the terminating pods are gone. No unit is evicted.
 	Waits Outcome = "Waits"
-	// Preempts: there is room once the victims have terminated.
+	// Preempts: there will be enough room when the victims have terminated.
 	Preempts Outcome = "Preempts"
 	// Infeasible: there is no room for the preemptor, even if all potential victims are evicted.
 	Infeasible Outcome = "Infeasible"
 )
 
-// Decision is the result of a search, as a value that others carry out, show or record. The same
-// input gives the same Decision, byte for byte in JSON.
+// Decision is the result of a search, as a value. Other packages apply, display or record it. The
+// same input gives the same Decision, byte for byte in JSON.
 type Decision struct {
 	// Outcome determines which of the fields below are set.
 	Outcome Outcome `json:"outcome"`
 	// Preemptor is the pod or gang that the decision is for.
 	Preemptor Preemptor `json:"preemptor"`
-	// Placements has the node of each member, in the order of placement. With the victims and all
-	// terminating pods gone, each member passes every filter next to the members before it. Surplus
-	// members without room are omitted.
+	// Placements has the node of each member, in the order of placement. Each member passes every
+	// filter if the victims and all terminating pods are gone and the earlier members are placed.
+	// Surplus members without room are omitted.
 	Placements []Placement `json:"placements,omitempty"`
 	// Victims are the units to evict, most important first.
 	Victims []Victim `json:"victims,omitempty"`
-	// BrokenGangs are the gangs that fall below minCount because members of them are victims.
+	// BrokenGangs are the gangs that fall below minCount because some of their members are victims.
 	BrokenGangs []GangRef `json:"brokenGangs,omitempty"`
 	// Reprieved counts the potential victims that the decision does not evict.
 	Reprieved int `json:"reprieved"`
@@ -41,39 +41,42 @@ type Decision struct {
 	// maximum number.
 	ReprievedUnits []UnitRef `json:"reprievedUnits,omitempty"`
 	// ElsewhereUnits names the least important reprieved units on other nodes, up to a maximum
-	// number. These units would be the first victims there.
+	// number. They would be the first victims if the preemptor used their nodes.
 	ElsewhereUnits []ElsewhereUnit `json:"elsewhereUnits,omitempty"`
-	// Protected counts the units that the policy protects, by rule.
+	// Protected maps each rule to the number of units that it protects.
 	Protected []RuleCount `json:"protected,omitempty"`
-	// ProtectedUnits names the least important protected units, which are the closest to eviction,
-	// up to a maximum number.
+	// ProtectedUnits names the least important protected units, up to a maximum number. Without
+	// protection, these would be evicted first.
 	ProtectedUnits []ProtectedUnit `json:"protectedUnits,omitempty"`
-	// Ceiling is the highest priority of units that were at risk of eviction; nil if none were.
+	// Ceiling is the highest priority among the victims; nil without victims. Units with a higher
+	// priority were not at risk of eviction.
 	Ceiling *int32 `json:"ceiling,omitempty"`
 	// Score is the cost of the victims; nil without victims.
 	Score *Score `json:"score,omitempty"`
-	// LostWork is the total lost work, in milli-device-seconds: of the victims, and of the other
-	// members of BrokenGangs. It is set even if the order does not count lost work.
+	// LostWork is the work that is lost, in milli-device-seconds. It is the sum for the victims and
+	// for the other members of BrokenGangs. It is set even if the search does not compare lost
+	// work.
 	LostWork int64 `json:"lostWork,omitempty"`
 	// Cascade counts the evictions by the replacements of the victims. It is nil without victims,
-	// or if the preemptor does not request the count.
+	// and if the preemptor does not request the count.
 	Cascade *Cascade `json:"cascade,omitempty"`
-	// RetryAt is the first moment when an infeasible preemptor would fit because protections have
-	// ended, if nothing else changes. It is in nanoseconds since 1970; 0 if waiting does not help.
+	// RetryAt is the first time when an infeasible preemptor would fit because protections end, if
+	// nothing else changes. It is in nanoseconds since 1970; 0 if waiting does not help.
 	RetryAt int64 `json:"retryAt,omitempty"`
-	// NodesOut counts, by reason, the nodes that could not admit a member even if all potential
-	// victims were evicted. If the preemptor has a placement, it omits nodes that the search did
-	// not ask the filters about.
+	// NodesOut counts, by reason, the nodes that could admit no member even if all potential
+	// victims were evicted. If the preemptor has a placement, nodes that the search did not try are
+	// omitted.
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
-	// Domain describes the choice between domains, for a gang that requires one; nil for others.
+	// Domain describes the choice of a topology domain, for a gang that requires a domain; nil for
+	// others.
 	Domain *DomainChoice `json:"domain,omitempty"`
 	// Levels describes the choice at each preferred level of a gang, the nearest level first; nil
 	// for others.
 	Levels []LevelChoice `json:"levels,omitempty"`
 	// Message summarizes the decision in one short sentence.
 	Message string `json:"message"`
-	// Elapsed is the duration of the search, oracle included. The core has no clock: its caller
-	// sets the field.
+	// Elapsed is the duration of the search, including the calls of the oracle. The caller of
+	// Decide sets the field, because package core has no clock.
 	Elapsed time.Duration `json:"elapsedNanoseconds,omitempty"`
 }
 
@@ -91,17 +94,18 @@ type Victim struct {
 	UID       string `json:"uid"`
 	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool `json:"group"`
-	// Priority is the priority of the unit as a victim. RaisedBy is its excess over the unit's
-	// scheduling priority.
+	// Priority is the priority of the unit as a victim. RaisedBy is the difference between Priority
+	// and the unit's scheduling priority.
 	Priority int32 `json:"priority"`
 	RaisedBy int64 `json:"raisedBy,omitempty"`
-	// Rule is the rule that allows it.
+	// Rule is the rule that allows the eviction.
 	Rule Rule `json:"rule"`
 	// Queue is the unit's leaf queue.
 	Queue string `json:"queue,omitempty"`
 	// LostWork is the work that the pods of this unit lose, in milli-device-seconds.
 	LostWork int64 `json:"lostWork,omitempty"`
-	// Stops is how often preemptions stopped the unit's group before, since it last made progress.
+	// Stops is the number of times that preemptions stopped the unit's group since the group last
+	// made progress.
 	Stops int32 `json:"stops,omitempty"`
 	// Pods are all pods evicted with the unit.
 	Pods []VictimPod `json:"pods"`
@@ -120,22 +124,23 @@ type GangRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// MinCount is how many members the gang needs.
+	// MinCount is the number of members that must be able to run together.
 	MinCount int `json:"minCount"`
-	// LostWork is the work that the gang's other members lose because the gang stops, in
-	// milli-device-seconds.
+	// LostWork is the work that the members outside of the set of victims lose because the gang
+	// stops, in milli-device-seconds.
 	LostWork int64 `json:"lostWork,omitempty"`
-	// Stops is how often preemptions stopped the gang before, since it last made progress.
+	// Stops is the number of earlier preemptions that stopped the gang since the gang last made
+	// progress.
 	Stops int32 `json:"stops,omitempty"`
 }
 
-// RuleCount counts units by the rule that protects them.
+// RuleCount is the number of units that one rule protects.
 type RuleCount struct {
 	Rule  Rule `json:"rule"`
 	Units int  `json:"units"`
 }
 
-// ReasonCount counts nodes by the reason why they admit no member.
+// ReasonCount is the number of nodes that admit no member for one reason.
 type ReasonCount struct {
 	Reason string `json:"reason"`
 	Nodes  int    `json:"nodes"`
@@ -153,12 +158,11 @@ type UnitRef struct {
 	RaisedBy int64 `json:"raisedBy,omitempty"`
 }
 
-// ElsewhereUnit is a potential victim that is not evicted because nodes other than its own were
-// chosen.
+// ElsewhereUnit is a potential victim that is reprieved because the preemptor uses other nodes.
 type ElsewhereUnit struct {
 	UnitRef
-	// Node is the node of the unit. For a group, it is the first of its nodes that the search
-	// looked at.
+	// Node is the node of the unit. For a group with several nodes, it is the first of them that
+	// the search considered.
 	Node string `json:"node"`
 	// Pods is the number of pods of the unit.
 	Pods int `json:"pods"`
@@ -170,12 +174,12 @@ type ElsewhereUnit struct {
 // ProtectedUnit is a unit that the policy protects.
 type ProtectedUnit struct {
 	UnitRef
-	// Rule is the rule that protects it.
+	// Rule is the rule that protects the unit.
 	Rule Rule `json:"rule"`
 	// Until is the end of the protection, in nanoseconds since 1970; omitted if the protection has
 	// no end.
 	Until int64 `json:"until,omitempty"`
-	// Queue is the queue with the setting that protects the unit; empty if no queue does.
+	// Queue is the queue whose setting protects the unit; empty if the protection is not a queue's.
 	Queue string `json:"queue,omitempty"`
 }
 
@@ -183,7 +187,7 @@ func refOf(u *Unit) UnitRef {
 	return UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.OwnPriority(), RaisedBy: u.RaisedBy}
 }
 
-// victimsOf returns units as victims, each with its pods by name.
+// victimsOf converts units to victims. The pods of each are sorted by namespace and name.
 func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 	s, count := sr.s, 0
 	for _, i := range units {
@@ -213,9 +217,9 @@ func (sr *search) victimsOf(units []int32, lost *losses) []Victim {
 	return out
 }
 
-// placementsOf assigns a member to each placement of a class. If the oracle is stateful, the result
-// keeps an order such that each member fits. Otherwise members are sorted by rank, needed members
-// first.
+// placementsOf assigns a member to each placement of its class. With a stateful oracle, the result
+// keeps the order of placement: each member fits after the members before it. Otherwise it is
+// sorted: needed members first, then by rank.
 func placementsOf(v *problem, placements []placement) []Placement {
 	if !v.anyStateful {
 		placements = slices.Clone(placements)
@@ -241,7 +245,7 @@ func placementsOf(v *problem, placements []placement) []Placement {
 }
 
 // handOut returns a member of the right class for each placement. A member that was nominated to
-// the node of a placement gets that placement. The others follow by rank.
+// the node of a placement gets this placement. The other members follow by rank.
 func (v *problem) handOut(placements []placement) []*Member {
 	nominated := make(map[string]string, len(v.p.Nominated))
 	for _, p := range v.p.Nominated {

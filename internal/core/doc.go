@@ -9,73 +9,74 @@
 // Snapshots without copying.
 //
 // A unit is evicted as a whole or not at all. A PodGroup in disruption mode PodGroup is one unit,
-// however many nodes it spans.
+// even if its pods are on many nodes. A gang is whole if at least minCount of its members have a
+// node, with the needed number of each role (wholeGang).
 //
 // # The search
 //
-// [Decide] is the only entry point. A preemptor that fits now has no victims ([Fits]). A preemptor
-// that fits after the terminating pods are gone has none either ([Waits]). Otherwise Decide runs
+// [Decide] is the entry point. A preemptor that fits now has no victims ([Fits]). A preemptor that
+// fits after the terminating pods are gone has no victims either ([Waits]). Otherwise Decide runs
 // the search of KEP-5710 ("Preemption algorithm"). Its steps, with their names in the code:
 //
-//  1. bestDomain: the search domains. These are the nodes for a pod (nodeSearch), and the whole
-//     cluster or the topology domains for a gang (gang).
-//  2. potentialVictims: the units that the policy (judge) lets this preemptor evict.
-//  3. insist, feasibleUpTo: does the preemptor fit with all of them removed? If not, the search
-//     domain is out.
-//  4. moreImportant: the one order of units, total and deterministic.
-//  5. ceiling: the lowest priority such that the preemptor fits with all potential victims up to
-//     it evicted; units above it are safe.
-//  6. choose, cheapestPlacement: members are placed where freeing a node costs least.
-//  7. reprieve: units are put back. Units that would break a disruption budget come before all
-//     others, then the most important ones.
-//  8. better: the order of outcomes, which compares search domains, and competing searches of one
-//     of them.
-//  9. plain: the algorithm of the document to the letter. It is one of the competitors, so no
-//     outcome is worse than its own.
-//  10. leastCascade: if the preemptor asks for it, outcomes that cost the same are compared by the
-//     evictions of their victims' replacements.
+//  1. bestDomain lists the search domains. For a pod, these are the nodes (nodeSearch). For a gang,
+//     they are the topology domains or the whole cluster (gang).
+//  2. potentialVictims lists the units that the policy (judge) lets this preemptor evict.
+//  3. insist and feasibleUpTo check whether the preemptor fits with all potential victims removed.
+//     If it does not, the search skips the domain.
+//  4. moreImportant compares units by importance. The order is total and deterministic.
+//  5. ceiling is the lowest priority such that the preemptor fits if all potential victims up to
+//     this priority are evicted. Units above it are safe.
+//  6. choose and cheapestPlacement place members on the nodes where evictions cost least.
+//  7. reprieve puts units back. It starts with the units whose eviction would break a disruption
+//     budget. The other units follow, the most important first.
+//  8. better compares outcomes: of search domains, and of different methods in one domain.
+//  9. plain is the algorithm of KEP-5710 to the letter. Its outcome competes with the others, so the
+//     final outcome never costs more.
+//  10. leastCascade compares outcomes of equal cost by the evictions of their victims'
+//     replacements, if the preemptor asks for it.
 //
 // A preemptor that fits without victims uses the fullest nodes. With a [fragmentation.Mix], it uses
-// the nodes where the free devices that a typical workload cannot use increase least.
+// the nodes where the placement adds the fewest unusable free devices for a typical workload.
 //
-// A gang may require a domain of nodes, such as a rack: then each domain is searched. If it prefers
-// levels of domains, each level is searched in the same way, and inLevels compares the outcomes.
+// A gang may require a topology domain, such as a rack. In this case, each domain is searched. If
+// the gang prefers levels of domains, each level is searched in the same way, and inLevels compares
+// the outcomes.
 //
 // # Who may be evicted
 //
 // judge returns the verdict on one unit: whether it may be evicted, the rule, and the end of a
 // protection. Every search and every report uses judge. It first asks a policy whether the
-// preemptor is entitled to the unit, then each protection. There are two policies, priorityPolicy
-// and queuePolicy. queuePolicy reads the [fairshare.Tree] of queues, the fair shares and the
-// quotas. It also applies bounds on sets of units: a fair share, or the surplus of a gang inside a
-// min-runtime (ledger).
+// preemptor is entitled to the unit. Then it asks each protection. There are two policies,
+// priorityPolicy and queuePolicy. queuePolicy reads the [fairshare.Tree] of queues, the fair shares
+// and the quotas. It also applies bounds on sets of units (ledger). For example, victims together
+// must not push a queue below its quota.
 //
 // Both policies judge most units in bulk. All units of one priority have the same entitlement, and
 // often all units of a leaf queue do. Units that may be protected are judged one by one.
 //
-// If queues count, ranks replace the priorities of potential victims (victimOrder, reclaimOrder).
-// The search then runs on a restricted view: the same snapshot with only these units. Whether units
-// may be evicted together depends on the usage of all queues after the eviction (pathUse, ledger).
-// If the cheapest set is not allowed, the search tries other sets (wholeSets), without the units
-// that are in no allowed set (reclaimable).
+// With queues, ranks replace the priorities of potential victims (victimOrder, reclaimOrder). The
+// search then runs on a restricted view: the snapshot with only the potential victims. Whether
+// units may be evicted together depends on the usage of all queues after the eviction (pathUse,
+// ledger). If the policy rejects the cheapest set, the search tries other sets (wholeSets). It
+// leaves out units that are in no allowed set (reclaimable).
 //
 // # Three ways to check for room
 //
-// For a pod, the search finds the victims on each node separately (nodeVictims). It skips nodes
-// whose lower bound of the cost (prospect) is no better than the best outcome so far.
+// The first way is for a pod. The search finds the victims on each node separately (nodeVictims).
+// It skips nodes whose lower bound of the cost (prospect) is no better than the best outcome so far.
 //
 // The second way is for a gang of one class that depends only on room. The search counts how many
-// members each node can hold (counter), and places them only once the victims are known. So the
-// gang has no placement if any one of the victims stays. For units with pods on one node only, the
-// choice is exact (choice). cover finds the cheapest units on each node for each number of members.
-// choice then finds the cheapest numbers over all nodes.
+// members each node can hold (counter). It places them after the victims are known. The choice of
+// victims is exact if each unit has its pods on one node (choice). cover finds the cheapest units
+// on each node for each number of members. choice then finds the cheapest numbers over all nodes.
 //
 // The third way is for classes that compete for nodes, and for stateful oracles. The search places
-// members and puts units back around them (reprieving). If a member is in the way of a unit, it
-// moves to another node where it fits. That is bin packing. Small cases try all placements
-// (backtrack). Large cases use the first placement found, and may miss a solution.
+// members and puts units back around them (reprieving). If a member is in the way of a unit, the
+// search moves the member to another node where it fits. This is bin packing. In small cases, the
+// search tries all placements (backtrack). In large cases, it uses the first placement found and may
+// miss a solution.
 //
 // Where no exact method is known, the search uses several greedy methods and keeps the best result.
-// It then chooses the victims with one pod and without budgets again (refined). A local search
-// improves small gangs (improve). Tests measure the distance to the optimum.
+// It then improves the choice among victims with one pod and without budgets (refined). A local
+// search improves small gangs (improve). Tests measure the distance to the optimum.
 package core
