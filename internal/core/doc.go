@@ -30,8 +30,8 @@
 //  7. reprieve puts units back. It starts with the units whose eviction would break a disruption
 //     budget. The other units follow, the most important first.
 //  8. better compares outcomes: of search domains, and of different methods in one domain.
-//  9. plain is the algorithm of KEP-5710 to the letter. Its outcome competes with the others, so the
-//     final outcome never costs more.
+//  9. plain is the algorithm of KEP-5710 to the letter. Its outcome competes with the others, so
+//     the final outcome never costs more.
 //  10. leastCascade compares outcomes of equal cost by the evictions of their victims'
 //     replacements, if the preemptor asks for it.
 //
@@ -63,7 +63,7 @@
 // # Three ways to check for room
 //
 // The first way is for a pod. The search finds the victims on each node separately (nodeVictims).
-// It skips nodes whose lower bound of the cost (prospect) is no better than the best outcome so far.
+// It skips nodes whose lower bound of the cost (prospect) is no better than the best outcome.
 //
 // The second way is for a gang of one class that depends only on room. The search counts how many
 // members each node can hold (counter). It places them after the victims are known. The choice of
@@ -73,8 +73,8 @@
 // The third way is for classes that compete for nodes, and for stateful oracles. The search places
 // members and puts units back around them (reprieving). If a member is in the way of a unit, the
 // search moves the member to another node where it fits. This is bin packing. In small cases, the
-// search tries all placements (backtrack). In large cases, it uses the first placement found and may
-// miss a solution.
+// search tries all placements (backtrack). In large cases, it uses the first placement found, and
+// it may miss a solution.
 //
 // Where no exact method is known, the search uses several greedy methods and keeps the best result.
 // It then improves the choice among victims with one pod and without budgets (refined). A local

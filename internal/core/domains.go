@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// RequiredDomain confines the members of a gang to one domain. A domain is the set of nodes with
-// one value of a label, such as a rack.
+// RequiredDomain requires all members of a gang to be in one domain. A domain is the set of nodes
+// with one value of a label, such as a rack.
 type RequiredDomain struct {
 	// Key is the label.
 	Key string `json:"key"`
-	// Homes are the domains of the members that already have a node, each once. It contains "" if
-	// one of these nodes is in no domain. Further members must join them.
+	// Homes are the distinct domains of the members that already have a node. It contains "" if one
+	// of these members is on a node in no domain. Further members must use the same domain.
 	Homes []string `json:"homes,omitempty"`
-	// Of has the domain of each of Snapshot.Nodes, by index; "" for a node in no domain.
+	// Of has the domain of each node in Snapshot.Nodes, by index; "" for a node in no domain.
 	Of []string `json:"-"`
 }
 
@@ -33,19 +33,19 @@ const (
 	ObstacleNoHome DomainObstacle = "NoHome"
 )
 
-// domain is one topology domain where the members may be placed together.
+// domain is one topology domain that the members may use.
 type domain struct {
 	name string
 	// nodes are sorted by name.
 	nodes []int32
 }
 
-// mayUse reports whether the members may be placed in a domain.
+// mayUse reports whether the members may be placed in the domain with this name.
 func (r *RequiredDomain) mayUse(name string) bool {
 	return name != "" && (len(r.Homes) == 0 || len(r.Homes) == 1 && r.Homes[0] == name)
 }
 
-// obstacle returns the reason why the members cannot use any of the domains; "" if they can use
+// obstacle returns the reason why the members can use none of the given domains; "" if they can use
 // one.
 func (r *RequiredDomain) obstacle(domains []domain) DomainObstacle {
 	switch {
@@ -78,7 +78,7 @@ func (r *RequiredDomain) sentence(o DomainObstacle) string {
 	}
 }
 
-// split finds the domains of the nodes. The view admits no member on nodes outside of them.
+// split groups the nodes by domain into v.domains. It marks all other nodes as outside.
 func (v *problem) split() {
 	r := v.p.Domain
 	if r == nil {
@@ -114,9 +114,9 @@ func (v *problem) refusal(class int, node int32) string {
 	return v.oracle.Admits(class, int(node))
 }
 
-// in returns the problem restricted to the nodes of a domain. Its potential victims are the units
-// with a pod in the domain. If a class is stateful, they include units elsewhere that the members'
-// filters depend on (Oracle.Touches).
+// in returns the problem restricted to the nodes of a domain. The potential victims are the units
+// with a pod in the domain. If a class is stateful, units elsewhere that affect the members'
+// filters are potential victims too (Oracle.Touches).
 func (v *problem) in(d *domain) *problem {
 	w := v.inNodesOf(d)
 	w.victims.count = len(w.eligible(int32(w.victims.below - 1)))
@@ -141,7 +141,7 @@ func (v *problem) candidates() []int32 {
 	return slices.Compact(units)
 }
 
-// within returns the search restricted to a domain. With nil it returns sr itself.
+// within returns the search restricted to a domain. If d is nil, it returns sr itself.
 func (sr *search) within(d *domain) *search {
 	if d == nil {
 		return sr
@@ -151,7 +151,7 @@ func (sr *search) within(d *domain) *search {
 	return &sub
 }
 
-// hasRoom reports whether the preemptor fits with all potential victims evicted.
+// hasRoom reports whether the preemptor fits if all potential victims are evicted.
 func (sr *search) hasRoom() bool {
 	if sr.v.domains == nil {
 		t := newSimulation(sr.v, sr.v.c.later)
@@ -169,11 +169,14 @@ func (sr *search) hasRoom() bool {
 	return false
 }
 
-// freeViews returns the restricted problems for placing the members without victims, in the order
-// to try them. Without a required domain, that is only the whole problem. Otherwise they are the
-// domains that may have enough room. Domains with nodes that an earlier decision nominated come
-// first, then those with room for the most members. Among equals, the fullest domain comes first:
-// the one with the fewest places, then with the most nodes.
+// freeViews returns the problems to try one after the other when members are placed without
+// victims. Without a required domain, the only problem is v. Otherwise there is one problem for
+// each domain that may have enough room. Their order:
+//
+//  1. domains with nodes that an earlier decision nominated
+//  2. domains with room for more members
+//  3. domains with fewer places, so the fullest first
+//  4. domains with more nodes
 func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 	if v.domains == nil {
 		return slices.Values([]*problem{v})
@@ -215,16 +218,16 @@ func (v *problem) freeViews(free []int64) iter.Seq[*problem] {
 	}
 }
 
-// inNodesOf returns the problem restricted to the nodes of a domain. It does not restrict the
-// potential victims, so searches that evict use the method in.
+// inNodesOf returns the problem restricted to the nodes of a domain. The potential victims stay the
+// same, so searches for victims use the method in instead.
 func (v *problem) inNodesOf(d *domain) *problem {
 	w := *v.on(d.nodes)
 	w.domains, w.within = nil, d
 	return &w
 }
 
-// placesIn returns an upper bound of the members that fit into a domain, and its number of places
-// for members of any class.
+// placesIn returns two numbers for a domain. fit is an upper bound of the number of members that
+// fit together. places is the number of members that fit if each class is counted alone.
 func (v *problem) placesIn(d *domain, free []int64) (fit, places int) {
 	for c := range v.wanted {
 		ofClass := 0

@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// A second search of cases up to these sizes takes no noticeable time.
+// Limits of the number of potential victims for extra searches. Up to these limits, an extra search
+// takes no noticeable time.
 const (
-	// plainUnits is the most units of a case where the plain algorithm competes although every step
-	// asks the oracle.
+	// plainUnits is the limit for the plain algorithm of KEP-5710 with a stateful oracle. Each of
+	// its steps calls the oracle.
 	plainUnits = 2000
-	// reverseUnits bounds the search from above.
+	// reverseUnits is the limit for the search that removes all units and then reprieves them.
 	reverseUnits = 100_000
 )
 
-// wholeCluster searches victims for a gang. It chooses them in several ways and returns the best
-// outcome. One of the ways is the plain algorithm of KEP-5710, so the result is never worse than
-// that algorithm's.
+// wholeCluster searches victims for a gang with several methods and returns the cheapest outcome.
+// One method is the plain algorithm of KEP-5710, so the result never costs more than the outcome of
+// that algorithm.
 func (sr *search) wholeCluster() (found, bool) {
 	g, ok := sr.competition()
 	if !ok {
@@ -31,7 +32,8 @@ func (sr *search) wholeCluster() (found, bool) {
 	return g.best, true
 }
 
-// competition chooses victims in all ways and returns the cheapest outcome.
+// competition runs all methods to choose victims. The field best of the result is the cheapest
+// outcome.
 func (sr *search) competition() (*gang, bool) {
 	t := newSimulation(sr.v, sr.v.c.later)
 	defer t.allBack()
@@ -64,16 +66,16 @@ func (sr *search) competition() (*gang, bool) {
 	return g, g.any
 }
 
-// gang is the search for the victims of a gang, over the whole cluster or one domain.
+// gang is the search for the victims of a gang, in the whole cluster or in one domain.
 type gang struct {
 	*search
 	ws []want
-	// counts is true if counting is enough to know whether the gang fits: it has one class, and
-	// only room matters.
+	// counts is true if the gang has only one class and the oracle is not stateful. Then it is
+	// enough to count the members that fit.
 	counts bool
 	best   found
 	any    bool
-	// optimal is true once the best outcome is proven to be the cheapest.
+	// optimal is true if the best outcome is proven to be the cheapest.
 	optimal bool
 }
 
@@ -84,7 +86,8 @@ func (g *gang) consider(f found, ok bool) {
 	}
 }
 
-// compete chooses victims with priorities up to level in all ways.
+// compete runs all methods on the victims with priorities up to level, and keeps the cheapest
+// outcome.
 func (g *gang) compete(v *problem, level int32) {
 	if !g.counts {
 		t := newSimulation(v, v.c.later)
@@ -95,15 +98,15 @@ func (g *gang) compete(v *problem, level int32) {
 	g.competeByCount(v, level)
 }
 
-// outcome returns the cost and placements for a set of victims. If budgets count, victims must be
-// sorted, most important first.
+// outcome returns the outcome for a set of victims and placements. If units have budgets, the
+// victims must be sorted, most important first.
 func (g *gang) outcome(victims []int32, placements []placement) found {
 	sc := scoreOf(g.s, victims)
 	return found{ws: g.ws, victims: victims, placements: placements, score: sc, ceiling: sc.HighestPriority}
 }
 
-// improve exchanges victims for other units in a small case, and keeps exchanges that lower the
-// cost. It leaves a large case unchanged, so its running time is bounded.
+// improve runs a local search that exchanges victims for other units. It does nothing in a large
+// case, to bound the running time.
 func (g *gang) improve() {
 	if g.optimal || len(g.best.victims) == 0 {
 		return
@@ -133,7 +136,7 @@ func (g *gang) improve() {
 }
 
 // countUpTo returns the number of potential victims with priorities up to top, or an upper bound of
-// it.
+// this number.
 func (v *problem) countUpTo(top int32) int {
 	if v.within != nil {
 		return len(v.eligible(top))
@@ -147,7 +150,7 @@ func (v *problem) countUpTo(top int32) int {
 	return count
 }
 
-// localSearchLimit returns the most units that a case may have for improve.
+// localSearchLimit returns the maximum number of units for the local search of improve.
 func (g *gang) localSearchLimit() int {
 	if g.counts {
 		return 64
@@ -155,9 +158,9 @@ func (g *gang) localSearchLimit() int {
 	return 24
 }
 
-// place assigns the final nodes, with the victims evicted, in an order such that each member fits
-// after the previous ones. It places all wanted members first, then as many surplus members as fit.
-// If the oracle rejects the placement, it returns false and changes nothing.
+// place computes the final placements with the victims evicted. The needed members come first, then
+// the surplus members that fit. Each member fits next to the members before it. The result is false
+// if the oracle rejects a needed member; f is then unchanged.
 func (g *gang) place(f *found) bool {
 	t := newSimulation(g.v, g.v.c.later)
 	t.removeAll(f.victims)
@@ -175,7 +178,7 @@ func (g *gang) place(f *found) bool {
 	return true
 }
 
-// surplus places as many of the remaining members as fit.
+// surplus places as many of the members without a placement as fit.
 func (t *simulation) surplus(placements []placement) []placement {
 	counts := allMembers(t.p.Classes)
 	for _, st := range placements {

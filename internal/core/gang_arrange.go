@@ -5,60 +5,60 @@ import (
 	"slices"
 )
 
-// Bounds for members that must share a domain. pricedDomains is the number of domains whose cost is
-// computed, those with the most room first. settledDomains is the number of the cheapest ones that
-// are searched to the end.
+// Limits for members that must share a domain. pricedDomains is the number of domains whose cost is
+// computed. The domains with the most room come first. settledDomains is the number of the cheapest
+// domains that the search then completes.
 const (
 	pricedDomains  = 64
 	settledDomains = 4
 )
 
-// Bounds for a gang with several parties, each with domains of its own. partyPrices is the total
-// number of domains whose cost is computed, and fewDomains the minimum for each party. Parties
-// inside a larger domain compute costs in at most fewDomains of the larger domains.
+// Limits for a gang with several parties. A party is a set of classes that share domains; each
+// party has its own domains. partyPrices is the total number of domains whose cost is computed.
+// fewDomains is the minimum per party. It is also the maximum for larger domains around a party.
 const (
 	partyPrices = 256
 	fewDomains  = 8
 )
 
-// arrangement is a set of placements of members, with the units that are evicted for them.
+// arrangement is a set of placements, with the units that are evicted for them.
 type arrangement struct {
 	placements []placement
 	chosen     []int32
-	// back lists the units that stay because a member needs them: it was placed next to their pods.
+	// back lists the units that must stay because a member was placed next to one of their pods.
 	back  []int32
 	score Score
 }
 
-// enter applies the arrangement's evictions to t. A unit in back may still have been chosen as a
-// victim for a later member.
+// enter restores the units in back in t, then removes the chosen victims. This order matters: a
+// later member may have chosen a unit in back as a victim.
 func (a *arrangement) enter(t *simulation) {
 	t.restoreAll(a.back)
 	t.removeAll(a.chosen)
 }
 
-// arranging is a search for placements on nodes that cost little to free. In t, all units with
-// priorities up to a level are removed.
+// arranging is a search for placements on nodes where evictions cost little. In the simulation t,
+// all units with priorities up to level are removed.
 type arranging struct {
 	*gang
 	t     *simulation
 	level int32
-	// before has the placements that are already applied to t. Each result includes them.
+	// before is the arrangement that t already contains. Each result includes it.
 	before arrangement
-	// most bounds how many domains are priced.
+	// most is the maximum number of domains whose cost is computed.
 	most int
 }
 
-// cheapArrangements places the members on nodes that cost little to free. If members share a
-// domain, it does so in each of several domains. The cheapest arrangements come first. They are not
-// applied to t.
+// cheapArrangements returns placements of the members on nodes where evictions cost little, the
+// cheapest arrangement first. If members must share a domain, each of several domains has its own
+// arrangement. The simulation t is unchanged afterwards.
 func (g *gang) cheapArrangements(t *simulation, level int32) []arrangement {
 	ar := &arranging{gang: g, t: t, level: level, most: pricedDomains}
 	return ar.arrange(g.ws)
 }
 
-// arrange returns the cheapest arrangements found. Each includes the members that are already
-// placed.
+// arrange returns the cheapest arrangements that it finds for the wanted members. Each includes the
+// arrangement in before.
 func (ar *arranging) arrange(ws []want) []arrangement {
 	var out []arrangement
 	if parties := ar.t.parties(ws); len(parties) > 1 {
@@ -72,8 +72,8 @@ func (ar *arranging) arrange(ws []want) []arrangement {
 	return ar.cheapest(ws, ar.t.confinements(ws), ar.arrangeCheaply)
 }
 
-// arrangeInside arranges a party that needs several domains inside one larger domain. It tries one
-// larger domain after another.
+// arrangeInside arranges a party that needs several domains, all inside one larger domain. It tries
+// one larger domain after the other.
 func (ar *arranging) arrangeInside(ws []want) []arrangement {
 	few := *ar
 	few.most = fewDomains
@@ -87,9 +87,9 @@ func (ar *arranging) arrangeInside(ws []want) []arrangement {
 	})
 }
 
-// arrangeParties arranges the parties one after the other, each in its cheapest domain given the
-// earlier parties. The party that is hardest to place comes first. With few parties, the reverse
-// order is tried too.
+// arrangeParties arranges one party after the other. Each party gets its cheapest domain next to
+// the earlier parties. The party that is hardest to place comes first. If there are few parties, a
+// second result has them in reverse order.
 func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	parties = ar.t.hardestParties(parties)
 	ways := 2
@@ -120,7 +120,7 @@ func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	return out
 }
 
-// undo returns t to an earlier arrangement, which must be part of the current one.
+// undo returns t to the earlier arrangement before, which is a part of the current one.
 func (ar *arranging) undo(before arrangement) {
 	ar.t.unplaceAll(ar.before.placements[len(before.placements):])
 	ar.t.removeAll(ar.before.back[len(before.back):])
@@ -128,9 +128,9 @@ func (ar *arranging) undo(before arrangement) {
 	ar.before = before
 }
 
-// cheapest tries to place the members within each of several confinements, which are sets of
-// allowed domains. It tries the nil confinement, the whole cluster, only if no other one has a
-// result.
+// cheapest calls try for each confinement, which is a set of allowed domains, and returns the
+// cheapest results. The nil confinement is the whole cluster. It comes last and is tried only if
+// there is no result yet.
 func (ar *arranging) cheapest(ws []want, ways []confinement, try func([]want, confinement) (arrangement, bool)) []arrangement {
 	if len(ways) > ar.most {
 		ar.roomiestFirst(ws, ways)
@@ -151,7 +151,7 @@ func (ar *arranging) cheapest(ws []want, ways []confinement, try func([]want, co
 }
 
 // roomiestFirst sorts confinements by the number of members that fit without further evictions, the
-// highest first. The nil confinement stays last.
+// highest number first. The nil confinement stays last.
 func (ar *arranging) roomiestFirst(ws []want, ways []confinement) {
 	type candidate struct {
 		within confinement
@@ -180,8 +180,8 @@ func (ar *arranging) roomiestFirst(ws []want, ways []confinement) {
 	}
 }
 
-// planned returns a simulation that regards room only, with exactly the chosen units removed. It
-// also returns a budgetDraw that has settled these units.
+// planned returns a simulation that ignores stateful filters. It has the placements of before, and
+// exactly the chosen units are removed. The returned budgetDraw has settled these units.
 func (ar *arranging) planned() (*simulation, *budgetDraw) {
 	plan, draw := newSimulation(ar.t.arithmetic(), ar.t.c.later), ar.t.newBudgetDraw()
 	plan.removeAll(ar.before.chosen)
@@ -194,7 +194,7 @@ func (ar *arranging) planned() (*simulation, *budgetDraw) {
 	return plan, draw
 }
 
-// arrangeCheaply places members on the nodes of a confinement that cost least to free.
+// arrangeCheaply places members on the nodes of a confinement where evictions cost least.
 func (ar *arranging) arrangeCheaply(ws []want, within confinement) (arrangement, bool) {
 	plan, draw := ar.planned()
 	var placements []placement

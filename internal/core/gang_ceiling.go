@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// lowestCeiling returns the lowest priority such that all wanted members fit with the units up to
-// it evicted. Units above it are not evicted. It is a binary search over the distinct priorities.
-// It returns false if the eviction of every potential victim is not enough; with known set, it
-// skips that check. If the oracle is stateful, some units stay removed from t.
+// lowestCeiling returns the lowest priority such that all wanted members fit if the potential
+// victims up to this priority are evicted. It is a binary search over the distinct priorities. The
+// result is false if the members do not fit even with all potential victims evicted. If known is
+// true, the caller has already checked this. If the oracle is stateful, some units stay removed
+// from t.
 func (t *simulation) lowestCeiling(ws []want, known bool) (int32, bool) {
 	var levels []int32
 	for priority, n := range t.c.perPriority {
@@ -35,18 +36,19 @@ func (t *simulation) lowestCeiling(ws []want, known bool) (int32, bool) {
 	return levels[low], true
 }
 
-// ceiling returns the lowest ceiling of a problem, and leaves all units in place.
+// ceiling returns the lowest ceiling for the wanted members; see lowestCeiling. All units are in
+// place afterwards.
 func (v *problem) ceiling(ws []want) (int32, bool) {
 	t := newSimulation(v, v.c.later)
 	defer t.allBack()
 	return t.lowestCeiling(ws, false)
 }
 
-// feasibleUpTo reports whether all wanted members fit after the eviction of all potential victims
-// up to a priority. If they do not fit with all of them evicted, KEP-5710 drops the search domain.
+// feasibleUpTo reports whether all wanted members fit if all potential victims up to a priority are
+// evicted.
 func (t *simulation) feasibleUpTo(level int32, ws []want) bool {
-	// Add up the room from the columns first. If that decides, no unit is moved and the oracle is
-	// not asked.
+	// First add up the room from the columns. If this is enough to decide, no unit is moved and the
+	// oracle is not called.
 	saved := t.free
 	t.free = slices.Clone(t.c.later)
 	t.clearBelow(int64(level) + 1)
@@ -66,7 +68,7 @@ func (t *simulation) feasibleUpTo(level int32, ws []want) bool {
 }
 
 // outUpTo removes the potential victims up to a priority and restores all others. It moves only the
-// units between the previous priority and this one, because the oracle must follow every move.
+// units between the previous priority and the new one, because each move calls a stateful oracle.
 func (t *simulation) outUpTo(level int64) {
 	if t.pool == nil {
 		t.pool = t.eligible(int32(min(t.victims.below-1, math.MaxInt32)))
@@ -89,7 +91,7 @@ func (t *simulation) allBack() {
 }
 
 // clearBelow adds the room of all potential victims below a priority to the free room of their
-// nodes, without moving the units.
+// nodes. The units themselves are not removed.
 func (t *simulation) clearBelow(priority int64) {
 	for _, n := range t.c.byName {
 		col, free := t.column(n), t.freeOf(n)

@@ -8,61 +8,62 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// choice determines the victims, up to a ceiling, for a gang of one class that depends only on
-// room. It decides how many more members each node gets, and which units are evicted there. Both
-// parts can be exact: a unit with one pod and without budgets affects its own node only. See
-// docs/design/victims-of-gangs.md.
+// choice selects the victims with priorities up to a ceiling, for a gang of one class that depends
+// only on room. It decides how many additional members each node holds, and the units to evict
+// there. Both decisions can be exact, because a unit with one pod and without budgets affects only
+// its own node. See docs/design/victims-of-gangs.md.
 //
-// Over all nodes, the problem is a knapsack that takes one option of each node. The cheapest
-// fractional solution (relax) is a lower bound. At its price per member, the best option is clear
-// for nearly all nodes. For the few other nodes, alternatives are tried (exchange).
+// Over all nodes, this is a knapsack problem with one option per node. The cheapest fractional
+// solution (relax) is a lower bound. Its last step has a price per member. At this price, the best
+// option is clear for nearly all nodes. For the few other nodes, exchange tries the alternatives.
 type choice struct {
 	*counter
 	x     *nodeVictims
 	level int64
-	// unguarded keeps units with budgets in place.
+	// unguarded is true if units with budgets must stay in place.
 	unguarded bool
-	// missing is the number of members that have no room yet.
+	// missing is the number of members without room before any eviction.
 	missing int
 	nodes   []choiceNode
-	// after excludes options whose earliest start is at this time or earlier. limit is the highest
-	// cost of interest.
+	// after excludes options whose earliest victim started at this time or before, in nanoseconds
+	// since 1970. limit is the highest total cost that is of interest.
 	after int64
 	limit price
-	// proven becomes false when the search of a node or an exchange reaches its bound. effort is
-	// the remaining budget of exchanges.
+	// proven becomes false if the search of a node or an exchange reaches its limit. effort is the
+	// remaining number of steps for exchanges.
 	proven bool
 	effort int
 
 	increments heap.Heap[increment]
-	// spare is preallocated memory for options.
+	// spare is preallocated memory for the options of nodes.
 	spare []nodeOption
 	slab  slab[int32]
 	room  []int64
 	lost  []int64
 }
 
-// choiceNode is a node that can hold more members.
+// choiceNode is a node that can hold more members if units are evicted.
 type choiceNode struct {
 	node int32
-	// now is the number of members that the node holds without evictions, and most the number with
-	// all potential victims evicted.
+	// now is the number of members that the node holds without evictions. most is the number that
+	// it holds with all potential victims evicted.
 	now, most int
-	// options are the ways to free room on the node, sorted by gain, the first with gain 0; nil
-	// until they are computed.
+	// options are the ways to free room on the node, sorted by gain. The first option has gain 0.
+	// The field is nil until workOut sets it.
 	options []nodeOption
-	// base is the index of the option that relax takes, and taken the index of the final one.
+	// base is the index of the option in the fractional solution. taken is the index of the final
+	// option.
 	base, taken int
 }
 
-// nodeOption is the lowest cost of room for gain more members on a node.
+// nodeOption is the cheapest set of units to evict so that a node holds gain more members.
 type nodeOption struct {
 	gain  int
 	cost  setCost
 	units []int32
 }
 
-// price is a cost without its start of victims. All its parts can be added and multiplied.
+// price is the cost of victims without their start times. Prices can be added and multiplied.
 type price struct {
 	lost, sum     int64
 	pods, surplus int32
@@ -88,7 +89,7 @@ func (p price) plus(o price) price {
 	return price{p.lost + o.lost, p.sum + o.sum, p.pods + o.pods, p.surplus + o.surplus, p.repeated + o.repeated}
 }
 
-// leading returns the first part of the cost that counts: the lost work if the order has it,
+// leading returns the first part of the cost to compare: the lost work if the search counts it,
 // otherwise the sum of priorities.
 func (p price) leading(s *Snapshot) int64 {
 	if s.losses != nil {
@@ -97,13 +98,13 @@ func (p price) leading(s *Snapshot) int64 {
 	return p.sum
 }
 
-// increment is the step from one option of a node to the next one worth taking. With to 0, it is a
-// placeholder for a node whose options are not computed yet. A placeholder is at most as expensive
-// as the node's first real step.
+// increment is the step from one option of a node to a later option. index is the node, to is the
+// later option, and gain is the number of additional members. If to is 0, the increment is a
+// placeholder for a node without computed options. A placeholder costs no more per member than the
+// node's first real step.
 type increment struct {
 	index, to, gain int32
-	// perMember is the leading part of the cost divided by the number of members, rounded to a
-	// float64.
+	// perMember is the leading part of the cost divided by gain, rounded to a float64.
 	perMember float64
 	cost      price
 	start     int64
@@ -124,7 +125,8 @@ func (a *increment) compare(b *increment) int {
 	return a.cost.times(int(b.gain)).compare(b.cost.times(int(a.gain)))
 }
 
-// before reports whether a comes before b: by cost per member, then placeholders of nodes first.
+// before reports whether a comes before b. It compares the cost per member, then puts placeholders
+// first, then compares start and index.
 func (a *increment) before(b *increment) bool {
 	if d := a.compare(b); d != 0 {
 		return d < 0
@@ -136,8 +138,7 @@ func (a *increment) before(b *increment) bool {
 	return a.start > b.start || a.start == b.start && a.index < b.index
 }
 
-// newChoice returns a choice for a simulation. Units that are already removed from the simulation
-// count as evicted.
+// newChoice returns a choice for the simulation t. Units that are removed in t count as evicted.
 func newChoice(t *simulation, w want, level int32) *choice {
 	ch := &choice{
 		counter: newCounter(t, w), x: newNodeVictims(t.problem, t.newBudgetDraw()), level: int64(level),
@@ -149,7 +150,7 @@ func newChoice(t *simulation, w want, level int32) *choice {
 	return ch
 }
 
-// movable reports whether a unit affects one node only, so that choice may decide about it.
+// movable reports whether choice may evict or keep this unit. The unit must have only one pod.
 func (ch *choice) movable(col *nodeColumn, pos int) bool {
 	u := col.units[pos]
 	if ch.out[u] || !col.alone && len(ch.s.Units[u].Pods) > 1 {
@@ -158,8 +159,8 @@ func (ch *choice) movable(col *nodeColumn, pos int) bool {
 	return !ch.unguarded || !draws(&ch.s.Units[u])
 }
 
-// run returns the units to evict. It returns false if evicting all of them does not make enough
-// room.
+// run returns the units to evict. It returns false if the members do not fit even with all movable
+// units evicted.
 func (ch *choice) run() ([]int32, bool) {
 	if ch.missing <= 0 {
 		return nil, true
@@ -179,7 +180,7 @@ func (ch *choice) run() ([]int32, bool) {
 	return units, true
 }
 
-// list fills the list of nodes that can hold more members.
+// list fills ch.nodes with the nodes that can hold more members.
 func (ch *choice) list() {
 	for _, n := range ch.c.byName {
 		now := int(ch.caps[n])
@@ -213,8 +214,8 @@ func (ch *choice) release(col *nodeColumn, pos int) {
 	}
 }
 
-// cheapest returns the cost of the cheapest choice among the options whose start is later than
-// after.
+// cheapest computes the cheapest choice among the options that start later than after. It returns
+// the cost, and sets taken of each node.
 func (ch *choice) cheapest() (price, bool) {
 	last, left, ok := ch.relax()
 	if !ok {
@@ -235,14 +236,15 @@ func (ch *choice) cheapest() (price, bool) {
 }
 
 // relax takes the increments with the lowest cost per member until there is room for all members.
-// It returns the last increment, which base does not include, and how many of its members are
-// needed.
+// It returns the last increment, which is not included in base of its node. left is the number of
+// members that are needed from the last increment.
 func (ch *choice) relax() (last increment, left int, ok bool) {
 	ch.start()
 	spent := price{}
 	for left = ch.missing; len(ch.increments.Items) > 0; {
 		s := ch.increments.Items[0]
-		// Stop if the limit is exceeded: no later increment costs less per member than this one.
+		// Stop if the total exceeds the limit. All later increments cost at least as much per
+		// member.
 		if s.perMember*float64(left) > float64(ch.limit.leading(ch.s)-spent.leading(ch.s))*(1+1e-9) {
 			return increment{}, 0, false
 		}
@@ -265,7 +267,7 @@ func (ch *choice) relax() (last increment, left int, ok bool) {
 	return increment{}, 0, false
 }
 
-// start fills the heap with the first increment of every node, or with its placeholder.
+// start fills the heap with one increment per node: the first real one, or a placeholder.
 func (ch *choice) start() {
 	ch.increments.Items = ch.increments.Items[:0]
 	for i := range ch.nodes {
@@ -277,8 +279,8 @@ func (ch *choice) start() {
 				ch.increments.Items = append(ch.increments.Items, b)
 				continue
 			}
-			// If all units of the node must be evicted, it has only one option, which is computed
-			// now.
+			// The node has only one option, the eviction of all its units. Compute it now instead
+			// of a placeholder.
 			ch.workOut(int32(i))
 		}
 		if first, ok := ch.next(int32(i)); ok {
@@ -288,8 +290,8 @@ func (ch *choice) start() {
 	ch.increments.Init()
 }
 
-// next returns the increment from the base of node i with the lowest cost per member. Among equals,
-// it returns the one with the most members.
+// next returns the increment of node i, from its base, with the lowest cost per member. Among
+// increments of equal cost, it returns the one with the most members.
 func (ch *choice) next(i int32) (best increment, ok bool) {
 	n := &ch.nodes[i]
 	from := &n.options[n.base]
@@ -306,7 +308,8 @@ func (ch *choice) next(i int32) (best increment, ok bool) {
 	return best, ok
 }
 
-// bound returns the placeholder of a node. No increment of the node costs less per member.
+// bound returns the placeholder of node i. Its cost per member is a lower bound for all increments
+// of the node.
 func (ch *choice) bound(i int32) increment {
 	var best increment
 	ch.bounds(&ch.nodes[i], func(gain int, least price) {
@@ -317,9 +320,9 @@ func (ch *choice) bound(i int32) increment {
 	return best
 }
 
-// bounds calls tell with a lower bound of the node's cost for each number of members. The bound
-// assumes that each evicted unit frees as much as the largest one, and takes the lowest priorities
-// and the least lost work.
+// bounds calls tell for each number of additional members, with a lower bound of the node's cost.
+// The bound assumes that each evicted unit frees as much room as the largest unit. It uses the
+// lowest priorities and the least lost work of the node's units.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int32(ch.surplusUpTo(col, ch.level))
@@ -345,8 +348,8 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	}
 }
 
-// leastLost returns the lost work of the units on a node up to the ceiling, the least first. It
-// returns nil if lost work does not count. The result is valid until the next call.
+// leastLost returns the lost work of the units on a node up to the ceiling, in ascending order. It
+// returns nil if the search does not count lost work. The result is valid until the next call.
 func (ch *choice) leastLost(col *nodeColumn) []int64 {
 	if ch.s.losses == nil {
 		return nil
@@ -384,7 +387,7 @@ func (ch *choice) workOut(i int32) {
 	}
 }
 
-// load prepares the search for the cheapest units of node n, for members with the given request.
+// load prepares ch.x to find the cheapest units of node n, for members with the given request.
 func (ch *choice) load(n int32, wanted []int64) {
 	col, positions := ch.column(n), ch.x.potential[:0]
 	for pos := range col.count(min(ch.level+1, ch.victims.below)) {
@@ -396,7 +399,7 @@ func (ch *choice) load(n int32, wanted []int64) {
 	ch.x.cover.load(ch.x, col, positions, wanted, ch.level)
 }
 
-// piece returns memory for a number of options.
+// piece returns an empty slice with capacity for count options.
 func (ch *choice) piece(count int) []nodeOption {
 	if len(ch.spare) < count {
 		ch.spare = make([]nodeOption, max(count, min(2*len(ch.nodes), 4096)))
@@ -406,7 +409,7 @@ func (ch *choice) piece(count int) []nodeOption {
 	return piece
 }
 
-// later looks for a choice with the same cost whose victims started later.
+// later looks for a choice with equal cost whose earliest victim started later.
 func (ch *choice) later(best price) {
 	starts := ch.startsAfter(ch.earliest())
 	taken := make([]int, len(ch.nodes))
@@ -414,7 +417,8 @@ func (ch *choice) later(best price) {
 	for i := range ch.nodes {
 		taken[i] = ch.nodes[i].taken
 	}
-	// Usually no start is later at the same cost, so the search tries the nearest start first.
+	// Usually no choice with equal cost has a later start. So the binary search begins with the
+	// earliest of the starts.
 	for lo, hi, mid := 0, len(starts), 0; lo < hi; mid = (lo + hi) / 2 {
 		ch.after = starts[mid] - 1
 		if total, ok := ch.cheapest(); !ok || total != best {
@@ -431,7 +435,7 @@ func (ch *choice) later(best price) {
 	}
 }
 
-// earliest returns the earliest start of victims among the final options.
+// earliest returns the earliest start of the victims in the final options.
 func (ch *choice) earliest() int64 {
 	start := int64(math.MaxInt64)
 	for i := range ch.nodes {
@@ -442,7 +446,7 @@ func (ch *choice) earliest() int64 {
 	return start
 }
 
-// startsAfter lists the starts of all options that are later than the given one.
+// startsAfter lists the starts of all options that start later than the given time.
 func (ch *choice) startsAfter(start int64) []int64 {
 	var starts []int64
 	for i := range ch.nodes {

@@ -6,17 +6,18 @@ import (
 )
 
 const (
-	// exchangeMembers is the largest difference in members, over all tried nodes together, from the
-	// fractional choice. If a node holds more than 13 members, this bound may exclude solutions.
+	// exchangeMembers is the maximum difference in members between an exchange and the fractional
+	// choice, over all nodes together. If a node holds more than 13 members, this maximum may
+	// exclude solutions.
 	exchangeMembers = 512
-	// exchangeEffort is the most sums that all exchanges of a decision compute. One sum takes about
-	// 3 ns.
+	// exchangeEffort is the maximum number of sums that all exchanges of a decision compute. One
+	// sum takes about 3 ns.
 	exchangeEffort = 20_000_000
 )
 
-// deviation is an option of a node that the fractional choice does not take. It has more or fewer
-// members than the option taken. Its extra is the cost above the price of these members, multiplied
-// by the gain of the last increment.
+// deviation is an option of a node other than its base in the fractional choice. members is the
+// difference in members to the base; it may be negative. extra is the cost above the price of these
+// members. All extras are multiplied by the gain of the last increment, so that they are integers.
 type deviation struct {
 	index   int32
 	to      int
@@ -24,13 +25,14 @@ type deviation struct {
 	extra   price
 }
 
-// exchange looks for a cheaper choice than the fractional one rounded up. Measured at the price per
-// member of the last increment, every other option has an extra cost. A choice is cheaper if its
-// extras add up to less than the cost of the members that the last increment gains without need.
+// exchange looks for a cheaper choice than the fractional choice rounded up. Rounding up pays for
+// members of the last increment that are not needed. Each deviation from the fractional choice has
+// an extra cost above the price per member of the last increment. An exchange is cheaper if its
+// extras add up to less than the cost of the unneeded members.
 //
-// In at least one optimum, at most 3Δ nodes deviate, where Δ is the largest deviation of one node,
-// in members. With more nodes, some deviations would cancel out. So for each number of members, the
-// 3Δ cheapest deviations are enough.
+// Let Δ be the largest deviation of one node, in members. In at least one optimum, at most 3Δ nodes
+// deviate, because some of more deviations would cancel out. So for each number of members, the 3Δ
+// cheapest deviations are enough.
 func (ch *choice) exchange(last increment, left int) {
 	limit := last.cost.times(int(last.gain) - left)
 	if int(last.gain) == left || limit == (price{}) {
@@ -49,7 +51,7 @@ func (ch *choice) exchange(last increment, left int) {
 	}
 }
 
-// widen computes the options of all nodes that may have one with an extra up to limit.
+// widen computes the options of all nodes with a possible deviation whose extra is at most limit.
 func (ch *choice) widen(last increment, limit price) {
 	for i := range ch.nodes {
 		n := &ch.nodes[i]
@@ -97,19 +99,20 @@ func (ch *choice) deviations(last increment, limit price) []deviation {
 	return devs
 }
 
-// exchangeTable has the least extra for each total difference in members between all nodes and the
-// fractional choice.
+// exchangeTable is a table for dynamic programming over the nodes. It has the least extra cost for
+// each difference in members to the fractional choice.
 type exchangeTable struct {
 	last  increment
 	left  int
 	limit price
-	// rows are the deviations, one row per node.
+	// rows has the deviations of one node per row.
 	rows [][]deviation
 	low  int
-	// least has the least extra so far for each number of members. Negative lost work marks a
-	// number without a solution. next is memory for the following row.
+	// least has the least extra cost so far, by difference in members minus low. An entry with
+	// negative lost work has no solution. next is memory for the next version of least.
 	least, next []price
-	// steps has, for each row, the deviation that led to each entry of least, counted from 1.
+	// steps has one slice per row, with the same indexes as least. An entry is the deviation of the
+	// row that leads to the entry of least, counted from 1; 0 for none.
 	steps [][]int16
 }
 
@@ -126,8 +129,8 @@ func newExchangeTable(last increment, left int, limit price, devs []deviation) *
 	return x
 }
 
-// run returns the deviations of a cheaper choice, if there is one. It reports whether the table
-// covered all possible solutions.
+// run returns the deviations of the cheapest exchange; nil if no exchange is cheaper. complete is
+// true if the table covered all possible solutions.
 func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
 	complete = x.open()
 	for i, row := range x.rows {
@@ -160,7 +163,7 @@ func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
 }
 
 // open creates the table without deviations. It reports whether the table is wide enough for all
-// possible solutions: 3Δ nodes with at most Δ members each.
+// possible solutions: 3Δ nodes that deviate by at most Δ members each.
 func (x *exchangeTable) open() bool {
 	up, down, widest := 0, 0, 0
 	for _, row := range x.rows {
@@ -177,7 +180,7 @@ func (x *exchangeTable) open() bool {
 	return up <= exchangeMembers && down <= exchangeMembers
 }
 
-// add extends the table by the deviations of one more node.
+// add adds the deviations of one more node to the table.
 func (x *exchangeTable) add(row []deviation) {
 	x.next = append(x.next[:0], x.least...)
 	steps := make([]int16, len(x.least))

@@ -6,7 +6,7 @@ import (
 )
 
 // counter counts the members of one class that fit, while a search removes and restores units. If
-// the gang has one class and depends only on room, this number is enough to judge a set of victims.
+// the gang has one class and depends only on room, this count is enough to check a set of victims.
 // The members are placed after the victims are chosen.
 type counter struct {
 	*simulation
@@ -14,10 +14,10 @@ type counter struct {
 	need  int
 	caps  []int32
 	total int
-	// changes counts the changes of caps.
+	// changes is the number of times that caps has changed.
 	changes int
-	// limits has the most members of a node, for nodes where the oracle rejects more although they
-	// would fit.
+	// limits has a maximum number of members for some nodes. The oracle rejects more members there,
+	// although the node has room for them.
 	limits map[int32]int
 }
 
@@ -30,7 +30,7 @@ func newCounter(t *simulation, w want) *counter {
 	return c
 }
 
-// recount updates the number for one node.
+// recount updates the number of members that fit on node n.
 func (c *counter) recount(n int32) {
 	c.changes++
 	c.total -= int(c.caps[n])
@@ -47,7 +47,7 @@ func (c *counter) roomAt(n int32) int {
 	return room
 }
 
-// limit sets the most members that node n may hold.
+// limit sets the maximum number of members for node n.
 func (c *counter) limit(n int32, members int) {
 	if c.limits == nil {
 		c.limits = make(map[int32]int)
@@ -90,8 +90,8 @@ func (c *counter) restore(unit int32) {
 // room reports whether the nodes can hold all members.
 func (c *counter) room() bool { return c.total >= c.need }
 
-// packer is the roomKeeper for classes that compete or depend on other pods. It places all wanted
-// members to find out whether there is room.
+// packer is the roomKeeper for gangs with several classes or with a stateful class. It tries to
+// place all wanted members to find out whether there is room.
 type packer struct {
 	*simulation
 	ws []want
@@ -99,16 +99,15 @@ type packer struct {
 
 func (p *packer) room() bool { return p.feasible(p.ws) }
 
-// roomKeeper answers whether the members fit while units are removed and restored. Reprieve and
-// improve use it.
+// roomKeeper reports whether the members fit while units are removed and restored.
 type roomKeeper interface {
 	remove(unit int32)
 	restore(unit int32)
 	room() bool
 }
 
-// bringBack restores units in the given order, each if the preemptor still has room. It returns the
-// units that must stay removed.
+// bringBack restores units in the given order. A unit stays restored if the preemptor still fits.
+// The result lists the units that must stay removed.
 func bringBack(k roomKeeper, units []int32) []int32 {
 	var out []int32
 	for _, u := range units {
@@ -121,7 +120,7 @@ func bringBack(k roomKeeper, units []int32) []int32 {
 	return out
 }
 
-// competeByCount is compete if counting is enough.
+// competeByCount is compete for a gang with counts set: it only counts the members that fit.
 func (g *gang) competeByCount(v *problem, level int32) {
 	if g.optimal {
 		return
@@ -139,8 +138,8 @@ func (g *gang) competeByCount(v *problem, level int32) {
 	}
 }
 
-// choose chooses the cheapest victims among the units with one pod each, regardless of budgets. If
-// there are no other units and no budget is broken, the outcome is optimal.
+// choose adds the outcome of choice: the cheapest victims among the units with one pod, regardless
+// of budgets. If no unit has several pods and no budget is broken, the outcome is optimal.
 func (g *gang) choose(v *problem, level int32) {
 	ch := newChoice(newSimulation(v, v.c.later), g.ws[0], level)
 	units, ok := ch.run()
@@ -155,8 +154,8 @@ func (g *gang) choose(v *problem, level int32) {
 	g.optimal = ch.proven && !v.c.spanning && f.score.BrokenBudgets == 0 && g.addsUp() && g.allowed(units)
 }
 
-// cheapestPlacement chooses nodes for the members where freeing costs least, then reprieves the
-// units that need not be evicted.
+// cheapestPlacement selects nodes for the members where evictions cost least. Then it reprieves the
+// units whose eviction is not needed.
 func (g *gang) cheapestPlacement(v *problem, level int32) (found, bool) {
 	m := newNodeCosts(newSimulation(v, v.c.later), g.ws[0], level, v.newBudgetDraw())
 	if !m.choose() {
@@ -165,7 +164,7 @@ func (g *gang) cheapestPlacement(v *problem, level int32) (found, bool) {
 	return g.counted(m.simulation, m.chosen)
 }
 
-// counted reprieves units among those removed from t, by counting members, and returns the outcome.
+// counted reprieves units in out, which are removed from t, and returns the outcome.
 func (g *gang) counted(t *simulation, out []int32) (found, bool) {
 	c := newCounter(t, g.ws[0])
 	if !c.room() {
@@ -174,9 +173,9 @@ func (g *gang) counted(t *simulation, out []int32) (found, bool) {
 	return g.outcome(reprieveCounted(c, out), nil), true
 }
 
-// reprieveCounted reprieves units in two orders and returns the victims of the cheaper result. One
-// order is KEP-5710's: units that would break a budget first, then by importance. The other is by
-// cost. Without budgets, the result has no particular order.
+// reprieveCounted reprieves units in two orders and returns the victims of the cheaper result. The
+// first order is KEP-5710's: units that would break a budget, then units by importance. The second
+// order is by cost. If no unit has a budget, the result is not sorted.
 func reprieveCounted(c *counter, units []int32) []int32 {
 	chosen, open := c.apart(units)
 	if len(open) == 0 {
@@ -206,9 +205,9 @@ func reprieveCounted(c *counter, units []int32) []int32 {
 	return victims
 }
 
-// apart returns the units that are victims for certain, because the members do not fit if any one
-// of these is restored, and the other units. If this check would take long, or if budgets matter,
-// it returns all units as open.
+// apart splits units into certain victims and open cases. A unit is a certain victim if the members
+// do not fit after restoring only this unit. If the check would take long, or if units have
+// budgets, all units are open.
 func (c *counter) apart(units []int32) (chosen, open []int32) {
 	if c.c.budgeted || c.c.spanning {
 		return nil, units
@@ -225,8 +224,8 @@ func (c *counter) apart(units []int32) (chosen, open []int32) {
 	return chosen, open
 }
 
-// dearestFirst sorts units that are in the order of importance: units that break a budget first,
-// then those with the most loss.
+// dearestFirst sorts units from the most to the least expensive. Units that break a budget come
+// first. The units must be in the order of importance.
 func dearestFirst(s *Snapshot, units []int32) []int32 {
 	breaking, others := splitByBudgets(s, units)
 	byWeight := func(a, b int32) int {

@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// gangTries is the most searches for an outcome that breaks fewer gangs. A gang is broken if it
-// falls below minCount. Larger clusters get fewer searches, but at least leastGangTries. Beyond
-// that minimum, all searches together may look at gangEffort units and nodes. If other pods matter,
-// a look costs statefulEffort times as much.
+// gangTries is the maximum number of searches for an outcome that breaks fewer gangs. A gang is
+// broken if it falls below minCount. In a large cluster, the maximum is gangEffort divided by the
+// number of units and nodes, and at least leastGangTries. With a stateful oracle, each unit and
+// node counts statefulEffort times.
 const gangTries, leastGangTries, gangEffort, statefulEffort = 128, 4, 200_000, 10
 
 // fewerGangs looks for an outcome that breaks fewer gangs at the same cost by the criteria of
 // KEP-5710.
 //
-// The number of broken gangs is not a sum over the victims, so the searches cannot bound it. But if
-// a search protects the needed members of all gangs except some, it finds the cheapest set of
-// victims that breaks no other gangs. So fewerGangs runs the searches for different sets of gangs
-// that may be broken. If there are few sets, it tries all of them, small ones first. Otherwise it
-// starts with the gangs that the first outcome breaks and removes some. Where that is not exact,
-// the plain algorithm competes.
+// The number of broken gangs is not a sum over the victims, so the other searches have no lower
+// bound for it. Instead, fewerGangs selects a set of gangs that may be broken. It protects the
+// needed members of all other gangs, and runs the search. Small sets come first. If there are few
+// sets, it tries all of them. Otherwise it starts with the gangs that the first outcome breaks, and
+// removes gangs from this set. If the result is not exact, the plain algorithm is tried too.
 func (sr *search) fewerGangs(f found) found {
 	if f.score.BrokenGangs == 0 {
 		return f
@@ -36,7 +35,7 @@ func (sr *search) fewerGangs(f found) found {
 	return s.best
 }
 
-// newGangSearch returns a search that starts with an outcome.
+// newGangSearch returns a gangSearch that starts with the outcome f.
 func (sr *search) newGangSearch(f found) *gangSearch {
 	s := &gangSearch{search: sr, first: f, best: f}
 	s.list()
@@ -51,33 +50,34 @@ func (sr *search) newGangSearch(f found) *gangSearch {
 // gangSearch tries sets of gangs that may be broken, to find a cheaper outcome.
 type gangSearch struct {
 	*search
-	// first is the cheapest outcome if the number of broken gangs does not count. best is the
-	// cheapest outcome so far by all criteria.
+	// first is the outcome to start with: the cheapest one if broken gangs do not count. best is
+	// the cheapest outcome so far by all criteria.
 	first, best found
-	// gangs are the gangs with needed members among the potential victims, those with the most such
-	// members first.
+	// gangs are the gangs with needed members among the potential victims. They are sorted by the
+	// number of these members, the highest number first.
 	gangs []*gangAtRisk
-	// at has, for each unit, the index of its gang in gangs. It is inNoGang for a unit that breaks
-	// no gang, and outOfReach for a unit that is not a potential victim.
+	// at has, for each unit, the index of its gang in gangs. The value is inNoGang for a unit whose
+	// eviction breaks no gang, and outOfReach for a unit that is not a potential victim.
 	at []int32
 	// units is the number of potential victims up to the ceiling. tries is the number of searches
-	// that may still run.
+	// left.
 	units, tries int
-	// spare is true if a gang has more members than it needs. Then members that are not marked as
-	// surplus may be evicted without breaking the gang.
+	// spare is true if a gang has more than minCount members. Then the search may evict members
+	// without breaking the gang, even if they are not marked as surplus.
 	spare bool
 }
 
-// Values of gangSearch.at for units without a gang.
+// Values of gangSearch.at for units that are in none of its gangs.
 const inNoGang, outOfReach = -1, -2
 
-// gangAtRisk is a gang with its needed members, as far as they are potential victims.
+// gangAtRisk is a gang with its needed members that are potential victims.
 type gangAtRisk struct {
 	uid   string
 	units []int32
 }
 
-// list finds the gangs that an outcome may break if it is as cheap as the best one.
+// list finds the gangs with needed members among the potential victims. Victims above the highest
+// priority of the best outcome are not considered.
 func (s *gangSearch) list() {
 	byUID := make(map[string]*gangAtRisk)
 	s.at = make([]int32, len(s.s.Units))
@@ -115,8 +115,8 @@ func (s *gangSearch) sort(order func(a, b *gangAtRisk) int) {
 	}
 }
 
-// mayHaveRoom reports whether the preemptor could fit at any cost if only the given gangs may be
-// broken. It adds up the columns, which is fast, and makes most searches unnecessary.
+// mayHaveRoom reports whether the preemptor may fit if only the given gangs may be broken. The
+// check only adds up columns, so it is fast. It makes most searches unnecessary.
 func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 	class := s.onlyClass()
 	if slices.ContainsFunc(s.p.Classes[class+1:], func(c Class) bool { return len(c.Members) > 0 }) {
@@ -149,9 +149,9 @@ func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 	return false
 }
 
-// breaking searches for the cheapest outcome that breaks no gangs except some. It keeps that
-// outcome if it is the best so far. It reports whether the outcome costs no more than the first one
-// by the criteria of KEP-5710. Without tries left it returns false.
+// breaking searches for the cheapest outcome that breaks only the given gangs, and keeps it in best
+// if it is cheaper. It returns the outcome and true if the outcome costs no more than best by the
+// criteria of KEP-5710 and by lost work. If no tries are left, it returns false.
 func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	if s.losesMore(some) {
 		return found{}, false
@@ -177,7 +177,7 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	if !ok {
 		return found{}, false
 	}
-	// The search did not count the loss of the gangs that it was allowed to break. Add it.
+	// The search did not count the lost work of the gangs in some. Add it.
 	f.score.LostWork = s.s.losses.together(f.victims)
 	if costMore(f.score, s.best.score) > 0 {
 		return found{}, false
@@ -188,9 +188,9 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	return f, true
 }
 
-// few tries all sets of gangs, the small ones first, while the remaining tries are enough for all
-// sets of a size. It reports whether the best outcome is exact, as far as the searches are. Sets as
-// large as the first outcome's need no try: no outcome that breaks that many gangs is better.
+// few tries all sets of gangs that may be better, the smallest sets first. A set must have fewer
+// gangs than the first outcome breaks. few stops at a size whose sets are more than the remaining
+// tries. It reports whether best is exact: no set was left out, and spare is false.
 func (s *gangSearch) few() bool {
 	for size := 1; size < s.first.score.BrokenGangs && size <= s.best.score.BrokenGangs; size++ {
 		if !areFew(len(s.gangs), size, s.tries) {
@@ -201,10 +201,11 @@ func (s *gangSearch) few() bool {
 	return !s.spare
 }
 
-// plainly runs the plain algorithm as a competitor.
+// plainly also runs the plain algorithm of KEP-5710, for gangs with one class or single pods.
 func (s *gangSearch) plainly() {
 	if s.best.score.BrokenGangs == 0 || s.p.Gang && (s.v.anyStateful || len(s.first.ws) > 1) {
-		// With a stateful oracle or several classes, the plain algorithm has already competed.
+		// With a stateful oracle or several classes, the first search has already run the plain
+		// algorithm.
 		return
 	}
 	sub := *s.search
@@ -214,8 +215,8 @@ func (s *gangSearch) plainly() {
 	}
 }
 
-// ofSize tries all sets with size gangs that consist of chosen and of gangs from the position from
-// on.
+// ofSize tries each set of size gangs that contains chosen. The other gangs of the set come from
+// s.gangs, starting at index from.
 func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	if len(chosen) == size {
 		s.breaking(chosen)
@@ -226,7 +227,7 @@ func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	}
 }
 
-// areFew reports whether n gangs have at most limit subsets of a size.
+// areFew reports whether a set of n gangs has at most limit subsets of the given size.
 func areFew(n, size, limit int) bool {
 	sets := 1
 	for i := range size {
@@ -237,9 +238,9 @@ func areFew(n, size, limit int) bool {
 	return true
 }
 
-// shrink looks for a small set of gangs that is enough to break. It tries short prefixes of the
-// list of all gangs, then of the gangs that the first outcome breaks. Then it leaves out each gang
-// that is not needed.
+// shrink looks for a small set of gangs such that breaking only these gives room. It starts with
+// the shortest prefix of all gangs that has an outcome, or of the gangs that the first outcome
+// breaks. Then it removes each gang that is not needed.
 func (s *gangSearch) shrink() {
 	few := s.broken(s.first)
 	if prefix, ok := s.prefix(s.gangs, len(few)); ok {
@@ -256,7 +257,7 @@ func (s *gangSearch) shrink() {
 	}
 }
 
-// broken lists the gangs that an outcome breaks, in the order of the search.
+// broken lists the gangs that an outcome breaks. It keeps the order of s.gangs.
 func (s *gangSearch) broken(f found) []*gangAtRisk {
 	broken := brokenGangs(s.s, f.victims)
 	var out []*gangAtRisk
@@ -268,8 +269,8 @@ func (s *gangSearch) broken(f found) []*gangAtRisk {
 	return out
 }
 
-// prefix finds the shortest prefix of gangs, shorter than limit, that has an outcome. It returns
-// the gangs of that prefix that the outcome breaks.
+// prefix finds the shortest prefix of gangs, with fewer than limit gangs, that has an outcome. It
+// returns the gangs of the prefix that this outcome breaks.
 func (s *gangSearch) prefix(gangs []*gangAtRisk, limit int) ([]*gangAtRisk, bool) {
 	limit = min(limit, len(gangs)+1)
 	enough := func(count int) (found, bool) { return s.breaking(gangs[:count]) }

@@ -5,27 +5,29 @@ import (
 	"slices"
 )
 
-// gangIndex has, by UID, the gangs that are whole and whose members are preempted one by one. It
-// omits gangs that are already below minCount, because they cannot fall below it.
+// gangIndex maps the UID of a gang to its members. It has the gangs that are whole and whose
+// members are preempted one by one. Gangs below minCount are omitted, because an eviction cannot
+// break them.
 type gangIndex map[string]*wholeGang
 
-// wholeGang is a gang with at least minCount members, and as many of each role as it needs.
+// wholeGang is a gang that is whole: it has at least minCount members, and the needed number of
+// each role.
 type wholeGang struct {
 	minCount int
-	// units are all of its members.
+	// units are all members of the gang.
 	units []int32
-	// counted counts the members that keep the gang whole: only the running ones if they are
-	// enough, otherwise all members with a node.
+	// counted counts the members that make the gang whole. These are the running members if there
+	// are enough of them. Otherwise they are all members with a node.
 	counted Headcount
-	// onlyRunning is true if only running members count.
+	// onlyRunning is true if counted has only the running members.
 	onlyRunning bool
 }
 
-// counts reports whether a member is counted.
+// counts reports whether a member is included in counted.
 func (g *wholeGang) counts(u *Unit) bool { return u.Running || !g.onlyRunning }
 
-// set updates the entry of a gang from the list of all its members. It keeps the slice, so the
-// caller must not change it.
+// set updates the entry of a gang from the list of all its members. It keeps the slice members, so
+// the caller must not change the slice.
 func (x gangIndex) set(s *Snapshot, uid string, members []int32) {
 	delete(x, uid)
 	if len(members) == 0 || !elastic(&s.Units[members[0]]) {
@@ -63,7 +65,7 @@ func newGangIndex(s *Snapshot) gangIndex {
 	return x
 }
 
-// of returns the gang that is whole and counts the unit as a member; nil if there is none.
+// of returns the whole gang that counts the unit as a member; nil if there is none.
 func (x gangIndex) of(u *Unit) *wholeGang {
 	if len(x) == 0 || u.Group || u.PodGroup == "" {
 		return nil
@@ -74,7 +76,7 @@ func (x gangIndex) of(u *Unit) *wholeGang {
 	return nil
 }
 
-// isNeeded reports whether a gang that is whole would lose a needed member with this unit.
+// isNeeded reports whether the unit is a needed member of a whole gang.
 func (x gangIndex) isNeeded(u *Unit) bool { return !u.Surplus && x.of(u) != nil }
 
 // breaking counts the remaining members of gangs while a search adds victims. It finds the gangs
@@ -82,7 +84,7 @@ func (x gangIndex) isNeeded(u *Unit) bool { return !u.Surplus && x.of(u) != nil 
 type breaking struct {
 	gangs gangIndex
 	left  map[string]*Headcount
-	// broken maps the UID of each gang that has fallen below minCount to one of its victims.
+	// broken maps the UID of each gang below minCount to the first victim that broke it.
 	broken map[string]int32
 }
 
@@ -108,8 +110,8 @@ func (b *breaking) add(s *Snapshot, u int32) {
 	}
 }
 
-// brokenGangs returns the gangs that fall below minCount if the given units are evicted: a map from
-// UID to one victim of each.
+// brokenGangs returns the gangs that fall below minCount if the given units are evicted. The result
+// maps the UID of a gang to one of its victims.
 func brokenGangs(s *Snapshot, victims []int32) map[string]int32 {
 	gangs := s.gangs
 	if gangs == nil {

@@ -5,35 +5,36 @@ import (
 	"slices"
 )
 
-// cheapLanes places members of one class on nodes that are cheap to free, one lane after the other.
-// A lane is a group of nodes with the same spread domains. Each lane gets the number of members
-// that an even spread gives it, and chooses its own nodes.
+// cheapLanes places members of one class on nodes where evictions cost little. A lane is a group of
+// nodes in the same domains of the class's topology spread constraints. Each lane gets the number
+// of members of an even spread, and selects its own nodes.
 type cheapLanes struct {
 	t     *simulation
 	w     want
 	lanes *lanes
 	cheap []cheapLane
-	// on counts the placed members by node.
+	// on is the number of placed members, by node.
 	on []int
-	// back are the units that stay because members were placed next to them.
+	// back lists the units that must stay because members were placed next to them.
 	back []int32
 }
 
-// cheapLane is a lane that chooses its nodes by the cost of freeing them.
+// cheapLane is a lane that selects its nodes by the cost of evictions.
 type cheapLane struct {
 	costs  *nodeCosts
 	placed int
-	// ready are the nodes with room for more members. putOff are nodes to try again when no other
-	// node is left.
+	// ready are the nodes with room for more members. putOff are nodes that rejected a member. They
+	// are tried again when all other nodes are full.
 	ready, putOff []int32
-	// since is the number of members placed after the nodes in putOff were last tried. lastResort
-	// allows nodes where the members' filters pass only after further evictions.
+	// since is the number of members placed since the nodes in putOff were last tried. If
+	// lastResort is true, the lane also uses nodes where the members' filters pass only after
+	// further evictions.
 	since      int
 	lastResort bool
 }
 
 // newCheapLanes prepares the lanes of a class. In t, all potential victims must be removed. In
-// plan, only the chosen ones must be, and draw must count them as settled.
+// plan, only the chosen victims must be removed, and draw must have settled them.
 func newCheapLanes(t, plan *simulation, draw *budgetDraw, w want, level int32, within confinement) *cheapLanes {
 	c := &cheapLanes{t: t, w: w, lanes: t.lanesOf(w.class, t.nodesFor(w.class, within)), on: make([]int, len(t.s.Nodes))}
 	shares := c.evenly()
@@ -46,8 +47,8 @@ func newCheapLanes(t, plan *simulation, draw *budgetDraw, w want, level int32, w
 	return c
 }
 
-// evenly returns the number of members for each lane that makes the domains as even as the room
-// allows.
+// evenly returns the number of members for each lane, such that the spread over the domains is as
+// even as the room allows.
 func (c *cheapLanes) evenly() []int {
 	ls := c.lanes.lanes
 	shares := make([]int, len(ls))
@@ -61,7 +62,8 @@ func (c *cheapLanes) evenly() []int {
 			room[i] += c.t.roomFor(c.w.class, n, c.w.count)
 		}
 	}
-	// more has, for each rule and domain, the number of members assigned so far.
+	// more has, for each spread rule, a map from the domain to the number of members assigned so
+	// far.
 	more := make([]map[int32]int, len(c.lanes.rules))
 	for r := range more {
 		more[r] = make(map[int32]int)
@@ -93,7 +95,7 @@ func (c *cheapLanes) evenly() []int {
 	return shares
 }
 
-// fill places members one by one until no lane accepts another.
+// fill places members one by one until no lane accepts another member.
 func (c *cheapLanes) fill() []placement {
 	var placements []placement
 	for len(placements) < c.w.count {
@@ -116,7 +118,7 @@ func (c *cheapLanes) fill() []placement {
 	return placements
 }
 
-// next returns a node for the next member, from the lane whose domains have the fewest pods.
+// next returns a node for the next member, in the lane whose domains have the fewest pods.
 func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 	for {
 		l := c.lanes.next()
@@ -132,7 +134,7 @@ func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 }
 
 // node returns a node for the next member of a lane. It returns false if the lane has all its
-// members, or if none of its nodes can be freed.
+// members, or if its nodes have no room even after evictions.
 func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	m := l.costs
 	for l.placed < m.need {
@@ -161,9 +163,9 @@ func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	return 0, false
 }
 
-// leastDisturbed sorts the ready nodes by the cost of further victims per member that fits on the
-// node. Further victims are potential victims that are not chosen yet and that the members' filters
-// depend on. Nodes of equal cost keep their order.
+// leastDisturbed sorts the ready nodes by the cost of further victims, divided by the number of
+// members that fit on the node. Further victims are potential victims that are not chosen yet and
+// that affect the members' filters. Nodes of equal cost keep their order.
 func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	type disturbance struct{ broken, lost, weight float64 }
 	by := make(map[int32]disturbance, len(l.ready))
@@ -185,8 +187,8 @@ func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	})
 }
 
-// refuse limits node n to a number of members until no other node is left. Units that were chosen
-// for the first members stay chosen. If they were restored, the node would seem to cost nothing.
+// refuse limits node n to the given number of members until all other nodes are full. Units that
+// were chosen for these members stay chosen: after a restore, the node would seem to cost nothing.
 func (l *cheapLane) refuse(n int32, members int) {
 	l.putOff = append(l.putOff, n)
 	if members == 0 {
@@ -197,14 +199,13 @@ func (l *cheapLane) refuse(n int32, members int) {
 	l.costs.touched[n]++
 }
 
-// undisturbed restores the units of a node that are not chosen as victims, and reports whether the
-// node still accepts a member. If it does not, the units are removed again. With lastResort set,
-// the result is always true.
+// undisturbed restores the units of node n that are not chosen as victims, if they affect the
+// members' filters. It reports whether the node still accepts a member. If it does not, the units
+// are removed again. If lastResort is set, the result is true and no unit is restored.
 func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	for _, u := range c.t.column(n).units {
 		if l.costs.out[u] {
-			// The unit may have been restored for a member of another class before it was chosen as
-			// a victim.
+			// The unit may be back for a member of another class, and was then chosen as a victim.
 			c.t.remove(u)
 		}
 	}
@@ -248,7 +249,7 @@ func (c *cheapLanes) takeInto(plan *simulation, placements []placement) []int32 
 	return chosen
 }
 
-// reconsider computes the option of a node again.
+// reconsider computes the cost of room on node n again.
 func (m *nodeCosts) reconsider(n int32) {
 	m.touched[n]++
 	if o, ok := m.option(n); ok {
@@ -256,7 +257,8 @@ func (m *nodeCosts) reconsider(n int32) {
 	}
 }
 
-// fullest lists the nodes with room for further members, the node with the least room first.
+// fullest lists the nodes with room for another member, sorted by the number of members that they
+// can hold, the lowest number first.
 func (m *nodeCosts) fullest(on []int) []int32 {
 	var nodes []int32
 	for _, n := range m.c.byName {

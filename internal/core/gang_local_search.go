@@ -3,21 +3,21 @@ package core
 import "slices"
 
 // localSearch improves a set of victims step by step. Each step adds one or two victims and
-// restores all units that are not needed any more.
+// restores all units whose eviction is no longer needed.
 type localSearch struct {
 	*gang
 	t *simulation
 	k roomKeeper
-	// pool are the potential victims, least important first.
+	// pool has the potential victims, the least important first.
 	pool    []int32
 	victims []int32
 	score   Score
-	// effort is the cost of moving one unit. left is the remaining budget.
+	// effort is the cost of moving one unit. left is the remaining effort.
 	effort, left int
 }
 
-// localSearchEffort bounds the work of exchanges, so that it is small compared with the rest of the
-// search. Moving a group costs one more unit of work for each podsPerEffort pods.
+// localSearchEffort limits the effort of a local search, so that it is small compared with the
+// other searches. For a group, the effort of a move is higher by one for each podsPerEffort pods.
 const localSearchEffort, podsPerEffort = 40_000, 64
 
 func (e *localSearch) run() {
@@ -33,7 +33,7 @@ func (e *localSearch) run() {
 	}
 }
 
-// step makes the first exchange that is an improvement. It returns false if there is none.
+// step makes the first exchange that lowers the cost. It returns false if there is none.
 func (e *localSearch) step() bool {
 	for i, u := range e.pool {
 		if e.left < 0 {
@@ -57,7 +57,7 @@ func (e *localSearch) step() bool {
 	return false
 }
 
-// podsOf returns the number of pods of those units that are groups.
+// podsOf returns the number of pods of the units with more than one pod.
 func podsOf(s *Snapshot, units []int32) (pods int) {
 	for _, u := range units {
 		if n := len(s.Units[u].Pods); n > 1 {
@@ -67,8 +67,8 @@ func podsOf(s *Snapshot, units []int32) (pods int) {
 	return pods
 }
 
-// try adds victims, restores the units that become unnecessary, and keeps the result if it is
-// cheaper.
+// try adds victims, restores the units whose eviction is no longer needed, and keeps the result if
+// it is cheaper.
 func (e *localSearch) try(more ...int32) bool {
 	for _, u := range more {
 		e.k.remove(u)
@@ -82,8 +82,8 @@ func (e *localSearch) try(more ...int32) bool {
 		}
 		before := e.t.packed
 		victims := bringBack(e.k, order)
-		// If the members of a small gang depend on each other, each unit causes a new packing.
-		// Packings count as effort too.
+		// If the members of a small gang depend on each other, each restored unit causes a new
+		// packing. Each packing adds to the effort.
 		e.left -= len(order)*e.effort + podsOf(e.s, order)/podsPerEffort + e.t.packed - before
 		sortByImportance(e.s, victims)
 		if sc := scoreOf(e.s, victims); better(sc, e.score) < 0 && e.allowed(victims) {

@@ -6,26 +6,27 @@ import (
 )
 
 // addsUp reports whether the cost of a set of victims is the sum of the costs of its units. Lost
-// work is no sum if a gang may fall below minCount: the first victim stops the gang, and a second
-// adds nothing. Nor are broken budgets a sum.
+// work is not a sum if a gang may fall below minCount. The first victim stops the gang, and a
+// second victim adds no loss. Broken budgets are not a sum either.
 func (sr *search) addsUp() bool {
 	return sr.s.losses == nil || len(sr.s.gangs) == 0 && !sr.v.c.budgeted
 }
 
-// withLosses replaces the way that the search counts lost work. With nil, lost work does not count.
+// withLosses replaces the losses that the search counts. If l is nil, the search does not count
+// lost work.
 func (sr *search) withLosses(l *losses) {
 	s, v := *sr.s, *sr.v
 	s.losses, v.s = l, &s
 	sr.s, sr.v, sr.refused = &s, &v, nil
 }
 
-// cheaperBesideGangs looks for a cheaper outcome if gangs prevent costs from adding up. If lost
-// work does not count, that is an outcome with fewer gangs below minCount.
+// cheaperBesideGangs looks for a cheaper outcome if the cost is not a sum over victims because of
+// gangs. If the search does not count lost work, it calls fewerGangs.
 //
-// The searches count the loss of a whole gang for each of its needed members. So they avoid a
-// second member of a gang although the gang stops anyway. This function runs the searches again,
-// each time with some gangs whose loss does not count. It protects all other gangs, except gangs
-// that lose more work than the best outcome. It then compares the outcomes by their true cost.
+// The first search counts the loss of a whole gang for each of its needed members. But a second
+// victim in a gang adds no loss, because the gang stops anyway. So this function runs further
+// searches. In each, the loss of some gangs does not count, and the needed members of the other
+// gangs are protected. Then it compares the outcomes by their true cost.
 func (sr *search) cheaperBesideGangs(f found) found {
 	if sr.s.losses == nil {
 		return sr.fewerGangs(f)
@@ -46,8 +47,8 @@ func (sr *search) cheaperBesideGangs(f found) found {
 	return sr.orByPriority(s.best)
 }
 
-// losesMore reports whether every outcome that breaks all the given gangs loses more work than the
-// best outcome. Outcomes that break only some of them belong to another set of gangs.
+// losesMore reports whether an outcome that breaks all the given gangs loses more work than the
+// best outcome. Outcomes that break only some of these gangs are found with another set.
 func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	if s.s.losses == nil || s.best.score.BrokenBudgets > 0 {
 		return false
@@ -59,9 +60,9 @@ func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	return sum > s.best.score.LostWork
 }
 
-// orByPriority returns the cheaper of f and the outcome of the search by priorities. It does not
-// search if f is known to be the cheapest. That is so if the search was exact, costs add up, and
-// any potential victims may be evicted together.
+// orByPriority returns the cheaper of f and the outcome of byPriority. If f is certain to be the
+// cheapest, byPriority is not called. This is so if the search was exact, costs add up, and the
+// policy has no bounds on sets of victims.
 func (sr *search) orByPriority(f found) found {
 	isExact := f.proven && !sr.v.anyStateful && !sr.policy.bounded()
 	if isExact && sr.addsUp() {
@@ -73,7 +74,8 @@ func (sr *search) orByPriority(f found) found {
 	return f
 }
 
-// byPriority returns the outcome of the search by priorities, with its lost work computed.
+// byPriority returns the outcome of a search that does not count lost work. The lost work in its
+// score is then computed.
 func (sr *search) byPriority() (found, bool) {
 	sub := *sr
 	sub.withLosses(nil)
@@ -89,8 +91,8 @@ func (sr *search) byPriority() (found, bool) {
 // lossOf returns the work that is lost if a gang stops.
 func (s *gangSearch) lossOf(g *gangAtRisk) int64 { return s.s.losses.gang(g.uid) }
 
-// cheapestFirst sorts the gangs by their loss. It drops each gang that loses more work than the
-// best outcome.
+// cheapestFirst sorts the gangs by their lost work, the lowest first. It removes each gang that
+// loses more work than the best outcome.
 func (s *gangSearch) cheapestFirst() {
 	if s.best.score.BrokenBudgets == 0 {
 		s.gangs = slices.DeleteFunc(s.gangs, func(g *gangAtRisk) bool {
@@ -106,8 +108,9 @@ func (s *gangSearch) cheapestFirst() {
 	s.sort(func(a, b *gangAtRisk) int { return cmp.Compare(s.lossOf(a), s.lossOf(b)) })
 }
 
-// fewByLoss tries all sets of gangs that may belong to a cheaper outcome, while the remaining tries
-// are enough for all sets of a size. It reports whether it tried all sets.
+// fewByLoss tries all sets of gangs that may give a cheaper outcome, the smallest sets first. It
+// stops at a size whose sets are more than the remaining tries. It returns true if it tried all
+// sets.
 func (s *gangSearch) fewByLoss() bool {
 	least := int64(0)
 	for size := 1; size <= len(s.gangs); size++ {
@@ -122,8 +125,8 @@ func (s *gangSearch) fewByLoss() bool {
 	return true
 }
 
-// grow adds other gangs, one at a time, to the gangs that the best outcome breaks, and searches
-// again.
+// grow starts with the gangs that the best outcome breaks. It adds one other gang at a time and
+// searches again.
 func (s *gangSearch) grow() {
 	some := s.broken(s.best)
 	for _, g := range s.gangs {
@@ -132,7 +135,7 @@ func (s *gangSearch) grow() {
 		}
 		more := append(slices.Clip(some), g)
 		if s.tries == 0 || s.losesMore(more) {
-			// The gangs after it lose no less.
+			// The loss of each later gang is at least as high.
 			return
 		}
 		if _, ok := s.breaking(more); ok {
@@ -141,8 +144,8 @@ func (s *gangSearch) grow() {
 	}
 }
 
-// shrinkByLoss removes gangs, one at a time, from the gangs that the best outcome breaks, and
-// searches again. The gang with the largest loss comes first.
+// shrinkByLoss removes one gang at a time from the gangs that the best outcome breaks, and searches
+// again. It starts with the gang that loses the most work.
 func (s *gangSearch) shrinkByLoss() {
 	for _, g := range slices.Backward(s.gangs) {
 		if s.tries == 0 {

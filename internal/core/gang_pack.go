@@ -2,10 +2,9 @@ package core
 
 import "slices"
 
-// packed is the search for classes that compete for nodes, or that depend on other pods. It
-// proposes nodes by the cost of freeing them, and places the members there one by one. It asks the
-// oracle if it is stateful. Then it restores units around the members. No members are placed in t
-// before the call, nor after it.
+// packed is the search for gangs with several classes or with a stateful class. It selects nodes
+// where evictions cost little and places the members there one by one. Then it restores units
+// around the members. Before and after the call, t contains no members.
 func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 	t.outUpTo(int64(level))
 	pool := slices.Clone(t.pool[:t.gone])
@@ -32,15 +31,15 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 }
 
 // settle restores all units that fit next to the placed members, then removes the members again.
-// The victims stay removed from the simulation. It returns false if the members do not fit.
+// The victims stay removed from t. It returns false if the members do not fit.
 func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int32) (found, bool) {
 	order, ok := t.reordered(placements)
 	if !ok {
-		// Remove all units again: a group that was restored for one node may be in the way on
-		// another.
+		// Remove all units again. A group that was restored because of one node may be in the way
+		// on another node.
 		t.removeAll(pool)
 		if order, ok = t.reordered(placements); !ok {
-			// A pod was removed that the members need next to them.
+			// A removed unit has a pod that the members must be placed next to.
 			t.unplaceAll(placements)
 			return found{}, false
 		}
@@ -51,15 +50,15 @@ func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int3
 	return g.outcome(victims, slices.Clone(r.placements)), true
 }
 
-// arithmetic returns a copy of the problem that regards only room, and does not ask the oracle
-// about other pods. Changes of the copy do not affect v.
+// arithmetic returns a copy of the problem that considers only room: no class is stateful. Changes
+// of the copy do not affect v.
 func (v *problem) arithmetic() *problem {
 	w := *v
 	w.stateful, w.anyStateful = make([]bool, len(v.stateful)), false
 	return &w
 }
 
-// on returns the view restricted to some nodes.
+// on returns the problem restricted to the given nodes.
 func (v *problem) on(nodes []int32) *problem {
 	if len(nodes) == len(v.c.byName) {
 		return v

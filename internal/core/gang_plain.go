@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// plain is the algorithm of KEP-5710 to the letter, and places members by first fit. It competes
-// with the cheaper placements, so the result is never worse than that algorithm's. If a unit does
-// not fit next to the members, members may move out of its way.
+// plain is the algorithm of KEP-5710 to the letter. It places members by first fit. Because it
+// competes with the other methods, the final outcome never costs more than its outcome. At the end,
+// members may move to other nodes if a unit does not fit next to them.
 func (g *gang) plain(level int32) (found, bool) {
 	v := g.v
 	if g.optimal && (!g.thorough || g.best.score.BrokenGangs == 0) {
@@ -56,8 +56,8 @@ func (g *gang) plain(level int32) (found, bool) {
 	return f, true
 }
 
-// plainCounted is plain for a gang whose members can be counted. Only units on a node with a member
-// can be in its way, so all other units stay in place.
+// plainCounted is plain for a gang with counts set. Only units on a node with a member can be in
+// the way of a member, so it does not consider other units.
 func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 	t := newSimulation(v, v.c.later)
 	t.clearBelow(int64(level) + 1)
@@ -79,7 +79,8 @@ func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 		}
 	}
 	if v.c.spanning {
-		// Without budgets, nodes are independent, so the order matters within a node only.
+		// The order of units matters only within a node, because nodes are independent without
+		// budgets. But a unit with several pods connects nodes, so sort all.
 		sortByImportance(g.s, near)
 	}
 	var victims []int32
@@ -93,7 +94,8 @@ func (g *gang) plainCounted(v *problem, level int32) (found, bool) {
 	return g.counted(t, victims)
 }
 
-// plainBudgets returns those units that can stay and whose eviction would break a budget.
+// plainBudgets returns the units that fit next to the members and whose eviction would break a
+// budget.
 func (g *gang) plainBudgets() (kept []int32, ok bool) {
 	t := newSimulation(g.v, g.v.c.later)
 	all := g.v.eligible(int32(g.v.victims.below - 1))
@@ -114,7 +116,8 @@ func (g *gang) plainBudgets() (kept []int32, ok bool) {
 	return kept, true
 }
 
-// firstFit places each member on the first node with room. Classes are placed in the order of rank.
+// firstFit places each member on the first node with room. Classes are sorted by the rank of their
+// first member.
 func (g *gang) firstFit(t *simulation) (*reprieving, bool) {
 	ws := slices.Clone(g.ws)
 	slices.SortFunc(ws, func(a, b want) int { return byRank(t.first(a.class), t.first(b.class)) })
@@ -129,7 +132,7 @@ func (g *gang) firstFit(t *simulation) (*reprieving, bool) {
 	return &reprieving{simulation: t, ws: g.ws, placements: placements, inPlace: true}, true
 }
 
-// apart separates units on nodes without members (easy) from all others (hard).
+// apart splits units into two lists. easy has the units without a pod on a member's node.
 func (r *reprieving) apart(pool []int32) (easy, hard []int32) {
 	for _, u := range pool {
 		if r.touchesMembers(u) {

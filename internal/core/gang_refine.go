@@ -1,8 +1,8 @@
 package core
 
-// refined chooses again among the victims with one pod and without budgets, if only room matters.
-// The new choice is exact for the given other victims. With several classes, it also depends on the
-// members' nodes.
+// refined repeats the choice among the victims with one pod and without budgets, if only room
+// matters. All other victims stay. The new choice is exact under this condition. With several
+// classes, the members' nodes stay too.
 func (g *gang) refined(f *found) (found, bool) {
 	if g.v.anyStateful || !g.counts && f.placements == nil {
 		return found{}, false
@@ -34,7 +34,7 @@ func (g *gang) refined(f *found) (found, bool) {
 	return g.counted(t, append(units, fixed...))
 }
 
-// around returns the cheapest victims for members whose nodes are fixed.
+// around returns the cheapest victims if the members are on the given nodes.
 func (ch *choice) around(placements []placement) (units []int32, ok bool) {
 	ch.placeAll(placements)
 	defer ch.unplaceAll(placements)

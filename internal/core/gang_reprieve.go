@@ -2,23 +2,25 @@ package core
 
 import "slices"
 
-// reprieving puts units back around placed members.
+// reprieving puts units back around the placed members.
 type reprieving struct {
 	*simulation
 	ws         []want
 	placements []placement
-	// inPlace forbids moving members to other nodes, as in KEP-5710.
+	// inPlace is true if members must not move to other nodes, as in KEP-5710.
 	inPlace bool
-	// spare is, for each class, an upper bound of the members that have room on other nodes; nil if
-	// unknown. full has the classes that found no place elsewhere while a unit was restored.
+	// spare is, for each class, an upper bound of the number of members that have room on other
+	// nodes; nil if unknown. full lists the classes whose members found no other node while a unit
+	// was restored.
 	spare, full []int
 }
 
-// run restores units of pool (most important first), each if the members still have room
-// afterwards. It returns the units that stay removed, most important first. Units whose eviction
-// would break a disruption budget are tried first. A unit is restored whole or not at all.
+// run restores units of pool, which is sorted by importance. A unit stays restored if all members
+// still have room. The result lists the units that stay removed, most important first. Units whose
+// eviction would break a disruption budget are restored first.
 //
-// chosen are the units that members were placed for. The search expects to restore all others.
+// chosen are the units whose room the members use. The search expects that all other units can be
+// restored.
 func (r *reprieving) run(pool, chosen []int32) []int32 {
 	isChosen := make(map[int32]bool, len(chosen))
 	for _, u := range chosen {
@@ -48,8 +50,8 @@ func (r *reprieving) run(pool, chosen []int32) []int32 {
 	return victims
 }
 
-// together restores units that conflict with no member and returns the others. It first tries to
-// restore all at once, because each check looks at all placements.
+// together restores the units that conflict with no member and returns the others. It first
+// restores all units at once, because each check considers all placements.
 func (r *reprieving) together(units []int32) (trouble []int32) {
 	if len(units) == 0 {
 		return nil
@@ -68,8 +70,8 @@ func (r *reprieving) together(units []int32) (trouble []int32) {
 	return append(r.together(units[:half]), r.together(units[half:])...)
 }
 
-// stand reports whether the members can stay on their nodes in some order such that each passes its
-// filters. It adopts that order.
+// stand reports whether all members pass their filters on these nodes in some order. If so, this
+// order becomes r.placements.
 func (r *reprieving) stand(placements []placement) bool {
 	order, ok := r.reordered(placements)
 	if ok {
@@ -89,8 +91,8 @@ func (r *reprieving) touchesMembers(u int32) bool {
 	return false
 }
 
-// back restores one unit. If members are in its way and fit on other nodes, they move. So if any
-// one of the final victims stayed, the preemptor would have no room.
+// back restores one unit, and reports whether the members still fit. If members are in the way and
+// fit on other nodes, they move there.
 func (r *reprieving) back(u int32) bool {
 	if r.spare == nil && !r.inPlace {
 		r.mayHaveRoom(nil)
@@ -113,7 +115,8 @@ func (r *reprieving) back(u int32) bool {
 	return false
 }
 
-// tellFull finds the classes without room on other nodes, after the unit was removed again.
+// tellFull sets spare to 0 for the classes in full that have no room on other nodes. It runs after
+// the unit is removed again.
 func (r *reprieving) tellFull() {
 	for _, c := range r.full {
 		if !r.mayMove(c) {
@@ -134,9 +137,9 @@ func (r *reprieving) mayMove(c int) bool {
 	})
 }
 
-// refusedBeside lists the members on a unit's nodes that the oracle rejects now, in any order of
-// members. It checks only classes whose rules do not depend on earlier members. A result makes the
-// check of all members unnecessary.
+// refusedBeside lists the members on a unit's nodes that the oracle now rejects. It checks only
+// classes that do not depend on the order of placement. If the result is not empty, a check of all
+// members is not needed.
 func (r *reprieving) refusedBeside(u int32) (refused []placement) {
 	pods := r.s.Units[u].Pods
 	for i := range pods {
@@ -156,7 +159,7 @@ func (r *reprieving) refusedBeside(u int32) (refused []placement) {
 	return refused
 }
 
-// unitFits reports whether the members on a unit's nodes still have enough room.
+// unitFits reports whether the room on a unit's nodes is still enough for their members.
 func (r *reprieving) unitFits(u int32) bool {
 	if _, at, ok := r.c.lone(u); ok {
 		return r.holdsAt(at.node)
@@ -170,9 +173,9 @@ func (r *reprieving) unitFits(u int32) bool {
 	return true
 }
 
-// moveAside moves the refused members to other nodes with room. If there are none, it moves all
-// members that their nodes no longer accept. If not all can be placed, it returns false and
-// restores the state.
+// moveAside moves the refused members to other nodes. If refused is empty, it moves all members
+// that their nodes no longer accept. If not all of them find a node, it undoes the moves and
+// returns false.
 func (r *reprieving) moveAside(refused []placement) bool {
 	if r.spare != nil && !slices.ContainsFunc(r.spare, func(members int) bool { return members > 0 }) {
 		return false
@@ -203,9 +206,8 @@ func (r *reprieving) moveAside(refused []placement) bool {
 	return false
 }
 
-// displace removes the members that their nodes no longer accept from the simulation. These are the
-// refused ones; without them, the members without room. If all have room, they are the members that
-// the oracle rejects.
+// displace removes members from the simulation. They are the refused members; if there are none,
+// the members without room; if all have room, the members that the oracle rejects.
 func (r *reprieving) displace(refused []placement) (stay, displaced []placement) {
 	part := func(holds func(placement) bool) {
 		stay, displaced = stay[:0], nil
@@ -229,8 +231,8 @@ func (r *reprieving) displace(refused []placement) (stay, displaced []placement)
 	return stay, displaced
 }
 
-// mayHaveRoom reports whether members of each class could move at all. Restored units only reduce
-// the room, so a class without room has none until members move.
+// mayHaveRoom reports whether the given number of members per class may find room on other nodes.
+// It computes spare only once, because restored units only reduce the room.
 func (r *reprieving) mayHaveRoom(counts []int) bool {
 	if r.spare == nil {
 		r.spare = make([]int, len(r.wanted))
@@ -248,8 +250,8 @@ func (r *reprieving) mayHaveRoom(counts []int) bool {
 	return true
 }
 
-// repack discards all placements and packs the members again, unless there are too many members or
-// nodes. It reports whether it has placed all of them. If not, the placements are as before.
+// repack removes all members and packs them again, if there are few members and nodes. It reports
+// whether all members are placed. If not, it restores the old placements.
 func (r *reprieving) repack() bool {
 	if len(r.placements) > r.limits.PackingMembers || len(r.c.byName) > r.limits.PackingNodes || len(r.ws) == 1 && !r.anyStateful {
 		return false

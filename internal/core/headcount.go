@@ -2,19 +2,19 @@ package core
 
 import "slices"
 
-// Role is a member's role in its gang, such as a group's head or worker. A member cannot replace a
-// member of another role.
+// Role is a member's role in its gang, such as head or worker. Members can replace only members of
+// the same role.
 type Role struct {
 	// Name identifies the role within the gang.
 	Name string
-	// Needs is how many members of the role the gang needs.
+	// Needs is the number of members of the role that the gang needs.
 	Needs int32
 }
 
-// Headcount counts members of one gang, in total and by role. The zero value counts none.
+// Headcount counts the members of one gang, in total and by role. The zero value is a count of 0.
 //
-// Headcount alone determines which members are surplus. Protections, the order of victims and the
-// checks before an eviction use it.
+// Headcount defines which members are surplus. Protections, the order of victims and the checks
+// before an eviction use it.
 type Headcount struct {
 	members int
 	roles   []roleCount
@@ -26,8 +26,8 @@ type roleCount struct {
 	members int
 }
 
-// Add counts further members of a role; nil for a gang without roles. A negative number subtracts
-// members, and 0 only registers the role.
+// Add adds a number of members to a role. The role is nil in a gang without roles. A negative
+// number subtracts members. With 0, Add only registers the role.
 func (h *Headcount) Add(role *Role, members int) {
 	h.members += members
 	if role == nil {
@@ -45,9 +45,8 @@ func (h *Headcount) find(role *Role) int {
 	return slices.IndexFunc(h.roles, func(c roleCount) bool { return c.role.Name == role.Name })
 }
 
-// Spare returns how many members of a role the gang can lose without falling below minCount. It is
-// the smaller of two surpluses: members past minCount, and members of the role past its needs. A
-// negative result is the number of missing members.
+// Spare returns the number of members of a role that the gang can lose without falling below
+// minCount or below the needs of the role. A negative result is the number of missing members.
 func (h *Headcount) Spare(minCount int, role *Role) int {
 	spare := h.members - minCount
 	if role == nil {
@@ -60,8 +59,8 @@ func (h *Headcount) Spare(minCount int, role *Role) int {
 	return min(spare, have-int(role.Needs))
 }
 
-// IsWhole reports whether the gang has minCount members, and enough members of each registered
-// role.
+// IsWhole reports whether the gang has at least minCount members, and the needed number of each
+// registered role.
 func (h *Headcount) IsWhole(minCount int) bool {
 	return h.members >= minCount && !slices.ContainsFunc(h.roles, func(c roleCount) bool { return c.members < int(c.role.Needs) })
 }

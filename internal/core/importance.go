@@ -6,18 +6,19 @@ import (
 	"slices"
 )
 
-// moreImportant compares units by importance, the most important first. KEP-5710 defines the first
-// two criteria. It leaves the others to the implementation. The order is total: only a unit and
-// itself compare equal.
+// moreImportant compares units by importance. The result is negative if a is more important.
+// KEP-5710 defines the first two criteria and leaves the others to the implementation. The order is
+// total: only a unit and itself compare equal.
 func moreImportant(a, b *Unit) int {
-	// The priority nearly always decides, so later criteria are computed only when needed.
+	// The priority nearly always decides, so compute later criteria only if needed.
 	if a.Priority != b.Priority {
 		return cmp.Compare(b.Priority, a.Priority)
 	}
 	return moreImportantOfEquals(a, b)
 }
 
-// moreImportantOfEquals is like moreImportant, for units whose priorities count as equal.
+// moreImportantOfEquals is moreImportant without the priority, for units of equal priority or in
+// one priority band.
 func moreImportantOfEquals(a, b *Unit) int {
 	if c := groupsFirst(a, b); c != 0 {
 		return c
@@ -36,9 +37,8 @@ func moreImportantOfEquals(a, b *Unit) int {
 	)
 }
 
-// compareUnits is like moreImportant, for units by index. If the search is restricted and has
-// ranks, it compares the ranks first. If the search has bands, it compares bands in place of
-// priorities.
+// compareUnits is moreImportant for units given by index. If the search uses ranks, it compares the
+// ranks first. If the search uses priority bands, it compares bands in place of priorities.
 func compareUnits(s *Snapshot, a, b int32) int {
 	if s.ranks != nil {
 		if c := cmp.Or(cmp.Compare(s.ranks[b], s.ranks[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {
@@ -51,8 +51,8 @@ func compareUnits(s *Snapshot, a, b int32) int {
 	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
 }
 
-// priority returns the number that comes first in a unit's importance: its rank if the search has
-// ranks, otherwise its priority.
+// priority returns the number that is compared first for the importance of a unit: its rank if the
+// search uses ranks, otherwise its priority.
 func (s *Snapshot) priority(u int32) int32 {
 	if s.ranks != nil {
 		return s.ranks[u]
@@ -84,8 +84,8 @@ func surplusLast(a, b *Unit) int {
 	}
 }
 
-// earlierStart puts units that started earlier first. A unit that has not started has no work to
-// lose and comes last.
+// earlierStart compares start times, the earlier one first. A unit that has not started (0) has no
+// work to lose and comes last.
 func earlierStart(a, b int64) int {
 	return cmp.Compare(startOrLast(a), startOrLast(b))
 }
@@ -97,12 +97,12 @@ func startOrLast(start int64) int64 {
 	return start
 }
 
-// sortByImportance sorts unit indices, most important first.
+// sortByImportance sorts the indexes of units, most important first.
 func sortByImportance(s *Snapshot, units []int32) {
 	sortBy(units, func(a, b int32) int { return compareUnits(s, a, b) })
 }
 
-// sortBy sorts units. Often they are already sorted.
+// sortBy sorts units. It is fast if they are already sorted.
 func sortBy(units []int32, compare func(a, b int32) int) {
 	if !slices.IsSortedFunc(units, compare) {
 		slices.SortFunc(units, compare)

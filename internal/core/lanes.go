@@ -6,34 +6,34 @@ import (
 	"slices"
 )
 
-// lanes are the nodes that a class may use, grouped by the domains over which spread rules
-// distribute its members.
+// lanes are the nodes that a class may use, grouped by the domains of its topology spread
+// constraints.
 type lanes struct {
-	// spread is true if any rule of the class spreads members, over domains of any size.
+	// spread is true if the class has any spread constraint, regardless of the size of its domains.
 	spread bool
-	// rules are the spread rules that define the lanes: those with several nodes in each domain.
-	// Rules with large domains come first.
+	// rules are the spread constraints that define the lanes: those with several nodes per domain.
+	// The constraint with the fewest domains comes first.
 	rules []Topology
 	lanes []lane
 }
 
-// manyDomains is the most domains of a rule that define lanes. If a rule has more, its domains are
-// about as small as a node, and lanes would cost more than they help. The skew is checked for each
-// node in any case.
+// manyDomains is the maximum number of domains of a constraint that defines lanes. With more
+// domains, a domain is about as small as a node, and lanes would cost more than they help. Each
+// node is checked for the skew in any case.
 const manyDomains = 64
 
-// lane is a set of nodes in the same domains, for all rules in lanes.rules.
+// lane is a set of nodes that are in the same domain of each constraint in lanes.rules.
 type lane struct {
 	index int
-	// nodes are sorted in the order to try them. at is the index of the node for the next member.
+	// nodes are in the order to try them. at is the index of the node for the next member.
 	nodes []int32
 	at    int
-	// domains has the lane's domain, by rule.
+	// domains has the index of the lane's domain, for each of lanes.rules.
 	domains []int32
 }
 
-// lanesOf groups nodes into lanes by the spread rules of a class. Without such rules, all nodes are
-// in one lane.
+// lanesOf groups nodes into lanes by the spread constraints of a class. If there is no constraint,
+// all nodes are in one lane.
 func (v *problem) lanesOf(class int, nodes []int32) *lanes {
 	ls := &lanes{}
 	for _, r := range v.topologies[class] {
@@ -77,8 +77,8 @@ func keyOf(numbers []int32) string {
 	return string(key)
 }
 
-// next returns the lane for the next member. Of the lanes with nodes left and a permitted skew, it
-// is the lane with the fewest pods in its domains. It returns nil if there is none.
+// next returns the lane for the next member; nil if there is none. Only lanes with nodes left and
+// with a permitted skew are considered. The lane whose domains have the fewest pods comes first.
 func (ls *lanes) next() *lane {
 	var best *lane
 	for i := range ls.lanes {
@@ -89,7 +89,7 @@ func (ls *lanes) next() *lane {
 	return best
 }
 
-// takes reports whether the skew between lanes stays permitted with one more member in a lane.
+// takes reports whether the skew is still permitted after one more member in the lane.
 func (ls *lanes) takes(l *lane) bool {
 	for i, r := range ls.rules {
 		if !r.Spread.Takes(l.domains[i]) {
@@ -99,7 +99,8 @@ func (ls *lanes) takes(l *lane) bool {
 	return true
 }
 
-// emptier compares the numbers of pods in the domains of two lanes, large domains first.
+// emptier reports whether the domains of lane a have fewer pods than the domains of lane b. The
+// constraint with the fewest domains is compared first.
 func (ls *lanes) emptier(a, b *lane) bool {
 	for i, r := range ls.rules {
 		if x, y := r.Spread.Count(a.domains[i]), r.Spread.Count(b.domains[i]); x != y {
@@ -109,7 +110,7 @@ func (ls *lanes) emptier(a, b *lane) bool {
 	return false
 }
 
-// startOver makes all nodes available again.
+// startOver makes all nodes of all lanes available again.
 func (ls *lanes) startOver() {
 	for i := range ls.lanes {
 		ls.lanes[i].at = 0

@@ -1,27 +1,28 @@
 package core
 
-// leafIndex maps leaf queues to their units and units to their leaf queues. Without a tree, all
-// units are in no queue.
+// leafIndex maps each leaf queue to its units, and each unit to its leaf queue. Without a tree of
+// queues, all units are in no queue.
 type leafIndex struct {
-	// leaves has the leaf queue of each unit, -1 for none. at is the position of each unit in the
-	// list of its leaf.
+	// leaves has the index of each unit's leaf queue; -1 for none. at is the position of each unit
+	// in the list of its leaf queue.
 	leaves, at []int32
-	// lists has the units of each leaf queue, from index 1 on. Index 0 has the units in no queue.
+	// lists has the units of each leaf queue. The index is the queue's index plus 1. Index 0 has
+	// the units in no queue.
 	lists []leafList
 }
 
-// leafList are the units in one leaf.
+// leafList has the units in one leaf queue.
 type leafList struct {
 	units []int32
-	// most is an upper bound of the request of any unit. latest is an upper bound of the time when
-	// the run time of any unit began to count.
+	// most is an upper bound of the units' requests, by resource. latest is an upper bound of
+	// Unit.Since.
 	most   []int64
 	latest int64
-	// unbegun is the number of units whose run time does not count yet.
+	// unbegun is the number of units whose Since is 0.
 	unbegun int
 }
 
-// newLeafIndex finds the leaf queue of each unit of a snapshot.
+// newLeafIndex returns the index for the units of a snapshot.
 func newLeafIndex(s *Snapshot) *leafIndex {
 	lists := 1
 	if s.Queues != nil && s.Queues.Tree != nil {
@@ -41,15 +42,15 @@ func newLeafIndex(s *Snapshot) *leafIndex {
 	return ro
 }
 
-// grow adds entries for more units, which are in no list yet.
+// grow adds entries for more units. The new units are in no list.
 func (ro *leafIndex) grow(units int) {
 	for len(ro.leaves) < units {
 		ro.leaves, ro.at = append(ro.leaves, -1), append(ro.at, -1)
 	}
 }
 
-// put adds a unit to a leaf, or to the list of units in no queue if leaf is -1. The unit must be in
-// no list.
+// put adds a unit to a leaf queue, or to the list of units in no queue if leaf is -1. The unit must
+// not be in a list already.
 func (ro *leafIndex) put(s *Snapshot, u, leaf int32) {
 	ro.grow(int(u) + 1)
 	l := &ro.lists[leaf+1]
@@ -62,7 +63,7 @@ func (ro *leafIndex) put(s *Snapshot, u, leaf int32) {
 	ro.widen(s, u)
 }
 
-// widen raises the upper bound of requests to include a unit's request.
+// widen raises the upper bound most to the request of a unit.
 func (ro *leafIndex) widen(s *Snapshot, u int32) {
 	l := &ro.lists[ro.leaves[u]+1]
 	if l.most == nil {
@@ -73,7 +74,7 @@ func (ro *leafIndex) widen(s *Snapshot, u int32) {
 	}
 }
 
-// drop removes a unit from its list. The unit's data must be the same as in the call of put.
+// drop removes a unit from its list. The unit's Since must be the same as in the call of put.
 func (ro *leafIndex) drop(s *Snapshot, u int32) {
 	l := &ro.lists[ro.leaves[u]+1]
 	at, last := ro.at[u], l.units[len(l.units)-1]
@@ -83,7 +84,7 @@ func (ro *leafIndex) drop(s *Snapshot, u int32) {
 		l.unbegun--
 	}
 	if len(l.units) == 0 {
-		// The bounds come from removed units only.
+		// The list is empty, so reset its upper bounds.
 		clear(l.most)
 		l.latest = 0
 	}

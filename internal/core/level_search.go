@@ -4,11 +4,12 @@ import (
 	"slices"
 )
 
-// levelSearch decides for a gang with preferred levels. It searches each level with the members
-// confined to one of its domains. The gang's LevelRule then selects one of the outcomes.
+// levelSearch decides for a gang with preferred levels. For each level, it runs one search with the
+// members restricted to one domain of the level. Then it selects an outcome by the gang's
+// LevelRule.
 type levelSearch struct {
-	// levels are the preferred levels, the nearest first. The last entry has no preference: it is
-	// the required domain, or the whole cluster.
+	// levels are the preferred levels, the nearest first. The last entry stands for no preference:
+	// its search uses the required domain or the whole cluster.
 	levels []*level
 }
 
@@ -38,7 +39,7 @@ func (sr *search) inLevels() Decision {
 	return ls.report(ls.cheapest())
 }
 
-// last returns the level without a preference.
+// last returns the entry without a preference.
 func (ls *levelSearch) last() *level { return ls.levels[len(ls.levels)-1] }
 
 // nearest returns the nearest level with an outcome, or the last level.
@@ -56,7 +57,8 @@ func (ls *levelSearch) nearest() *level {
 	return ls.last()
 }
 
-// cheapest returns the level whose outcome has the lowest cost; among equals, the nearest level.
+// cheapest returns the level whose outcome costs the least. Among equal costs, it returns the
+// nearest level.
 func (ls *levelSearch) cheapest() *level {
 	for _, l := range ls.levels {
 		if d, ok := l.fitsNow(); ok {
@@ -88,9 +90,10 @@ func (ls *levelSearch) cheapest() *level {
 // isEmpty reports whether a preferred level has no domain that the members may use.
 func (l *level) isEmpty() bool { return l.domains != nil && len(l.v.domains) == 0 }
 
-// costsNoMoreThan reports whether the outcome of a level costs at most as much as the outcome of a
-// farther level. If the victims differ in rules or queues, their costs cannot be compared, and the
-// result is false. The distance of queues from their fair shares comes before priorities.
+// costsNoMoreThan reports whether the outcome of l costs at most as much as the outcome of the
+// farther level o. If an eviction for l has a rule or queue that no eviction for o has, the costs
+// cannot be compared, and the result is false. The reason is that the distance of queues from their
+// fair shares comes before priorities.
 func (l *level) costsNoMoreThan(o *level) bool {
 	a, b := l.decision, o.decision
 	if a.Outcome != Preempts || b.Outcome != Preempts {
@@ -105,10 +108,10 @@ func (l *level) costsNoMoreThan(o *level) bool {
 	return l.p.Cascade != CascadeDecide || !b.Cascade.hasFewerThan(a.Cascade)
 }
 
-// order returns the rank of an outcome for the comparison of levels, 0 for the cheapest.
+// order returns the rank of an outcome for the comparison of levels: 0 for the lowest cost.
 func (o Outcome) order() int { return slices.Index([]Outcome{Fits, Waits, Preempts, Infeasible}, o) }
 
-// victimCause is the rule that permits the eviction of a unit, with the unit's queue.
+// victimCause is the rule that permits the eviction of a unit, and the unit's queue.
 type victimCause struct {
 	rule  Rule
 	queue string
@@ -132,8 +135,8 @@ func isSubset(a, b map[victimCause]bool) bool {
 	return true
 }
 
-// withoutLevel returns the Decision for a gang whose levels have an error. If members of the gang
-// have a node, it ignores the error, so that lost members can be replaced.
+// withoutLevel returns an Infeasible Decision if the gang's levels have an error. If a member
+// already has a node, it ignores the error, so that lost members can be replaced.
 func (sr *search) withoutLevel() (Decision, bool) {
 	hasHome := sr.p.Domain != nil && len(sr.p.Domain.Homes) > 0 ||
 		slices.ContainsFunc(sr.p.Preferred, func(l PreferredLevel) bool { return len(l.Homes) > 0 })

@@ -2,44 +2,44 @@ package core
 
 import "slices"
 
-// PreferredLevel is a label whose value the members of a gang should share, as in a RequiredDomain,
-// but the members may be in several domains. Each domain is inside of one domain of each farther
-// preferred level. Nodes with one value may be in several domains, which then have longer names.
+// PreferredLevel is a node label whose value the members of a gang should share, if possible. A
+// gang may have several levels, the nearest first, such as rack and zone. A domain of a level is
+// the set of nodes with one value. If such nodes are in several domains of a farther level, each
+// part is a domain with a longer name.
 type PreferredLevel struct {
 	// Key is the label.
 	Key string `json:"key"`
-	// Homes are the domains of the members that already have a node, each once. It contains "" if
-	// one of these nodes has no value of the label. Further members should join a home other than
-	// "".
+	// Homes are the distinct domains of the members that already have a node. It contains "" if one
+	// of these nodes does not have the label. Further members should use one of the named homes.
 	Homes []string `json:"homes,omitempty"`
-	// Of has the domain of each of Snapshot.Nodes, by index; "" for a node in no domain.
+	// Of has the domain of each node in Snapshot.Nodes, by index; "" for a node in no domain.
 	Of []string `json:"-"`
 }
 
-// LevelRule selects between a near level and a low cost of victims.
+// LevelRule selects one of the outcomes that a gang has at its preferred levels.
 type LevelRule string
 
 const (
-	// LowerCost uses the outcome with the lowest cost; among equals, the one at the nearest level.
-	// Free room costs nothing. Room that terminating pods free costs less than any eviction. The
-	// start of victims is compared only between the domains of one level.
+	// LowerCost uses the outcome with the lowest cost. Among equal costs, it uses the nearest
+	// level. Free room has no cost. Room of terminating pods costs less than any eviction.
+	// EarliestStart is not compared between levels.
 	LowerCost LevelRule = ""
-	// NearerLevel uses the nearest level that has an outcome, regardless of its cost.
+	// NearerLevel uses the nearest level with an outcome, regardless of the cost.
 	NearerLevel LevelRule = "NearerLevel"
 )
 
-// ObstacleNoPreferredDomain: no node has a value of the label. It applies to gangs without a placed
-// member.
+// ObstacleNoPreferredDomain: no node has the label of a preferred level. It applies only to gangs
+// without a member that has a node.
 const ObstacleNoPreferredDomain DomainObstacle = "NoPreferredDomain"
 
-// isHome reports whether further members should use a domain.
+// isHome reports whether further members should use the domain with this name.
 func (l *PreferredLevel) isHome(name string) bool {
 	return name != "" && (len(l.Homes) == 0 || slices.Contains(l.Homes, name))
 }
 
-// confinement returns the domains of the level in the form of required domains, to search this
-// level. If the gang also has required domains, each result lies inside one of them. A value inside
-// several required domains is a separate domain in each of them.
+// confinement converts the domains of the level to required domains, to search this level. If the
+// gang also requires a domain, nodes with one value in several required domains form several
+// domains.
 func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
 	r := &RequiredDomain{Key: l.Key, Of: make([]string, len(l.Of))}
 	around, isShared := make(map[string]string), make(map[string]bool)
@@ -58,7 +58,7 @@ func (l *PreferredLevel) confinement(required *RequiredDomain) *RequiredDomain {
 	}
 	for n, name := range r.Of {
 		if isShared[name] {
-			// No label has a value with a slash.
+			// The slash makes the name unique, because values of labels contain no slash.
 			r.Of[n] = required.Of[n] + "/" + name
 		}
 	}
@@ -70,8 +70,8 @@ func (l *PreferredLevel) hasDomain(nodes []int32) bool {
 	return slices.ContainsFunc(nodes, func(n int32) bool { return l.Of[n] != "" })
 }
 
-// confined returns the problem for members that must share a domain. Both problems share the
-// answers of the oracle.
+// confined returns the problem for members that must share a domain of to. The copy and v share the
+// cached answers of the oracle.
 func (v *problem) confined(to *RequiredDomain) *problem {
 	w, p := *v, *v.p
 	p.Domain = to

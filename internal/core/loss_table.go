@@ -9,73 +9,71 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// lossTable has the parts of lost work that are the same at any time: the rate and the begin of
-// each unit's loss. Lower bounds for each node follow from them.
+// lossTable has the parts of lost work that do not depend on the time of the decision: the rate and
+// the start of each unit's loss. It also gives a lower bound of the loss on each node.
 type lossTable struct {
 	lossSettings
 	units []unitLoss
 	nodes []nodeLoss
-	// gangs maps the UID of each gang of a unit to a number, from 1 on.
+	// gangs maps the UID of a gang to its number in unitLoss. Numbers start at 1.
 	gangs map[string]int32
 }
 
-// unitLoss is the lost work of a unit that grows with time at a constant rate, up to a maximum.
+// unitLoss describes lost work that grows at a constant rate, up to a maximum.
 type unitLoss struct {
-	// rate is the number of milli-devices. It is 0 if the loss does not grow evenly, for example
-	// because the unit saves its work at an interval.
+	// rate is the number of milli-devices. It is 0 if the loss does not grow at a constant rate,
+	// for example because the unit saves its work at an interval.
 	rate int64
-	// begin is the time when the work was last saved or began, in nanoseconds since 1970. The table
-	// does not apply to decisions before begin.
+	// begin is the time of the last checkpoint, or the start of the work, in nanoseconds since
+	// 1970. The entry does not apply to decisions before begin.
 	begin int64
-	// most is the longest time since begin that counts. restart is added to that time. Both are in
+	// most is the maximum time since begin that counts. restart is added to it. Both are in
 	// nanoseconds.
 	most, restart int64
 	// gang is the number of the gang that falls below minCount if the unit is evicted; 0 for none.
 	gang int32
 }
 
-// nodeLoss bounds the lost work of the units on one node from below.
+// nodeLoss has data for a lower bound of the lost work on one node.
 type nodeLoss struct {
-	// rate is the lowest rate of any unit. others is the number of units without a rate, or with a
+	// rate is the lowest rate of the units. others is the number of units with rate 0 or with a
 	// maximum.
 	rate   int64
 	others int
-	// begins has, for each number of units, the sum of their begins in seconds since 1970, taking
-	// the latest begins. It includes only units with a rate and without a maximum. A restart counts
-	// as an earlier begin.
+	// begins has one entry for each number k of units, from 0. It is the sum of the k latest values
+	// of unitLoss.begin minus restart, in seconds since 1970. Units counted in others are not
+	// included.
 	begins []int64
-	// grouped is true if some unit is a member of a gang.
+	// grouped is true if a unit of the node is a member of a gang.
 	grouped bool
 }
 
-// lossTables keeps a lossTable from one decision to the next and brings it up to date.
+// lossTables keeps a lossTable between decisions and updates it.
 type lossTables struct {
 	mu    sync.Mutex
 	table *lossTable
-	// changed has the nodes that have changed since the table was last updated.
+	// changed has the indexes of nodes that have changed since the last update of the table.
 	changed map[int32]bool
 }
 
 func newLossTables() *lossTables { return &lossTables{changed: make(map[int32]bool)} }
 
-// touch records that the units of a node have changed. No decision may use the table at the same
-// time.
+// touch records that the units of a node have changed. It must not run during a decision.
 func (ts *lossTables) touch(n int32) {
 	if ts.table != nil {
 		ts.changed[n] = true
 	}
 }
 
-// forget removes the entry of a unit that may have changed. No decision may use the table at the
-// same time.
+// forget removes the entry of a unit that may have changed. It must not run during a decision.
 func (ts *lossTables) forget(u int32) {
 	if ts.table != nil && int(u) < len(ts.table.units) {
 		ts.table.units[u] = unitLoss{}
 	}
 }
 
-// of returns the table for a snapshot with the given columns, up to date. Only the table of the
-// last settings is kept. The result is nil if ts is nil.
+// of updates the table and returns it, for a snapshot with the given columns. If the settings
+// differ from the last call, it builds a new table. The result is nil if ts is nil.
 func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTable {
 	if ts == nil {
 		return nil
@@ -83,8 +81,8 @@ func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTa
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.table == nil || !ts.table.equal(settings) {
-		// Clone the devices, because the caller may reuse its slice. The caps belong to a tree,
-		// which never changes.
+		// Clone the devices, because the caller may reuse the slice. settings.silent need not be
+		// cloned, because it belongs to a tree of queues and never changes.
 		settings.devices = slices.Clone(settings.devices)
 		ts.table = &lossTable{lossSettings: settings, gangs: make(map[string]int32)}
 		for n := range c.nodes {
@@ -98,11 +96,11 @@ func (ts *lossTables) of(s *Snapshot, c *columns, settings lossSettings) *lossTa
 	return ts.table
 }
 
-// update computes the entries of some nodes and of their units.
+// update computes the entries of the given nodes and of their units.
 func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 	t.units = append(t.units, make([]unitLoss, max(len(s.Units)-len(t.units), 0))...)
 	t.nodes = append(t.nodes, make([]nodeLoss, max(len(c.nodes)-len(t.nodes), 0))...)
-	// Compute losses at the end of time, when every checkpoint is in the past.
+	// Compute losses for the latest possible time, so that no checkpoint is in the future.
 	l := newLosses(s, math.MaxInt64, t.lossSettings)
 	var begins []int64
 	for n := range nodes {
@@ -123,15 +121,15 @@ func (t *lossTable) update(s *Snapshot, c *columns, nodes map[int32]bool) {
 		node.begins = t.nodes[n].begins[:0]
 		node.begins = append(node.begins, 0)
 		for i, begin := range slices.Backward(begins) {
-			// Losses count whole seconds, so a begin is rounded up to a full second.
+			// Losses count whole seconds, so round begin up to a full second.
 			node.begins = append(node.begins, node.begins[len(begins)-1-i]+(begin-1)/1e9+1)
 		}
 		t.nodes[n] = node
 	}
 }
 
-// gangOf returns the number of the gang that falls below minCount if the unit is evicted; 0 for
-// none.
+// gangOf returns the number of the gang that falls below minCount if only this unit is evicted; 0
+// if there is no such gang.
 func (t *lossTable) gangOf(s *Snapshot, u int32) int32 {
 	unit := &s.Units[u]
 	whole := s.gangs.of(unit)
@@ -146,8 +144,8 @@ func (t *lossTable) gangOf(s *Snapshot, u int32) int32 {
 	return number
 }
 
-// growth returns the entry of a unit, without its gang. The losses must have been created for the
-// end of time.
+// growth returns the unitLoss of a unit, without its gang. The field now of l must be the latest
+// possible time.
 func (l *losses) growth(u int32) unitLoss {
 	unit := &l.s.Units[u]
 	if unit.Start == 0 {
@@ -169,8 +167,8 @@ func (l *losses) growth(u int32) unitLoss {
 	return unitLoss{rate: rate, begin: max(from, saved), most: l.mostOf(unit, from, saved), restart: restart}
 }
 
-// at returns the lost work of a unit at the time of a decision. It returns false if the table does
-// not determine it.
+// at returns the lost work of a unit at the time now. It returns false if the table has no rate for
+// the unit, or if now is before begin.
 func (t *lossTable) at(u int32, now int64) (int64, bool) {
 	if t == nil {
 		return 0, false
@@ -182,7 +180,8 @@ func (t *lossTable) at(u int32, now int64) (int64, bool) {
 	return capped(e.rate, fairshare.Add(min(now-e.begin, e.most), e.restart)/1e9), true
 }
 
-// atLeast returns a lower bound of the total lost work of any count units of a node.
+// atLeast returns a lower bound of the total lost work of any count units on node n, at the time
+// now.
 func (t *lossTable) atLeast(n int32, count int, now int64) int64 {
 	node := &t.nodes[n]
 	count = min(count-node.others, len(node.begins)-1)
@@ -196,7 +195,7 @@ func (t *lossTable) atLeast(n int32, count int, now int64) int64 {
 	return capped(node.rate, seconds)
 }
 
-// capped returns the lost work of a rate over a number of seconds, at most maxLoss.
+// capped returns rate multiplied by seconds, at most maxLoss.
 func capped(rate, seconds int64) int64 {
 	hi, lo := bits.Mul64(uint64(rate), uint64(seconds))
 	if hi > 0 || lo > uint64(maxLoss) {

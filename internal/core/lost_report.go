@@ -1,7 +1,7 @@
 package core
 
-// reportedLosses returns the lost work for a Decision's report. A Decision reports it even if its
-// order does not compare lost work, because users ask how much work a preemption has cost.
+// reportedLosses returns the losses for the report of a Decision. The report contains them even if
+// the search does not compare lost work, because users ask for the cost of a preemption.
 func (sr *search) reportedLosses() *losses {
 	if counted := sr.whole.s.losses; counted != nil {
 		return counted
@@ -9,7 +9,8 @@ func (sr *search) reportedLosses() *losses {
 	return newLosses(sr.whole.s, sr.p.Now, settingsOf(sr.whole.s, sr.p))
 }
 
-// beside returns the work that the other members of a gang lose if the given units are evicted.
+// beside returns the work that a gang's members outside of victims lose if these victims are
+// evicted.
 func (l *losses) beside(uid string, victims []int32) int64 {
 	total := l.gang(uid)
 	for _, u := range victims {

@@ -10,94 +10,92 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Order selects the criteria for the comparison of sets of victims, and their order.
+// Order selects the criteria for the comparison of sets of victims, and the order of the criteria.
 type Order string
 
 const (
 	// OrderPriority is the order of KEP-5710: broken budgets, highest priority, sum of priorities,
-	// number of pods, start. It is the zero value.
+	// number of pods, start time. It is the zero value.
 	OrderPriority Order = ""
-	// OrderLostWork compares lost work after the highest priority, and then the other criteria. If
-	// the search is not exact, a second search with OrderPriority also runs, and the better of the
-	// two results by OrderLostWork is used. So without queues, the highest priority of the victims
-	// is no higher than with OrderPriority. With queues this is not certain: ranks replace
-	// priorities (see victimOrder), and bounds apply to whole sets.
+	// OrderLostWork is OrderPriority with lost work inserted after the highest priority. If the
+	// search is not exact, a second search with OrderPriority runs too. The result that is better
+	// by OrderLostWork is used. So without queues, the highest priority of a victim is never higher
+	// than with OrderPriority. With queues it may be higher: ranks replace priorities (see
+	// victimOrder), and bounds apply to sets of victims.
 	OrderLostWork Order = "LostWork"
 )
 
 // MilliDevices is the number of milli-devices in one device; see [Preemptor.Devices].
 const MilliDevices = 1000
 
-// maxLoss is the most lost work of one unit or gang, so that sums and multiples stay in range. It
-// is about 550 device-years.
+// maxLoss is the maximum lost work of one unit or gang, in milli-device-seconds: about 550
+// device-years. Sums and products of it stay in the range of int64.
 const maxLoss = int64(1) << 44
 
-// Progress describes the work that the eviction of a pod would lose, as far as the pod's
-// annotations show it. The zero Progress has no information.
+// Progress describes the work that an eviction of the pod would lose, according to the pod's
+// annotations. The zero value means that nothing is known.
 type Progress struct {
 	// Saved is the time when the pod last saved its work, in nanoseconds since 1970; 0 if unknown.
-	// GroupSaved is the time for its whole PodGroup. The later of both counts; a time after the
-	// decision is ignored. For a whole gang, the latest time of its pods counts for all.
+	// GroupSaved is the same time for the whole PodGroup. The later time applies. A time after the
+	// decision is ignored. For a whole gang, the latest time of all its pods applies.
 	Saved, GroupSaved int64
-	// Interval is the time between automatic saves, counted from the pod's start, in nanoseconds; 0
-	// for no automatic saves. It counts only if no save is known since the start.
+	// Interval is the time between automatic saves, in nanoseconds, counted from the start of the
+	// pod; 0 for none. It applies only if no save since the start is known.
 	Interval int64
 	// Restart is the run time that a restart loses in addition to the unsaved work, in nanoseconds.
-	// With 0, [Preemptor.Restart] applies. NoRestart means that a restart loses no run time.
+	// If it is 0, [Preemptor.Restart] applies. NoRestart means that a restart loses no run time.
 	Restart int64
 }
 
-// NoRestart is the Progress.Restart of work whose restart loses no run time.
+// NoRestart is the value of Progress.Restart for work whose restart loses no run time.
 const NoRestart = int64(-1)
 
-// ClockSkew is the time that the clock of a pod may be ahead of the scheduler's, in nanoseconds. A
-// checkpoint at most ClockSkew after the decision counts as one at the decision. A later checkpoint
-// is ignored.
+// ClockSkew is the maximum time that the clock of a pod may be ahead of the scheduler's clock, in
+// nanoseconds. A checkpoint up to ClockSkew after the decision counts as a checkpoint at the time
+// of the decision. Later checkpoints are ignored.
 const ClockSkew = int64(time.Minute)
 
-// losses computes the work that units would lose if they were evicted at the time of a decision, in
+// losses computes the work that units would lose if they were evicted at the time now, in
 // milli-device-seconds. A nil losses returns 0 for every unit.
 //
-// Eviction discards the work of a pod since its last checkpoint, and a restart costs additional run
-// time. Without checkpoints, the work counts from the time when the pod's gang became whole, or the
-// pod was scheduled. The pod's queue may cap the time of work without a checkpoint. The lost work
-// is that time multiplied by the pod's devices. A pod without devices counts as a fraction of one
-// device: the largest fraction of its node that it requests. The fraction is at least a
-// milli-device, so that no eviction is free.
+// The lost work of a pod is its lost run time multiplied by its devices. The lost run time is the
+// time since the last checkpoint, plus the time for a restart. Without a checkpoint, it starts when
+// the pod's gang became whole or the pod was scheduled. The pod's queue may limit the run time
+// without a checkpoint. A pod without devices counts as a fraction of one device: the largest
+// fraction of its node that it requests, and at least one milli-device. So no eviction is free.
 //
-// A gang that falls below minCount stops, and loses the work of all its members.
+// A gang that falls below minCount stops, so all its members lose their work.
 type losses struct {
 	s   *Snapshot
 	now int64
 	lossSettings
-	// basics are the dimensions of CPUs and memory.
+	// basics are the indexes of the resources cpu and memory.
 	basics []int
-	// gangs has the lost work of each gang whose members are preempted one by one, by UID.
+	// gangs caches the lost work of whole gangs whose members are preempted one by one, by UID.
 	gangs map[string]int64
-	// paid has the gangs whose loss does not count, because they stop in any case.
+	// paid has the UIDs of gangs whose loss does not count, because the gangs stop in any case.
 	paid map[string]bool
-	// saved has the time of the latest checkpoint of any member, by the UID of the gang.
+	// saved caches the time of the latest checkpoint of any member, by the UID of the gang.
 	saved map[string]int64
-	// table has the units whose lost work grows evenly with time; nil for none.
+	// table has the lost work that grows at a constant rate; nil for none.
 	table *lossTable
-	// byNumber has the lost work of each gang by its number in the table; -1 if not computed yet.
+	// byNumber caches the lost work of gangs, by their number in the table; -1 if not computed yet.
 	byNumber []int64
 }
 
 // lossSettings are the settings that losses depend on.
 type lossSettings struct {
-	// devices has, for each resource, the number of milli-devices that one unit of the resource
-	// counts as.
+	// devices has, for each resource, the milli-devices that one unit of the resource counts as.
 	devices Amounts
-	// restart is the run time that a restart loses, in nanoseconds, for pods without a setting of
-	// their own.
+	// restart is the run time that a restart loses, in nanoseconds. It applies to pods whose
+	// Progress.Restart is 0.
 	restart int64
-	// silent caps the run time that work without a checkpoint loses, by leaf queue, in nanoseconds.
-	// Queues without a cap are absent.
+	// silent is the limit of the lost run time of work without a checkpoint, by leaf queue, in
+	// nanoseconds. It contains only queues with a limit.
 	silent map[string]int64
 }
 
-// equal reports whether both settings result in the same losses.
+// equal reports whether a and b result in the same losses.
 func (a lossSettings) equal(b lossSettings) bool {
 	return a.restart == b.restart && slices.Equal(a.devices, b.devices) && maps.Equal(a.silent, b.silent)
 }
@@ -110,7 +108,7 @@ func settingsOf(s *Snapshot, p *Preemptor) lossSettings {
 	return settings
 }
 
-// newLosses returns the losses of evictions at the time now.
+// newLosses returns the losses of evictions at the time now, in nanoseconds since 1970.
 func newLosses(s *Snapshot, now int64, settings lossSettings) *losses {
 	l := &losses{s: s, now: now, lossSettings: settings, gangs: make(map[string]int64), saved: make(map[string]int64)}
 	for r, name := range s.Resources {
@@ -147,9 +145,9 @@ func (l *losses) of(u int32) int64 {
 	return total
 }
 
-// mostOf returns the cap on the run time that a unit may lose, in nanoseconds, without its restart.
-// from is the start of its work, and saved its last checkpoint, 0 for none. Only work without a
-// checkpoint since from is capped, even if it saves itself at an interval.
+// mostOf returns the limit of the run time that a unit may lose, in nanoseconds, without its
+// restart. from is the start of the work. saved is the last checkpoint, 0 for none. Only work
+// without a checkpoint after from has a limit, even if it saves itself at an interval.
 func (l *losses) mostOf(unit *Unit, from, saved int64) int64 {
 	if saved <= from && len(l.silent) > 0 {
 		if most, isCapped := l.silent[unit.queue()]; isCapped {
@@ -164,7 +162,7 @@ func (l *losses) restartOf(p *Progress) int64 {
 	return max(cmp.Or(p.Restart, l.restart), 0)
 }
 
-// savedAt returns the time when the work of a unit was last saved; 0 if unknown.
+// savedAt returns the time of the last checkpoint of a unit; 0 if unknown.
 func (l *losses) savedAt(unit *Unit) int64 {
 	whole := l.s.gangs[unit.PodGroup]
 	if whole == nil || unit.Group {
@@ -180,8 +178,8 @@ func (l *losses) savedAt(unit *Unit) int64 {
 	return saved
 }
 
-// latestOf returns the latest checkpoint of the given pods, or the argument latest if that is
-// later. It ignores checkpoints in the future.
+// latestOf returns the latest checkpoint of the given pods, or latest if that is later. It ignores
+// checkpoints in the future; see ClockSkew.
 func (l *losses) latestOf(pods []Pod, latest int64) int64 {
 	for i := range pods {
 		for _, saved := range [2]int64{pods[i].Progress.Saved, pods[i].Progress.GroupSaved} {
@@ -193,7 +191,7 @@ func (l *losses) latestOf(pods []Pod, latest int64) int64 {
 	return latest
 }
 
-// rate returns the milli-devices of a pod.
+// rate returns the number of milli-devices that a pod counts as.
 func (l *losses) rate(p *Pod) int64 {
 	rate := int64(0)
 	for r, each := range l.devices {
@@ -213,8 +211,8 @@ func (l *losses) rate(p *Pod) int64 {
 	return max(rate, 1)
 }
 
-// charge returns the work that is lost if only this unit is evicted. For a member that its gang
-// needs, that is the work of the whole gang.
+// charge returns the work that is lost if only this unit is evicted. For a needed member of a gang,
+// it is the work of the whole gang.
 func (l *losses) charge(u int32) int64 {
 	if l == nil {
 		return 0
@@ -225,7 +223,7 @@ func (l *losses) charge(u int32) int64 {
 	return l.of(u)
 }
 
-// least returns a lower bound of the work that a unit adds to the lost work of a set.
+// least returns a lower bound of the work that a unit adds to the lost work of a set of victims.
 func (l *losses) least(u int32) int64 {
 	if len(l.paid) == 0 {
 		return l.of(u)
@@ -251,7 +249,7 @@ func (l *losses) alone(u int32) int64 {
 	return l.byNumber[number]
 }
 
-// gang returns the lost work of a whole gang that stops; 0 for a gang whose loss does not count.
+// gang returns the lost work of all members of a gang. It is 0 for a gang in paid.
 func (l *losses) gang(uid string) int64 {
 	if l.paid[uid] {
 		return 0
@@ -266,7 +264,7 @@ func (l *losses) gang(uid string) int64 {
 	return loss
 }
 
-// together returns the work that is lost if all the given units are evicted.
+// together returns the work that is lost if all the given victims are evicted.
 func (l *losses) together(victims []int32) int64 {
 	if l == nil {
 		return 0
@@ -291,7 +289,7 @@ func (l *losses) together(victims []int32) int64 {
 	return total
 }
 
-// paying returns a copy that does not count the loss of the given gangs.
+// paying returns a copy of l that does not count the loss of the given gangs (by UID).
 func (l *losses) paying(gangs map[string]bool) *losses {
 	if l == nil {
 		return nil

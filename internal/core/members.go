@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// want is the number of members of a class that must be placed.
+// want is a class and the number of its members that must be placed.
 type want struct{ class, count int }
 
-// total returns the number of members wanted.
+// total returns the number of members in all wants.
 func total(ws []want) int {
 	n := 0
 	for _, w := range ws {
@@ -18,7 +18,7 @@ func total(ws []want) int {
 	return n
 }
 
-// firstMembers returns, for each class, how many of the first count members by rank belong to it.
+// firstMembers returns how many of the count members with the lowest ranks belong to each class.
 func firstMembers(classes []Class, count int) []int {
 	type ranked struct {
 		class  int
@@ -38,7 +38,7 @@ func firstMembers(classes []Class, count int) []int {
 	return counts
 }
 
-// byRole adds up counts of members by class, and returns the sum for each role.
+// byRole returns the number of members of each role, from the number of members of each class.
 func (p *Preemptor) byRole(counts []int) map[string]int {
 	out := make(map[string]int)
 	for c, n := range counts {
@@ -47,8 +47,8 @@ func (p *Preemptor) byRole(counts []int) map[string]int {
 	return out
 }
 
-// upTo lowers the count of each class to the number of members that their role needs. So the
-// surplus of one role does not block another.
+// upTo lowers the count of each class to the needed number of its role. So the surplus of one role
+// does not take the room of another role.
 func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
 	var out []want
 	for _, w := range ws {
@@ -59,8 +59,8 @@ func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
 	return out
 }
 
-// firstOfRoles selects the first placed members of each role, up to the number that the role needs.
-// It returns their counts by class, and how many members are missing.
+// firstOfRoles selects the first placed members of each role, up to the needed number. It returns
+// the number of selected members by class, and the number of needed members without a placement.
 func (p *Preemptor) firstOfRoles(placements []placement, needed map[string]int) (counts []int, missing int) {
 	counts, left := make([]int, len(p.Classes)), maps.Clone(needed)
 	for _, n := range needed {
@@ -76,7 +76,8 @@ func (p *Preemptor) firstOfRoles(placements []placement, needed map[string]int) 
 	return counts, missing
 }
 
-// areEnough reports whether the placed members include MinCount members and enough of each role.
+// areEnough reports whether the placements include MinCount members and the needed number of each
+// role.
 func (p *Preemptor) areEnough(placements []placement) bool {
 	if len(placements) < p.MinCount {
 		return false
@@ -85,13 +86,13 @@ func (p *Preemptor) areEnough(placements []placement) bool {
 	return missing == 0
 }
 
-// neededOfRoles returns, for each role, how many members must be placed.
+// neededOfRoles returns the number of members that must be placed, by role.
 func (p *Preemptor) neededOfRoles() map[string]int {
 	return p.byRole(firstMembers(p.Classes, p.MinCount))
 }
 
-// neededFirst sorts placed members, given by index, so that the needed members of each role come
-// first. MinCount counts members in this order. Within both parts, the order stays the same.
+// neededFirst sorts indexes of placements. The first needed placements of each role come first,
+// then the surplus. Both parts keep the given order.
 func (p *Preemptor) neededFirst(order []int, placements []placement) []int {
 	left := p.neededOfRoles()
 	var needed, surplus []int
@@ -106,12 +107,12 @@ func (p *Preemptor) neededFirst(order []int, placements []placement) []int {
 	return append(needed, surplus...)
 }
 
-// byRank compares members by rank, then by UID and name.
+// byRank compares members by rank, then by UID, then by name.
 func byRank(a, b *Member) int {
 	return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 }
 
-// allMembers counts every member, by class.
+// allMembers returns the number of members of each class.
 func allMembers(classes []Class) []int {
 	counts := make([]int, len(classes))
 	for c := range classes {
@@ -120,9 +121,8 @@ func allMembers(classes []Class) []int {
 	return counts
 }
 
-// hardestFirst sorts the counts of classes so that the members that are hardest to place come
-// first. These are members that depend on other pods, then members that request the largest part of
-// a node.
+// hardestFirst converts the counts of classes to wants, and sorts the classes by how hard they are
+// to place. Stateful classes come first, then classes whose members request a large part of a node.
 func (v *problem) hardestFirst(counts []int) []want {
 	largest := make([]int64, v.dims)
 	for n := range v.s.Nodes {
@@ -162,7 +162,7 @@ func (v *problem) hardestFirst(counts []int) []want {
 	return ws
 }
 
-// first returns the first member of a class by rank.
+// first returns the member of a class with the lowest rank.
 func (v *problem) first(class int) *Member {
 	ms := v.p.Classes[class].Members
 	lowest := &ms[0]

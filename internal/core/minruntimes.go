@@ -6,18 +6,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// minRuntimeIndex counts units by the min-runtimes of their profiles. Each distinct setting is a
-// key.
+// minRuntimeIndex counts the units that have each min-runtime setting of their profiles.
 type minRuntimeIndex map[MinRuntime]int
 
-// add counts one more unit. A unit whose profile is unknown is not counted.
+// add counts a unit with the setting m; nil (an unknown profile) is ignored.
 func (x minRuntimeIndex) add(m *MinRuntime) {
 	if m != nil {
 		x[*m]++
 	}
 }
 
-// drop counts one unit less.
+// drop undoes add for one unit.
 func (x minRuntimeIndex) drop(m *MinRuntime) {
 	if m == nil {
 		return
@@ -27,7 +26,7 @@ func (x minRuntimeIndex) drop(m *MinRuntime) {
 	}
 }
 
-// defaultsIn returns all min-runtimes that protect any unit from this preemptor if no queue has a
+// defaultsIn returns all min-runtimes that may protect a unit from this preemptor if no queue has a
 // setting. They are the settings of the units' profiles and of the preemptor.
 func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	out := make(minRuntimeIndex)
@@ -42,8 +41,8 @@ func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	return out
 }
 
-// defaultsOf returns the min-runtimes that protect a unit if no queue has a setting. They come from
-// the unit's profile, or from the preemptor if the profile is unknown.
+// defaultsOf returns the min-runtimes that protect a unit if no queue has a setting. They are the
+// settings of the unit's profile. If the profile is unknown, the settings of the preemptor apply.
 func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
 	if u.MinRuntime != nil {
 		return u.MinRuntime
@@ -51,9 +50,9 @@ func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
 	return &r.p.MinRuntime
 }
 
-// minRuntimeOf returns the time that a unit of a leaf queue must run before this preemptor may
-// evict it. m has the defaults. The result also names the queue that has the setting; -1 if the
-// default applies. For an unknown preemptor it returns the longest min-runtime.
+// minRuntimeOf returns the time that a unit in the queue leaf must run before this preemptor may
+// evict it, in nanoseconds. It also returns the index of the queue with this setting, or -1 if the
+// default in m applies. If r.anyone is set, it returns the longest time for any preemptor.
 func (r *ruling) minRuntimeOf(leaf int32, m *MinRuntime) (queue int32, runtime int64) {
 	if r.anyone {
 		return r.t.LongestMinRuntime(leaf, m.Preempt, m.Reclaim, m.Resolve == ResolveQueue)
@@ -68,8 +67,8 @@ func (r *ruling) minRuntimeOf(leaf int32, m *MinRuntime) (queue int32, runtime i
 	return r.t.MinRuntime(from, m.Reclaim, fairshare.ReclaimSetting)
 }
 
-// longestMinRuntimeOf returns the longest min-runtime of any unit of a leaf queue for this
-// preemptor.
+// longestMinRuntimeOf returns the longest min-runtime that protects any unit of a leaf queue from
+// this preemptor, in nanoseconds.
 func (r *ruling) longestMinRuntimeOf(leaf int32) (longest int64) {
 	for m := range r.defaults {
 		_, runtime := r.minRuntimeOf(leaf, &m)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// FewNames sorts names for a message and keeps at most the given number. If it drops names, the
-// last entry has their number.
+// FewNames sorts names for a message and keeps at most the given number of names. If it removes
+// names, it adds an entry such as "and 3 more".
 func FewNames(names []string, most int) []string {
 	out := slices.Sorted(slices.Values(names))
 	if n := len(out); n > most {

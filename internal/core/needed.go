@@ -7,11 +7,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Needed returns the UIDs of the pods that must terminate before the decision's placements
-// certainly have room. They are pods of its victims, and terminating pods, that request more than
-// their node would have to spare. Only the capacity of nodes counts, so some pods of a group that
-// is evicted whole may be missing. Placements of surplus members do not count, because the
-// preemptor runs without them.
+// Needed returns the UIDs of the pods that must terminate before the decision's placements are
+// certain to have room. They are pods of victims and terminating pods on the members' nodes. Each
+// requests more than its node has to spare. Only the capacity of the members' nodes counts, so pods
+// of a victim on other nodes may be missing. Surplus members do not count, because the preemptor
+// runs without them.
 func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	c := s.columns
 	if c == nil {
@@ -54,10 +54,12 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	return needed
 }
 
-// placeRoom is the room that the placements on a node need, and the room that is left beside them.
+// placeRoom is the room on a node for placements. wanted is the sum of the members' requests. spare
+// is the room that is left if all victims and terminating pods are gone.
 type placeRoom struct{ spare, wanted []int64 }
 
-// roomsOf returns the placeRoom of each node that a decision places a member on, by node index.
+// roomsOf returns the placeRoom of each node that a decision places a needed member on, by node
+// index.
 func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 	requests := make(map[string]Amounts)
 	for _, class := range d.Preemptor.Classes {
@@ -85,8 +87,8 @@ func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 	return rooms
 }
 
-// lacks reports whether the placements have too little room as long as a pod with this request
-// stays.
+// lacks reports whether the placements do not fit while a pod with this request is still on the
+// node.
 func (r *placeRoom) lacks(request Amounts) bool {
 	for i, v := range request {
 		if r.wanted[i] > 0 && v > r.spare[i] {

@@ -8,14 +8,15 @@ import (
 )
 
 // nodeCosts frees room for the members of one class at the lowest cost. Each node has an option: a
-// set of units to evict, and the number of members that fit because of it. That number counts all
-// nodes, because the eviction of a group frees room on each of its nodes. The search takes the
-// option with the lowest cost per member until all members have room.
+// set of units to evict there, and the gain, which is the number of additional members that fit.
+// The gain is a sum over all nodes, because the eviction of a group frees room on each of its
+// nodes. The search takes the option with the lowest cost per member until all members have room.
 type nodeCosts struct {
 	*counter
 	x     *nodeVictims
 	level int64
-	// touched counts, for each node, the changes that may affect it, to detect outdated options.
+	// touched is a version number for each node. It rises when room on the node changes, so that
+	// older options of the node are known to be outdated.
 	touched []int32
 	chosen  []int32
 	options heap.Heap[option]
@@ -24,21 +25,21 @@ type nodeCosts struct {
 	scratch, stamps []int32
 	stamp           int32
 	base            []int64
-	// known caches the number of additional members (gain) for sets of units on many nodes, which
-	// takes long to compute; nil otherwise.
+	// known caches the gain of sets of units with pods on many nodes, which takes long to compute.
+	// It is nil if the gains are fast to compute.
 	known *knownGains
-	// slab is the memory for the lists of units in options.
+	// slab is memory for the lists of units in options.
 	slab slab[int32]
 }
 
-// option is a way to free room for more members by evicting units of one node.
+// option is a set of units on one node whose eviction makes more members fit.
 type option struct {
 	node  int32
 	seen  int32
 	gain  int
 	score Score
-	// broken, lost and cost are the broken budgets, the lost work and the sum of priorities, each
-	// divided by the number of members gained.
+	// broken, lost and cost are the number of broken budgets, the lost work and the sum of
+	// priorities. Each is divided by gain.
 	broken, lost, cost float64
 	units              []int32
 }
@@ -61,7 +62,7 @@ func newNodeCosts(t *simulation, w want, level int32, draw *budgetDraw) *nodeCos
 	return m
 }
 
-// lookAtAll finds the options of all nodes.
+// lookAtAll computes the options of all nodes.
 func (m *nodeCosts) lookAtAll() {
 	m.options.Items = make([]option, 0, len(m.c.byName))
 	for _, n := range m.c.byName {
@@ -72,8 +73,8 @@ func (m *nodeCosts) lookAtAll() {
 	m.options.Init()
 }
 
-// choose takes options until all wanted members have room. It returns false if the room is not
-// enough.
+// choose takes options until all wanted members have room. It returns false if no option is left
+// before that.
 func (m *nodeCosts) choose() bool {
 	for !m.room() {
 		if len(m.options.Items) == 0 {
@@ -93,8 +94,8 @@ func (m *nodeCosts) choose() bool {
 	return true
 }
 
-// renew computes an option again if the affected nodes, or the number of missing members, have
-// changed.
+// renew computes an option again if its node or the number of missing members has changed. changed
+// is true if the result differs from o.
 func (m *nodeCosts) renew(o option) (fresh option, changed, ok bool) {
 	if o.seen == m.touched[o.node] && o.gain <= m.need-m.total && m.x.draw == nil {
 		return o, false, true
@@ -103,7 +104,7 @@ func (m *nodeCosts) renew(o option) (fresh option, changed, ok bool) {
 	return fresh, ok && (fresh.gain != o.gain || fresh.score != o.score || !slices.Equal(fresh.units, o.units)), ok
 }
 
-// take evicts the units of an option. Nodes that become cheaper because of it get new options.
+// take evicts the units of an option. It computes new options for all nodes of these units.
 func (m *nodeCosts) take(o option) {
 	for _, u := range o.units {
 		m.remove(u)
@@ -120,7 +121,7 @@ func (m *nodeCosts) take(o option) {
 	}
 }
 
-// giveBack restores the units that were chosen for a node, if all their pods are on that node.
+// giveBack restores the chosen units on node n, except units with pods on other nodes.
 func (m *nodeCosts) giveBack(n int32) {
 	m.chosen = slices.DeleteFunc(m.chosen, func(u int32) bool {
 		if slices.ContainsFunc(m.s.Units[u].Pods, func(p Pod) bool { return int32(p.Node) != n }) {
@@ -134,7 +135,7 @@ func (m *nodeCosts) giveBack(n int32) {
 	})
 }
 
-// nodesOf lists the nodes of the given units, each once. The result is valid until the next call.
+// nodesOf lists the distinct nodes of the given units. The result is valid until the next call.
 func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	nodes := m.scratch[:0]
 	if m.stamps == nil {
@@ -163,8 +164,8 @@ func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	return nodes
 }
 
-// option returns the node's option with the lowest cost per member. It considers each number of
-// members up to the most that the node can hold.
+// option returns the option of node n with the lowest cost per member. It considers each number of
+// members up to the maximum for the node.
 func (m *nodeCosts) option(n int32) (option, bool) {
 	now := int(m.caps[n])
 	missing := m.need - m.total
@@ -195,9 +196,9 @@ func (m *nodeCosts) option(n int32) (option, bool) {
 	return m.cheapestOption(n, now+1, most, potential)
 }
 
-// cheapestOption returns the option with the lowest cost per member. It tries all numbers of
-// members between from and to. For units on several nodes, the number of additional members takes
-// long to compute. So with such units it tries only from and to.
+// cheapestOption returns the option with the lowest cost per member, for numbers of members between
+// from and to. If a set contains units with pods on several nodes, only from and to are tried,
+// because the gain takes long to compute.
 func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (best option, ok bool) {
 	col := m.column(n)
 	exact := m.x.load(col, potential, m.wanted[m.class], m.level)
@@ -219,7 +220,7 @@ func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (be
 	return best, ok
 }
 
-// victimsFor returns the cheapest units to evict so that a node holds count members.
+// victimsFor returns the cheapest set of units to evict so that node n holds count members.
 func (m *nodeCosts) victimsFor(n int32, count int, potential []int32, exact bool) ([]int32, Score, bool) {
 	for r, v := range m.wanted[m.class] {
 		m.base[r] = v * int64(count)
@@ -230,7 +231,7 @@ func (m *nodeCosts) victimsFor(n int32, count int, potential []int32, exact bool
 	return m.x.solve(m.column(n), m.freeOf(n), m.base, potential)
 }
 
-// optionOf returns the option of node n that evicts the units in set.
+// optionOf returns the option that evicts the units at the positions in set on node n.
 func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	col := m.column(n)
 	o := option{node: n, seen: m.touched[n], score: score, units: m.keep(col, set)}
@@ -254,8 +255,7 @@ func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	return o, true
 }
 
-// keep returns the units at the given positions of a node. The result stays valid for the whole
-// search.
+// keep returns the units at the given positions. The result is valid until the end of the search.
 func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	units := m.slab.take(len(set))
 	for i, pos := range set {
@@ -264,8 +264,8 @@ func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	return units
 }
 
-// gainHere is like gain, but counts additional members on node n only. If units have pods on other
-// nodes, the result is too low.
+// gainHere is like gain, but counts additional members only on node n. If units have pods on other
+// nodes, the result is a lower bound.
 func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	free := m.freeOf(n)
 	move := func(sign int64) {
@@ -282,7 +282,8 @@ func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	return gain
 }
 
-// gain returns how many more members fit, on all nodes together, after the given units are evicted.
+// gain returns the number of additional members that fit, on all nodes together, if the given units
+// are evicted.
 func (m *nodeCosts) gain(units []int32) int {
 	for _, u := range units {
 		m.shift(u, 1)
@@ -297,8 +298,8 @@ func (m *nodeCosts) gain(units []int32) int {
 	return gain
 }
 
-// dearer compares options by their cost per member gained. It ignores the highest priority, because
-// the ceiling already bounds that for the whole preemption.
+// dearer compares options by their cost per additional member. It ignores the highest priority,
+// because the ceiling already limits it for the whole preemption.
 func dearer(a, b *option) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken),

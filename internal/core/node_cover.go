@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// setCost is the part of a Score that distinguishes sets of victims with the same ceiling and no
-// broken budget. The costs of disjoint sets add up. If the same units are added to two sets, the
-// cheaper set stays the cheaper one. So the cheapest set can be built from the cheapest parts.
+// setCost is the part of a Score that differs between sets of victims with the same ceiling and
+// without broken budgets. The costs of disjoint sets can be added. If the same units are added to
+// two sets, the cheaper set stays cheaper. So the cheapest set consists of cheapest parts.
 type setCost struct {
 	price
-	// start is the earliest start among the victims whose priority is the ceiling; MaxInt64 for
-	// none.
+	// start is the earliest start of the victims whose priority is the ceiling; MaxInt64 if there
+	// are none.
 	start int64
 }
 
@@ -23,44 +23,47 @@ func (a setCost) plus(b setCost) setCost {
 	return setCost{a.price.plus(b.price), min(a.start, b.start)}
 }
 
-// compare compares costs in the order of better.
+// compare compares costs in the same order as the function better.
 func (a setCost) compare(b setCost) int {
 	return cmp.Or(a.price.compare(b.price), cmp.Compare(b.start, a.start))
 }
 
 const (
-	// coverSteps is the most steps of one search for the cheapest units of a node, and coverLeast
-	// the fewest that each search gets. coverEffort bounds the units that all searches of a
-	// decision look at; each step looks at every unit of the node.
+	// coverSteps is the maximum number of steps of one search for the cheapest units of a node. In
+	// each step, the search looks at every unit of the node. coverEffort limits the number of units
+	// that all searches of a decision look at together. After that, each search still gets
+	// coverLeast steps.
 	coverSteps  = 10_000
 	coverEffort = 5_000_000
 	coverLeast  = 20
 )
 
-// cover finds the cheapest units of one node that free the missing room. It is a branch and bound
-// search, and exact unless it runs out of steps. It reuses its memory for one node after the other.
+// cover finds the cheapest units on one node that free the missing room. It is a branch-and-bound
+// search. It is exact if it does not reach the maximum number of steps. It reuses its memory for
+// the next node.
 type cover struct {
 	dims int
-	// effort is the unused part of coverEffort.
+	// effort is the number of units that the searches may still look at.
 	effort int
 
-	// units are the units of the node. frees is the room that each frees, and all is the sum. After
-	// rank, units with the most room for their cost come first.
+	// units are the units of the node. After rank, units with the most room for their cost come
+	// first. frees is the room of each unit, and all is its sum.
 	units    []coverUnit
 	frees    []int64
 	unsorted []int64
 	all      []int64
 	wanted   []int64
 	ranked   bool
-	// surplus is true if any unit is surplus. s is the snapshot that contains the units.
+	// surplus is true if any unit is surplus. s is the snapshot with the units.
 	surplus bool
 	s       *Snapshot
-	// byFree lists, for each resource, the units by the room that they free, the most first. bySum
-	// lists units by the sum of priorities. byLost lists them by lost work, if that counts.
+	// byFree lists, for each resource, the units sorted by the room that they free, the most first.
+	// bySum lists units by the sum of priorities. byLost lists units by lost work, if the search
+	// counts it.
 	byFree        [][]int32
 	bySum, byLost []int32
 
-	// left is the room still missing after the units in taken are evicted. ruled marks the units
+	// left is the room that is missing if the units in taken are evicted. ruled lists the units
 	// that the current branch excludes.
 	left  []int64
 	state []coverState
@@ -92,11 +95,11 @@ func newCover(dims int) *cover {
 	}
 }
 
-// of returns the room that a unit frees.
+// of returns the room that unit i frees.
 func (c *cover) of(i int32) []int64 { return c.frees[int(i)*c.dims:][:c.dims] }
 
 // load sets the units to choose from, by their positions on a node. wanted is the request of one
-// member, and top the ceiling.
+// member. top is the ceiling.
 func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted []int64, top int64) {
 	c.units, c.frees, c.ranked, c.wanted, c.surplus, c.s = c.units[:0], c.frees[:0], false, wanted, col.surplus > 0, x.s
 	clear(c.all)
@@ -118,8 +121,9 @@ func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted 
 	}
 }
 
-// rank sorts the units for the search and for the calculation of its bounds. If a unit frees no
-// less than another and costs no more, it comes first.
+// rank sorts the units by the part of the missing room that they free, divided by their cost. So a
+// unit comes before each unit that frees no more and costs no less. It also prepares the lists for
+// lower bounds.
 func (c *cover) rank() {
 	c.ranked = true
 	for i := range c.units {
@@ -160,9 +164,9 @@ func (c *cover) rank() {
 	}
 }
 
-// solve finds the cheapest units that free the missing room. It returns their positions, most
-// important first, valid until the next call. proven reports whether no cheaper set exists, and ok
-// whether there is a set.
+// solve finds the cheapest units that free the room in short. It returns their positions, most
+// important first. The result is valid until the next call. proven is true if no cheaper set
+// exists. ok is true if there is a set.
 func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool) {
 	copy(c.left, short)
 	c.found, c.best, c.set, c.steps = false, noCost(), c.set[:0], 0
@@ -184,8 +188,8 @@ func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool
 	return c.set, c.best, c.steps >= 0, c.found
 }
 
-// allNeeded reports whether all units together free enough room, and too little without any one of
-// them.
+// allNeeded reports whether every unit must be evicted: all together free enough room, but not if
+// any one unit stays.
 func (c *cover) allNeeded() bool {
 	for r, left := range c.left {
 		if left > 0 && c.all[r] < left {
@@ -204,7 +208,7 @@ func (c *cover) allNeeded() bool {
 	return true
 }
 
-// search decides for each unit from position i on whether it is evicted, and tries both ways.
+// search decides for each unit from position i on whether to evict it, and tries both decisions.
 func (c *cover) search(i int, cost setCost) {
 	if c.covered() {
 		if !c.found || cost.compare(c.best) < 0 {
@@ -252,7 +256,7 @@ func (c *cover) helps(i int32) bool {
 	return false
 }
 
-// take adds unit i to taken. With sign -1 it removes the unit.
+// take adds unit i to taken, or removes it if sign is -1.
 func (c *cover) take(i int32, sign int64) {
 	for r, v := range c.of(i) {
 		c.left[r] -= sign * v
@@ -264,9 +268,8 @@ func (c *cover) take(i int32, sign int64) {
 	c.state[i], c.taken = coverOpen, c.taken[:len(c.taken)-1]
 }
 
-// ruleOut excludes unit i from the branch. It also excludes every later unit that frees no more of
-// the missing room and costs no less. A set with such a later unit in place of unit i is never
-// better.
+// ruleOut excludes unit i from the branch. It also excludes each later unit that frees no more of
+// the missing room and costs no less. In every set, unit i could replace such a unit.
 func (c *cover) ruleOut(i int32) {
 	c.state[i], c.ruled = coverRuledOut, append(c.ruled, i)
 	for j := i + 1; int(j) < len(c.units); j++ {
@@ -286,8 +289,8 @@ func (c *cover) freesNoMore(j, i int32) bool {
 	return true
 }
 
-// promising reports whether the units that are not decided yet may complete a set that is cheaper
-// than the best one so far.
+// promising reports whether the undecided units may complete a set that is cheaper than the best
+// set so far.
 func (c *cover) promising(cost setCost) bool {
 	more, ok := c.atLeast(math.MinInt64)
 	if !ok {
@@ -303,14 +306,13 @@ func (c *cover) promising(cost setCost) bool {
 	if cost.start <= c.best.start {
 		return false
 	}
-	// The bounds are equal, so only a later start would make the set cheaper.
+	// The bounds are equal, so only a set with a later start can be cheaper.
 	more, ok = c.atLeast(c.best.start)
 	more.surplus, more.repeated = c.best.surplus-cost.surplus, c.best.repeated-cost.repeated
 	return ok && cost.price.plus(more).compare(c.best.price) <= 0
 }
 
-// surplusOpen returns an upper bound of the surplus pods among any count units that are not decided
-// yet.
+// surplusOpen returns an upper bound of the number of surplus pods in any count undecided units.
 func (c *cover) surplusOpen(count int32) int32 {
 	if !c.surplus {
 		return 0
@@ -324,7 +326,7 @@ func (c *cover) surplusOpen(count int32) int32 {
 	return min(count, open)
 }
 
-// repeatedOpen returns a lower bound of the stops of any units that are not decided yet and have at
+// repeatedOpen returns a lower bound of the stops (Score.Repeated) of any undecided units with at
 // least count pods together.
 func (c *cover) repeatedOpen(count int32) int64 {
 	if !c.s.countsStops() {
@@ -339,9 +341,9 @@ func (c *cover) repeatedOpen(count int32) int64 {
 	return int64(open.least(int(count)))
 }
 
-// atLeast returns a lower bound of the cost of the units still to be added, among units that start
-// after a given time. For each resource, it takes the fewest units that free enough, each at the
-// lowest cost.
+// atLeast returns a lower bound of the cost to free the rest of the room, with units that start
+// later than after. For each resource, it assumes the minimum number of units, each at the lowest
+// cost. ok is false if these units cannot free enough.
 func (c *cover) atLeast(after int64) (least price, ok bool) {
 	for r, left := range c.left {
 		if left <= 0 {
@@ -369,8 +371,8 @@ func (c *cover) atLeast(after int64) (least price, ok bool) {
 	return least, true
 }
 
-// cheapest calls tell for the first count undecided units, in the given order, that free some of
-// resource r and start after a given time.
+// cheapest calls tell for count undecided units, in the given order. It skips units that use no
+// resource r, and units that do not start later than after.
 func (c *cover) cheapest(order []int32, r, count int, after int64, tell func(*setCost)) {
 	for _, i := range order {
 		if count == 0 {

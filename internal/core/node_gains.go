@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// widePods is the most pods to look at to compute the gains of all options on other nodes. With
-// more pods, gains are cached for each set of units. countedPods is the most pods to look at
-// between two changes.
+// widePods is the maximum number of pods to look at to compute the gains of all options directly.
+// If there are more pods, gains are cached for each set of units. countedPods is the maximum number
+// of pods to look at for the cache until the next change.
 const widePods, countedPods = 1 << 21, 1 << 20
 
-// isWide reports whether units have pods on so many nodes that computing the gain of each option
-// takes too long.
+// isWide reports whether units have pods on so many nodes that the gains must be cached.
 func (m *nodeCosts) isWide() bool {
 	if !m.c.spanning {
 		return false
@@ -19,8 +18,8 @@ func (m *nodeCosts) isWide() bool {
 	pods := 0
 	for u := range m.s.Units {
 		if n := len(m.s.Units[u].Pods); n > 1 {
-			// A unit on n nodes is in the options of n nodes, and each of these options looks at
-			// all n nodes.
+			// A unit on n nodes is in the options of n nodes, and the gain of each of these options
+			// looks at n nodes.
 			if pods += n * n; pods > widePods {
 				return true
 			}
@@ -29,21 +28,20 @@ func (m *nodeCosts) isWide() bool {
 	return false
 }
 
-// knownGains caches how many members fit after a set of units is evicted, in the current state. It
-// helps if the pods of jobs alternate over the same nodes, because many nodes then have the same
-// set of units.
+// knownGains caches the number of additional members that fit after a set of units is evicted, in
+// the current state. It is useful if the pods of several jobs share the same nodes, because many
+// nodes then have the same set of units.
 type knownGains struct {
 	// changes is the value of counter.changes when the cache was filled. left is the number of pods
-	// that may still be looked at.
+	// that the cache may still look at.
 	changes, left int
 	bySet         map[string]int
 	sorted        []int32
 	key           []byte
 }
 
-// knownGain is like gain, for units whose gain is cached or may be computed now. Otherwise it
-// returns false, and the caller uses the gain on one node. Once the units are evicted, all of their
-// room counts.
+// knownGain is gain with a cache. If the gain is not in the cache and would take too long to
+// compute, it returns false. The caller then uses gainHere.
 func (m *nodeCosts) knownGain(units []int32) (gain int, ok bool) {
 	k := m.known
 	if k.bySet == nil || k.changes != m.changes {

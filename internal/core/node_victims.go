@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// nodeVictims chooses victims on one node so that a member or several fit there. It reuses its
-// memory, so it can examine thousands of nodes without allocation.
+// nodeVictims selects victims on one node so that one or more members fit there. It reuses its
+// memory for the next node.
 type nodeVictims struct {
 	*problem
-	// draw has the evictions that budgets still allow after earlier victims; nil if no unit has a
-	// budget.
+	// draw has the evictions that budgets still allow after the victims on other nodes; nil if no
+	// unit has a budget.
 	draw *budgetDraw
-	// seesGangs makes broken gangs part of the cost. It is true if a set on this node is the whole
-	// outcome.
+	// seesGangs is true if broken gangs are part of the cost. This is so if the victims on this
+	// node are the whole outcome.
 	seesGangs bool
-	// check names the class and node for questions to the oracle; nil if only room matters.
+	// check is the class and node for calls of the oracle; nil if only room matters.
 	check *nodeCheck
-	// floor is a lower bound of the cost. The search ends once an outcome reaches it.
+	// floor is a lower bound of the cost. The search stops if an outcome reaches it.
 	floor prospect
 	cover *cover
 
@@ -30,20 +30,19 @@ type nodeVictims struct {
 	result       []int32
 	units        []int32
 	use, perCost []float64
-	// best is the cheapest set so far, once found.
+	// best is the cheapest set so far, if found is true.
 	best      []int32
 	bestScore Score
 	found     bool
-	// unproven becomes true when a search for the cheapest set reaches its bound.
+	// unproven becomes true if a search for the cheapest set reaches its maximum number of steps.
 	unproven bool
 }
 
-// nodeCheck is the class and the node of questions to the oracle.
+// nodeCheck is a class and a node, for calls of the oracle.
 type nodeCheck struct {
 	class, node int
 }
 
-// newNodeVictims returns a nodeVictims. draw has the evictions that budgets still allow.
 func newNodeVictims(v *problem, draw *budgetDraw) *nodeVictims {
 	return &nodeVictims{problem: v, draw: draw, room: make([]int64, v.dims), cover: newCover(v.dims)}
 }
@@ -52,7 +51,8 @@ func (x *nodeVictims) release(pos int32) (before, after []int64) {
 	return x.col.sum(int(pos), x.dims), x.col.sum(int(pos)+1, x.dims)
 }
 
-// pods returns the number of pods, on all nodes, of the unit at a position of the node.
+// pods returns the number of pods of the unit at a position of the node, including its pods on
+// other nodes.
 func (x *nodeVictims) pods(pos int32) int { return x.podsAt(x.col, pos) }
 
 func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
@@ -62,20 +62,20 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 	return len(x.s.Units[col.units[pos]].Pods)
 }
 
-// reachesFloor reports whether a score is the best possible. Among equal sums, the order of
-// KEP-5710 results in the latest start, but not always in the most surplus. A score with stops may
-// be improved, so it is never regarded as the best. If lost work counts, the least sum of
-// priorities is not known.
+// reachesFloor reports whether sc is certain to be the lowest possible score. A score with stops
+// (Repeated) is never certain. If the search counts lost work, no score is certain, because the
+// floor has no sum of priorities. Surplus is checked separately: the order of KEP-5710 gives the
+// latest start, but not always the most surplus.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
 	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.Repeated == 0 && sc.HighestPriority == x.floor.ceiling && x.s.losses == nil && sc.PrioritySum == x.floor.leading &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 
-// solve finds the cheapest set of potential victims that frees enough for wanted in addition to
-// base. Units are positions in col, the least important first. The result lists them most important
-// first, and is valid until the next call. The order of KEP-5710 competes with the cheapest set.
-// Without broken budgets the result is exact. If budgets must be broken, or the oracle is asked,
-// other orders of reprieve compete too.
+// solve finds the cheapest set of potential victims that frees enough for wanted, in addition to
+// the free room in base. potential has positions in col, the least important unit first. The result
+// has positions, the most important first, and is valid until the next call. The result is exact if
+// no budget is broken and the oracle is not called. Otherwise it is the best of several orders of
+// reprieve.
 func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []int32) ([]int32, Score, bool) {
 	x.col, x.base, x.wanted, x.potential = col, base, wanted, potential
 	if !x.enough(potential) {
@@ -105,8 +105,8 @@ func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []i
 	return x.best, x.bestScore, true
 }
 
-// try reprieves units in the given order and keeps the resulting victims if they are the cheapest
-// so far.
+// try reprieves units in the given order. It keeps the remaining victims if they are the cheapest
+// set so far.
 func (x *nodeVictims) try(order []int32) {
 	if set, ok := x.reprieve(order); ok {
 		x.consider(set)
@@ -121,8 +121,8 @@ func (x *nodeVictims) consider(set []int32) {
 	}
 }
 
-// pool returns the potential victims with priorities up to the lowest ceiling; nil if all of them
-// must be evicted.
+// pool returns the potential victims with priorities up to the lowest possible ceiling. It returns
+// nil if all of them must be evicted.
 func (x *nodeVictims) pool(potential []int32) []int32 {
 	pool := potential[:x.ceiling(potential)]
 	if len(pool) == len(x.best) && x.bestScore.BrokenBudgets == 0 {
@@ -131,8 +131,8 @@ func (x *nodeVictims) pool(potential []int32) []int32 {
 	return pool
 }
 
-// cheapest tries the cheapest set of potential victims with priorities up to the lowest ceiling,
-// regardless of budgets.
+// cheapest considers the cheapest set of potential victims with priorities up to the lowest
+// possible ceiling. It ignores budgets.
 func (x *nodeVictims) cheapest(potential []int32) {
 	pool := x.pool(potential)
 	if x.check != nil || len(pool) == 0 {
@@ -146,8 +146,8 @@ func (x *nodeVictims) cheapest(potential []int32) {
 }
 
 // load prepares the search for the cheapest sets of potential victims with priorities up to top,
-// for members with the given request. It returns false if the cost of one potential victim depends
-// on the others.
+// for members with the given request. It returns false if the search cannot be exact, because of
+// the oracle or because victims share a budget.
 func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, top int64) bool {
 	if x.check != nil || x.draw != nil && slices.ContainsFunc(potential, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
 		return false
@@ -157,8 +157,8 @@ func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, t
 	return true
 }
 
-// covering finds the cheapest set of the units from load that frees enough for wanted in addition
-// to base.
+// covering finds the cheapest set of the loaded units that frees enough for wanted, in addition to
+// the free room in base.
 func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
 	x.base, x.wanted = base, wanted
 	set, _, _, ok := x.cover.solve(x.short())
@@ -168,8 +168,8 @@ func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
 	return set, x.score(set), true
 }
 
-// wantedBy returns the sum of the requests of the members placed on a node. The result is valid
-// until the next call.
+// wantedBy returns the sum of the requests of the members that are placed on node n. The result is
+// valid until the next call.
 func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
 	clear(x.room)
 	for class := range placed {
@@ -183,7 +183,8 @@ func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
 	return x.room
 }
 
-// short returns the part of wanted that has no room yet. The result is valid until the next call.
+// short returns, for each resource, the part of wanted that does not fit into base. The result is
+// valid until the next call.
 func (x *nodeVictims) short() []int64 {
 	for r, w := range x.wanted {
 		x.room[r] = 0
@@ -194,7 +195,8 @@ func (x *nodeVictims) short() []int64 {
 	return x.room
 }
 
-// within reprieves potential victims up to the lowest ceiling in further orders.
+// within tries further orders of reprieve for the potential victims up to the lowest possible
+// ceiling.
 func (x *nodeVictims) within(potential []int32) {
 	pool := x.pool(potential)
 	if len(pool) == 0 {
@@ -215,7 +217,7 @@ func (x *nodeVictims) within(potential []int32) {
 	}
 }
 
-// enough reports whether wanted fits with all units of a set evicted.
+// enough reports whether wanted fits if all units of the set are evicted.
 func (x *nodeVictims) enough(set []int32) bool {
 	copy(x.room, x.base)
 	for _, pos := range set {
@@ -227,8 +229,8 @@ func (x *nodeVictims) enough(set []int32) bool {
 	return fits(x.wanted, x.room)
 }
 
-// ceiling returns how many potential victims, counted from the first, must be evicted. Units of one
-// priority are all counted or none, so it is the smallest such number at the end of a priority.
+// ceiling returns the smallest number of potential victims, counted from the least important, whose
+// eviction makes enough room. Units of equal priority are counted together.
 func (x *nodeVictims) ceiling(potential []int32) int {
 	copy(x.room, x.base)
 	for i, pos := range potential {
@@ -244,8 +246,8 @@ func (x *nodeVictims) ceiling(potential []int32) int {
 	return len(potential)
 }
 
-// reprieve restores units in the given order, each if there is still room. It returns the others,
-// most important first.
+// reprieve restores units in the given order if there is still enough room. It returns the units
+// that stay removed, most important first.
 func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
 	if !x.enough(order) {
 		return nil, false
@@ -271,8 +273,8 @@ func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
 	return x.result, true
 }
 
-// reprieveChecked is like reprieve, and asks the oracle at every step. On entry, x.room must
-// include the room of all units of order. On return, the oracle's state is unchanged.
+// reprieveChecked is reprieve with a call of the oracle in every step. Before the call, x.room must
+// include the room of all units in order. After the call, the oracle's state is the same as before.
 func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
 	for _, pos := range order {
 		x.oracle.RemoveUnit(int(x.col.units[pos]))
@@ -295,7 +297,8 @@ func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
 	return x.result, true
 }
 
-// comesBack restores a unit if there is room and the oracle accepts the member next to it.
+// comesBack restores a unit if there is enough room and the oracle accepts the member next to the
+// unit. It reports whether the unit is restored.
 func (x *nodeVictims) comesBack(pos int32) bool {
 	unit := int(x.col.units[pos])
 	before, after := x.release(pos)
@@ -315,8 +318,8 @@ func (x *nodeVictims) comesBack(pos int32) bool {
 	return false
 }
 
-// score returns the cost of a set of victims, most important first, after earlier victims have used
-// their budgets.
+// score returns the cost of a set of victims, sorted most important first. Victims on other nodes
+// have already used their budgets.
 func (x *nodeVictims) score(set []int32) Score {
 	sc := noVictims()
 	for _, pos := range set {
@@ -345,7 +348,8 @@ func (x *nodeVictims) score(set []int32) Score {
 }
 
 // mostImportantFirst sets x.order to the order of KEP-5710: units that would break a budget, then
-// the others, each by importance. It returns the number of units that would break a budget.
+// the other units. Each part is sorted by importance. It returns the number of units that would
+// break a budget.
 func (x *nodeVictims) mostImportantFirst(potential []int32) (breaking int) {
 	x.order = x.order[:0]
 	for _, pos := range slices.Backward(potential) {
@@ -369,8 +373,8 @@ func (x *nodeVictims) mostImportantFirst(potential []int32) (breaking int) {
 	return len(breakers)
 }
 
-// unbroken returns a cheap set of victims that breaks no budget and is as large as possible. It
-// adds units one by one, the least important first.
+// unbroken returns a largest possible set of victims that breaks no budget. It adds one unit at a
+// time, the least important first.
 func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	var safe []int32
 	for _, pos := range potential {
@@ -386,8 +390,8 @@ func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	return safe
 }
 
-// stoppedFirst sets x.order to the order of importance, with units that were stopped more often
-// before others of the same priority.
+// stoppedFirst sets x.order to the order of importance, except that among units of equal priority,
+// more stops come first.
 func (x *nodeVictims) stoppedFirst(potential []int32) {
 	x.order = append(x.order[:0], potential...)
 	slices.SortFunc(x.order, func(a, b int32) int {
@@ -398,8 +402,8 @@ func (x *nodeVictims) stoppedFirst(potential []int32) {
 	})
 }
 
-// useOf computes, for each potential victim, the part of the missing room that it frees (x.use),
-// and that part divided by its cost (x.perCost).
+// useOf sets x.use and x.perCost for the potential victims. x.use is the part of the missing room
+// that a unit frees. x.perCost is that part divided by the unit's cost.
 func (x *nodeVictims) useOf(potential []int32) {
 	x.use = append(x.use[:0], make([]float64, len(x.col.units))...)
 	x.perCost = append(x.perCost[:0], make([]float64, len(x.col.units))...)
@@ -415,7 +419,8 @@ func (x *nodeVictims) useOf(potential []int32) {
 	}
 }
 
-// weightAt returns the first part of a unit's cost that counts, at least 1.
+// weightAt returns the first part of a unit's cost to compare (lost work or sum of priorities), at
+// least 1.
 func (x *nodeVictims) weightAt(pos int32) float64 {
 	if x.s.losses != nil {
 		return float64(max(x.s.losses.charge(x.col.units[pos]), 1))
@@ -423,7 +428,7 @@ func (x *nodeVictims) weightAt(pos int32) float64 {
 	return float64(weightOf(x.col.priorities[pos], x.pods(pos)))
 }
 
-// byUse sorts potential victims so that the least useful ones are reprieved first. use is x.use or
+// byUse sets x.order to the potential victims, sorted by use, the lowest first. use is x.use or
 // x.perCost.
 func (x *nodeVictims) byUse(potential []int32, use []float64) {
 	x.order = append(x.order[:0], potential...)

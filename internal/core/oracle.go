@@ -1,45 +1,48 @@
 package core
 
-// Oracle answers questions that depend on a scheduler's filters, which arithmetic cannot answer. It
-// holds a simulated state of the cluster, which the core changes through Remove, Restore, Place and
-// Unplace. Every change is undone before Decide returns. Classes, nodes, units and terminating pods
-// are given by their index in the Preemptor and the Snapshot.
+// Oracle answers questions about the scheduler's filters that arithmetic cannot answer. It holds a
+// simulated state of the cluster. The core changes this state through Remove, Restore, Place and
+// Unplace. Before Decide returns, it undoes every change. Classes, nodes, units and terminating
+// pods are given by their index in the Preemptor or the Snapshot.
 //
-// Only Decide calls it, from one goroutine.
+// Decide calls its Oracle from one goroutine.
 type Oracle interface {
-	// Admits returns the reason why node can never admit a member of class, whichever pods are
-	// evicted (a taint, a selector, a cordon). It returns "" if the node can.
+	// Admits returns the reason why node can never admit a member of class, such as a taint or a
+	// selector. Evictions do not change this reason. It returns "" if the node can admit a member.
 	Admits(class, node int) string
 	// Stateful reports whether the class depends on other pods by more than their room (affinity,
-	// spread, host ports, volumes), or whether another class depends on it. For other classes the
-	// core never calls Fits. If no class is stateful, the core does not update the simulated state.
+	// spread, host ports, volumes). It is also true if another class depends on this one. The core
+	// calls Fits only for stateful classes. If no class is stateful, the core does not update the
+	// simulated state.
 	Stateful(class int) bool
 	// Fits reports whether one more member of class passes every filter on node in the simulated
-	// state. It need not check room: the core calls it only for nodes with enough room.
+	// state. It may ignore room, because the core calls it only for nodes with enough room.
 	Fits(class, node int) bool
-	// Topologies returns those rules of the class about domains of nodes that the Oracle can
-	// describe. The result never changes.
+	// Topologies returns the rules of the class about domains of nodes, as far as the Oracle can
+	// describe them. The result never changes.
 	Topologies(class int) []Topology
 	// Touches reports whether the filters of any member depend on the unit by more than its room.
-	// For other units, Fits returns the same with and without the unit in the simulated state.
+	// If not, the result of Fits is the same with and without the unit.
 	Touches(unit int) bool
 
-	// RemoveUnit removes all pods of a unit from the simulated state; RestoreUnit puts them back.
+	// RemoveUnit removes all pods of a unit from the simulated state.
 	RemoveUnit(unit int)
+	// RestoreUnit undoes RemoveUnit.
 	RestoreUnit(unit int)
-	// RemoveLeaving removes a terminating pod from the simulated state; RestoreLeaving puts it
-	// back.
+	// RemoveLeaving removes a terminating pod from the simulated state.
 	RemoveLeaving(pod int)
+	// RestoreLeaving undoes RemoveLeaving.
 	RestoreLeaving(pod int)
-	// Place puts one member of class on node in the simulated state; Unplace removes one.
+	// Place adds one member of class to node in the simulated state.
 	Place(class, node int)
+	// Unplace undoes one call of Place.
 	Unplace(class, node int)
 }
 
-// Reserver is an Oracle that also returns the room that is reserved for other pods. Free room does
-// not include reserved room.
+// Reserver is an Oracle that also returns the room reserved for other pods. Free room in the
+// Snapshot does not include reserved room.
 type Reserver interface {
-	// Reserved returns the room reserved on a node; nil for none.
+	// Reserved returns the room that is reserved on a node; nil for none.
 	Reserved(node int) Amounts
 }
 

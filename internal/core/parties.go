@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// Parties are sets of classes that no rule ties to each other, such as the jobs of a JobSet that
-// each need one rack. They choose their domains one after the other. Each uses the room that
-// earlier parties leave.
+// A gathering is a set of classes whose members must share a domain. A party is a set of classes
+// that gatherings connect, such as one job of a JobSet whose jobs each need one rack. Parties
+// choose their domains one after the other, in the room that earlier parties leave.
 
-// partyStarts is the most attempts to place all parties, each with a different party first.
+// partyStarts is the maximum number of attempts to place all parties. Each attempt starts with
+// another party.
 const partyStarts = 4
 
-// parties splits the wanted classes into parties. Classes that gatherings tie together are in one
-// party; the classes in no gathering are the last party. It returns a single party if one choice of
-// domains covers all gatherings.
+// parties splits the wanted classes into parties. Classes in connected gatherings are one party.
+// The classes in no gathering are the last party. If one choice of domains is enough for all
+// gatherings, the result is a single party.
 func (v *problem) parties(ws []want) [][]want {
 	gs := v.gatherings(ws)
 	if !scattered(gs) {
@@ -39,9 +40,9 @@ func (v *problem) parties(ws []want) [][]want {
 	return parties
 }
 
-// scattered reports whether gatherings may use several separate domains. They may if some gathering
-// has no class in common with any gathering of smaller domains. The domain of that gathering then
-// need not contain the smaller domains.
+// scattered reports whether gatherings may use separate domains. This is so if a gathering has no
+// class in common with any gathering of smaller domains. Its domain then need not contain their
+// domains.
 func scattered(gs []gathering) bool {
 	for i := range gs {
 		if i > 0 && !slices.ContainsFunc(gs[:i], func(o gathering) bool { return meet(o.classes, gs[i].classes) }) {
@@ -51,16 +52,16 @@ func scattered(gs []gathering) bool {
 	return false
 }
 
-// enclosures returns the ways to confine a party to one of its largest shared domains, if it needs
-// several domains inside. An example is a set of jobs that each need a rack, all of them in one
-// zone. Otherwise the result is empty.
+// enclosures returns one confinement for each of the largest domains that a party may use, if the
+// party needs several smaller domains inside. An example is a set of jobs in one zone, where each
+// job needs a rack. If the party needs only one domain, the result is empty.
 func (t *simulation) enclosures(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if !scattered(gs) {
 		return nil
 	}
-	// If a gathering shares a class with gatherings of larger domains, it lies inside these
-	// domains. So one of the largest domains contains all gatherings.
+	// A gathering that shares a class with gatherings of larger domains is inside their domains. So
+	// one of the largest domains contains all gatherings.
 	around := gathering{domains: gs[len(gs)-1].domains, count: gs[len(gs)-1].count}
 	for _, w := range ws {
 		around.classes = append(around.classes, w.class)
@@ -77,14 +78,14 @@ func (t *simulation) enclosures(ws []want) []confinement {
 	return out
 }
 
-// inside returns the simulation restricted to the nodes of an enclosure.
+// inside returns the simulation restricted to the nodes of a confinement.
 func (t *simulation) inside(enclosure confinement) *simulation {
 	u := *t
 	u.problem = t.on(enclosure[0].nodes)
 	return &u
 }
 
-// packApart places each party by packInTurn, confined to the party's own domains.
+// packApart places each party with packInTurn, in the party's own domains.
 func (t *simulation) packApart(ws []want) ([]placement, bool) {
 	parties := t.parties(ws)
 	if len(parties) == 1 {
@@ -107,9 +108,9 @@ func (t *simulation) packApart(ws []want) ([]placement, bool) {
 	return all, ok
 }
 
-// inTurn places parties one after the other. If a party finds no room after the others, it goes
-// first in the next attempt. If it has gone first before, inTurn fails, because the others block it
-// in any order.
+// inTurn places parties one after the other. If a party finds no room, it is the first party in the
+// next attempt. If it was already first before, inTurn returns false, because the parties block
+// each other in any order.
 func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	parties = slices.Clone(parties)
 	for first := range partyStarts {
@@ -127,8 +128,8 @@ func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	return false
 }
 
-// hardestParties sorts parties: first the parties that fit in the fewest domains, then the parties
-// with the fewest places for each member. The party without a shared domain comes last.
+// hardestParties sorts parties by the number of domains where they fit, the fewest first, then by
+// the number of places per member. The party without a shared domain comes last.
 func (t *simulation) hardestParties(parties [][]want) [][]want {
 	type candidate struct {
 		party   []want

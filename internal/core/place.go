@@ -8,12 +8,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// nodeOrder returns nodes, given by name, in the order for trying members of a class. Each comes
-// with the number of members to place there before the next node. It uses the room at the time of
-// the call.
+// nodeOrder returns nodes in the order to try them for members of a class. The second value is the
+// number of members to place on the node before the next node is tried. The order depends on the
+// room at the time of the call. nodes is sorted by name.
 type nodeOrder func(t *simulation, class int, nodes []int32) iter.Seq2[int32, int]
 
-// firstFitOrder is the order by name.
+// firstFitOrder returns the nodes by name.
 func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq2[int32, int] {
 	return func(yield func(int32, int) bool) {
 		for _, n := range nodes {
@@ -24,24 +24,24 @@ func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq2[int32, int] {
 	}
 }
 
-// fullestFirst starts with the nodes that have room for the fewest members. This keeps large free
-// room together.
+// fullestFirst returns the nodes with room for the fewest members first. This keeps large free room
+// for other pods.
 func fullestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, 1)
 }
 
-// emptiestFirst starts with the nodes that have room for the most members. This spreads members.
+// emptiestFirst returns the nodes with room for the most members first. This spreads members.
 func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, -1)
 }
 
-// roomToCount is the highest number of members that is counted on a node. Nodes with more room
-// count as equal.
+// roomToCount is the maximum number of members that is counted on a node. Nodes with more room are
+// equal in the order of nodes.
 const roomToCount = 1 << 20
 
-// byRoom sorts nodes by their room alone, and leaves questions to the oracle to the caller. The
-// caller usually needs few of many nodes, so a heap replaces sorting. Nodes with equal room are
-// sorted by name.
+// byRoom returns the nodes by the number of members that they have room for: ascending if sign is
+// 1, descending if -1. Nodes with equal room are sorted by name. It does not call the oracle. It
+// uses a heap, because the caller usually needs only few of the nodes.
 func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq2[int32, int] {
 	type candidate struct{ room, place int32 }
 	ahead := &heap.Heap[candidate]{Before: func(a, b *candidate) bool {
@@ -65,8 +65,9 @@ func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq2[int32, 
 	}
 }
 
-// fill places all wanted members, or as many as fit now, and returns their placements. Each member
-// passes its filters next to those before it. Confined classes use the nodes of their domain only.
+// fill places all wanted members, or as many as fit, and returns their placements. Each member
+// passes its filters next to the members before it. Classes in within use only the nodes of their
+// domain.
 func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []placement {
 	var placements []placement
 	left := slices.Clone(ws)
@@ -81,14 +82,14 @@ func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []plac
 			missing += left[i].count
 			placements = append(placements, got...)
 		}
-		// Try again: a member may need members of another class next to it.
+		// Try again: a member may need a member of another class next to it, which now has a place.
 		if missing == 0 || !t.anyStateful || len(left) == 1 || len(placements) == before {
 			return placements
 		}
 	}
 }
 
-// fillClass places members of one class.
+// fillClass is fill for one class.
 func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []placement {
 	var placements []placement
 	put := func(n int32) {
@@ -119,8 +120,7 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 		case l == nil && !moved:
 			return placements
 		case l == nil:
-			// Start over: a domain that was too full compared with others may not be too full any
-			// more.
+			// Start over: nodes that exceeded the maximum skew may be permitted now.
 			ls.startOver()
 			moved = false
 		case t.accepts(w.class, l.nodes[l.at]):
@@ -133,9 +133,8 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 	return placements
 }
 
-// pack places all wanted members, or none. It first tries simple orders of nodes, in one domain if
-// members share it. If classes compete for nodes, which is bin packing, or if the members' rules
-// conflict, it tries all placements of a small case.
+// pack places all wanted members, or none. It first tries simple orders of nodes (packInTurn). If
+// they fail in a small case with several classes or stateful classes, it tries all placements.
 func (t *simulation) pack(ws []want) ([]placement, bool) {
 	if !t.plausible(ws) {
 		return nil, false
@@ -154,8 +153,8 @@ func (t *simulation) pack(ws []want) ([]placement, bool) {
 	return t.backtrack(ws)
 }
 
-// packInTurn places all wanted members, or none, one class after the other, in simple orders of
-// nodes.
+// packInTurn places all wanted members, or none. It places one class after the other, in simple
+// orders of nodes.
 func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	if placements, ok := t.packApart(ws); ok {
 		return placements, true
@@ -174,13 +173,13 @@ func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	return nil, false
 }
 
-// fillAll is like fill, but places no member if not all of them fit.
+// fillAll is like fill, but if some members do not fit, it places none.
 func (t *simulation) fillAll(ws []want, order nodeOrder, within confinement) ([]placement, bool) {
 	var placements []placement
 	if t.anyStateful {
 		placements = t.fill(ws, order, within)
 	} else {
-		// Placing one class makes no other class fit.
+		// A placed member never helps a member of another class to fit, so one pass is enough.
 		for _, w := range ws {
 			got := t.fillClass(w, order, within)
 			if placements = append(placements, got...); len(got) < w.count {
@@ -196,7 +195,7 @@ func (t *simulation) fillAll(ws []want, order nodeOrder, within confinement) ([]
 }
 
 // tightestFirst sorts the classes by the number of places per member, the fewest first. A class has
-// few places if few nodes admit it, or if few have a resource that it requests.
+// few places if few nodes admit it or have a resource that it requests.
 func (t *simulation) tightestFirst(ws []want) []want {
 	if len(ws) == 1 {
 		return ws
@@ -210,8 +209,8 @@ func (t *simulation) tightestFirst(ws []want) []want {
 	return tight
 }
 
-// placesFor returns the number of places per member of a class. It counts at most the given number
-// of places on a node.
+// placesFor returns the number of places of a class, divided by the wanted number of members. On
+// each node, it counts at most the given number of places.
 func (t *simulation) placesFor(w want, most int) float64 {
 	sum := 0
 	for _, n := range t.c.byName {
@@ -220,7 +219,8 @@ func (t *simulation) placesFor(w want, most int) float64 {
 	return float64(sum) / float64(w.count)
 }
 
-// most places as many members as possible, in one domain if they must share it.
+// most places as many members as possible. If members must share a domain, they are placed in one
+// domain.
 func (t *simulation) most(ws []want) []placement {
 	var best []placement
 	if parties := t.parties(ws); len(parties) > 1 {
@@ -249,8 +249,8 @@ func (t *simulation) most(ws []want) []placement {
 	return best
 }
 
-// inOrder places members at the given placements, in an order such that each passes its filters
-// next to the members before it. If there is no such order, it returns false and places none.
+// inOrder places members on the nodes of the given placements, in an order such that each passes
+// its filters. If there is no such order, it returns false and places no member.
 func (t *simulation) inOrder(placements []placement) ([]placement, bool) {
 	var order []placement
 	for left := placements; len(left) > 0; {
@@ -272,7 +272,7 @@ func (t *simulation) inOrder(placements []placement) ([]placement, bool) {
 	return order, true
 }
 
-// plausible reports whether each class alone has room.
+// plausible reports whether each class has enough room if it is alone.
 func (t *simulation) plausible(ws []want) bool {
 	for _, w := range ws {
 		left := w.count
@@ -288,8 +288,8 @@ func (t *simulation) plausible(ws []want) bool {
 	return true
 }
 
-// feasible reports whether all wanted members fit in the current state. It leaves the state
-// unchanged.
+// feasible reports whether all wanted members fit in the current state. It does not change the
+// state.
 func (t *simulation) feasible(ws []want) bool {
 	if len(ws) == 1 && !t.anyStateful {
 		return t.plausible(ws)
@@ -299,11 +299,11 @@ func (t *simulation) feasible(ws []want) bool {
 	return ok
 }
 
-// backtrackMixes is the most combinations of classes to try.
+// backtrackMixes is the maximum number of combinations of classes to try.
 const backtrackMixes = 200
 
-// backtrack tries all placements of a small case and, if the oracle is stateful, all orders of
-// placing.
+// backtrack tries all placements in a small case. If the oracle is stateful, it also tries all
+// orders of placement.
 func (t *simulation) backtrack(ws []want) ([]placement, bool) {
 	if total(ws) > t.limits.PackingMembers {
 		return nil, false
@@ -314,17 +314,17 @@ func (t *simulation) backtrack(ws []want) ([]placement, bool) {
 	return b.placements, ok
 }
 
-// packing is the state of one backtracking search.
+// packing is the state of a backtracking search.
 type packing struct {
 	*simulation
 	left       []want
 	placements []placement
 	steps      int
-	// hopeless has the sets of placements that no order completes.
+	// hopeless has the sets of placements that cannot be completed in any order.
 	hopeless map[string]bool
 }
 
-// next places the remaining members.
+// next places the remaining members. It returns false if this is not possible.
 func (b *packing) next() bool {
 	if total(b.left) == 0 {
 		return true
@@ -343,7 +343,7 @@ func (b *packing) next() bool {
 			return true
 		}
 		if !b.anyStateful {
-			// The order of classes makes no difference.
+			// Only room matters, so the order of classes makes no difference.
 			break
 		}
 	}
@@ -353,8 +353,9 @@ func (b *packing) next() bool {
 	return false
 }
 
-// nextOf places the next member, of class i. Members of a class are interchangeable. So if only
-// room matters, each starts on the node of the member before it.
+// nextOf places the next member of class b.left[i], and then the remaining members. Members of a
+// class are interchangeable. So if only room matters, the search starts at the node of the previous
+// member of the class.
 func (b *packing) nextOf(i int) bool {
 	class, from := b.left[i].class, 0
 	if last := len(b.placements) - 1; !b.anyStateful && last >= 0 && b.placements[last].class == class {

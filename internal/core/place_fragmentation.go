@@ -6,7 +6,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// tightest returns the order of nodes that keeps the most room usable.
+// tightest returns the order of nodes that keeps the most room usable for other pods.
 func (t *simulation) tightest() nodeOrder {
 	if t.p.Mix != nil {
 		return leastRiseFirst
@@ -14,10 +14,9 @@ func (t *simulation) tightest() nodeOrder {
 	return fullestFirst
 }
 
-// leastRiseFirst puts nodes first where one member raises the fragmentation least. Equal nodes come
-// in the order of free devices, fewest first. Then the node with room for the fewest members comes
-// first, and then the first by name. A node that got a member comes again in the order of its new
-// rise.
+// leastRiseFirst returns the nodes where one member increases the fragmentation least first. Ties
+// are broken by fewer free devices, then by room for fewer members, then by name. A node that got a
+// member is returned again at the position of its new increase.
 func leastRiseFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	type candidate struct {
 		rise, devices int64

@@ -7,8 +7,8 @@ import (
 )
 
 // bestDomain returns the outcome of the cheapest search domain (KEP-5710, "Split the cluster into
-// mutually-exclusive domains"). For a pod, each node is a search domain. For a gang, the topology
-// domains that it may use are; without any, it is the whole cluster.
+// mutually-exclusive domains"). For a pod, each node is a search domain. For a gang, the search
+// domains are the topology domains that it may use, or the whole cluster if it requires none.
 func (sr *search) bestDomain() (found, bool) {
 	if sr.v.domains != nil {
 		return sr.cheapestDomain((*search).wholeCluster)
@@ -21,54 +21,55 @@ func (sr *search) bestDomain() (found, bool) {
 
 // found is the outcome of a search in one search domain.
 type found struct {
-	// ws are the members to place. placements are their nodes, once known.
+	// ws are the members to place. placements are their nodes; nil until they are chosen.
 	ws         []want
 	placements []placement
 	victims    []int32
 	ceiling    int32
 	score      Score
-	// proven is true if no cheaper set of victims exists.
+	// proven is true if certainly no cheaper set of victims exists.
 	proven bool
-	// domain is the topology domain of the placements; nil without a required domain. compared are
-	// the domains that the search compared.
+	// domain is the topology domain of the placements; nil without a required domain. compared has
+	// the results for all domains that the search compared.
 	domain   *domain
 	compared []domainOutcome
-	// cascade counts the evictions that follow from the outcome; nil if not computed.
+	// cascade counts the evictions by the victims' replacements; nil if not computed.
 	cascade *Cascade
 }
 
-// onlyClass returns the class of a single pod.
+// onlyClass returns the first class with members. For a single pod, this is the only class with
+// members.
 func (sr *search) onlyClass() int {
 	return slices.IndexFunc(sr.p.Classes, func(c Class) bool { return len(c.Members) > 0 })
 }
 
-// prospect is a node that has room after its potential victims are evicted, with lower bounds of
-// the cost. ceiling is the exact ceiling of the outcome unless the oracle rejects members. least is
-// a lower bound of the number of victims.
+// prospect is a node that has room if its potential victims are evicted, with lower bounds of the
+// cost. ceiling is the exact ceiling of the outcome if the oracle rejects no member. least is a
+// lower bound of the number of victims.
 type prospect struct {
 	node    int32
 	ceiling int32
-	// leading is a lower bound of the first criterion after the ceiling: the lost work if it
-	// counts, otherwise the sum of priorities. It is one field because searches sort thousands of
-	// prospects.
+	// leading is a lower bound of the first criterion after the ceiling: the lost work if the
+	// search counts it, otherwise the sum of priorities. The struct is small because searches sort
+	// thousands of prospects.
 	leading int64
 	least   int
 }
 
-// nodeSearch is the search for a single pod. It chooses the victims of one node after the other, in
-// the order of lower bounds. It stops when no remaining bound is better than the best outcome.
+// nodeSearch is the search for a single pod. It selects victims on one node after the other, in the
+// order of lower bounds. It stops if no remaining bound is better than the best outcome.
 type nodeSearch struct {
 	*search
 	class int
 	x     *nodeVictims
-	// roomy is true if any node has enough room without an eviction, where only the oracle rejected
-	// the pod.
+	// roomy is true if a node has enough free room without evictions, but the oracle rejected the
+	// pod there.
 	roomy bool
 	best  found
 	any   bool
-	// losses computes the lost work of units; nil if lost work does not count.
+	// losses computes the lost work of units; nil if the search does not count lost work.
 	losses *losses
-	// prospects are the nodes to try next.
+	// prospects are the nodes that the search may try next.
 	prospects []prospect
 	// starts and units are scratch space.
 	starts []int64
@@ -83,8 +84,8 @@ func (sr *search) newNodeSearch() *nodeSearch {
 	return n
 }
 
-// quickRounds is how often the search tries only the nodes with the lowest ceiling, before it sorts
-// all nodes.
+// quickRounds is the number of rounds that try only the nodes with the lowest ceiling. After that,
+// the search sorts all nodes.
 const quickRounds = 3
 
 // searched returns the nodes to search.
@@ -92,7 +93,7 @@ func (n *nodeSearch) searched() []int32 {
 	if n.roomy {
 		return n.v.c.byName
 	}
-	// The other nodes have no potential victims.
+	// Nodes without potential victims cannot help, because no node has enough free room.
 	return n.nodes
 }
 
@@ -118,8 +119,8 @@ func (n *nodeSearch) run() (found, bool) {
 	return n.best, n.any
 }
 
-// lowestCeiling adds the nodes with the lowest ceiling to the prospects and returns the other
-// nodes. It drops nodes without room at the lowest ceiling so far.
+// lowestCeiling sets the prospects to the nodes with the lowest ceiling, and returns the other
+// nodes that have room.
 func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32) {
 	below := n.v.victims.below
 	others = make([]int32, 0, len(nodes))
@@ -145,8 +146,8 @@ func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32
 	return n.prospects[0].ceiling, others
 }
 
-// prospect computes lower bounds of the cost of a node. It returns false if the node has no room
-// even with its potential victims below a priority evicted.
+// prospect computes lower bounds of the cost of a node. It returns false if the node has not enough
+// room even if all potential victims with a priority lower than below are evicted.
 func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	v := n.v
 	if !v.c.sound[node] {
@@ -162,7 +163,7 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		return prospect{}, false
 	}
 	lo, hi := 1, k
-	// One check of the room below the lowest ceiling so far excludes most nodes.
+	// This check alone excludes most nodes: it needs only the room below the lowest ceiling so far.
 	if before := col.count(int64(col.priorities[k-1])); !fitsTogether(wanted, room, col.sum(before, v.dims)) {
 		lo = k
 	} else {
@@ -190,7 +191,7 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	return pr, true
 }
 
-// leastSum returns a lower bound of the sum of priorities of the victims on a node.
+// leastSum returns a lower bound of the sum of priorities of the victims on the prospect's node.
 func (n *nodeSearch) leastSum(pr prospect) int64 {
 	sum := int64(pr.ceiling) + priorityOffset
 	if pr.least > 1 {
@@ -201,8 +202,8 @@ func (n *nodeSearch) leastSum(pr prospect) int64 {
 	return sum
 }
 
-// quickLost returns a lower bound of the lost work of the victims on a node, without looking at its
-// units.
+// quickLost returns a lower bound of the lost work of the victims on the prospect's node. It uses
+// only the loss table and does not look at the units.
 func (n *nodeSearch) quickLost(pr prospect) int64 {
 	l := n.losses
 	if l.table == nil || len(l.paid) > 0 && l.table.nodes[pr.node].grouped {
@@ -211,21 +212,22 @@ func (n *nodeSearch) quickLost(pr prospect) int64 {
 	return l.table.atLeast(pr.node, pr.least, l.now)
 }
 
-// leastLost returns a lower bound of the lost work of the victims on a node. Every set of victims
-// there has at least pr.least units. So it loses at least the sum of the pr.least lowest values of
-// losses.least. It also loses at least the pr.least-th lowest value of losses.alone, which includes
-// the whole work of a broken gang.
+// leastLost returns a lower bound of the lost work of the victims on the prospect's node. Every set
+// of victims there has at least pr.least units. So one bound is the sum of the pr.least lowest
+// values of losses.least. Another bound is a single value of losses.alone, the pr.least-th lowest.
+// It includes the work of a whole broken gang. The result is the higher bound.
 func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	col := n.v.column(pr.node)
-	// If the class depends on room only, units up to the ceiling are enough. For a stateful class,
-	// any potential victim may be needed.
+	// If the class depends only on room, no unit above the ceiling is evicted. For a stateful
+	// class, the eviction of any potential victim may be needed.
 	count := col.count(int64(pr.ceiling) + 1)
 	if n.v.stateful[n.class] {
 		count = col.count(n.v.victims.below)
 	}
 	units, fewest := col.units[:count], min(pr.least, count)
 	for _, least := range n.fewest(units, fewest, n.losses.least) {
-		// The lost work of a set is limited to the same maximum, so the sum stays a lower bound.
+		// The lost work of a set is also limited to maxLoss, so the limited sum is still a lower
+		// bound.
 		lost = min(lost+least, maxLoss)
 	}
 	if len(n.v.s.gangs) > 0 && fewest > 0 {
@@ -234,8 +236,8 @@ func (n *nodeSearch) leastLost(pr prospect) (lost int64) {
 	return lost
 }
 
-// fewest returns the lowest count values of the function of for the given units, ascending. The
-// result is valid until the next call.
+// fewest returns the count lowest values of the function of over the given units, in ascending
+// order. The result is valid until the next call.
 func (n *nodeSearch) fewest(units []int32, count int, of func(u int32) int64) []int64 {
 	n.starts = n.starts[:0]
 	for _, u := range units {
@@ -245,8 +247,9 @@ func (n *nodeSearch) fewest(units []int32, count int, of func(u int32) int64) []
 	return n.starts[:count]
 }
 
-// tryAll tries the prospects in the order of their lower bounds. The lost work of nearly every node
-// is different, so few prospects remain to sort after the first outcome.
+// tryAll tries the prospects in the order of their lower bounds. If the search counts lost work, it
+// tries one prospect first. The lost work of nearly every node is different, so few prospects then
+// remain to sort.
 func (n *nodeSearch) tryAll() {
 	if n.losses != nil {
 		n.tryFirst()
@@ -267,7 +270,7 @@ func (n *nodeSearch) tryAll() {
 	}
 }
 
-// compare orders prospects by their bounds, then by name.
+// compare orders prospects by their lower bounds, then by the name of the node.
 func (n *nodeSearch) compare(a, b prospect) int {
 	if c := cmp.Or(cmp.Compare(a.ceiling, b.ceiling), cmp.Compare(a.leading, b.leading)); c != 0 {
 		return c
@@ -280,8 +283,8 @@ func (n *nodeSearch) compare(a, b prospect) int {
 	return cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node])
 }
 
-// againstBest compares the bounds of a prospect with the best outcome so far. The result is
-// positive if the node cannot be better. It is 0 if the node is at best equal by the leading
+// againstBest compares the lower bounds of a prospect with the best outcome so far. The result is
+// positive if the node cannot be better. It is 0 if the node can at best be equal by the leading
 // criteria.
 func (n *nodeSearch) againstBest(pr prospect) int {
 	best := &n.best.score
@@ -297,7 +300,7 @@ func (n *nodeSearch) againstBest(pr prospect) int {
 	return cmp.Or(cmp.Compare(pr.leading, best.LostWork), cmp.Compare(n.leastSum(pr), best.PrioritySum))
 }
 
-// tryFirst tries the prospect with the lowest bounds, then drops the prospects that cannot be
+// tryFirst tries the prospect with the lowest bounds. Then it removes the prospects that cannot be
 // better.
 func (n *nodeSearch) tryFirst() {
 	if len(n.prospects) == 0 {
@@ -312,8 +315,8 @@ func (n *nodeSearch) tryFirst() {
 	})
 }
 
-// mayBeBetter reports whether a node whose victims have the same priorities as the best outcome may
-// be better by other criteria. Among equal nodes, the first by name is chosen.
+// mayBeBetter reports whether a node may be better by the later criteria, if its leading criteria
+// equal the best outcome. Among equal outcomes, the first node by name is chosen.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	best := &n.best.score
 	if best.BrokenGangs > 0 && (n.thorough || n.losses != nil) {
@@ -331,11 +334,10 @@ func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	return pr.least < best.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.placements[0].node]
 }
 
-// leastRepeated returns a lower bound of the stops that count for the score of the victims on a
-// node.
+// leastRepeated returns a lower bound of Score.Repeated for the victims on the prospect's node.
 func (n *nodeSearch) leastRepeated(pr prospect) int {
-	// If the class depends on room only, units up to the ceiling are enough. For a stateful class,
-	// any potential victim may be needed.
+	// If the class depends only on room, no unit above the ceiling is evicted. For a stateful
+	// class, the eviction of any potential victim may be needed.
 	below := int64(pr.ceiling) + 1
 	if n.v.stateful[n.class] {
 		below = n.v.victims.below
@@ -344,15 +346,16 @@ func (n *nodeSearch) leastRepeated(pr prospect) int {
 	return counts.least(pr.least)
 }
 
-// latestStart returns an upper bound of the start that counts for the score: the earliest start
-// among the victims of the highest priority.
+// latestStart returns an upper bound of Score.EarliestStart: the earliest start of the victims with
+// the highest priority.
 func (n *nodeSearch) latestStart(pr prospect) int64 {
 	col := n.v.column(pr.node)
 	from, to := col.count(int64(pr.ceiling)), col.count(int64(pr.ceiling)+1)
 	if from == to {
 		return math.MaxInt64
 	}
-	// The victims may include all units of lower priority. The others have the highest priority.
+	// The victims may include all units of lower priority. The other victims have the highest
+	// priority.
 	nth := max(1, pr.least-from)
 	n.starts = append(n.starts[:0], col.starts[from:to]...)
 	if nth > len(n.starts) {
@@ -365,7 +368,7 @@ func (n *nodeSearch) latestStart(pr prospect) int64 {
 	return n.starts[nth-1]
 }
 
-// try searches one node and keeps the outcome if it is the best so far.
+// try searches the prospect's node and keeps the outcome if it is the best so far.
 func (n *nodeSearch) try(pr prospect) {
 	set, score, ok := n.workOut(pr)
 	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(n.v.c.rank[pr.node], n.v.c.rank[n.best.placements[0].node])) >= 0 {
@@ -375,8 +378,8 @@ func (n *nodeSearch) try(pr prospect) {
 	n.best = n.outcome(pr.node, set, score)
 }
 
-// workOut chooses the victims on one node. It returns their positions on the node, which are valid
-// until the next call.
+// workOut selects the victims on the prospect's node. It returns their positions on the node, which
+// are valid until the next call.
 func (n *nodeSearch) workOut(pr prospect) ([]int32, Score, bool) {
 	v, x := n.v, n.x
 	col := v.column(pr.node)
@@ -393,7 +396,7 @@ func (n *nodeSearch) workOut(pr prospect) ([]int32, Score, bool) {
 	return set, score, ok
 }
 
-// outcome returns the outcome of a node, with the units at the given positions as victims.
+// outcome returns the outcome for a node if the units at the given positions are evicted.
 func (n *nodeSearch) outcome(node int32, set []int32, score Score) found {
 	return found{
 		ws: []want{{class: n.class, count: 1}}, placements: []placement{{class: n.class, node: node}},
@@ -402,8 +405,9 @@ func (n *nodeSearch) outcome(node int32, set []int32, score Score) found {
 }
 
 // cheapest finds the cheapest set of potential victims on a node that frees enough room. If the
-// policy does not allow all of them together, it first tries the cheapest set of all. Then it tries
-// the least important ones that are allowed together, then the most important ones.
+// policy does not allow the eviction of all of them together, it tries three times. First it uses
+// all potential victims. Then it uses only the least important ones that are allowed together, and
+// last the most important ones.
 func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
 	orders := 1
@@ -425,8 +429,8 @@ func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([
 	return nil, Score{}, false
 }
 
-// allowedAt reports whether the policy allows the eviction of the units at the given positions of a
-// node.
+// allowedAt reports whether the policy allows the eviction of the units at the given positions
+// together.
 func (n *nodeSearch) allowedAt(col *nodeColumn, set []int32) bool {
 	return n.allowed(n.unitsAt(col, set))
 }
