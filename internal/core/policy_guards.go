@@ -2,30 +2,31 @@ package core
 
 import "math"
 
-// Guard is a protection of a unit from some preemptors or from all.
+// Guard is the protection of one unit by one rule, from all preemptors or from preemptors with a
+// low priority.
 type Guard struct {
-	// Unit is the unit's place in Snapshot.Units.
+	// Unit is the index of the unit in Snapshot.Units.
 	Unit int
-	// Rule is the rule that protects the unit. RulePreemptMinRuntime means the longest of the
-	// unit's min-runtimes.
+	// Rule is the rule that protects the unit. RulePreemptMinRuntime here stands for the longest
+	// min-runtime that applies to the unit.
 	Rule Rule
 	// Until is the end of the protection, in nanoseconds since 1970; 0 if the protection has no
 	// fixed end.
 	Until int64
-	// Below is the lowest priority of preemptors that may evict the unit in spite of the rule; nil
-	// if the rule protects it from all.
+	// Below is the lowest priority of preemptors that may evict the unit despite the rule; nil if
+	// the rule protects the unit from all preemptors.
 	Below *int32
 }
 
-// Guards lists, for each unit, the rules that protect it from at least some preemptors. It reads
-// only those fields of p that are the same for all preemptors: the time, and the profile's settings
-// of tolerations and min-runtimes.
+// Guards lists, for each unit, the rules that protect it from at least some preemptors. In p it
+// reads only the fields that all preemptors of a profile share: the time, and the settings of
+// tolerations and min-runtimes.
 func Guards(s *Snapshot, p *Preemptor) []Guard { return guards(s, p, protections()) }
 
 // guards is Guards with the given protections.
 func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
-	// Judge for a preemptor without a name, group or queue. A rule that protects a unit from some
-	// priority protects it from the lowest one.
+	// Judge for a preemptor of the lowest priority, without a name, group or queue. A rule that
+	// protects a unit from any preemptor protects it from this one.
 	anyone := *p
 	anyone.Namespace, anyone.Name, anyone.UID, anyone.PodGroup, anyone.Queue = "", "", "", "", ""
 	anyone.Gang, anyone.Never, anyone.BacksOff, anyone.Priority = false, false, false, math.MinInt32
@@ -49,7 +50,7 @@ func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
 			}
 			out = append(out, g)
 			if g.Until == 0 && g.Below == nil {
-				// Further rules add nothing.
+				// This rule protects the unit from all preemptors, so further rules add nothing.
 				break
 			}
 		}

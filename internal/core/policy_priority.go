@@ -1,6 +1,6 @@
 package core
 
-// priorityPolicy entitles a preemptor to all units of lower priority.
+// priorityPolicy allows a preemptor to evict all units of lower priority.
 type priorityPolicy struct {
 	*ruling
 	v     *problem
@@ -12,18 +12,19 @@ func (pp *priorityPolicy) rules() *ruling { return pp.ruling }
 func (pp *priorityPolicy) entitlement(u int32) Verdict { return pp.entitledByPriority(u) }
 
 // potentialVictims are the units that one preemptor may evict (KEP-5710, "Identify the list of all
-// potential victims"). On every node they are the units below a priority except the protected ones.
-// The units of a node are sorted, so those below a priority come first.
+// potential victims"). They are the units below a priority, except the protected ones. On each
+// node, units are sorted by priority, so the potential victims come first.
 type potentialVictims struct {
-	// below is the lowest priority that is safe.
+	// below is the lowest priority of units that may not be evicted.
 	below int64
-	// protected has the units of lower priority that a rule protects, or that a search excludes.
+	// protected has the units with a priority lower than below that a rule protects, or that a
+	// search excludes.
 	protected map[int32]bool
-	// count is how many units may be evicted.
+	// count is the number of potential victims.
 	count int
 }
 
-// protect removes a unit of lower priority from the potential victims.
+// protect removes a unit from the potential victims. Its priority must be lower than below.
 func (pv *potentialVictims) protect(u int32) {
 	if pv.protected == nil {
 		pv.protected = make(map[int32]bool)
@@ -34,7 +35,7 @@ func (pv *potentialVictims) protect(u int32) {
 	}
 }
 
-// victims returns the potential victims. It judges all units of one priority at once, and units
+// victims returns the potential victims. It judges all units of one priority together, and units
 // that may be protected one by one.
 func (pp *priorityPolicy) victims() potentialVictims {
 	pv := potentialVictims{below: int64(pp.p.Priority)}
@@ -61,7 +62,7 @@ func (pp *priorityPolicy) victims() potentialVictims {
 	return pv
 }
 
-// except replaces the verdict of a unit's priority by the unit's own verdict.
+// except corrects the counts if the verdict on unit u differs from the verdict on its priority.
 func (pp *priorityPolicy) except(pv *potentialVictims, u int32) {
 	v, alike := judge(pp, u), pp.byPriority(pp.s.Units[u].Priority)
 	if v == alike || v.Eligible {
@@ -86,7 +87,7 @@ func (pp *priorityPolicy) search(sr *search) Decision {
 	if f, ok := sub.pick(); ok {
 		return sub.preempting(f)
 	}
-	// Bands change no room.
+	// Bands do not change whether there is room, so report the search without bands.
 	return sr.infeasible()
 }
 
@@ -95,7 +96,7 @@ func (pp *priorityPolicy) everything(sr *search, _ *scratch) *search {
 	return sr
 }
 
-// fits always returns true: by priority, any potential victims may be evicted together.
+// fits always returns true, because this policy has no bounds on sets of units.
 
 func (pp *priorityPolicy) fits([]int32) (bound, bool) { return bound{}, true }
 
@@ -115,15 +116,15 @@ func (pp *priorityPolicy) roomOn(n int32) []int64 {
 	if v.c.top[n] < v.victims.below && v.thinned == nil {
 		return v.c.all[int(n)*v.dims:][:v.dims]
 	}
-	// The node has protected units, so the sum needs a list without them.
+	// The node has protected units. Add up the list without them.
 	col := v.column(n)
 	return col.sum(col.count(v.victims.below), v.dims)
 }
 
 func (pp *priorityPolicy) protected() map[Rule]int { return pp.count }
 
-// named lists the units that messages name. Units of lower priority that a rule protects come
-// first, then units whose priority is closest to the preemptor's.
+// named lists the units that messages name. Protected units of lower priority come first, then the
+// units whose priority is closest to the preemptor's.
 func (pp *priorityPolicy) named() []int32 {
 	v, top := pp.v, topUnits{s: pp.s, sign: -1, most: capUnits}
 	for u := range v.victims.protected {

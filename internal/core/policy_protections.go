@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// staticPods protects the pods that the kubelet of their node runs without the API server. The API
-// has only a mirror pod, and deleting that frees no room.
+// staticPods protects static pods, which the kubelet runs from local files. The API has only a
+// mirror pod, and deleting it frees no room.
 type staticPods struct{}
 
 func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
@@ -18,8 +18,8 @@ func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStatic]) }
 
-// refusedPods protects units with a pod whose deletion the API server refused. Evicting other
-// victims together with it would not help any preemptor.
+// refusedPods protects units with a pod whose deletion the API server rejected. If other victims
+// were evicted together with such a unit, the preemptor would still have no room.
 type refusedPods struct{}
 
 func (refusedPods) protects(r *ruling, u int32) (Verdict, bool) {
@@ -30,7 +30,7 @@ func (refusedPods) protects(r *ruling, u int32) (Verdict, bool) {
 func (refusedPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitRefused]) }
 
 // tolerations protects units whose PriorityClass tolerates preemption by the preemptor's priority,
-// some of them for a time (proposal "Preemption Toleration").
+// for a time or forever (proposal "Preemption Toleration").
 type tolerations struct{}
 
 func (tolerations) protects(r *ruling, u int32) (Verdict, bool) {
@@ -63,9 +63,9 @@ func (tolerations) about(r *ruling) iter.Seq[int32] {
 	return maps.Keys(r.c.having[traitTolerant])
 }
 
-// minRuntimes protects units that have not run for their min-runtime, except the surplus of elastic
-// gangs. [ledger] bounds how much surplus is evicted together. For an unknown preemptor, only
-// members that are marked as surplus are unprotected.
+// minRuntimes protects units that have not yet run for their min-runtime. Exceptions are the
+// surplus members of gangs whose members are evicted one by one. [ledger] bounds the surplus that
+// is evicted together. For an unknown preemptor, only members with Surplus set are unprotected.
 type minRuntimes struct{}
 
 func (minRuntimes) protects(r *ruling, u int32) (Verdict, bool) {
@@ -87,7 +87,8 @@ func (minRuntimes) ignores(r *ruling, leaf int32) bool {
 	return !young
 }
 
-// window returns the end of a min-runtime, 0 for none, and whether the end is in the future.
+// window returns the end of a min-runtime that began at since; 0 if it has no end. young is true if
+// the end is in the future.
 func window(since, runtime, now int64) (until int64, young bool) {
 	if runtime <= 0 {
 		return 0, false
@@ -98,7 +99,8 @@ func window(since, runtime, now int64) (until int64, young bool) {
 	return until, now <= until
 }
 
-// young reports whether a unit has not yet run for its min-runtime against this preemptor.
+// young reports whether a unit is inside its min-runtime. The Verdict has the rule, the end and the
+// queue.
 func (r *ruling) young(u int32) (Verdict, bool) {
 	if !r.inWindows() {
 		return Verdict{}, false

@@ -7,31 +7,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queuePolicy decides by the shares and quotas of queues. For units of the preemptor's own queue
-// and of no queue, it decides by priority. A verdict judges a unit alone, so the policy also bounds
-// sets of units. The bounds are shares, quotas, and the surplus of gangs inside a min-runtime.
+// queuePolicy decides by the fair shares and quotas of queues. For units in the preemptor's own
+// queue and in no queue, it decides by priority. A verdict is for a single unit. So the policy also
+// has bounds on sets of units: fair shares, quotas, and the surplus of gangs inside a min-runtime.
 type queuePolicy struct {
 	*ruling
-	// used and shares have an entry for each queue and resource. request is the preemptor's
-	// request, and asks lists the resources in it.
+	// used has the usage of each queue, with one entry per queue and resource. shares has the fair
+	// share of each queue. request is the preemptor's request, and asks has the indexes of the
+	// resources in it.
 	used    []int64
 	shares  []Amounts
 	request []int64
 	asks    []int
-	// kinds has the kind of each resource. A resource that no node has is Absent.
+	// kinds has the kind of each resource. It is Absent for a resource that no node has.
 	kinds []fairshare.Kind
-	// use is memory for useOfAll.
+	// use is memory for the method useOfAll.
 	use []int64
 	// reach limits the queues that the preemptor may evict from, by their distance in the tree.
-	// asIs is the reach if nothing is evicted.
+	// asIs is the reach before any eviction.
 	reach, asIs reach
 	subtrees    []subtree
-	// lacks is true if the preemptor is a gang that has lost members.
+	// lacks is true if the preemptor belongs to a gang that has lost members.
 	lacks bool
-	// line is the snapshot with the preemptor's priority bands. It determines the order of units
+	// line is the snapshot with the preemptor's priority bands. It defines the order of units
 	// within a queue.
 	line *Snapshot
-	// scratch is a ledger that checks one set of units after the other.
+	// scratch is the ledger that the method ledger returns.
 	scratch *ledger
 
 	order *victimOrder
@@ -41,21 +42,21 @@ type queuePolicy struct {
 	timed []timed
 }
 
-// subtree is the common verdict on all units in one leaf queue. It is the verdict on the queue that
-// is one step below the lowest common ancestor of the leaf and the preemptor's queue. That queue is
-// the top of the subtree.
+// subtree is the verdict that all units of one leaf queue have in common. It depends only on the
+// top queue of the subtree. This is the ancestor of the leaf, or the leaf itself, just below the
+// lowest common ancestor with the preemptor's queue.
 type subtree struct {
 	judged bool
 	// rule is the rule that protects the leaf's units; empty if they may be reclaimed.
 	rule Rule
 	// byQuota is true if units may be reclaimed until the top queue uses only its quota. byShare is
-	// true if they may be reclaimed until it uses only its fair share.
+	// true if units may be reclaimed until the top queue uses only its fair share.
 	byQuota, byShare bool
 	// near is true if the usage of the top queue is just above its fair share.
 	near bool
-	// spare is the leaf's usage that exceeds all quotas in its subtree; nil until it is computed.
+	// spare is the result of spareOf; nil until it is computed.
 	spare []int64
-	// top is the queue at the top of the subtree, one step below the lowest common ancestor.
+	// top is the top queue of the subtree.
 	top int32
 }
 
@@ -114,7 +115,7 @@ func (v *problem) request() []int64 {
 	return request
 }
 
-// inQueues returns the units of each queue, and the usage of the queues.
+// inQueues returns the index of units by leaf queue, and the usage of each queue.
 func (v *problem) inQueues() (*leafIndex, []int64) {
 	ro := v.c.index
 	if ro == nil {
@@ -130,8 +131,8 @@ func (v *problem) inQueues() (*leafIndex, []int64) {
 	}
 }
 
-// fullFor returns a queue whose limit leaves no room for the preemptor: its own queue or an
-// ancestor. It returns -1 if there is none.
+// fullFor returns the index of a queue whose limit is too low for the preemptor now: its own queue
+// or an ancestor. It returns -1 if there is none.
 func (v *problem) fullFor() int32 {
 	if v.s.Queues == nil {
 		return -1
@@ -156,7 +157,7 @@ func (v *problem) fullFor() int32 {
 
 func (c *queuePolicy) rules() *ruling { return c.ruling }
 
-// climb sets path to the preemptor's queue and its ancestors.
+// climb sets path to the preemptor's queue and its ancestors. It also sets onPath.
 func (c *queuePolicy) climb() {
 	c.onPath = make([]int32, c.t.Len())
 	if c.home < 0 {
@@ -170,7 +171,7 @@ func (c *queuePolicy) climb() {
 
 func (c *queuePolicy) usedOf(q int32) []int64 { return c.used[int(q)*c.t.Dims():][:c.t.Dims()] }
 
-// share returns a queue's fair share, for the resources that have one.
+// share returns the fair share of a queue; nil if it is unknown.
 func (c *queuePolicy) share(q int32) Amounts {
 	if int(q) >= len(c.shares) {
 		return nil
@@ -185,15 +186,16 @@ func (c *queuePolicy) shareOf(q int32, r int) int64 {
 	return 0
 }
 
-// quotaOf returns the amount that a queue can always reclaim: its quota, but no more than its fair
-// share. The share can be lower than the quota, if all quotas exceed the capacity or if the queue's
-// demand is low.
+// quotaOf returns the amount of resource r that a queue can always reclaim: the minimum of its
+// quota and its fair share. The fair share can be lower than the quota if all quotas together
+// exceed the capacity, or if the queue's demand is low.
 func (c *queuePolicy) quotaOf(q int32, r int) int64 {
 	return min(c.t.Queue(q).Quota[r], c.shareOf(q, r))
 }
 
-// ratio returns the highest ratio of a queue's usage to its fair share, among the resources of the
-// preemptor's request. It first subtracts taken from the usage.
+// ratio returns the ratio of a queue's usage to its fair share, for the requested resource with the
+// highest ratio. It subtracts taken from the usage; taken is indexed by queue and resource and may
+// be nil.
 func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 	if taken != nil {
 		taken = taken[int(q)*c.t.Dims():][:c.t.Dims()]
@@ -201,9 +203,9 @@ func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 	return fairshare.DominantShare(c.usedOf(q), taken, c.share(q), c.asks)
 }
 
-// overallRatio returns a function that computes the ratio of a queue's usage to its fair share, for
-// the listed resource where it is highest. The ratio does not depend on the preemptor's request, so
-// two gangs that compare their queues get the same result.
+// overallRatio returns a function that computes the ratio of a queue's usage to its fair share. It
+// uses the resource with the highest ratio among all resources of the nodes. So the ratio does not
+// depend on the preemptor's request, and two gangs that compare their queues get the same result.
 func (c *queuePolicy) overallRatio() func(q int32) float64 {
 	var listed []int
 	for r, kind := range c.kinds {
@@ -214,8 +216,7 @@ func (c *queuePolicy) overallRatio() func(q int32) float64 {
 	return func(q int32) float64 { return fairshare.DominantShare(c.usedOf(q), nil, c.share(q), listed) }
 }
 
-// subtreeOf returns the common verdict on all units of a leaf queue. The leaf must not be the
-// preemptor's own.
+// subtreeOf returns the subtree of a leaf queue. The leaf must not be the preemptor's own queue.
 func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	st := &c.subtrees[leaf]
 	if st.judged {
@@ -223,7 +224,7 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	}
 	st.judged, st.top = true, c.top(leaf)
 	if st.top != leaf {
-		// The verdict depends on the queue at the top of the subtree, so copy it from there.
+		// The verdict depends only on the top queue, so copy the top queue's entry.
 		*st = *c.subtreeOf(st.top)
 		return st
 	}
@@ -235,28 +236,28 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	case !c.above(st.top, nil):
 		st.rule = RuleFairShare
 	default:
-		// If the quota counts, usage above the fair share is reclaimed first, so units need a
-		// verdict each.
+		// With byQuota set, usage above the fair share is reclaimed first, so each unit needs its
+		// own verdict.
 		st.near = !st.byQuota && distanceOf(c.ratio(st.top, nil)) >= nearest
 	}
 	return st
 }
 
-// above reports whether the queue at the top of a subtree uses more of any requested resource than
-// must be left to it. If l is not nil, its units are subtracted from the usage.
+// above reports whether the queue top uses more of a requested resource than it may keep. If l is
+// not nil, its units are subtracted from the usage.
 func (c *queuePolicy) above(top int32, l *ledger) bool {
 	return slices.ContainsFunc(c.asks, func(r int) bool { return c.lent(top, r, c.usedOf(top)[r]-l.takenOf(top, r)) })
 }
 
-// lent reports whether the usage of a resource is more than must be left to the queue at the top of
-// a subtree.
+// lent reports whether used is more of resource r than the queue top may keep. The queue may keep
+// its fair share, or its quota if units may be reclaimed by quota.
 func (c *queuePolicy) lent(top int32, r int, used int64) bool {
 	st := &c.subtrees[top]
 	return st.byShare && used > c.shareOf(top, r) || st.byQuota && c.hasQuota(r) && used > c.quotaOf(top, r)
 }
 
-// entitlement returns whether the preemptor may evict a unit by priority, or by the fair shares and
-// quotas of both queues.
+// entitlement returns whether the preemptor may evict a unit by priority or by reclaim. It ignores
+// protections.
 func (c *queuePolicy) entitlement(u int32) Verdict {
 	if !c.reclaims(u) {
 		return c.entitledByPriority(u)
@@ -273,8 +274,8 @@ func (c *queuePolicy) entitlement(u int32) Verdict {
 	return Verdict{Eligible: true, Rule: RuleReclaim}
 }
 
-// spareOf returns the most that one unit of a leaf queue may use so that its eviction leaves no
-// queue of the subtree below its quota.
+// spareOf returns, by resource, the highest usage of a single unit that may be evicted. With a
+// higher usage, the eviction would leave a queue between leaf and top below its quota.
 func (c *queuePolicy) spareOf(leaf int32) []int64 {
 	st := c.subtreeOf(leaf)
 	if st.spare != nil {
@@ -295,8 +296,7 @@ func (c *queuePolicy) spareOf(leaf int32) []int64 {
 	return spare
 }
 
-// pastSpare reports whether the eviction of a unit with this usage would leave any queue of the
-// leaf's subtree below its quota.
+// pastSpare reports whether a usage exceeds spareOf in any resource.
 func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	for r, spare := range c.spareOf(leaf) {
 		if spare < math.MaxInt64 && use(r) > spare {
@@ -306,10 +306,11 @@ func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	return false
 }
 
-// belowQuota returns a queue of the victim's subtree that would be below its quota after the
-// eviction; -1 for none. If l is not nil, its units count as evicted too. Only resources count that
-// make the quota protect this unit, or a unit in l. It returns the top queue if that would be below
-// its quota in every resource where it has usage to spare.
+// belowQuota returns a queue between the unit's leaf and the top that would be below its quota
+// after the eviction of unit u; -1 for none. If l is not nil, its units count as evicted too. It
+// considers only resources that make the quota protect u or a unit in l (see holding). It also
+// returns the top queue if no requested resource of it may be reclaimed without falling below its
+// quota.
 func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	leaf, use := c.leafOf[u], c.useOfAll(u)
 	top := c.subtreeOf(leaf).top
@@ -332,8 +333,7 @@ func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	return top
 }
 
-// useOfAll returns the usage of a unit, with an entry for each resource. It is valid until the next
-// call.
+// useOfAll returns the usage of a unit, by resource. The result is valid until the next call.
 func (c *queuePolicy) useOfAll(u int32) []int64 {
 	if c.use == nil {
 		c.use = make([]int64, c.t.Dims())
@@ -344,12 +344,12 @@ func (c *queuePolicy) useOfAll(u int32) []int64 {
 	return c.use
 }
 
-// holding returns the resources that make the quota of a queue protect work with this usage.
+// holding returns the resources that make the quota of queue q protect a unit with this usage.
 func (c *queuePolicy) holding(q int32, use []int64) fairshare.Hold {
 	return fairshare.Holding(c.kinds, c.t.Queue(q).Quota, use)
 }
 
-// useOf returns the usage of a unit for one resource, on all its nodes.
+// useOf returns the usage of a unit for resource r, on all its nodes.
 func useOf(u *Unit, r int) int64 {
 	use := int64(0)
 	for i := range u.Pods {
@@ -358,7 +358,7 @@ func useOf(u *Unit, r int) int64 {
 	return min(use, maxAmount)
 }
 
-// usedBy returns the usage of every queue, with all queues below it included.
+// usedBy returns the usage of every queue, including the queues below it.
 func usedBy(s *Snapshot, leaves []int32) []int64 {
 	t := s.Queues.Tree
 	used := make([]int64, t.Len()*t.Dims())
@@ -368,7 +368,7 @@ func usedBy(s *Snapshot, leaves []int32) []int64 {
 	return used
 }
 
-// useUnit adds a unit to the usage of its leaf queue and of all ancestors.
+// useUnit adds a unit to the usage of its leaf queue and of the leaf's ancestors.
 func useUnit(t *fairshare.Tree, used []int64, leaf int32, u *Unit) {
 	for i := range u.Pods {
 		t.Use(used, leaf, u.Pods[i].Request, 1)

@@ -18,35 +18,37 @@ type ruling struct {
 	p           *Preemptor
 	c           *columns
 	protections []protection
-	// anyone is true if the preemptor is unknown. Each rule then assumes the preemptor with the
-	// longest protection.
+	// anyone is true if the preemptor is unknown. Each rule then returns the longest protection
+	// from any preemptor.
 	anyone bool
-	// begin is the assumed start for units whose run time does not count yet.
+	// begin is the assumed start of the run time for units whose Since is 0, in nanoseconds since
+	// 1970.
 	begin int64
-	// meter counts the steps of the decision. With nil, steps are not counted.
+	// meter counts the steps of the decision; nil to count none.
 	meter *meter
 	// defaults are the min-runtimes that protect units if no queue has a setting. preempts is true
-	// if one of them protects from preemption by priority.
+	// if one of these min-runtimes protects from preemption by priority.
 	defaults minRuntimeIndex
 	preempts bool
 
 	// t is the tree of queues; nil without queues.
 	t *fairshare.Tree
-	// leaf is the preemptor's queue, or -1 if it preempts by priority. home is the queue whose
-	// limits apply to the preemptor in either case. path has the preemptor's queue and its
-	// ancestors. onPath maps a queue to its position in path, counted from 1.
+	// leaf is the preemptor's queue; -1 if it preempts only by priority. home is the queue whose
+	// limits apply to the preemptor, even if leaf is -1. path has home and its ancestors, the root
+	// last. onPath maps each queue to its position in path, counted from 1; 0 for other queues.
 	leaf   int32
 	home   int32
 	path   []int32
 	onPath []int32
-	// index has the units of each queue, and leafOf the queue of each unit. Both are nil if queues
-	// do not count.
+	// index has the units of each queue. leafOf has the queue of each unit. They are nil with
+	// priorityPolicy.
 	index  *leafIndex
 	leafOf []int32
-	// ratio returns the ratio of a queue's usage to its fair share, for the resource where it is
-	// highest. It does not depend on the preemptor's request. It is nil if queues do not count.
+	// ratio returns the ratio of a queue's usage to its fair share, for the resource with the
+	// highest ratio. The preemptor's request has no effect on it. It is nil without a tree of
+	// queues.
 	ratio func(queue int32) float64
-	// running has the running members of each gang, by UID.
+	// running caches the number of running members of each gang, by UID.
 	running map[string]*Headcount
 }
 
@@ -56,7 +58,7 @@ func newRuling(v *problem, protections []protection) *ruling {
 	return r
 }
 
-// standingOf returns a ruling that has only the preemptor's place in the queues and the
+// standingOf returns a ruling with only the preemptor's place in the tree of queues, and the
 // min-runtimes.
 func standingOf(s *Snapshot, p *Preemptor) *ruling {
 	r := &ruling{s: s, p: p, leaf: leafOfPreemptor(s, p), home: -1, defaults: defaultsIn(s, p)}
@@ -69,15 +71,14 @@ func standingOf(s *Snapshot, p *Preemptor) *ruling {
 	return r
 }
 
-// Bounded reports whether more than priority may determine which units the preemptor may evict.
-// That is so if queues count, through their usage and shares, or if a gang's surplus is bounded by
-// a min-runtime.
+// Bounded reports whether the choice of victims may depend on more than priority. This is so if the
+// preemptor is in a queue, or if a unit may be inside a min-runtime.
 func Bounded(s *Snapshot, p *Preemptor) bool { return standingOf(s, p).bounded() }
 
-// bounded reports whether queues or min-runtimes may count, besides priority.
+// bounded is Bounded for this ruling.
 func (r *ruling) bounded() bool { return r.home >= 0 || r.inWindows() }
 
-// inWindows reports whether any unit may be inside a min-runtime.
+// inWindows reports whether a unit may be inside a min-runtime.
 func (r *ruling) inWindows() bool {
 	return r.anyone || r.leaf >= 0 || r.preempts || r.t.Protects()
 }
@@ -90,7 +91,7 @@ func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 	return s.Queues.Tree.LeafOf(p.Queue)
 }
 
-// forbidden reports whether a rule forbids the preemptor to evict anything, and returns the rule.
+// forbidden reports whether the preemptor must not evict any unit, and returns the rule.
 func (r *ruling) forbidden() (Rule, bool) {
 	switch {
 	case r.p.Never, r.p.BacksOff:
@@ -107,7 +108,7 @@ func (r *ruling) ownGang(u int32) bool {
 	return r.p.PodGroup != "" && r.s.Units[u].PodGroup == r.p.PodGroup
 }
 
-// byPriority returns the verdict on a unit of the given priority if only priority counts.
+// byPriority returns the verdict on units of the given priority if only priority counts.
 func (r *ruling) byPriority(priority int32) Verdict {
 	if priority < r.p.Priority {
 		return Verdict{Eligible: true, Rule: RuleLowerPriority}
@@ -115,8 +116,8 @@ func (r *ruling) byPriority(priority int32) Verdict {
 	return Verdict{Rule: RuleNotLowerPriority}
 }
 
-// entitledByPriority returns the verdict on one unit if only priority counts. A stale gang counts
-// with a priority lower than its own.
+// entitledByPriority returns the verdict on one unit if only priority counts. The Priority of a
+// stale gang is already lowered by one.
 func (r *ruling) entitledByPriority(u int32) Verdict {
 	unit := &r.s.Units[u]
 	v := r.byPriority(unit.Priority)
@@ -127,7 +128,7 @@ func (r *ruling) entitledByPriority(u int32) Verdict {
 }
 
 // special lists the units that must be judged one by one in any leaf queue. They are the units of
-// the preemptor's own gang, and the units that narrow protections list. Units may be listed twice.
+// the preemptor's own gang, and the units that narrow protections list. It may list a unit twice.
 func (r *ruling) special() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
@@ -155,8 +156,8 @@ func (r *ruling) everyUnit(yield func(int32) bool) {
 	}
 }
 
-// reclaims reports whether the shares or quotas of queues, and not priority, allow a unit's
-// eviction.
+// reclaims reports whether the shares or quotas of queues decide about a unit, instead of
+// priorities.
 func (r *ruling) reclaims(u int32) bool {
 	if r.leaf < 0 {
 		return false
@@ -165,16 +166,16 @@ func (r *ruling) reclaims(u int32) bool {
 	return leaf >= 0 && leaf != r.leaf && !r.yieldsStale(u)
 }
 
-// yieldsStale reports whether priority decides about a stale gang of another queue, as it does
-// within one queue. It does if the ratio of usage to fair share of the preemptor's queue is no
-// higher than the ratio of the gang's queue. Nothing can be reclaimed between such queues. Without
-// this rule, two such gangs would wait for each other forever.
+// yieldsStale reports whether priority decides about a stale gang of another queue, as within one
+// queue. This is so if the preemptor's queue has no higher ratio of usage to fair share than the
+// gang's queue. Without this rule, two gangs that lack members could wait for each other forever,
+// because nothing can be reclaimed between such queues.
 func (r *ruling) yieldsStale(u int32) bool {
 	return r.s.Units[u].Stale && r.ratio != nil && r.ratio(r.leaf) <= r.ratio(r.leafOf[u])
 }
 
-// top returns the ancestor of a leaf queue that is one step below the lowest common ancestor of
-// that leaf and the preemptor's.
+// top returns the ancestor of a leaf queue, or the leaf itself, just below the lowest common
+// ancestor with the preemptor's queue.
 func (r *ruling) top(leaf int32) int32 {
 	top := leaf
 	for q := r.t.Parent(leaf); q >= 0 && r.onPath[q] == 0; q = r.t.Parent(q) {
@@ -183,8 +184,8 @@ func (r *ruling) top(leaf int32) int32 {
 	return top
 }
 
-// elastic reports whether the unit is a member of a gang that stays whole without some of its
-// members.
+// elastic reports whether the unit is a single member of a gang, so that the gang can lose it and
+// keep the others. The members of a gang that is evicted as a whole are not elastic.
 func elastic(u *Unit) bool {
 	return !u.Group && u.PodGroup != "" && u.Membership != nil && u.Membership.MinCount > 0
 }
@@ -210,13 +211,12 @@ func (r *ruling) runningOf(u *Unit) *Headcount {
 	return h
 }
 
-// surplusOf returns how many running members a unit's gang has that it does not need: past
-// minCount, and past the needs of the unit's role.
+// surplusOf returns the number of running members with the unit's role that its gang does not need.
 func (r *ruling) surplusOf(u *Unit) int {
 	return r.runningOf(u).Spare(int(u.Membership.MinCount), u.Role)
 }
 
-// ofPodGroup lists the units that are, or belong to, a PodGroup.
+// ofPodGroup lists the units whose PodGroup has the given UID.
 func (c *columns) ofPodGroup(s *Snapshot, uid string) []int32 {
 	if uid == "" {
 		return nil
@@ -233,9 +233,9 @@ func (c *columns) ofPodGroup(s *Snapshot, uid string) []int32 {
 	return units
 }
 
-// judgedAlone reports whether a protection must be asked about every unit of a leaf queue; -1 for
-// the units in no queue. If not, all units except the special ones have the verdict of their
-// entitlement.
+// judgedAlone reports whether each unit of a leaf queue must be judged, because a protection may
+// apply; leaf -1 stands for the units in no queue. If not, the entitlement is the verdict on all
+// units except the special ones.
 func (r *ruling) judgedAlone(leaf int32) bool {
 	return slices.ContainsFunc(r.protections, func(rule protection) bool {
 		switch rule := rule.(type) {

@@ -6,9 +6,9 @@ import (
 	"maps"
 )
 
-// staleGangs protects stale gangs from less important gangs that also lack members. Otherwise two
-// such gangs could evict each other in turns. With it, the more important one keeps its members and
-// becomes whole.
+// staleGangs protects stale gangs from less important gangs that also lack members. Without this
+// rule, two such gangs could evict each other in turns. With it, the more important gang keeps its
+// members and becomes whole.
 type staleGangs struct{}
 
 func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {
@@ -21,8 +21,8 @@ func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (staleGangs) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStale]) }
 
-// ownDegraded describes the preemptor's own gang by its members that have a node. It returns false
-// if the gang has lost no member.
+// ownDegraded returns the preemptor's own gang as one Unit, computed from its members that have a
+// node. It returns false if the gang has lost no member.
 func (r *ruling) ownDegraded() (own Unit, degraded bool) {
 	for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
 		unit := &r.s.Units[u]
@@ -37,10 +37,10 @@ func (r *ruling) ownDegraded() (own Unit, degraded bool) {
 	return own, degraded
 }
 
-// moreImportantGang compares a stale gang with the preemptor's own gang, which also lacks members.
-// The result is negative if the stale gang is more important. It compares the priorities first,
-// then how far the queues exceed their fair shares, then the numbers of missing members, then the
-// starts.
+// moreImportantGang compares the stale gang a with the preemptor's own gang, which also lacks
+// members. The result is negative if a is more important. It compares the priorities, then the
+// ratios of the queues' usage to their fair shares, then the numbers of missing members, then the
+// start times.
 func (r *ruling) moreImportantGang(a *Unit, leaf int32, own *Unit) int {
 	queues := 0
 	if r.ratio != nil && r.leaf >= 0 && leaf >= 0 && leaf != r.leaf {

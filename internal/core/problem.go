@@ -6,7 +6,7 @@ import (
 )
 
 // problem is the input of one decision: the columns of the snapshot, the potential victims, and
-// those answers of the oracle that do not change.
+// cached answers of the oracle.
 type problem struct {
 	s      *Snapshot
 	p      *Preemptor
@@ -14,30 +14,33 @@ type problem struct {
 	c      *columns
 	dims   int
 	limits Limits
-	// begin is the assumed start for units whose run time does not count yet. It is the time of the
-	// decision, even if a search assumes another time.
+	// begin is the assumed start of the run time for units whose Since is 0, in nanoseconds since
+	// 1970. It is always the time of the decision, even if the search evaluates the policy for a
+	// later time.
 	begin int64
-	// victims are the units that the search may evict.
+	// victims are the potential victims.
 	victims potentialVictims
 	// wanted is the request of one member of each class.
 	wanted [][]int64
-	// stateful marks the classes that depend on other pods; anyStateful is true if there is one.
+	// stateful is true for the classes that depend on other pods. anyStateful is true if there is
+	// such a class.
 	stateful    []bool
 	anyStateful bool
 	// topologies are the rules about domains, by class.
 	topologies [][]Topology
-	// admits caches Oracle.Admits by class and node. The problems of one decision share it.
+	// admits caches Oracle.Admits by class and node. Copies of the problem share the cache.
 	admits [][]admission
-	// outside marks the nodes outside of all domains that the members may share; nil for a
-	// preemptor without a required domain.
+	// outside is true for the nodes that are in no domain that the members may use; nil without a
+	// required domain.
 	outside []bool
-	// domains are the domains that the members may share; nil without a required domain, and for a
-	// problem restricted to one domain. within is that domain.
+	// domains are the domains that the members may use. It is nil without a required domain, and in
+	// a problem restricted to one domain.
 	domains []domain
-	within  *domain
-	// thinned has, for nodes with protected units, the list of units without these.
+	// within is the domain that the problem is restricted to; nil for none.
+	within *domain
+	// thinned has, for nodes with protected units, the nodeColumn without these units.
 	thinned map[int32]*nodeColumn
-	// meter counts the steps of the decision. With nil, steps are not counted.
+	// meter counts the steps of the decision; nil to count none.
 	meter *meter
 }
 
@@ -50,7 +53,7 @@ const (
 	refused
 )
 
-// newView returns the problem before any unit has been judged.
+// newView returns the problem before potential victims are set.
 func newView(s *Snapshot, p *Preemptor, oracle Oracle) *problem {
 	c := s.columns
 	if c == nil {
@@ -88,7 +91,7 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *problem {
 		v.anyStateful = v.anyStateful || v.stateful[i]
 		v.admits[i] = make([]admission, len(s.Nodes))
 		if len(s.Nodes) > 0 {
-			// Without nodes there are no domains.
+			// There are no domains if there are no nodes.
 			v.topologies[i] = oracle.Topologies(i)
 		}
 	}
@@ -96,13 +99,14 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *problem {
 	return v
 }
 
-// narrowTo sets which units the search may evict.
+// narrowTo sets the potential victims.
 func (v *problem) narrowTo(victims potentialVictims) {
 	v.victims = victims
 	v.thin()
 }
 
-// protecting returns a copy of the problem that protects the given units too.
+// protecting returns a copy of the problem with the given units excluded from the potential
+// victims.
 func (v *problem) protecting(units []int32) *problem {
 	w := *v
 	w.victims.protected = maps.Clone(v.victims.protected)
@@ -113,7 +117,7 @@ func (v *problem) protecting(units []int32) *problem {
 	return &w
 }
 
-// thin fills thinned, for the nodes that have protected units.
+// thin computes thinned for the nodes with protected units.
 func (v *problem) thin() {
 	v.thinned = nil
 	var mem scratch
@@ -133,7 +137,7 @@ func (v *problem) thin() {
 	}
 }
 
-// without returns a copy of a node's list of units without the protected ones.
+// without returns a copy of a nodeColumn without the protected units.
 func (v *problem) without(col *nodeColumn, mem *scratch) *nodeColumn {
 	dims, n, protected := v.dims, 0, v.victims.protected
 	for _, u := range col.units {
@@ -162,7 +166,7 @@ func (v *problem) without(col *nodeColumn, mem *scratch) *nodeColumn {
 	return thin
 }
 
-// surplusAt returns the number of surplus pods of the unit at a position.
+// surplusAt returns the number of surplus pods of the unit at a position of the node.
 func (v *problem) surplusAt(col *nodeColumn, pos int32) int {
 	if col.surplus == 0 {
 		return 0
@@ -170,7 +174,8 @@ func (v *problem) surplusAt(col *nodeColumn, pos int32) int {
 	return v.s.Units[col.units[pos]].surplusPods()
 }
 
-// surplusUpTo returns the number of surplus pods of the units on a node, up to a priority.
+// surplusUpTo returns the number of surplus pods of the units on a node with priorities up to the
+// given one.
 func (v *problem) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
 	if col.surplus == 0 {
 		return 0
@@ -181,7 +186,8 @@ func (v *problem) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
 	return pods
 }
 
-// column returns the units of a node without the protected ones. Potential victims come first.
+// column returns the nodeColumn of a node without the protected units. Potential victims come
+// first.
 func (v *problem) column(node int32) *nodeColumn {
 	if v.thinned != nil {
 		if col := v.thinned[node]; col != nil {
@@ -199,7 +205,7 @@ func (v *problem) mayTake(u int32) bool {
 	return !v.victims.protected[u]
 }
 
-// eligible lists the potential victims up to a priority, in no particular order.
+// eligible lists the potential victims with priorities up to ceiling, in no particular order.
 func (v *problem) eligible(ceiling int32) []int32 {
 	var units []int32
 	if v.within != nil {
@@ -213,8 +219,8 @@ func (v *problem) eligible(ceiling int32) []int32 {
 	return units
 }
 
-// admitsNode reports whether a node in a domain of the members admits a class. It asks
-// Oracle.Admits once per class and node.
+// admitsNode reports whether a node admits a class, and is in a domain that the members may use. It
+// calls Oracle.Admits once per class and node.
 func (v *problem) admitsNode(class int, node int32) bool {
 	if len(v.outside) > 0 && v.outside[node] {
 		return false
@@ -229,8 +235,8 @@ func (v *problem) admitsNode(class int, node int32) bool {
 	return *a == admitted
 }
 
-// isKnownRefused reports whether a node is outside of the domains, or was found not to admit a
-// class.
+// isKnownRefused reports whether a node is outside of the domains, or is already known not to admit
+// a class. It never calls the oracle.
 func (v *problem) isKnownRefused(class int, node int32) bool {
 	return len(v.outside) > 0 && v.outside[node] || v.admits[class][node] == refused
 }

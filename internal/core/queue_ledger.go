@@ -2,24 +2,27 @@ package core
 
 import "slices"
 
-// ledger adds up the usage of units that are evicted together, by queue and gang. Units of a queue
-// may be reclaimed only while it is above its fair share, or above its quota. A reclaim never
-// leaves a queue below its quota. A gang inside its min-runtime loses no more than its surplus.
+// ledger adds up the usage of units that are evicted together, by queue and gang. It checks bounds
+// on sets of units:
 //
-// These bounds apply to sets of units, whereas a verdict judges a unit alone. Any subset of a
-// permitted set is permitted too. One more bound applies to the usage of the preemptor's own
-// queues. It requires a minimum of evictions.
+//   - A queue loses units only until its usage has reached its fair share or its quota.
+//   - No reclaim leaves a queue below its quota.
+//   - A gang inside its min-runtime loses only surplus members.
+//   - The preemptor's own queues stay within their limits and shares. They may need evictions for
+//     that.
+//
+// Except for the last bound, any part of a permitted set is also permitted.
 type ledger struct {
 	c       *queuePolicy
 	pathUse *pathUse
 	// taken has the usage of the added units, by queue and resource. most has the largest usage of
-	// a single unit, for each queue at the top of a subtree. Both are nil as long as no unit is
+	// a single added unit, by top queue of a subtree and resource. They are nil until a unit is
 	// added.
 	taken, most []int64
-	// held reports, by queue and resource, whether the queue's quota of the resource protects an
-	// added unit; see [queuePolicy.holding].
+	// held is true, by queue and resource, if the queue's quota of the resource protects an added
+	// unit; see [queuePolicy.holding].
 	held []bool
-	// left has the running members that remain of gangs that lose some, by UID.
+	// left has the remaining running members of each gang with added units, by UID.
 	left map[string]*Headcount
 	// leaves has the leaf queues of the added units.
 	leaves map[int32]bool
@@ -29,7 +32,7 @@ func newLedger(c *queuePolicy) *ledger {
 	return &ledger{c: c, pathUse: newPathUse(c), left: make(map[string]*Headcount), leaves: make(map[int32]bool)}
 }
 
-// ledger returns an empty ledger. It is valid until the next call.
+// ledger returns an empty ledger. The ledger is valid until the next call.
 func (c *queuePolicy) ledger() *ledger {
 	if c.scratch == nil {
 		c.scratch = newLedger(c)
@@ -52,7 +55,7 @@ func (l *ledger) clear() {
 	l.pathUse.clear()
 }
 
-// takenOf returns the usage of a queue's added units; 0 for a nil ledger.
+// takenOf returns the usage of the added units of a queue; 0 for a nil ledger.
 func (l *ledger) takenOf(q int32, r int) int64 {
 	if l == nil || l.taken == nil {
 		return 0
@@ -65,8 +68,8 @@ func (l *ledger) holds(q int32, r int) bool {
 	return l != nil && l.held != nil && l.held[int(q)*l.c.t.Dims()+r]
 }
 
-// bound is the reason why units may not be evicted together: a queue, or a gang inside its
-// min-runtime.
+// bound is the reason why units must not be evicted together: a bound of a queue, or of a gang
+// inside its min-runtime.
 type bound struct {
 	rule Rule
 	// queue is the queue whose share, quota or limit is the bound; -1 for a gang.
@@ -76,8 +79,8 @@ type bound struct {
 	gang string
 }
 
-// take adds a unit if it may be evicted together with those already added. It reports whether it
-// may.
+// take adds a unit if the bounds allow its eviction together with the added units. It reports
+// whether it added the unit.
 func (l *ledger) take(u int32) bool {
 	c := l.c
 	unit := &c.s.Units[u]
@@ -94,7 +97,7 @@ func (l *ledger) take(u int32) bool {
 	return true
 }
 
-// windowed reports whether a unit belongs to an elastic gang inside its min-runtime, and returns
+// windowed reports whether a unit is a member of an elastic gang inside its min-runtime. It returns
 // the rule.
 func (l *ledger) windowed(u int32) (Rule, bool) {
 	if !elastic(&l.c.s.Units[u]) {
@@ -104,7 +107,7 @@ func (l *ledger) windowed(u int32) (Rule, bool) {
 	return v.Rule, young
 }
 
-// spareOf returns how many more members with a unit's role its gang may lose.
+// spareOf returns the number of further members with the unit's role that its gang may lose.
 func (l *ledger) spareOf(u *Unit) int {
 	left := l.left[u.PodGroup]
 	if left == nil {
@@ -150,8 +153,9 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	}
 }
 
-// within reports whether the preemptor may evict a set of units in some order. It judges by the
-// usage after their eviction. If they may not, it returns the bound that they exceed.
+// within adds units, and reports whether the preemptor may evict all of them. If not, it returns
+// the bound that they exceed. The order of evictions does not matter: only the usage after all
+// evictions counts.
 func (l *ledger) within(units []int32) (bound, bool) {
 	for _, u := range units {
 		l.add(u, l.c.reclaims(u))
@@ -160,13 +164,13 @@ func (l *ledger) within(units []int32) (bound, bool) {
 	return l.allows(units, l.pathUse)
 }
 
-// allows reports whether the added units may be evicted, given the usage of the preemptor's queues
-// after the evictions.
+// allows reports whether the bounds allow the eviction of the added units. s is the usage of the
+// preemptor's queues after the evictions.
 func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	return l.allowsWithin(units, s, s.reach())
 }
 
-// allowsWithin is like allows, if the preemptor has the given reach after the evictions.
+// allowsWithin is allows for a preemptor with the reach after.
 func (l *ledger) allowsWithin(units []int32, s *pathUse, after reach) (bound, bool) {
 	c := l.c
 	c.meter.add(len(units))
@@ -194,20 +198,20 @@ func (l *ledger) allowsWithin(units []int32, s *pathUse, after reach) (bound, bo
 	return s.outgrown()
 }
 
-// bound returns the bound of a queue.
+// bound returns a bound of the given queue.
 func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 	return bound{rule: rule, queue: queue, name: c.t.Queue(queue).Name}
 }
 
-// keeps returns the rule that protects the queue top, a number of steps up the path, from the
-// eviction of the added units. It returns "" if they may be evicted. They may if the queue was
-// above its fair share or its quota until the last of them, the largest, was evicted. The queue
-// must also keep its quota of that resource.
+// keeps returns the rule that protects the queue top from the eviction of the added units; "" if
+// the eviction is allowed. It is allowed if the queue was above its fair share or its quota before
+// the last eviction. The largest unit counts as the last. The queue must also keep its quota of the
+// same resource. steps is the distance of top on the preemptor's path.
 //
-// The preemptor's queues may be entitled only because units of their own are evicted too. Then
-// their usage must grow. By share, the other queue keeps its fair share. By quota, the preemptor's
-// queue must not lose usage of a resource that makes its quota protect the preemptor. Otherwise two
-// queues might reclaim from each other in turns.
+// In addition, the preemptor's queue must gain some of this resource. Evictions in its own queues
+// may give the preemptor a larger reach. With the larger reach, a reclaim by share must leave the
+// other queue its fair share. A reclaim by quota must not lower the usage of a resource that makes
+// the quota protect the preemptor. Otherwise two queues might reclaim from each other in turns.
 func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	c := l.c
 	byShare, byQuota, spent, sharesStay := false, false, false, steps <= after.share
@@ -242,8 +246,8 @@ func (c *queuePolicy) holdsNoLess(s *pathUse) bool {
 	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.By(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
 }
 
-// overdrawn returns a queue, from a leaf up to the top of its subtree, that would be below its
-// quota; -1 for none. Only resources count that make a quota protect an added unit.
+// overdrawn returns a queue between leaf and top that would be below its quota; -1 for none. It
+// considers only resources that make the quota protect an added unit.
 func (l *ledger) overdrawn(leaf, top int32) int32 {
 	t := l.c.t
 	for q := leaf; ; q = t.Parent(q) {
@@ -259,7 +263,7 @@ func (l *ledger) overdrawn(leaf, top int32) int32 {
 	}
 }
 
-// holds reports whether the bound limits the eviction of a unit.
+// holds reports whether the bound limits the eviction of unit u.
 func (b bound) holds(c *queuePolicy, u int32) bool {
 	if b.queue < 0 {
 		return c.s.Units[u].PodGroup == b.gang

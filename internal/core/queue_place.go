@@ -2,10 +2,10 @@ package core
 
 import "slices"
 
-// ShareIn restricts the comparison of queues to some nodes: has reports whether a node is one of
-// them, for a resource. Usage on other nodes is added to both the usage and the share, so it does
-// not affect the comparison. held has, by node, the reserved room that already counts as usage of
-// queues, as in [Cluster.Snapshot].
+// ShareIn restricts usage and fair shares to a set of nodes, for the comparison of queues. has
+// reports whether a node belongs to the set, for a resource. Usage on other nodes is added to a
+// queue's usage and to its share, so it has no effect on the comparison. held has the reserved room
+// that already counts as usage of queues, by node name, as in [Cluster.Snapshot].
 func (s *Snapshot) ShareIn(shares []Amounts, has func(node string, resource int) bool, held map[string][]Hold) {
 	t, dims := s.Queues.Tree, s.Queues.Tree.Dims()
 	elsewhere := make([]int64, t.Len()*dims)
@@ -49,7 +49,7 @@ func (s *Snapshot) ShareIn(shares []Amounts, has func(node string, resource int)
 	s.Queues = &queues
 }
 
-// leaves returns the leaf queue of each unit; negative for a unit in no queue.
+// leaves returns the index of the leaf queue of each unit; -1 for a unit in no queue.
 func (s *Snapshot) leaves() []int32 {
 	if s.columns != nil && s.columns.index != nil {
 		return s.columns.index.leaves

@@ -6,23 +6,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// reach limits the queues that a preemptor may reclaim from. It counts queues on the preemptor's
-// path: its own queue and the ancestors. share is the number of queues, from its own upwards, that
-// stay within their fair share, and quota the number that stay within their quota. Within share
-// steps, the preemptor may reclaim usage of other branches beyond their fair share. Within quota
-// steps, it may reclaim usage beyond their quota.
+// reach limits the queues that a preemptor may reclaim from. Both fields count queues on the
+// preemptor's path, which starts with its own queue and ends with the root. share is the number of
+// queues, from the start, that stay within their fair share with the preemptor. Up to that
+// distance, the preemptor may reclaim usage of other queues above their fair share. quota is the
+// same number for quotas: up to that distance, it may reclaim usage above their quota.
 type reach struct{ share, quota int }
 
-// pathUse is the usage of the preemptor's queue and its ancestors after evictions.
+// pathUse is the usage of the queues on the preemptor's path after evictions.
 type pathUse struct {
 	c *queuePolicy
-	// freed is the usage of the units evicted so far, by section and resource. Section i+1 has the
-	// units in or below path[i] but not in or below path[i-1]. The last section has the units of
-	// queues outside the path. Section 0 has the units in no queue. If the preemptor is in no
-	// queue, section 0 has all units.
+	// freed is the usage of the evicted units, by section and resource. The sections divide the
+	// units by the place of their queue:
+	//
+	//   - Section 0 has the units in no queue, or all units if the preemptor is in no queue.
+	//   - Section i+1 has the units in or below path[i] that are not in or below path[i-1].
+	//   - The last section has the units in queues that are not below the path.
 	freed []int64
-	// yielded is the part of freed that comes from stale gangs, evicted for a gang that lacks
-	// members itself.
+	// yielded is the part of freed that comes from stale gangs, if the preemptor's own gang also
+	// lacks members.
 	yielded []int64
 }
 
@@ -31,7 +33,7 @@ func newPathUse(c *queuePolicy) *pathUse {
 	return &pathUse{c: c, freed: make([]int64, size), yielded: make([]int64, size)}
 }
 
-// free adds a unit's usage to freed. With sign -1 it subtracts the usage.
+// free adds a unit's usage to freed, or subtracts it if sign is -1.
 func (s *pathUse) free(u int32, sign int64) {
 	at := 0
 	if leaf := s.c.leafOf[u]; leaf >= 0 && s.c.home >= 0 {
@@ -46,14 +48,14 @@ func (s *pathUse) free(u int32, sign int64) {
 	}
 }
 
-// clear counts no unit as gone.
+// clear removes all evicted units.
 func (s *pathUse) clear() {
 	clear(s.freed)
 	clear(s.yielded)
 }
 
-// yieldedBeside returns the usage of those evicted stale gangs that are not below the queue at a
-// step of the path.
+// yieldedBeside returns the usage of resource r by evicted stale gangs outside of the queue
+// path[step].
 func (s *pathUse) yieldedBeside(step, r int) int64 {
 	sum := int64(0)
 	for at := step + 2; at < len(s.c.path)+2; at++ {
@@ -68,8 +70,8 @@ func (s *pathUse) freeAt(at int, sign int64, use func(r int) int64) {
 	}
 }
 
-// after returns the usage of the queue at a step of the path, with the evicted units subtracted and
-// the preemptor added.
+// after returns the usage of resource r by the queue path[step], without the evicted units and with
+// the preemptor.
 func (s *pathUse) after(step, r int) int64 {
 	after := fairshare.Add(s.c.usedOf(s.c.path[step])[r], s.c.request[r])
 	for at := 1; at <= step+1; at++ {
@@ -78,7 +80,7 @@ func (s *pathUse) after(step, r int) int64 {
 	return after
 }
 
-// reach returns how far the preemptor may evict.
+// reach returns the reach of the preemptor after the evictions.
 func (s *pathUse) reach() reach {
 	c := s.c
 	at := reach{share: s.steps(c.shareOf)}
@@ -93,12 +95,12 @@ func (s *pathUse) reach() reach {
 	return at
 }
 
-// hasQuota reports whether the preemptor's queue has any quota of a resource. Without quota, the
-// queue can only reclaim up to its fair share.
+// hasQuota reports whether the preemptor's queue has a quota of resource r. Without a quota, it can
+// reclaim only up to its fair share.
 func (c *queuePolicy) hasQuota(r int) bool { return c.leaf >= 0 && c.t.Queue(c.leaf).Quota[r] > 0 }
 
-// steps returns the number of queues, from the preemptor's own upwards, whose usage is at most the
-// given entitlement.
+// steps returns the number of queues on the path, starting with the preemptor's own, whose usage is
+// at most the given entitlement.
 func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 	for i, q := range s.c.path {
 		for _, r := range s.c.asks {
@@ -110,13 +112,15 @@ func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 	return len(s.c.path)
 }
 
-// outgrown returns a queue on the path that would exceed its limit, or that would use more than
-// both its entitlement and its current usage. Only free room may raise a queue above its share and
-// its quota. If evictions could, two queues might reclaim from each other in turns, each for
-// another resource. Units in no queue free room for all queues, and affect no limit. As an
-// exception, a gang that lacks members may use the room of a stale gang beyond its queue's share.
-// Afterwards it is whole, so this does not repeat. Without the exception, two such gangs could wait
-// forever.
+// outgrown returns true if all queues on the path are within their bounds after the evictions.
+// Otherwise it returns the exceeded bound. A queue must not exceed its limit. Evictions must not
+// raise its usage above its fair share either, because two queues might then reclaim from each
+// other in turns. Only room that is already free, or that units in no queue free, may raise the
+// usage above the fair share.
+//
+// There is one exception: a gang that lacks members may use the room of a stale gang beyond its
+// queue's share. This does not repeat, because the gang is then whole. Without the exception, two
+// such gangs could wait forever.
 func (s *pathUse) outgrown() (bound, bool) {
 	if q := s.overLimit(); q >= 0 {
 		return s.c.bound(RuleLimit, q), false
@@ -135,7 +139,8 @@ func (s *pathUse) outgrown() (bound, bool) {
 	return bound{}, true
 }
 
-// overLimit returns the lowest queue on the path that would exceed its limit; -1 for none.
+// overLimit returns the queue on the path, nearest to the preemptor, that would exceed its limit;
+// -1 for none.
 func (s *pathUse) overLimit() int32 {
 	if i := slices.IndexFunc(s.c.path, s.exceeds); i >= 0 {
 		return s.c.path[i]
@@ -143,8 +148,8 @@ func (s *pathUse) overLimit() int32 {
 	return -1
 }
 
-// highestOverLimit returns the highest queue on the path that would exceed its limit; -1 for none.
-// Only the eviction of units below this queue helps.
+// highestOverLimit returns the queue on the path, nearest to the root, that would exceed its limit;
+// -1 for none. Only evictions below this queue can help.
 func (s *pathUse) highestOverLimit() int32 {
 	for _, q := range slices.Backward(s.c.path) {
 		if s.exceeds(q) {
@@ -160,7 +165,7 @@ func (s *pathUse) exceeds(queue int32) bool {
 	return slices.ContainsFunc(s.c.asks, func(r int) bool { return s.after(step, r) > s.c.t.Queue(queue).Limit[r] })
 }
 
-// withinLimitsWithout reports whether all limits allow the preemptor after the given units are
+// withinLimitsWithout reports whether all limits allow the preemptor if the given units are
 // evicted.
 func (c *queuePolicy) withinLimitsWithout(units []int32) bool {
 	s := newPathUse(c)
@@ -170,8 +175,8 @@ func (c *queuePolicy) withinLimitsWithout(units []int32) bool {
 	return s.overLimit() < 0
 }
 
-// stepsTo returns the number of queues on the preemptor's path below its lowest common ancestor
-// with a leaf queue.
+// stepsTo returns the number of queues on the preemptor's path below the lowest common ancestor of
+// the path and a leaf queue.
 func (c *queuePolicy) stepsTo(leaf int32) int {
 	for q := leaf; q >= 0; q = c.t.Parent(q) {
 		if at := c.onPath[q]; at > 0 {
@@ -181,15 +186,15 @@ func (c *queuePolicy) stepsTo(leaf int32) int {
 	return len(c.path)
 }
 
-// reachTo sets the reach and resets all judgments.
+// reachTo sets the reach and discards all verdicts.
 func (c *queuePolicy) reachTo(far reach) {
 	c.reach, c.subtrees = far, make([]subtree, c.t.Len())
 	c.count, c.timed, c.shown = make(map[Rule]int), nil, topUnits{s: c.s, sign: -1, most: capUnits}
 }
 
-// farthest returns the greatest possible reach. It assumes that all evictable units of the
-// preemptor's leaf are evicted, and all other usage below its path that is within reach. It ignores
-// whether they may be evicted together.
+// farthest returns an upper bound of the reach. It assumes the eviction of all evictable units of
+// the preemptor's leaf queue, and of all other usage below its path within reach. It does not check
+// whether these may be evicted together.
 func (c *queuePolicy) farthest() reach {
 	s := newPathUse(c)
 	if c.leaf < 0 {

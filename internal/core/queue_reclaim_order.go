@@ -9,30 +9,31 @@ import (
 )
 
 // reclaimOrder sorts the units of other queues for reclaim. The next unit always comes from the
-// subtree with the highest ratio of usage to fair share. After each unit, the ratio is computed
-// again. It ends when no subtree exceeds its fair share.
+// subtree with the highest ratio of usage to fair share. The ratio is computed again after each
+// unit. The order ends when no subtree exceeds its fair share.
 type reclaimOrder struct {
 	l *ledger
-	// units has the remaining units of each leaf queue. lists has the arrangement of each list.
+	// units has the remaining units of each leaf queue, by the queue's index. lists has the state
+	// of each of these lists.
 	units map[int32][]int32
 	lists []turnList
-	// tops are the queues at the top of all subtrees, the one with the highest ratio first. order
-	// maps a queue to its position in tops.
+	// tops are the top queues of all subtrees, the queue with the highest ratio first. order maps a
+	// queue to its position in tops.
 	tops  []int32
 	order []int64
-	// met marks the queues in tops.
+	// met is true for the queues in tops.
 	met []bool
-	// left has the number of remaining units of each queue, with all queues below it included.
+	// left has the number of remaining units of each queue, including the queues below it.
 	left  []int
 	ratio []float64
 
 	found []step
 }
 
-// step is a unit's turn.
+// step is the position of one unit in the order.
 type step struct {
 	unit, distance int32
-	// refused is true if the unit may not be evicted together with those before it.
+	// refused is true if the unit may not be evicted together with the units before it.
 	refused bool
 }
 
@@ -43,8 +44,8 @@ func (w *reclaimOrder) list(leaf, u int32) {
 	}
 }
 
-// meet adds the queue at the top of a leaf's subtree to tops. The order may exclude the leaf
-// itself.
+// meet adds the top queue of a leaf's subtree to tops. The leaf itself may have no units in the
+// order.
 func (w *reclaimOrder) meet(leaf int32) {
 	if w.order == nil {
 		w.order, w.met = make([]int64, w.l.c.t.Len()), make([]bool, w.l.c.t.Len())
@@ -55,8 +56,8 @@ func (w *reclaimOrder) meet(leaf int32) {
 	}
 }
 
-// run takes units until all subtrees are nearer to their fair share than a distance, or no unit is
-// left that may be evicted.
+// run takes units until the distance of each subtree from its fair share is at least until, or no
+// unit is left that may be evicted. See distanceOf.
 func (w *reclaimOrder) run(until int32) {
 	w.start()
 	open := slices.Clone(w.tops)
@@ -73,8 +74,8 @@ func (w *reclaimOrder) run(until int32) {
 	}
 }
 
-// turn takes the next unit of a leaf queue. If it is a needed member of a gang, the gang breaks, so
-// turn takes all needed members of the gang.
+// turn takes the next unit of a leaf queue. If the unit is a needed member of a gang, turn also
+// takes the gang's other needed members, because the gang breaks anyway.
 func (w *reclaimOrder) turn(leaf, distance int32) {
 	for first := int32(-1); first < 0 || len(w.units[leaf]) > 0 && w.l.c.s.sharesGang(first, w.units[leaf][0]); {
 		at := step{unit: w.next(leaf), distance: distance}
@@ -96,8 +97,7 @@ func (s *Snapshot) sharesGang(a, b int32) bool {
 	return x.PodGroup == y.PodGroup && s.gangs.isNeeded(x) && s.gangs.isNeeded(y)
 }
 
-// gangsTogether moves the needed members of each gang directly after the first of them. All members
-// of a gang have the same priority.
+// gangsTogether moves the needed members of each gang directly behind the first of them.
 func (s *Snapshot) gangsTogether(units []int32) {
 	if len(s.gangs) == 0 {
 		return
@@ -121,7 +121,7 @@ func (s *Snapshot) gangsTogether(units []int32) {
 	copy(units, out)
 }
 
-// start computes the ratio of usage to fair share of all queues with units.
+// start computes the ratio of usage to fair share for all queues with units.
 func (w *reclaimOrder) start() {
 	c := w.l.c
 	w.left, w.ratio, w.lists = make([]int, c.t.Len()), make([]float64, c.t.Len()), make([]turnList, c.t.Len())
@@ -143,16 +143,16 @@ func (w *reclaimOrder) start() {
 	}
 }
 
-// turnList is the state of the list of a leaf. Often few of many units get a turn, so the list
-// is a heap at first. It is sorted once the turns show that a heap is no cheaper.
+// turnList is the state of the list of one leaf queue. Usually only few of many units are taken, so
+// the list is a heap at first. It is sorted when so many units are taken that a heap is no cheaper.
 type turnList struct {
 	state turnListState
-	// most is the shortest length of the list as a heap.
+	// most is the minimum length of the list as a heap. A shorter list is sorted.
 	most int
 }
 
-// turnListState is how the units of a list are arranged. The first unit is next, except in a list
-// that is unarranged.
+// turnListState is the arrangement of a list. In a heaped or sorted list, the first unit is the
+// next one.
 type turnListState uint8
 
 const (
@@ -161,10 +161,10 @@ const (
 	sorted
 )
 
-// sortAfter is the part of a list that gets its turns from a heap, as a divisor.
+// sortAfter determines when a list is sorted: after one in sortAfter of its units is taken.
 const sortAfter = 8
 
-// next removes the next unit of a leaf queue from the list and returns it.
+// next removes the next unit from the list of a leaf queue and returns it.
 func (w *reclaimOrder) next(leaf int32) int32 {
 	c, list := w.l.c, &w.lists[leaf]
 	ahead := heap.Heap[int32]{Items: w.units[leaf], Before: func(a, b *int32) bool { return c.takenFirst(*a, *b) < 0 }}
@@ -193,8 +193,8 @@ func (w *reclaimOrder) next(leaf int32) int32 {
 	return u
 }
 
-// furthest returns the queue with the highest ratio among those with units left; among equals the
-// first, and -1 for none.
+// furthest returns the queue with units left and the highest ratio. Among equal ratios, it returns
+// the first queue; -1 if no queue has units left.
 func (w *reclaimOrder) furthest(queues []int32) int32 {
 	best := int32(-1)
 	for _, q := range queues {
@@ -205,11 +205,12 @@ func (w *reclaimOrder) furthest(queues []int32) int32 {
 	return best
 }
 
-// weigh computes the ratio of a queue's usage to its fair share, without the units taken so far.
+// weigh computes the ratio of a queue's usage to its fair share, without the units that are already
+// taken.
 func (w *reclaimOrder) weigh(q int32) { w.ratio[q] = w.l.c.ratio(q, w.l.taken) }
 
-// distanceOf maps the ratio of usage to fair share to one of the discrete distances. Distance 0 is
-// the highest ratio.
+// distanceOf maps a ratio of usage to fair share to a distance, which is an index of a logarithmic
+// scale. Distance 0 is the highest ratio.
 func distanceOf(ratio float64) int32 {
 	if ratio <= 1 {
 		return lent

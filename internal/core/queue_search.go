@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// boundRounds is how often the search starts again with fewer potential victims after its outcome
-// exceeded a bound.
+// boundRounds is the maximum number of searches that repeat with fewer potential victims because
+// the outcome exceeded a bound.
 const boundRounds = 8
 
-// search looks for victims among all units that the policy allows. It first uses the reach of the
-// preemptor if nothing is evicted. If that finds no room, it uses the reach after units of the
-// preemptor's own queue are evicted. So a preemptor that can reclaim its quota does not evict from
-// its own queue.
+// search looks for victims among all units that the policy allows. First it uses the reach of the
+// preemptor before any eviction. If there is no room, it uses the reach after evictions in the
+// preemptor's own queue. So a preemptor that can reclaim its quota does not evict from its own
+// queue.
 //
-// The search by fair share alone is fast and comes first. If its victims may be evicted only
-// because of the quota, the search is repeated with both. Usage above the fair shares is then
-// reclaimed first.
+// The search by fair share comes first, because it is fast. If its victims may be evicted only
+// because of the quota, the search is repeated by fair share and quota together. This search
+// reclaims usage above the fair shares first.
 func (c *queuePolicy) search(sr *search) Decision {
 	far, near := c.reach, c.asIs
 	if near.share < far.share || near.share == far.share && far.quota > 0 {
@@ -42,8 +42,8 @@ func (c *queuePolicy) search(sr *search) Decision {
 	return d
 }
 
-// keepShares reports whether the fair shares alone allow the eviction of units, without the
-// preemptor's quota.
+// keepShares reports whether the fair shares allow the eviction of the units, if the preemptor's
+// quota does not count.
 func (c *queuePolicy) keepShares(units []int32) bool {
 	l := c.ledger()
 	for _, u := range units {
@@ -56,10 +56,10 @@ func (c *queuePolicy) keepShares(units []int32) bool {
 	return ok
 }
 
-// searchAmong searches within the policy's reach. If an outcome exceeds a bound, it starts again
-// with fewer of the units that this bound limits. Then it tries sets of units one by one. Last, it
-// searches only units that may be evicted in any combination. It returns the victims as units, and
-// whether there is room.
+// searchAmong searches within the reach of the policy. If an outcome exceeds a bound, it repeats
+// the search without some of the units that this bound limits. If that fails, it tries other sets
+// of units. At last, it searches only units that may be evicted in any combination. It returns the
+// Decision, the victims as indexes of units, and whether there is room.
 func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
@@ -97,8 +97,8 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, []int32, bool) {
 	return sub.infeasible(), nil, false
 }
 
-// bar adds the potential victims that the exceeded bound limits to without. It leaves out units of
-// the outcome that may be evicted together.
+// bar adds to without the potential victims that the exceeded bound limits. It keeps units of the
+// rejected outcome that may be evicted together.
 func (c *queuePolicy) bar(refused *overBound, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {

@@ -2,39 +2,40 @@ package core
 
 import "slices"
 
-// setsEffort is the most work for trying sets of units. leastEffort is the most work for one set;
-// moving units does not count for it.
+// setsEffort is the maximum effort for all sets of units that are tried. leastEffort is the maximum
+// effort of leastImportant, where moving units has no cost.
 const (
 	setsEffort  = 200_000
 	leastEffort = 5 * setsEffort
 )
 
-// wholeSets searches for the cheapest set of potential victims that is enough and may be evicted
-// together. If it reaches its bound, it has tried the likeliest sets, where the more important
-// units stay.
+// wholeSets searches for the cheapest set of potential victims that gives enough room and that the
+// bounds allow. If it reaches the maximum effort, it has tried the most likely sets first: those
+// with the least important units.
 type wholeSets struct {
 	*search
 	c  *queuePolicy
 	ws []want
 	t  *simulation
 	k  roomKeeper
-	// pool has the potential victims, most important first. At the start all are removed from t,
-	// and some are restored. out has the units that stay removed.
+	// pool has the potential victims, most important first. out has the units of pool that are
+	// removed for good. goThrough first removes all units of pool from t.
 	pool, out []int32
-	// pathUse is the usage of the preemptor's queues after all removed units are evicted.
+	// pathUse is the usage of the queues on the preemptor's path after all removed units are
+	// evicted.
 	pathUse *pathUse
 	best    found
 	any     bool
-	// effort is the cost of moving one unit. left is the remaining budget.
+	// effort is the cost of moving one unit. left is the remaining effort.
 	effort, left int
 }
 
-// wholeSets searches sets of units and places the preemptor. It runs if the cheapest set in the
-// order of units exceeded a bound.
+// wholeSets searches sets of units and returns the cheapest outcome. It runs if the cheapest set in
+// the order of units exceeds the bound beyond.
 func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	if sr.v.domains != nil {
 		f, ok := sr.cheapestDomain(func(sub *search) (found, bool) {
-			// At the limit of a queue, evicting units outside of the domain helps too.
+			// Evictions outside of the domain also help if a queue is at its limit.
 			sub.v.within, sub.v.victims.count = nil, sr.v.victims.count
 			return sub.wholeSets(beyond)
 		})
@@ -57,8 +58,8 @@ func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	return e.best, e.any && g.place(&e.best)
 }
 
-// newWholeSets returns a search over the sets of all potential victims. It returns false if no
-// queue bounds sets of units, or if there is no room even with all potential victims evicted.
+// newWholeSets returns a search over sets of the potential victims. It returns false if the policy
+// has no bounds on sets, or if there is no room even with all potential victims evicted.
 func (sr *search) newWholeSets() (*wholeSets, bool) {
 	c, isBounded := sr.policy.(*queuePolicy)
 	if !isBounded {
@@ -83,8 +84,9 @@ func (sr *search) newWholeSets() (*wholeSets, bool) {
 	return e, true
 }
 
-// narrow drops units that no set needs, and sorts the others. At the limit of a queue, only units
-// below that queue help. Dropping the others also keeps the number of sets small.
+// narrow removes units that no allowed set needs from pool, and sorts the rest. If the limit of a
+// queue blocks the preemptor, only units below this queue help. The other units are removed only if
+// there would be too many sets.
 func (e *wholeSets) narrow(beyond Rule) {
 	if beyond == RuleLimit && e.tooMany() {
 		limited := e.pathUse.highestOverLimit()
@@ -96,10 +98,10 @@ func (e *wholeSets) narrow(beyond Rule) {
 	sortByImportance(e.s, e.pool)
 }
 
-// tooMany reports whether trying the sets would take too long.
+// tooMany reports whether trying all sets would take too long.
 func (e *wholeSets) tooMany() bool { return 4*len(e.pool)*e.effort > setsEffort }
 
-// goThrough tries all sets.
+// goThrough tries all sets, the sets without the most important units first.
 func (e *wholeSets) goThrough() {
 	for _, u := range e.pool {
 		e.remove(u)
@@ -112,7 +114,7 @@ func (e *wholeSets) goThrough() {
 
 // leastImportant evicts the least important units until the limits allow the preemptor and there is
 // room. Then it reprieves units, the most important first. Units that break a budget are evicted
-// last and reprieved first. It returns without a result if the budget of work is used up.
+// last and reprieved first. If the effort is used up, there is no result.
 func (e *wholeSets) leastImportant() {
 	defer func() { e.t.restoreAll(e.out) }()
 	leastFirst := slices.Clone(e.pool)
@@ -145,7 +147,8 @@ func (e *wholeSets) leastImportant() {
 	}
 }
 
-// reprieve restores units in order, as many at a time as possible.
+// reprieve restores units of out in order. It tries to restore several units at a time, to save
+// checks.
 func (e *wholeSets) reprieve() {
 	for i, step := 0, 1; i < len(e.out) && e.left >= 0; {
 		step = min(step, len(e.out)-i)
@@ -167,9 +170,8 @@ func (e *wholeSets) reprieve() {
 	}
 }
 
-// suffices reports whether the units in out are a possible set, like possible, and subtracts the
-// work of the check from left. It is for searches where the check for room takes long and moving
-// units does not.
+// suffices is like possible, but subtracts the effort of the check from left. It is for searches
+// where the check for room takes long and moving units does not.
 func (e *wholeSets) suffices() bool {
 	if !e.allowed() {
 		return false
@@ -188,7 +190,7 @@ func (c *queuePolicy) isBelow(u, queue int32) bool {
 	return false
 }
 
-// from tries the sets that differ from position i on. It first restores as many of the most
+// from tries the sets that agree with out before position i. It first restores as many of the most
 // important units as possible, then fewer.
 func (e *wholeSets) from(i int) {
 	kept := e.keep(i)
@@ -203,11 +205,11 @@ func (e *wholeSets) from(i int) {
 	}
 }
 
-// without removes the unit at position k for good and tries the remaining positions.
+// without keeps the unit at position k of pool removed and tries the positions after k.
 func (e *wholeSets) without(k int) {
 	e.out = append(e.out, e.pool[k])
-	// The next check looks at all removed units. Before a first set is found, that effort is not
-	// bounded.
+	// The next check looks at all removed units. Count this effort only if a set has already been
+	// found.
 	if e.any {
 		e.left -= len(e.out)
 	}
@@ -217,8 +219,8 @@ func (e *wholeSets) without(k int) {
 	e.out = e.out[:len(e.out)-1]
 }
 
-// keep restores units from position i on until one does not fit. It returns the position of that
-// unit.
+// keep restores units from position i of pool until a unit does not fit. It returns the position of
+// this unit.
 func (e *wholeSets) keep(i int) int {
 	for step := 1; step > 0 && i < len(e.pool) && e.left > 0; {
 		step = min(step, len(e.pool)-i)
@@ -237,12 +239,12 @@ func (e *wholeSets) keep(i int) int {
 	return i
 }
 
-// possible reports whether a set with the units in out removed may be a solution. There must be
-// room with all removed units gone, and the bounds must allow the units in out.
+// possible reports whether the bounds allow the eviction of the units in out, and whether there is
+// room with all removed units gone.
 //
-// Bounds on reclaimed units depend on whether the usage of the preemptor's queue grows, which
-// depends on that queue's own units. These come before all reclaimed units in pool. So they are
-// decided before a reclaimed unit is removed for good.
+// Bounds on reclaimed units depend on the usage of the preemptor's own queue after the evictions.
+// The units of this queue come first in pool. So the search has already decided about them when it
+// removes a reclaimed unit for good.
 func (e *wholeSets) possible() bool { return e.allowed() && e.k.room() }
 
 // allowed reports whether the bounds allow the units in out.
@@ -258,8 +260,8 @@ func (e *wholeSets) allowed() bool {
 	return ok
 }
 
-// mayGive reports whether the bounds may allow the last unit in out. This check rejects most sets
-// and needs no ledger: it assumes that nothing else is evicted from the unit's queue.
+// mayGive reports whether the bounds may allow the eviction of the last unit in out. It assumes
+// that no other unit of the same queue is evicted, so it needs no ledger. It rejects most sets.
 func (e *wholeSets) mayGive() bool {
 	if len(e.out) == 0 || !e.c.reclaims(e.out[len(e.out)-1]) {
 		return true
@@ -295,7 +297,7 @@ func (e *wholeSets) bringBack(u int32) {
 	e.pathUse.free(u, -1)
 }
 
-// consider keeps the set of units in out if it is the cheapest so far. All other units stay.
+// consider keeps the set of units in out as the outcome if it is the cheapest so far.
 func (e *wholeSets) consider() {
 	if sc := scoreOf(e.s, e.out); !e.any || better(sc, e.best.score) < 0 {
 		e.best = found{ws: e.ws, victims: slices.Clone(e.out), score: sc, ceiling: sc.HighestPriority}

@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// reclaimable returns the units of a pool that may be in a permitted set. It drops units of other
-// queues that the preemptor cannot reclaim, regardless of the evictions in its own queue. Without
-// this, the search would try all sets of the preemptor's own queue before it found that out.
+// reclaimable returns the units of a pool that may be in an allowed set. It removes units of other
+// queues that the preemptor can never reclaim, regardless of evictions in its own queue. Otherwise
+// the search would try all sets of the preemptor's own queue with each of these units.
 func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 	for {
 		reach, gives := c.reachGaining(pool), make(map[int32]bool)
@@ -25,13 +25,12 @@ func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 	}
 }
 
-// gaining is the greatest reach of a preemptor, by resource, if its queue ends with more of that
-// resource than before. share has the steps by fair share, and quota the steps by quota. See
-// [ledger.keeps].
+// gaining has the upper bound of the preemptor's reach for each resource, if the preemptor's queue
+// ends with more of this resource than before. share is the reach by fair share, quota the reach by
+// quota. See [ledger.keeps].
 type gaining struct{ share, quota []int }
 
-// reachGaining returns the reach of a preemptor whose queue gains, if units of the pool may be
-// evicted.
+// reachGaining returns the upper bounds of the reach, if only units of the pool are evicted.
 func (c *queuePolicy) reachGaining(pool []int32) gaining {
 	g := gaining{share: make([]int, len(c.request)), quota: make([]int, len(c.request))}
 	held := c.holding(c.leaf, c.request)
@@ -42,8 +41,8 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 		if !c.hasQuota(gained) {
 			continue
 		}
-		// By quota, the queue must also not lose usage of a resource that makes its quota protect
-		// the preemptor.
+		// By quota, the queue must also keep its usage of each resource that makes its quota
+		// protect the preemptor.
 		for _, r := range c.asks {
 			if held.By(r) {
 				most[r] = min(most[r], c.request[r])
@@ -54,9 +53,9 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 	return g
 }
 
-// reachWithin returns the reach after units of a pool are evicted, if the preemptor's queue loses
-// at most the given amounts. It regards each resource separately, so the result may exceed the
-// reach of any set.
+// reachWithin returns an upper bound of the reach if only units of the pool are evicted. most is
+// the usage, by resource, that the preemptor's own queue may lose at most. Each resource is
+// considered separately, so no single set may have this reach.
 func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	s := newPathUse(c)
 	for _, u := range pool {
@@ -72,9 +71,9 @@ func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	return s.reach()
 }
 
-// mayGive reports whether units below the queue at the top of a subtree may be reclaimed at all.
-// The queue must use more of a resource than its fair share, or than its quota. The preemptor must
-// gain some of the resource and reach the queue.
+// mayGive reports whether any unit below the queue top may be reclaimed. This requires a resource
+// such that the queue uses more than its fair share or its quota, and that the preemptor gains. The
+// queue must also be within reach.
 func (c *queuePolicy) mayGive(top int32, reach gaining) bool {
 	steps := c.stepsTo(top)
 	return slices.ContainsFunc(c.asks, func(r int) bool {

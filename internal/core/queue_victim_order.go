@@ -6,68 +6,71 @@ import (
 	"slices"
 )
 
-// Ranks replace the priorities of units that may be reclaimed. So the search first takes the excess
-// of the queues with the highest ratio of usage to fair share. The units that are evicted by
-// priority come last. Distances are coarse: among queues with nearly the same ratio, fewer victims
-// matter more.
+// Ranks replace the priorities of units that may be evicted. So the search first evicts units of
+// the queues with the highest ratio of usage to fair share. Units that are evicted by priority have
+// the highest ranks and come last. Queues with nearly equal ratios have the same distance. Among
+// them, fewer victims matter more than the ratio.
 const (
 	// rankReclaim is the lowest rank.
 	rankReclaim = math.MinInt32 + 1<<20
-	// distances is the number of distances from the fair share. distanceSteps is the number of
-	// distances for each doubling of the ratio.
+	// distances is the number of distances. distanceSteps is the number of distances for each
+	// doubling of the ratio.
 	distances, distanceSteps = 65, 4
 	// nearest is the distance of usage just above the fair share. lent is the distance of usage
-	// above the quota that does not exceed the fair share, now or when its turn comes. If quotas do
-	// not count, nearest is used for both.
+	// above the quota but within the fair share. Units that exceed the fair share only before
+	// earlier evictions have it too. If nothing is reclaimed by quota, nearest is used in place of
+	// lent.
 	nearest, lent = distances - 2, distances - 1
-	// rankSafe is above all ranks.
+	// rankSafe is higher than the rank of every potential victim.
 	rankSafe = math.MaxInt32
 )
 
-// victimOrder has the units that a preemptor may evict if queues or min-runtimes count. Each unit
-// has a rank, which replaces its priority in the search. Each also has an order among units of
-// equal rank; the lowest order is evicted first.
+// victimOrder has the units that a preemptor may evict, with queues or min-runtimes. Each unit has
+// a rank, which replaces its priority in the search. Among units of equal rank, the unit with the
+// lowest order is evicted first.
 type victimOrder struct {
 	c   *queuePolicy
 	mem *scratch
-	// kinds has the leafKind of each leaf queue, from index 1 on. Index 0 is for units in no queue.
+	// kinds has the leafKind of each leaf queue. The index is the queue's index plus 1. Index 0 is
+	// for units in no queue.
 	kinds []leafKind
-	// ranks and orders have an entry for each unit. Units in open leaves get theirs when a search
-	// includes them.
+	// ranks and orders have one entry per unit. The entries of units in leafOpen queues are set
+	// when a search includes these units.
 	ranks  []int32
 	orders []int64
-	// priorities are the distinct priorities of units, or their bands, ascending. The index of a
-	// unit's priority is its step.
+	// priorities are the distinct priorities of units, or of their bands, in ascending order. The
+	// index of a unit's priority is the step in its rank.
 	priorities []int32
 	// reclaim has the units that may be reclaimed and are judged one by one. byPriority has the
 	// units that may be evicted by priority.
 	reclaim    *reclaimOrder
 	byPriority []int32
-	// listed has all units that are judged one by one and may be evicted.
+	// listed has all potential victims that are judged one by one.
 	listed []int32
 	room   []int64
 	here   []int32
 	// count is the number of potential victims.
 	count int
-	// bounded is true if some potential victims may not be evicted together.
+	// bounded is true if some potential victims must not be evicted together.
 	bounded bool
 }
 
-// leafKind tells how the units of a leaf queue are judged: all at once, or one by one.
+// leafKind is the way to judge the units of a leaf queue: all together, or one by one.
 type leafKind uint8
 
 const (
 	leafUnseen leafKind = iota
-	// leafBarred: no unit may be evicted.
+	// leafBarred: no unit of the queue may be evicted.
 	leafBarred
-	// leafOpen: any unit may be reclaimed. The usage of the leaf's subtree is just above the fair
-	// share, so priority alone orders the units.
+	// leafOpen: every unit of the queue may be reclaimed. The usage is just above the fair share,
+	// so the order of units depends only on priority.
 	leafOpen
-	// leafMixed: units are judged one by one.
+	// leafMixed: units of the queue are judged one by one.
 	leafMixed
 )
 
-// rank judges all units, whole leaf queues at once where possible, and sorts the potential victims.
+// rank judges all units and sorts the potential victims. If possible, it judges all units of a leaf
+// queue together.
 func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	vo := &victimOrder{
 		c: c, mem: mem, kinds: make([]leafKind, c.t.Len()+1), priorities: bands(c.p.Bands).distinct(c.c.distinctPriorities()),
@@ -98,7 +101,7 @@ func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	return vo
 }
 
-// markMixed marks the leaf queues with units that need a verdict of their own.
+// markMixed sets leafMixed for the queues with units that need their own verdict.
 func (vo *victimOrder) markMixed() {
 	c := vo.c
 	mixed := func(u int32) { vo.kinds[c.leafOf[u]+1] = leafMixed }
@@ -106,11 +109,11 @@ func (vo *victimOrder) markMixed() {
 	for u := range c.special() {
 		mixed(u)
 	}
-	// Surplus members are evicted before other units of their leaf.
+	// Surplus members are evicted before other units of their queue.
 	for u := range c.c.having[traitSurplus] {
 		mixed(u)
 	}
-	// Stale gangs may be evicted regardless of their queue's entitlement.
+	// Stale gangs may be evicted even if their queue is within its fair share.
 	for u := range c.c.having[traitStale] {
 		mixed(u)
 	}
@@ -124,7 +127,7 @@ func (vo *victimOrder) kindOf(leaf int32) leafKind {
 	return *kind
 }
 
-// kindOf returns the leafKind of a leaf.
+// kindOf returns the leafKind of a leaf queue, if no unit of it needs its own verdict.
 func (c *queuePolicy) kindOf(leaf int32) leafKind {
 	if c.leaf < 0 || leaf == c.leaf {
 		return leafMixed
@@ -140,7 +143,8 @@ func (c *queuePolicy) kindOf(leaf int32) leafKind {
 	return leafOpen
 }
 
-// judge adds a unit to the list if it may be evicted.
+// judge adds a unit to reclaim or byPriority if it may be evicted. Otherwise it records the
+// protection.
 func (vo *victimOrder) judge(u int32) {
 	c := vo.c
 	if len(c.s.Units[u].Pods) == 0 {
@@ -184,7 +188,7 @@ func (vo *victimOrder) grade() {
 }
 
 // reclaimed sets the rank of a unit that may be reclaimed. At the same distance, surplus members
-// are evicted first. The other units follow by priority.
+// have the lowest rank. Other units follow by priority.
 func (vo *victimOrder) reclaimed(u, distance int32) {
 	unit, step := &vo.c.s.Units[u], int32(0)
 	priority := vo.countsAs(unit.Priority)
@@ -196,11 +200,11 @@ func (vo *victimOrder) reclaimed(u, distance int32) {
 	vo.listed = append(vo.listed, u)
 }
 
-// countsAs returns the priority for the comparison of victims: the given one, or the lowest of its
-// band.
+// countsAs returns the priority to compare victims by: the lowest priority of the band, or the
+// given priority if it is in no band.
 func (vo *victimOrder) countsAs(priority int32) int32 { return bands(vo.c.p.Bands).of(priority) }
 
-// steps returns the number of different ranks at each distance.
+// steps returns the number of ranks at each distance.
 func (vo *victimOrder) steps() int32 { return int32(len(vo.priorities)) + 1 }
 
 func (vo *victimOrder) rank(distance, step int32) int32 {
@@ -258,7 +262,7 @@ func (vo *victimOrder) on(n int32) []int32 {
 	return vo.here
 }
 
-// showBarred adds the units of leafBarred queues to the units that the Decision names.
+// showBarred adds the units of leafBarred queues to the units that a Decision names.
 func (vo *victimOrder) showBarred() {
 	c := vo.c
 	if !slices.Contains(vo.kinds, leafBarred) {
@@ -273,7 +277,7 @@ func (vo *victimOrder) showBarred() {
 	}
 }
 
-// apart returns potential victims to exclude, so that all others may be evicted in any combination.
+// apart returns potential victims to exclude. All others may be evicted in any combination.
 func (vo *victimOrder) apart() map[int32]bool {
 	c := vo.c
 	w := &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)}
@@ -293,7 +297,8 @@ func (vo *victimOrder) apart() map[int32]bool {
 			delete(without, at.unit)
 		}
 	}
-	// The surplus of one gang inside a min-runtime is bounded, so the order of its units matters.
+	// The surplus of a gang inside a min-runtime is bounded, so the result depends on the order of
+	// its members.
 	sortBy(byPriority, c.takenFirst)
 	for _, u := range byPriority {
 		if w.l.take(u) {
@@ -303,7 +308,7 @@ func (vo *victimOrder) apart() map[int32]bool {
 	return without
 }
 
-// distinctPriorities lists the priorities of all units, ascending.
+// distinctPriorities returns the distinct priorities of all units, in ascending order.
 func (c *columns) distinctPriorities() []int32 {
 	return slices.Sorted(func(yield func(int32) bool) {
 		for priority, n := range maps.All(c.perPriority) {
@@ -315,7 +320,7 @@ func (c *columns) distinctPriorities() []int32 {
 }
 
 // takenFirst compares units by the order of eviction within a queue: surplus members first, then
-// the least important.
+// the least important units.
 func (c *queuePolicy) takenFirst(a, b int32) int {
 	x, y := &c.s.Units[a], &c.s.Units[b]
 	if x.Surplus != y.Surplus && c.reclaims(a) {
@@ -324,7 +329,7 @@ func (c *queuePolicy) takenFirst(a, b int32) int {
 	return -compareUnits(c.line, a, b)
 }
 
-// protect records a protected unit.
+// protect records that a unit is protected, for the report.
 func (c *queuePolicy) protect(u int32, v Verdict) {
 	c.count[v.Rule]++
 	c.shown.add(u)
@@ -333,8 +338,8 @@ func (c *queuePolicy) protect(u int32, v Verdict) {
 	}
 }
 
-// noteWindow records an eligible unit whose gang's surplus is bounded until a min-runtime ends. It
-// reports whether such a bound applies.
+// noteWindow reports whether the unit is an elastic gang member inside its min-runtime, so that
+// only the gang's surplus may be evicted. It records the end of the min-runtime for the report.
 func (c *queuePolicy) noteWindow(u int32) bool {
 	if !elastic(&c.s.Units[u]) {
 		return false

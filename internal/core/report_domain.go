@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// capDomains is the largest number of other domains that a Decision names.
+// capDomains is the maximum number of other domains that a Decision names.
 const capDomains = 5
 
 // DomainChoice describes the choice of a domain for a gang that requires one.
@@ -16,50 +16,51 @@ type DomainChoice struct {
 	Key string `json:"key"`
 	// Name is the domain of the placements; "" if the gang is infeasible.
 	Name string `json:"name,omitempty"`
-	// Domains is the number of domains that the members may share, with and without enough room.
+	// Domains is the number of domains that the members may use, with or without enough room.
 	Domains int `json:"domains"`
 	// Obstacle is the reason why no domain was searched; "" if domains were searched.
 	Obstacle DomainObstacle `json:"obstacle,omitempty"`
-	// Others are other domains, up to a maximum number: the cheapest ones, then those with room for
-	// the most members.
+	// Others are the best other domains, up to a maximum number. The cheapest domains come first,
+	// then the domains with room for the most members.
 	Others []OtherDomain `json:"others,omitempty"`
 }
 
 // OtherDomain is a domain that was not chosen.
 type OtherDomain struct {
 	Name string `json:"name"`
-	// Members is the number of members that fit there with all potential victims evicted, at most
-	// the number that the gang needs.
+	// Members is the number of members that fit in the domain if all potential victims are evicted.
+	// It is at most the number that the gang needs.
 	Members int `json:"members"`
-	// Now is the number of members that fit there without evictions, at most the number that the
-	// gang needs.
+	// Now is the number of members that fit in the domain without evictions. It is at most the
+	// number that the gang needs.
 	Now int `json:"now"`
-	// InTheWay counts, by rule, the units there that may not be evicted. It is set if the domain
-	// has too little room.
+	// InTheWay counts, by rule, the protected units in the domain. It is set if the domain has too
+	// little room.
 	InTheWay []RuleCount `json:"inTheWay,omitempty"`
-	// Units is the number of units that would be evicted there, and Score is their cost. They are
-	// omitted if there is too little room, if the policy allows no set of units, or if the domain
-	// was not searched.
-	Units int    `json:"units,omitempty"`
+	// Units is the number of units that would be evicted in the domain. It is omitted in three
+	// cases: there is too little room, the policy allows no set of units, or the search skipped the
+	// domain.
+	Units int `json:"units,omitempty"`
+	// Score is the cost of these units. It is nil in the same three cases.
 	Score *Score `json:"score,omitempty"`
-	// AtLeast bounds the cost of a domain that was not searched because it cannot be cheaper; nil
-	// for other domains.
+	// AtLeast is a lower bound of the cost, if the search skipped the domain because it cannot be
+	// cheaper; nil for other domains.
 	AtLeast *LeastCost `json:"atLeast,omitempty"`
 }
 
 // LeastCost is a lower bound of the cost of a domain.
 type LeastCost struct {
-	// HighestPriority is a lower bound of the highest priority of a victim. It is nil if queues
-	// count, because then priorities alone do not order the victims.
+	// HighestPriority is a lower bound of the highest priority of a victim. It is nil with queues,
+	// because the order of victims then does not depend on priorities alone.
 	HighestPriority *int32 `json:"highestPriority,omitempty"`
-	// Pods bounds the number of pods.
+	// Pods is a lower bound of the number of the victims' pods.
 	Pods int `json:"pods"`
-	// LostWork is a lower bound of the lost work, in milli-device-seconds; 0 if the order of the
-	// decision does not count lost work.
+	// LostWork is a lower bound of the lost work, in milli-device-seconds; 0 if the search does not
+	// compare lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
 }
 
-// withoutDomain returns the Decision for a gang if no domain can be searched.
+// withoutDomain returns an Infeasible Decision for a gang that requires a domain but may use none.
 func (sr *search) withoutDomain() (Decision, bool) {
 	r := sr.p.Domain
 	if r == nil || len(sr.v.c.byName) == 0 {
@@ -75,7 +76,8 @@ func (sr *search) withoutDomain() (Decision, bool) {
 	}, true
 }
 
-// domainOf describes the domain of the placements, and the other domains that the search compared.
+// domainOf returns the choice of the domain for the placements. It includes the other domains that
+// the search compared.
 func (sr *search) domainOf(placements []placement) *DomainChoice {
 	r := sr.p.Domain
 	if r == nil {
@@ -99,8 +101,8 @@ func (sr *search) domainOf(placements []placement) *DomainChoice {
 	return c
 }
 
-// otherDomain describes the outcome of a domain for a Decision. If the search used ranks in place
-// of priorities, it omits them, because ranks mean nothing to users.
+// otherDomain converts the outcome of a domain for a Decision. If the search used ranks in place of
+// priorities, it omits the ranks, because they mean nothing to users.
 func (sr *search) otherDomain(o *domainOutcome) OtherDomain {
 	other := OtherDomain{Name: o.domain.name, Members: o.members, Now: sr.whole.membersNow(o.domain)}
 	if o.members < max(sr.p.MinCount, 1) {
@@ -120,7 +122,7 @@ func (sr *search) otherDomain(o *domainOutcome) OtherDomain {
 	return other
 }
 
-// inTheWay counts the units of a domain that may not be evicted, by rule.
+// inTheWay counts the protected units of a domain, by rule.
 func (sr *search) inTheWay(d *domain) []RuleCount {
 	if sr.policy == nil {
 		return nil
@@ -140,9 +142,8 @@ func (sr *search) inTheWay(d *domain) []RuleCount {
 	return ruleCounts(counts)
 }
 
-// compareOutcomes puts domains with an outcome first, the cheapest of them first. Then come domains
-// that were not searched, by their bounds. The remaining domains follow by the number of members
-// that fit.
+// compareOutcomes sorts domains. Domains with an outcome come first, by cost. Then come domains
+// that were not searched, by lower bound. The rest follows, by the number of members that fit.
 func compareOutcomes(a, b domainOutcome) int {
 	kind := func(o *domainOutcome) int {
 		switch {
@@ -164,8 +165,8 @@ func compareOutcomes(a, b domainOutcome) int {
 	return cmp.Or(c, cmp.Compare(b.members, a.members), strings.Compare(a.domain.name, b.domain.name))
 }
 
-// roomiest returns the domain where the most members fit in the current state of a simulation. It
-// records the number for each domain. Among equals it returns the first by name.
+// roomiest returns the domain where the most members fit in the current state of t. Among equals,
+// it returns the first by name. It sets sr.compared to the number of members for each domain.
 func (sr *search) roomiest(t *simulation, need int) *domain {
 	var best *domain
 	most := -1
@@ -206,8 +207,8 @@ func (c *DomainChoice) nextBest() string {
 	}
 }
 
-// roomiestPhrase returns a phrase that names the domain with the most room. The missing room
-// follows it in the message.
+// roomiestPhrase returns a phrase that names the domain with the most room. The message continues
+// with the missing room.
 func (r *RequiredDomain) roomiestPhrase(c *DomainChoice, d *domain) string {
 	switch {
 	case len(r.Homes) > 0:

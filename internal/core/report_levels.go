@@ -13,31 +13,32 @@ type LevelChoice struct {
 	Key string `json:"key"`
 	// Together is true if all members share the domain Name.
 	Together bool `json:"together,omitempty"`
-	// Name is the domain that the members share. If they share none, it is the cheapest domain of
-	// the level; "" if there is no such domain.
+	// Name is the domain that the members share. If they are in several domains, it is the cheapest
+	// domain of the level; "" if there is none.
 	Name string `json:"name,omitempty"`
 	// Domains is the number of domains that the members may use.
 	Domains int `json:"domains"`
-	// Obstacle is the error in the level; "" for none.
+	// Obstacle is the reason why the level cannot be used; "" for none.
 	Obstacle DomainObstacle `json:"obstacle,omitempty"`
 	// Outcome is the outcome in the cheapest domain. It is "" if the level was not searched,
-	// because another level costs less in any case.
+	// because the chosen level is better in any case.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Groups and Pods count the victims in the cheapest domain: Groups counts whole PodGroups, and
-	// Pods all pods. Score is the cost of the victims; nil without victims.
-	Groups int    `json:"groups,omitempty"`
-	Pods   int    `json:"pods,omitempty"`
-	Score  *Score `json:"score,omitempty"`
+	// Groups is the number of whole PodGroups among the victims in the cheapest domain.
+	Groups int `json:"groups,omitempty"`
+	// Pods is the number of pods of all victims in the cheapest domain.
+	Pods int `json:"pods,omitempty"`
+	// Score is the cost of the victims in the cheapest domain; nil without victims.
+	Score *Score `json:"score,omitempty"`
 	// Cascade counts the evictions by the replacements of these victims; nil if the preemptor does
-	// not ask for it.
+	// not request the count.
 	Cascade *Cascade `json:"cascade,omitempty"`
-	// Others are other domains of the level, up to a maximum number, in the order of
-	// DomainChoice.Others. If the level was not searched, those with room for the most members come
-	// first.
+	// Others are the best other domains of the level, up to a maximum number, sorted like
+	// DomainChoice.Others. If the level was not searched, the domains with room for the most
+	// members come first.
 	Others []OtherDomain `json:"others,omitempty"`
 }
 
-// report returns the Decision of the chosen level. It adds the choices at all preferred levels.
+// report returns the Decision of the chosen level, with the choices at all preferred levels.
 func (ls *levelSearch) report(chosen *level) Decision {
 	d, last := *chosen.decision, ls.last()
 	d.Preemptor = *last.p
@@ -53,7 +54,8 @@ func (ls *levelSearch) report(chosen *level) Decision {
 		return d
 	}
 	for i := range d.Levels {
-		// The chosen level is compared with no other if the gang has members in several domains.
+		// If the gang has members in several domains, the message does not compare the chosen level
+		// with another level.
 		if !d.Levels[i].Together && ls.levels[i] != chosen {
 			d.Message += d.Levels[i].sentence(&d, need)
 			break
@@ -62,7 +64,7 @@ func (ls *levelSearch) report(chosen *level) Decision {
 	return d
 }
 
-// nodesOf returns the nodes of placements, each once.
+// nodesOf returns the distinct nodes of the placements.
 func (sr *search) nodesOf(placements []Placement) []int32 {
 	used := make(map[string]bool, len(placements))
 	for _, p := range placements {
@@ -77,8 +79,8 @@ func (sr *search) nodesOf(placements []Placement) []int32 {
 	return nodes
 }
 
-// domainOfNodes describes the required domain of a gang that the search of a preferred level placed
-// on nodes. It returns nil without a required domain.
+// domainOfNodes returns the choice of the required domain, if the search of a preferred level
+// placed members on the given nodes. It returns nil for a gang that requires no domain.
 func (sr *search) domainOfNodes(nodes []int32) *DomainChoice {
 	r := sr.p.Domain
 	if r == nil {
@@ -91,7 +93,7 @@ func (sr *search) domainOfNodes(nodes []int32) *DomainChoice {
 	return c
 }
 
-// choice describes the choice at a preferred level, for members on the given nodes.
+// choice returns the choice at a preferred level, for members on the given nodes.
 func (l *level) choice(of *PreferredLevel, nodes []int32) LevelChoice {
 	c := LevelChoice{Key: of.Key, Domains: len(l.v.domains)}
 	if d := l.decision; d != nil {
@@ -108,7 +110,7 @@ func (l *level) choice(of *PreferredLevel, nodes []int32) LevelChoice {
 	return c
 }
 
-// sharedBy returns the domain that contains all the given nodes, if there is one.
+// sharedBy returns the domain that contains all the given nodes. It returns false if there is none.
 func sharedBy(nodes []int32, of []string) (string, bool) {
 	if len(nodes) == 0 || of[nodes[0]] == "" {
 		return "", false
@@ -151,8 +153,8 @@ func victimPods(d *Decision) (pods int) {
 	return pods
 }
 
-// sentence describes the cheapest domain of a level if the members are not in one domain of it. The
-// sentence is for the end of a message.
+// sentence returns the end of a message for a gang whose members are in several domains of the
+// level. It describes the cheapest domain.
 func (c *LevelChoice) sentence(d *Decision, need int) string {
 	switch {
 	case c.Score != nil && c.Outcome == Preempts:
@@ -166,8 +168,8 @@ func (c *LevelChoice) sentence(d *Decision, need int) string {
 	}
 }
 
-// difference describes how much more than a decision the cheapest domain of the level costs. It
-// names the first criterion that differs.
+// difference returns a phrase for the additional cost of the cheapest domain of the level, compared
+// with the decision. It names the first criterion that differs.
 func (c *LevelChoice) difference(d *Decision) string {
 	less := noVictims()
 	if d.Score != nil {
@@ -193,7 +195,7 @@ func (c *LevelChoice) difference(d *Decision) string {
 	case c.Cascade != nil && d.Cascade != nil && c.Score.compareBeforeCascade(less) == 0 && c.Cascade.Evictions > d.Cascade.Evictions:
 		return verb(c.Cascade.Evictions-d.Cascade.Evictions, "eviction by replacements more", "evictions by replacements more")
 	default:
-		// Under queues, victims of other rules or queues have no common measure.
+		// With queues, victims with another rule or queue cannot be compared by cost.
 		return fmt.Sprintf("%s of another rule, queue or start", plural(c.Pods, "pod"))
 	}
 }

@@ -7,27 +7,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// need describes the room that an infeasible preemptor lacks.
+// need describes the missing room of an infeasible preemptor, for its message.
 type need struct {
-	// where is a phrase for the domain that the message is about; "" for the whole cluster.
+	// where is a phrase for the domain that the message describes; "" for the whole cluster.
 	where           string
 	members, placed int
-	// when is a phrase that tells whether all potential victims count as evicted.
+	// when is a phrase that says whether all potential victims count as evicted.
 	when string
-	// resource is the scarcest resource for the only class; empty if no single resource is the
-	// cause.
+	// resource is the scarcest resource for the only class. It is empty if the class does not fail
+	// because of a single resource.
 	resource string
 	amount   int64
-	// perNode is true if no node could ever hold two members.
+	// perNode is true if no node has the capacity for two members.
 	perNode bool
 	// nodes is the number of nodes.
 	nodes int
-	// but is the reason why the preemptor must not use room that exists; empty for none.
+	// but is the reason why the preemptor must not use the room, although it is enough; empty for
+	// none.
 	but string
 }
 
-// sentence describes the missing room. An example is "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes
-// have them after preemption".
+// sentence describes the missing room. Example: "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have
+// them after preemption".
 func (m *need) sentence(d *Decision) string {
 	var msg string
 	switch {
@@ -80,7 +81,7 @@ func nodesHave(n int) string {
 	}
 }
 
-// sentence describes a decision in one line.
+// sentence returns the one-line summary of a decision.
 func sentence(d *Decision) string {
 	who := "pod"
 	if d.Preemptor.Gang {
@@ -115,7 +116,7 @@ func sentence(d *Decision) string {
 	}
 }
 
-// lostPhrase returns lost work, given in milli-device-seconds, as a phrase for messages.
+// lostPhrase returns a phrase for lost work. lost is in milli-device-seconds.
 func lostPhrase(lost int64) string {
 	hours := DeviceHours(lost)
 	if hours < 0.1 {
@@ -124,10 +125,10 @@ func lostPhrase(lost int64) string {
 	return fmt.Sprintf("%.1f device-hours of work are lost", hours)
 }
 
-// namedGangs is how many gangs a message names.
+// namedGangs is the maximum number of gangs that a message names.
 const namedGangs = 3
 
-// brokenPhrase names gangs, as in "gang ns/a falls below minCount".
+// brokenPhrase names gangs, for example "gang ns/a falls below minCount".
 func brokenPhrase(gangs []GangRef) string {
 	names := make([]string, min(len(gangs), namedGangs))
 	for i := range names {
@@ -144,7 +145,7 @@ func brokenPhrase(gangs []GangRef) string {
 	}
 }
 
-// victimPhrase returns the number of victims as a phrase, as in "1 group (4 pods) and 3 pods are".
+// victimPhrase returns the number of victims, for example "1 group (4 pods) and 3 pods are".
 func victimPhrase(victims []Victim) string {
 	groups, inGroups, pods := 0, 0, 0
 	for i := range victims {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// ShortOf counts, by resource, the nodes that have too little of it for a single pod. It ignores
-// whether terminating pods would free enough. It returns false if any node has room, or if the
-// preemptor is not a single pod. It checks resources only.
+// ShortOf counts, by resource, the nodes that have too little of this resource for a single pod. It
+// considers only resources that are free now, not the room of terminating pods. It returns false if
+// any node has room, or if the preemptor is not a single pod.
 func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	if p.Gang || len(p.Classes) != 1 || validate(s, p) != nil {
 		return nil, false
@@ -38,13 +38,13 @@ func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	return nodes, true
 }
 
-// outOfRange is the reason that messages give for nodes that the search ignores, because their
-// quantities are out of range.
+// outOfRange is the reason in messages for nodes with a quantity out of range, which the search
+// ignores.
 const outOfRange = "with quantities out of range"
 
-// shortOf returns the reason why a node admits no pod that requests a resource. It distinguishes
-// nodes that do not have the resource at all, perhaps because its name is misspelled, from nodes
-// with too little left.
+// shortOf returns the reason why a node admits no pod that requests a resource. There are two
+// reasons: the node does not have the resource at all (its name may be misspelled), or too little
+// of it is free.
 func (s *Snapshot) shortOf(node int32, resource int) string {
 	if s.Nodes[node].Allocatable[resource] == 0 {
 		return "without " + s.Resources[resource]
@@ -52,8 +52,8 @@ func (s *Snapshot) shortOf(node int32, resource int) string {
 	return "short of " + s.Resources[resource]
 }
 
-// missing returns the first wanted resource that the node does not have at all. If it has all of
-// them, missing returns the argument short.
+// missing returns the first wanted resource that the node does not have at all. If the node has all
+// of them, missing returns short.
 func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	for r, amount := range wanted {
 		if amount > 0 && s.Nodes[node].Allocatable[r] == 0 {
@@ -63,10 +63,10 @@ func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	return short
 }
 
-// nodesRuledOut counts, by reason, the nodes that a preemptor with a placement could not use. These
-// are nodes with quantities out of range, and nodes that the oracle rejected during the search. The
-// others have no room for a member of any class, even with all potential victims evicted. It asks
-// the oracle about no further nodes: most cost more than the best node, so the search skipped them.
+// nodesRuledOut counts, by reason, the nodes that a preemptor with a placement could not use. The
+// reasons are quantities out of range, rejections by the oracle during the search, and too little
+// room even with all potential victims evicted. It makes no further calls to the oracle, because
+// most nodes were skipped only for their cost.
 func (sr *search) nodesRuledOut() []ReasonCount {
 	v, counts := sr.whole.v, make(map[string]int)
 	for _, n := range v.c.byName {
@@ -84,9 +84,9 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 	return reasonCounts(counts)
 }
 
-// lacks returns the reason why a node admits no member of any class, even if more room is freed.
-// The reason is the rejection of a class, or a resource that the node has too little of. It returns
-// -1 and "" if the node admits a member. Of several reasons it returns the first, independent of
+// lacks returns the reason why a node admits no member of any class if more is added to its free
+// room. The reason is a rejection of a class (refusal), or a resource with too little room. If the
+// node admits a member, it returns -1 and "". With several reasons, the result does not depend on
 // the order of classes.
 func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	resource = -1
@@ -109,8 +109,7 @@ func (v *problem) lacks(n int32, more []int64) (resource int, refusal string) {
 	return resource, refusal
 }
 
-// nodesOut counts, by reason, the nodes that admit no member in the current state of the
-// simulation.
+// nodesOut counts, by reason, the nodes that admit no member in the current state of t.
 func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
 	counts := make(map[string]int)
 	for _, n := range t.c.byName {
@@ -121,7 +120,7 @@ func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
 	return reasonCounts(counts)
 }
 
-// reasonCounts lists counts, the largest first.
+// reasonCounts converts counts to a list, the largest count first.
 func reasonCounts(counts map[string]int) []ReasonCount {
 	rows := make([]ReasonCount, 0, len(counts))
 	for reason, n := range counts {
@@ -133,11 +132,11 @@ func reasonCounts(counts map[string]int) []ReasonCount {
 	return rows
 }
 
-// ReservedRoom is the reason that messages give for nodes whose room is reserved for other pods.
+// ReservedRoom is the reason in messages for nodes whose room is reserved for other pods.
 const ReservedRoom = "with room that is reserved for others"
 
-// isReserved reports whether a member of a class would fit on a node if no room were reserved
-// there.
+// isReserved reports whether a member of a class would fit on a node if the node had no reserved
+// room.
 func (t *simulation) isReserved(n int32, class int) bool {
 	reserver, ok := t.oracle.(Reserver)
 	if !ok {
@@ -147,7 +146,8 @@ func (t *simulation) isReserved(n int32, class int) bool {
 	return len(reserved) >= t.dims && shortIn(t.wanted[class], t.freeOf(n), reserved) < 0
 }
 
-// whyOut returns the reason why a node admits no member of any class.
+// whyOut returns the reason why a node admits no member of any class. It returns false if the node
+// admits a member.
 func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
 	if !t.c.sound[n] {
 		return outOfRange, true

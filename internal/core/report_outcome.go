@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// capUnits is the largest number of units that a Decision names.
+// capUnits is the maximum number of units that a list in a Decision names.
 const capUnits = 20
 
-// capElsewhere is the largest number of reprieved units on other nodes that a Decision names.
+// capElsewhere is the maximum number of reprieved units on other nodes that a Decision names.
 const capElsewhere = 10
 
 func (sr *search) placed(o Outcome, placements []placement) Decision {
@@ -20,7 +20,7 @@ func (sr *search) placed(o Outcome, placements []placement) Decision {
 
 func (sr *search) preempting(f found) Decision {
 	if len(f.victims) == 0 {
-		// The oracle rejected the placement before and accepts it now, so no eviction is needed.
+		// The oracle rejected the placement earlier and accepts it now. So no eviction is needed.
 		return sr.placed(Waits, f.placements)
 	}
 	score := scoreOf(sr.whole.s, f.victims)
@@ -50,9 +50,9 @@ func (sr *search) preempting(f found) Decision {
 	return d
 }
 
-// costOf returns the cost of victims for the comparison of levels: their score, with priorities
-// replaced by bands. Under queuePolicy it computes the priorities again, because ranks have another
-// meaning in each search.
+// costOf returns the cost of victims for the comparison of levels. score is their score by
+// priority. With priority bands, the bands replace the priorities. With queuePolicy, the result is
+// score itself: sr.s has ranks in place of priorities, and ranks differ between searches.
 func (sr *search) costOf(victims []int32, score Score) Score {
 	if _, inQueues := sr.policy.(*queuePolicy); inQueues || len(sr.p.Bands) == 0 {
 		return score
@@ -60,8 +60,7 @@ func (sr *search) costOf(victims []int32, score Score) Score {
 	return scoreOf(sr.s, victims)
 }
 
-// reprievedUnits lists the potential victims on the preemptor's nodes that are not evicted, most
-// important first.
+// reprievedUnits lists the reprieved units on the preemptor's nodes, most important first.
 func (sr *search) reprievedUnits(f found) []UnitRef {
 	victims := make(map[int32]bool, len(f.victims))
 	for _, u := range f.victims {
@@ -88,8 +87,9 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 	return refs
 }
 
-// elsewhereUnits lists potential victims on other nodes, least important first. Once the list is
-// full, it skips nodes without a lower priority, so the choice among equal units is arbitrary.
+// elsewhereUnits lists potential victims on other nodes, least important first. When the list is
+// full, it skips nodes whose units all have higher or equal priorities. So the choice among equally
+// important units is arbitrary.
 func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	chosen := make(map[int32]bool, len(f.placements))
 	for _, st := range f.placements {
@@ -133,7 +133,7 @@ func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	return out
 }
 
-// protectedUnits lists the protected units that are closest to eviction.
+// protectedUnits lists the protected units that would be evicted first without protection.
 func (sr *search) protectedUnits() []ProtectedUnit {
 	named := sr.policy.named()
 	units := make([]ProtectedUnit, 0, len(named))
@@ -146,18 +146,18 @@ func (sr *search) protectedUnits() []ProtectedUnit {
 	return units
 }
 
-// topUnits collects the most important units (sign 1) or the least important ones (sign -1), up to
-// a maximum number.
+// topUnits collects the most important units if sign is 1, or the least important units if sign is
+// -1.
 type topUnits struct {
 	s    *Snapshot
 	sign int
-	// most is how many units are kept.
+	// most is the maximum number of units in the list.
 	most  int
 	units []int32
 }
 
-// add inserts a unit in order. It returns false if the list is full and the unit comes after it.
-// Units after this one need not be added either.
+// add inserts a unit in order. It returns false if the list is full and the unit does not belong to
+// it. The caller can then skip all units that come after this unit in the order.
 func (t *topUnits) add(u int32) bool {
 	compare := func(a, b int32) int { return t.sign * compareUnits(t.s, a, b) }
 	if len(t.units) == t.most && compare(u, t.units[t.most-1]) > 0 {
@@ -171,12 +171,11 @@ func (t *topUnits) add(u int32) bool {
 	return true
 }
 
-// protectedCounts counts the protected units by rule.
 func (sr *search) protectedCounts() []RuleCount {
 	return ruleCounts(sr.policy.protected())
 }
 
-// ruleCounts returns counts by rule, sorted by rule.
+// ruleCounts converts counts to a list, sorted by rule.
 func ruleCounts(units map[Rule]int) []RuleCount {
 	var rows []RuleCount
 	for rule, n := range units {
@@ -187,7 +186,7 @@ func ruleCounts(units map[Rule]int) []RuleCount {
 }
 
 // infeasible returns the Decision for a preemptor without room. Its message describes the room that
-// is missing even with all potential victims evicted.
+// is missing if all potential victims are evicted.
 func (sr *search) infeasible() Decision {
 	if sr.outcomeOnly {
 		return Decision{Outcome: Infeasible}
@@ -213,8 +212,8 @@ func (sr *search) infeasible() Decision {
 	return d
 }
 
-// infeasibleAsIs returns the Decision for a preemptor that may evict nothing. Its message describes
-// the room that is missing now.
+// infeasibleAsIs returns the Decision for a preemptor that must not evict any unit. Its message
+// describes the room that is missing now.
 func (sr *search) infeasibleAsIs() Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
 	if sr.outcomeOnly {
@@ -224,12 +223,12 @@ func (sr *search) infeasibleAsIs() Decision {
 	return d
 }
 
-// asThingsAre and afterPreemption are the phrases in messages that tell whether all potential
-// victims count as evicted.
+// Phrases in messages about missing room. With asThingsAre, no unit counts as evicted. With
+// afterPreemption, all potential victims count as evicted.
 const asThingsAre, afterPreemption = "as things are", "after preemption"
 
-// missing sets the message and the nodes that are ruled out, for the current state of a simulation.
-// For a gang that requires a domain, the message describes the domain with the most room.
+// missing sets the message and NodesOut, for the current state of t. For a gang that requires a
+// domain, the message describes the domain with the most room.
 func (sr *search) missing(d *Decision, t *simulation, when string) {
 	every := t.hardestFirst(allMembers(sr.p.Classes))
 	d.NodesOut = sr.nodesOut(t, every)
@@ -262,8 +261,8 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 	d.Message = m.sentence(d)
 }
 
-// scarcest finds the resource that limits the members of a class the most, if one resource alone is
-// the cause.
+// scarcest sets the resource in m that allows the fewest members of a class, if no other cause
+// allows fewer.
 func (sr *search) scarcest(t *simulation, class int, m *need) {
 	fewest := m.members
 	for r, wanted := range t.wanted[class] {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// retryAt returns the first moment when the preemptor would fit if only time passes; 0 if time does
-// not help. The end of a protection only adds potential victims, so a binary search finds the
-// moment.
+// retryAt returns the first time when the preemptor would fit because protections have ended; 0 if
+// there is no such time. It is a binary search over the ends of protections: each end only adds
+// potential victims.
 func (sr *search) retryAt() int64 {
 	var ends []int64
 	for _, t := range sr.policy.passing() {
@@ -31,8 +31,8 @@ func (sr *search) retryAt() int64 {
 	return ends[lo] + 1
 }
 
-// feasibleAfter reports whether the preemptor would fit without all protections that end by the
-// given time.
+// feasibleAfter reports whether the preemptor would fit after the given time, when the protections
+// up to that time have ended.
 func (sr *search) feasibleAfter(end int64) bool {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
@@ -44,7 +44,7 @@ func (sr *search) feasibleAfter(end int64) bool {
 	return !ok || c.withinLimitsWithout(then.v.eligible(int32(then.v.victims.below-1)))
 }
 
-// at returns the search over all potential victims at another time.
+// at returns the search over all potential victims, for a decision at the time now.
 func (sr *search) at(now int64, mem *scratch) *search {
 	p, v := *sr.p, *sr.v
 	p.Now, v.p = now, &p
@@ -53,7 +53,7 @@ func (sr *search) at(now int64, mem *scratch) *search {
 	return then.policy.everything(then, mem)
 }
 
-// withProtection adds sentences about protections to a message.
+// withProtection adds the protections that block the preemptor to a message.
 func (sr *search) withProtection(retryAt int64, message string) string {
 	if retryAt != 0 {
 		return sr.protectedSentence(retryAt) + "; now: " + message
@@ -79,8 +79,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 		}
 		delete(protected, r.rule)
 	}
-	// A rule without its own phrase is shown by name. NotLowerPriority and OwnGang are not shown as
-	// protections.
+	// Other rules are shown by name. NotLowerPriority and OwnGang are not shown as protections.
 	delete(protected, RuleNotLowerPriority)
 	delete(protected, RuleOwnGang)
 	for _, rule := range slices.Sorted(maps.Keys(protected)) {
@@ -91,7 +90,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 	return message
 }
 
-// protectedSentence names the units whose protection ends at a moment. An example is "waits until
+// protectedSentence names the units whose protection ends at retryAt. Example: "waits until
 // 2026-01-01T00:10:00Z, when ns/a (PreemptionToleration) and 2 more units are protected no longer".
 func (sr *search) protectedSentence(retryAt int64) string {
 	s := sr.whole.s

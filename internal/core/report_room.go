@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// DomainNotes describes the domains that a decision compared, one line each. A line has the number
-// of members that fit in the domain, and the victims or the protected units there. It returns nil
-// for a preemptor without domains.
+// DomainNotes describes the domains that a decision compared, with one line per domain. A line has
+// the number of members that fit in the domain, and the victims or the protected units there. The
+// result is nil if the decision compared no domains.
 func DomainNotes(d *Decision) []string {
 	need := max(d.Preemptor.MinCount, 1)
 	var notes []string
@@ -40,7 +40,7 @@ func notesOf(key string, domains []OtherDomain, need int) []string {
 	return notes
 }
 
-// note describes the room of a domain.
+// note describes the room in a domain.
 func (o *OtherDomain) note(need int) string {
 	note := fmt.Sprintf("room for %d of %d now", o.Now, need)
 	switch {

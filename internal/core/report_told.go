@@ -7,11 +7,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// mostTold bounds how many victims Taking names.
+// mostTold is the maximum number of victims in the message of Taking.
 const mostTold = 5
 
-// WhyTaken returns the message for a victim, with its preemptor and the rule. Conditions, events
-// and commands use this text.
+// WhyTaken returns the message for a victim, with the preemptor and the rule. Conditions, events
+// and commands contain this message.
 func (d *Decision) WhyTaken(v *Victim) string {
 	kind, name := "Pod", d.Preemptor.Name
 	if d.Preemptor.Gang {
@@ -26,7 +26,7 @@ func (d *Decision) WhyTaken(v *Victim) string {
 			said += toldQueue + v.Queue
 		}
 	case v.Rule == RuleReclaim:
-		// Priority does not matter for reclaim.
+		// Reclaim does not depend on priority.
 		said += fmt.Sprintf("; queue %s%s%s%s", d.Preemptor.Queue, takesBack, v.Queue, beyondShare)
 	case v.Queue != "":
 		said += toldQueue + v.Queue
@@ -34,8 +34,8 @@ func (d *Decision) WhyTaken(v *Victim) string {
 	return said
 }
 
-// ToldPriority returns the priority of a potential victim as a phrase. raisedBy is its excess over
-// the unit's scheduling priority.
+// ToldPriority returns the priority of a potential victim as a phrase. raisedBy is the difference
+// between this priority and the unit's scheduling priority.
 func ToldPriority(priority int32, raisedBy int64) string {
 	if raisedBy == 0 {
 		return fmt.Sprint(priority)
@@ -50,32 +50,32 @@ const (
 	toldQueue   = "; the victim is in queue "
 )
 
-// QueueTold extracts the victim's leaf queue from a message of WhyTaken or ToldMember. It returns
-// "" if the message names no queue.
+// QueueTold extracts the name of the victim's leaf queue from a message of WhyTaken or ToldMember.
+// It returns "" if the message contains no queue.
 func QueueTold(message string) string {
 	_, rest, found := strings.Cut(message, takesBack)
 	if !found {
 		_, rest, _ = strings.Cut(message, toldQueue)
 	}
-	// A name of a queue contains no space and none of the punctuation that can follow it here.
+	// The name of a queue contains none of these characters.
 	if end := strings.IndexAny(rest, " ;,"); end >= 0 {
 		rest = rest[:end]
 	}
 	return rest
 }
 
-// goesWith precedes the group in the message for a member of a group that is evicted as a whole.
+// goesWith separates the two parts of a message of ToldMember.
 const goesWith = "; it goes with "
 
 // ToldMember returns the message for a pod of a group that is evicted as a whole. It is the group's
-// message from WhyTaken, then the group's kind and name.
+// message from WhyTaken, with the kind and name of the group appended.
 func ToldMember(whyTaken, namespace, name string) string {
 	kind, name := workload.GroupKind(name)
 	return whyTaken + goesWith + kind + " " + namespace + "/" + name
 }
 
-// GroupTold extracts the kind of the group and the group, as NAMESPACE/NAME, from a message of
-// ToldMember. It returns "" for other messages.
+// GroupTold extracts the kind and the NAMESPACE/NAME of the group from a message of ToldMember. It
+// returns empty strings for other messages.
 func GroupTold(message string) (kind, group string) {
 	_, rest, _ := strings.Cut(message, goesWith)
 	rest, _, _ = strings.Cut(rest, ",")
@@ -84,7 +84,7 @@ func GroupTold(message string) (kind, group string) {
 }
 
 // Taking returns the message for the preemptor: the nodes where it fits, and the units that are
-// evicted for it.
+// evicted.
 func (d *Decision) Taking() string {
 	names := make([]string, len(d.Victims))
 	for i := range d.Victims {

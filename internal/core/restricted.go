@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// overBound is a set of victims that exceeds a bound.
+// overBound is a set of victims and the bound that it exceeds.
 type overBound struct {
 	victims []int32
 	bound   bound
 }
 
-// among returns the search over the potential victims without those in the set without. Its lists
-// of units by node have only these units, and ranks replace their priorities. It shares all other
-// data with the original snapshot.
+// among returns the search restricted to the potential victims, except the units in without. Its
+// nodeColumns have only these units, with ranks in place of priorities. It shares all other data
+// with the original snapshot.
 func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	s, v := *sr.s, *sr.v
 	s.ranks, s.orders, s.bands = vo.ranks, vo.orders, sr.p.Bands
@@ -39,15 +39,15 @@ type restriction struct {
 	mem     *scratch
 	ranks   []int32
 	without map[int32]bool
-	// count is the number of units in the restricted search. open is the number of these in open
-	// leaf queues, by step.
+	// count is the number of units in the restricted search. open is the number of these units in
+	// leafOpen queues, by step; see victimOrder.priorities.
 	count int
 	open  []int
 
 	picked []pick
 }
 
-// pick is a unit of the restricted search on one node.
+// pick is a unit of the restricted search on the current node.
 type pick struct {
 	unit, rank, pos int32
 	order           int64
@@ -72,8 +72,8 @@ func (b *restriction) columns(units int) *columns {
 	return d
 }
 
-// listed counts the units that were judged one by one. It returns, for each node, whether one of
-// them has a pod there.
+// listed counts the units that were judged one by one. The result is true for the nodes with a pod
+// of such a unit.
 func (b *restriction) listed(d *columns) (nodes []bool) {
 	nodes = make([]bool, len(d.nodes))
 	for _, u := range b.vo.listed {
@@ -95,7 +95,7 @@ func (b *restriction) listed(d *columns) (nodes []bool) {
 	return nodes
 }
 
-// node builds the column of one node.
+// node builds the nodeColumn of one node.
 func (b *restriction) node(d *columns, n int32) {
 	col := &b.c.nodes[n]
 	b.gather(n, col)
@@ -142,7 +142,8 @@ func (b *restriction) node(d *columns, n int32) {
 	d.sumUp(n)
 }
 
-// whole builds the list of a node's units in the restricted search, in their original order.
+// whole builds the nodeColumn of a node whose units are all in the restricted search, in the order
+// of the original.
 func (b *restriction) whole(d *columns, n int32) {
 	dims, out := d.dims, b.c.nodes[n]
 	out.priorities = b.mem.numbers.take(len(b.picked))
@@ -155,8 +156,8 @@ func (b *restriction) whole(d *columns, n int32) {
 	d.sumUp(n)
 }
 
-// gather collects the units of a node that are in the restricted search. It assigns ranks to units
-// of open leaf queues.
+// gather sets picked to the units of a node that are in the restricted search. It also sets the
+// ranks of units in leafOpen queues.
 func (b *restriction) gather(n int32, col *nodeColumn) {
 	vo := b.vo
 	b.picked = b.picked[:0]
@@ -187,7 +188,7 @@ func (b *restriction) gather(n int32, col *nodeColumn) {
 	}
 }
 
-// firstNode returns the first node that a unit has a pod on; -1 for none.
+// firstNode returns the node of the unit's first pod with a node; -1 if there is none.
 func (u *Unit) firstNode() int32 {
 	for i := range u.Pods {
 		if n := u.Pods[i].Node; n >= 0 {

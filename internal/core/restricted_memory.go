@@ -5,20 +5,21 @@ import (
 	"sync"
 )
 
-// scratch is the memory of a restricted search. Later decisions reuse it.
+// scratch is memory for a restricted search. Later decisions use it again.
 type scratch struct {
 	ranks  []int32
 	orders []int64
-	// sheet has the columns of the restricted search. used has the nodes with units in it.
+	// sheet has the columns of the restricted search. used has the nodes that have units in sheet.
 	sheet *columns
 	used  []int32
-	// nothing is the vector of sums for nodes without units.
+	// nothing is the vector of sums for a node without units.
 	nothing []int64
 	numbers slab[int32]
 	amounts slab[int64]
 }
 
-// borrow returns memory for one restricted search. No other search uses it until it is returned.
+// borrow returns memory for one restricted search. No other search uses the memory before handBack
+// is called.
 func (c *columns) borrow() *scratch {
 	if m, ok := c.lent.Get().(*scratch); ok {
 		return m
@@ -28,8 +29,8 @@ func (c *columns) borrow() *scratch {
 
 func (c *columns) handBack(m *scratch) { c.lent.Put(m) }
 
-// grades returns the ranks and orders of a number of units. At first, no unit has the rank of a
-// potential victim.
+// grades returns slices for the ranks and orders of units. Each rank starts as rankSafe, so no unit
+// is a potential victim.
 func (m *scratch) grades(units int) ([]int32, []int64) {
 	if cap(m.ranks) < units {
 		m.ranks, m.orders = make([]int32, units), make([]int64, units)
@@ -41,7 +42,7 @@ func (m *scratch) grades(units int) ([]int32, []int64) {
 	return m.ranks, m.orders
 }
 
-// blank returns columns of the same nodes as beside, without any units.
+// blank returns columns with the same nodes as beside, but without units.
 func (m *scratch) blank(beside *columns, units int) *columns {
 	nodes, dims := len(beside.nodes), beside.dims
 	d := m.sheet
@@ -69,7 +70,6 @@ func (m *scratch) blank(beside *columns, units int) *columns {
 	return d
 }
 
-// empty removes all units from a node.
 func (m *scratch) empty(d *columns, n int32) {
 	at := int(n) * d.dims
 	d.nodes[n], d.lowest[n], d.top[n] = nodeColumn{sums: m.nothing}, math.MaxInt32, math.MinInt64
@@ -77,7 +77,7 @@ func (m *scratch) empty(d *columns, n int32) {
 	clear(d.widest[at : at+d.dims])
 }
 
-// slab allocates memory in large blocks and returns small pieces of it.
+// slab allocates memory in large blocks and returns pieces of the blocks.
 type slab[T any] struct {
 	chunks [][]T
 	next   int
@@ -87,7 +87,7 @@ type slab[T any] struct {
 // slabSize is the number of elements that a slab allocates at once.
 const slabSize = 1 << 14
 
-// take returns a slice with n elements. Their content is undefined.
+// take returns a slice with n elements. The elements have undefined values.
 func (s *slab[T]) take(n int) []T {
 	if len(s.left) < n {
 		if s.next == len(s.chunks) {
@@ -104,5 +104,5 @@ func (s *slab[T]) take(n int) []T {
 	return out
 }
 
-// reset releases all pieces.
+// reset makes the memory of all pieces available again.
 func (s *slab[T]) reset() { s.next, s.left = 0, nil }

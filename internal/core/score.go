@@ -6,34 +6,34 @@ import (
 	"slices"
 )
 
-// Score is the cost of a set of victims. Outcomes are compared by it, one criterion after the other
-// in the order of the fields. KEP-5710 takes most criteria from the preemption of single pods.
+// Score is the cost of a set of victims. Scores are compared by one criterion after the other, in
+// the order of the fields. KEP-5710 takes most criteria from the preemption of single pods.
 type Score struct {
 	// BrokenBudgets counts the evictions that a PodDisruptionBudget does not allow.
 	BrokenBudgets int `json:"brokenBudgets"`
 	// HighestPriority is the highest priority of a victim; MinInt32 without victims.
 	HighestPriority int32 `json:"highestPriority"`
-	// LostWork is the work that the victims lose, in milli-device-seconds; 0 if the order of the
-	// decision does not count it.
+	// LostWork is the work that the victims lose, in milli-device-seconds; 0 if the search does not
+	// compare lost work.
 	LostWork int64 `json:"lostWork,omitempty"`
-	// PrioritySum is the sum of the priorities of all victims' pods. A constant is added to each
-	// priority so that it is positive.
+	// PrioritySum is a sum over the victims' pods: the pod's priority plus a constant. With the
+	// constant, every term is positive.
 	PrioritySum int64 `json:"prioritySum"`
 	// Pods counts the victims' pods.
 	Pods int `json:"pods"`
-	// BrokenGangs counts the gangs that fall below minCount. Among equal numbers of pods, fewer
-	// broken gangs are better. KEP-5710 does not have this criterion. It does not count a gang that
-	// is evicted whole as one unit, or that was below minCount before.
+	// BrokenGangs counts the gangs that fall below minCount; fewer are better. Gangs that are
+	// evicted whole as one unit do not count, nor gangs that were below minCount before. KEP-5710
+	// does not have this criterion.
 	BrokenGangs int `json:"brokenGangs,omitempty"`
-	// Surplus counts the victims' pods that their gangs do not need for minCount. Among equal
-	// numbers of pods, more surplus is better. KEP-5710 does not have this criterion.
+	// Surplus counts the victims' pods that are surplus members of their gangs; more are better.
+	// KEP-5710 does not have this criterion.
 	Surplus int `json:"surplus,omitempty"`
-	// Repeated adds up, over the victims' pods, how often preemptions stopped their groups since
-	// these made progress. At most 3 stops of a group count. Fewer are better. It is 0 if the order
-	// of the decision does not count stops. KEP-5710 does not have this criterion.
+	// Repeated is a sum over the victims' pods: the stops of the pod's group since it last made
+	// progress, at most 3. Fewer are better. It is 0 if the search does not compare stops. KEP-5710
+	// does not have this criterion.
 	Repeated int `json:"repeated,omitempty"`
-	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds
-	// since 1970. A later start is better. It is MaxInt64 without victims.
+	// EarliestStart is the earliest start of the victims with the highest priority, in nanoseconds
+	// since 1970; a later start is better. It is MaxInt64 without victims.
 	EarliestStart int64 `json:"earliestStart"`
 }
 
@@ -42,12 +42,12 @@ func noVictims() Score {
 	return Score{HighestPriority: math.MinInt32, EarliestStart: math.MaxInt64}
 }
 
-// priorityOffset is added to each priority in a sum. Then every pod raises the sum, so more pods
-// are never better.
+// priorityOffset is the constant that is added to each priority in PrioritySum. It makes every term
+// positive, so an additional victim never lowers the sum.
 const priorityOffset = int64(math.MaxInt32) + 1
 
-// plus returns the score with one more unit, without its effect on budgets. pods is the number of
-// the unit's pods, and surplus the number of its surplus pods.
+// plus returns the score with one more unit, except for its effect on budgets. pods is the number
+// of the unit's pods, and surplus the number of its surplus pods.
 func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	sc.PrioritySum += weightOf(priority, pods)
 	sc.Pods += pods
@@ -61,7 +61,7 @@ func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	return sc
 }
 
-// costMore compares two scores by the criteria of KEP-5710 and by lost work, but not by the start.
+// costMore compares two scores by the criteria up to Pods. The result is negative if a costs less.
 func costMore(a, b Score) int {
 	return cmp.Or(
 		cmp.Compare(a.BrokenBudgets, b.BrokenBudgets),
@@ -83,8 +83,8 @@ func better(a, b Score) int {
 	)
 }
 
-// scoreOf returns the score of a set of victims, sorted most important first. In this order, each
-// uses up its disruption budgets.
+// scoreOf returns the score of a set of victims. They must be sorted most important first, because
+// the order decides which evictions break a budget.
 func scoreOf(s *Snapshot, victims []int32) Score {
 	sc := noVictims()
 	for _, u := range victims {
@@ -103,7 +103,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 	return sc
 }
 
-// surplusPods returns the number of the unit's surplus pods, which is all or none.
+// surplusPods returns the number of the unit's surplus pods: all of its pods or none.
 func (u *Unit) surplusPods() int {
 	if u.Surplus {
 		return len(u.Pods)
@@ -111,7 +111,7 @@ func (u *Unit) surplusPods() int {
 	return 0
 }
 
-// unitWeight returns a unit's part of PrioritySum.
+// unitWeight returns a unit's term in PrioritySum.
 func unitWeight(s *Snapshot, u int32) int64 { return weightOf(s.priority(u), len(s.Units[u].Pods)) }
 
 func weightOf(priority int32, pods int) int64 {

@@ -7,26 +7,26 @@ import (
 )
 
 // simulation is the state of the cluster that a search changes and restores: free room by node,
-// removed units, and placements of members. If any member depends on other pods, it makes the same
-// changes to the Oracle's state.
+// removed units, and placed members. If a class is stateful, the simulation makes the same changes
+// in the Oracle's state.
 type simulation struct {
 	*problem
-	// free holds dims values for each node.
+	// free is the free room, with dims values per node.
 	free []int64
-	// out marks the removed units.
+	// out is true for the removed units.
 	out []bool
 	// placed has the number of placed members, by class and node; nil for a class without placed
 	// members.
 	placed [][]int32
-	// pool has the potential victims that outUpTo moves, least important first. The first gone of
-	// them are removed.
+	// pool has the potential victims that outUpTo removes, least important first.
 	pool []int32
+	// gone is the number of units at the start of pool that are removed.
 	gone int
-	// packed counts the steps of all backtracking searches.
+	// packed is the number of steps of all backtracking searches.
 	packed int
 }
 
-// placement is the node of one member of a class.
+// placement is one placed member: its class and its node.
 type placement struct {
 	class int
 	node  int32
@@ -44,7 +44,7 @@ func newSimulation(v *problem, free []int64) *simulation {
 
 func (t *simulation) freeOf(node int32) []int64 { return t.free[int(node)*t.dims:][:t.dims] }
 
-// shift adds the requests of a unit to the free room of its nodes. With sign -1 it subtracts them.
+// shift adds the requests of a unit to the free room of its nodes, or subtracts them if sign is -1.
 func (t *simulation) shift(unit int32, sign int64) {
 	if col, at, ok := t.c.lone(unit); ok {
 		free := t.freeOf(at.node)
@@ -66,7 +66,7 @@ func (t *simulation) shift(unit int32, sign int64) {
 	}
 }
 
-// remove removes a unit from all its nodes.
+// remove removes a unit from its nodes. It does nothing if the unit is already removed.
 func (t *simulation) remove(unit int32) {
 	if t.out[unit] {
 		return
@@ -79,7 +79,7 @@ func (t *simulation) remove(unit int32) {
 	}
 }
 
-// restore puts a unit back on its nodes.
+// restore puts a removed unit back on its nodes. It does nothing if the unit is not removed.
 func (t *simulation) restore(unit int32) {
 	if !t.out[unit] {
 		return
@@ -141,7 +141,7 @@ func (t *simulation) unplaceAll(placements []placement) {
 	}
 }
 
-// occupied reports whether a node has a placed member.
+// occupied reports whether a node has a placed member of any class.
 func (t *simulation) occupied(node int32) bool {
 	for c := range t.placed {
 		if len(t.placed[c]) > 0 && t.placed[c][node] > 0 {
@@ -151,7 +151,8 @@ func (t *simulation) occupied(node int32) bool {
 	return false
 }
 
-// roomFor returns the number of members of a class that fit on the node, at most most.
+// roomFor returns the number of members of a class that fit on a node, at most most. It does not
+// call Oracle.Fits.
 func (t *simulation) roomFor(class int, node int32, most int) int {
 	if !t.c.sound[node] {
 		return 0
@@ -163,8 +164,8 @@ func (t *simulation) roomFor(class int, node int32, most int) int {
 	return count
 }
 
-// accepts reports whether the node has room for one more member of a class and the oracle accepts
-// it now.
+// accepts reports whether a node has room for one more member of a class, and the oracle accepts
+// the member.
 func (t *simulation) accepts(class int, node int32) bool {
 	return t.roomFor(class, node, 1) == 1 && (!t.stateful[class] || t.keepsSkew(class, node) && t.oracle.Fits(class, int(node)))
 }
@@ -172,7 +173,7 @@ func (t *simulation) accepts(class int, node int32) bool {
 // touches reports whether members depend on a unit by more than its room.
 func (t *simulation) touches(unit int32) bool { return t.anyStateful && t.oracle.Touches(int(unit)) }
 
-// holdsAt reports whether a node has enough room for the members placed on it.
+// holdsAt reports whether a node has enough room for all its placed members.
 func (t *simulation) holdsAt(node int32) bool {
 	free := t.freeOf(node)
 	for c := range t.placed {
@@ -199,8 +200,8 @@ func (t *simulation) holds(st placement) bool {
 	return ok
 }
 
-// reordered sorts placed members so that each passes its filters next to those before it, in the
-// current state. If there is no such order, it returns false and changes nothing.
+// reordered sorts placed members so that each passes its filters next to the members before it. If
+// there is no such order, it returns false and changes nothing.
 func (t *simulation) reordered(placements []placement) ([]placement, bool) {
 	for _, st := range placements {
 		if !t.holdsAt(st.node) {

@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// Stops tells how often preemptions stopped a workload since it last made progress.
+// Stops counts the preemptions that stopped a workload since it last made progress.
 type Stops struct {
 	// Count is the number of stops.
 	Count int32
@@ -10,17 +10,17 @@ type Stops struct {
 	Last int64
 }
 
-// ProgressTime is the run time, in nanoseconds, of a workload that has made progress. Its stops
-// before that run no longer count.
+// ProgressTime is a run time in nanoseconds. A workload that has run for this time has made
+// progress, and its earlier stops no longer count.
 const ProgressTime = int64(time.Hour)
 
-// maxStops is the most stops of a workload that count. It bounds the protection of work that is
-// stopped again and again.
+// maxStops is the maximum number of stops that count. So a workload that is stopped again and again
+// is not protected more and more.
 const maxStops = 3
 
-// stopsOf returns how often preemptions stopped a unit's workload since it last made progress. The
-// workload has made progress once it has run for ProgressTime, or has a checkpoint after the last
-// stop. A gang that lacks members does not run.
+// stopsOf returns the number of preemptions that stopped a unit's workload since it last made
+// progress. A workload makes progress if it runs for ProgressTime, or if it has a checkpoint after
+// its last stop. A gang that lacks members does not run.
 func (l *losses) stopsOf(u int32) int32 {
 	unit := &l.s.Units[u]
 	switch {
@@ -35,7 +35,7 @@ func (l *losses) stopsOf(u int32) int32 {
 	}
 }
 
-// countingStops returns a copy of the snapshot whose searches count stops, for a decision at the
+// countingStops returns a copy of the snapshot whose searches compare stops, for a decision at the
 // time now.
 func (s *Snapshot) countingStops(c *columns, now int64) *Snapshot {
 	counting := *s
@@ -52,10 +52,10 @@ func (s *Snapshot) countingStops(c *columns, now int64) *Snapshot {
 	return &counting
 }
 
-// countsStops reports whether any stops count in the searches on the snapshot.
+// countsStops reports whether searches on the snapshot compare stops, and any unit has stops.
 func (s *Snapshot) countsStops() bool { return len(s.stopped) > 0 }
 
-// repeated returns a unit's part of Score.Repeated.
+// repeated returns the term of a unit in Score.Repeated.
 func (s *Snapshot) repeated(u int32) int {
 	if !s.countsStops() {
 		return 0
@@ -63,7 +63,8 @@ func (s *Snapshot) repeated(u int32) int {
 	return s.stopped[u] * len(s.Units[u].Pods)
 }
 
-// stopsBelow counts the pods of the units on a node with a priority below the given one.
+// stopsBelow returns the numbers of pods by stops, for the units on a node with a priority lower
+// than below.
 func (v *problem) stopsBelow(col *nodeColumn, below int64) (counts stopCounts) {
 	if v.s.countsStops() {
 		for _, u := range col.units[:col.count(below)] {
@@ -73,14 +74,15 @@ func (v *problem) stopsBelow(col *nodeColumn, below int64) (counts stopCounts) {
 	return counts
 }
 
-// stopCounts has the number of pods by the stops of their workloads.
+// stopCounts has the number of pods for each number of stops. The index is the stops of the pod's
+// workload.
 type stopCounts [maxStops + 1]int
 
-// add counts the pods of a unit.
+// add adds the pods of a unit.
 func (c *stopCounts) add(stops, pods int) { c[min(stops, maxStops)] += pods }
 
-// least returns a lower bound of the stops of any set of the counted pods, of at least the given
-// size.
+// least returns a lower bound of the sum of stops over any set of at least this number of counted
+// pods.
 func (c *stopCounts) least(pods int) (sum int) {
 	for stops, count := range c {
 		taken := min(count, pods)

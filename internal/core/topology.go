@@ -6,28 +6,30 @@ import (
 )
 
 // Topology is a hard rule of a class about the domains of its members, such as zones, racks or
-// hosts. The search chooses nodes by it. Oracle.Fits makes the final decision.
+// hosts. The search uses the rules to find nodes. Oracle.Fits makes the final decision.
 type Topology struct {
-	// Domains has, for each node, the number of its domain, from 0 on; -1 for a node without one.
-	// Rules about the same domains share the slice.
+	// Domains has the number of each node's domain, by the node's index; -1 for a node in no
+	// domain. Numbers start at 0. Rules about the same domains share the slice.
 	Domains []int32
 	// With are the classes that must already have a member in the same domain (required affinity).
-	// It includes the class itself if its members must be in one domain. It is nil for other rules.
+	// If all members of a class must be in one domain, it includes the class itself. It is nil for
+	// other rules.
 	With []int
-	// Spread counts the pods that the rule spreads evenly over the domains; nil for other rules.
+	// Spread counts the pods for a rule that spreads pods evenly over the domains; nil for other
+	// rules.
 	Spread Spread
 }
 
-// Spread is the number of pods in each domain, in an Oracle's simulated state.
+// Spread counts the pods in each domain, in an Oracle's simulated state.
 type Spread interface {
 	// Count returns the number of pods in a domain.
 	Count(domain int32) int
-	// Takes reports whether one more member in the domain stays within the maximum skew.
+	// Takes reports whether the maximum skew permits one more member in the domain.
 	Takes(domain int32) bool
 }
 
-// keepsSkew reports whether the spread rules of a class allow one more member on a node. It needs
-// arithmetic only, and makes most questions to the oracle unnecessary.
+// keepsSkew reports whether the spread rules of a class permit one more member on a node. It is
+// fast and makes most calls of Oracle.Fits unnecessary.
 func (v *problem) keepsSkew(class int, node int32) bool {
 	for _, r := range v.topologies[class] {
 		if r.Spread == nil {
@@ -44,13 +46,13 @@ func (v *problem) keepsSkew(class int, node int32) bool {
 // any node.
 type confinement []held
 
-// held has the only nodes that a confinement permits for the members of a class.
+// held has the nodes that the members of one class may use.
 type held struct {
 	class int
 	nodes []int32
 }
 
-// holds reports whether a class is confined.
+// holds reports whether the confinement restricts a class.
 func (c confinement) holds(class int) bool {
 	return slices.ContainsFunc(c, func(h held) bool { return h.class == class })
 }
@@ -65,16 +67,17 @@ func (v *problem) nodesFor(class int, within confinement) []int32 {
 	return v.c.byName
 }
 
-// gathering is a set of classes whose members must share a domain.
+// gathering is a set of classes whose members must share a domain. domains has the domain of each
+// node, and count the number of domains.
 type gathering struct {
 	domains []int32
 	count   int32
 	classes []int
 }
 
-// gatherings returns the gatherings of the wanted classes, those with the smallest domains first.
-// Rules about the same domains are one gathering if common classes connect them. Otherwise their
-// classes may use two different domains.
+// gatherings returns the gatherings of the wanted classes, the gathering with the smallest domains
+// first. Rules about the same domains are merged into one gathering if they have classes in common.
+// Otherwise their classes may use two different domains.
 func (v *problem) gatherings(ws []want) []gathering {
 	type rules struct {
 		domains []int32
@@ -113,8 +116,8 @@ func (v *problem) gatherings(ws []want) []gathering {
 	return out
 }
 
-// joined adds a set of classes to disjoint sets. It merges the new set with all sets that share a
-// class with it.
+// joined adds a set of classes to disjoint sets. It merges all sets that have a class in common
+// with the new set.
 func joined(sets [][]int, set []int) [][]int {
 	var apart [][]int
 	for _, s := range sets {
@@ -133,16 +136,17 @@ func meet(a, b []int) bool {
 	return slices.ContainsFunc(a, func(c int) bool { return slices.Contains(b, c) })
 }
 
-// undivided reports whether all nodes are in one domain, so that the members share it in any case.
+// undivided reports whether all nodes are in one domain, so that a rule about these domains has no
+// effect.
 func (v *problem) undivided(domains []int32) bool {
 	first := domains[v.c.byName[0]]
 	return first >= 0 && !slices.ContainsFunc(v.c.byName, func(n int32) bool { return domains[n] != first })
 }
 
-// confinements returns the ways to confine each gathering to one domain with enough room. Domains
-// without members come first, then those with the least spare room. The last result is nil, for no
-// confinement: members may join pods that already run, in several domains. It is the only result if
-// some classes need not be together; see parties.
+// confinements returns the confinements that restrict each gathering to one domain with enough
+// room. Domains without members come first, sorted by room, the least first. The last result is
+// nil, for no restriction: members may join running pods in several domains. If the gatherings may
+// use separate domains (scattered), nil is the only result.
 func (t *simulation) confinements(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if len(gs) == 0 || scattered(gs) {
@@ -160,7 +164,7 @@ func (t *simulation) confinements(ws []want) []confinement {
 		}
 		for i := range gs[1:] {
 			// Domains are nested, like racks in zones. Add the domains that contain the smallest
-			// one.
+			// domain.
 			g := &gs[i+1]
 			around := g.domains[nodes[0][d][0]]
 			for _, class := range g.classes {
@@ -185,8 +189,8 @@ func (v *problem) byDomain(g *gathering) [][]int32 {
 	return out
 }
 
-// roomyDomains lists the domains where each class of a gathering has room now. Domains with members
-// come last. The others are sorted by room, the least first.
+// roomyDomains lists the domains where each class of a gathering has enough room if it is alone.
+// Domains with placed members come last. The other domains are sorted by room, the least first.
 func (t *simulation) roomyDomains(g *gathering, nodes [][]int32, ws []want) []int32 {
 	var out []int32
 	spare, taken := make([]int, g.count), make([]int, g.count)

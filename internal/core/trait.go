@@ -1,7 +1,7 @@
 package core
 
-// trait is a property of few units that a rule or an order depends on. With an index of the trait,
-// a rule need not check every unit.
+// trait is a property that only few units have. With an index of the units with a trait, a rule
+// need not check every unit.
 type trait int
 
 const (
@@ -9,13 +9,13 @@ const (
 	traitTolerant trait = iota
 	// traitStatic: the unit is a static pod.
 	traitStatic
-	// traitRefused: the deletion of one of the unit's pods was refused.
+	// traitRefused: the API server rejected the deletion of one of the unit's pods.
 	traitRefused
 	// traitSurplus: the unit is a surplus member of its gang.
 	traitSurplus
 	// traitStale: the unit is a stale gang.
 	traitStale
-	// traitStopped: preemptions stopped the unit's group, and its record has stops that may count.
+	// traitStopped: preemptions stopped the unit's group, and these stops may count.
 	traitStopped
 
 	traits = int(traitStopped) + 1
@@ -50,7 +50,7 @@ func newTraitIndex() (x traitIndex) {
 	return x
 }
 
-// note records the traits of the unit at an index. Call it whenever one of them may have changed.
+// note updates the index for the unit u at index at. Call it after any change of the unit's traits.
 func (x *traitIndex) note(at int32, u *Unit) {
 	for t := range x {
 		if trait(t).isOf(u) {
@@ -61,7 +61,6 @@ func (x *traitIndex) note(at int32, u *Unit) {
 	}
 }
 
-// drop removes a unit from the index.
 func (x *traitIndex) drop(at int32) {
 	for t := range x {
 		delete(x[t], at)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// ErrBadInput is wrapped by every error of Decide. It means that the Snapshot or Preemptor violates
-// its documentation.
+// ErrBadInput is wrapped by every error of Decide and of Cluster. It means that a Snapshot,
+// Preemptor or NodeState violates its documentation.
 var ErrBadInput = errors.New("bad input")
 
 func validate(s *Snapshot, p *Preemptor) error {
-	// A Cluster checks each node when it is set, so only snapshots without a Cluster are checked
-	// here.
+	// A Cluster checks each node in SetNode. So check the nodes only for snapshots without a
+	// Cluster.
 	if s.columns == nil {
 		if err := validateSnapshot(s); err != nil {
 			return err
@@ -136,7 +136,7 @@ func validatePreemptor(p *Preemptor, dims int) error {
 	return validateMembers(p, dims)
 }
 
-// validateMembers checks the classes of a preemptor, and the number of members that it needs.
+// validateMembers checks the classes of a preemptor, and MinCount.
 func validateMembers(p *Preemptor, dims int) error {
 	members := 0
 	for c := range p.Classes {
