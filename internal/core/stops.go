@@ -55,7 +55,7 @@ func (s *Snapshot) countingStops(c *columns, now int64) *Snapshot {
 // countsStops reports whether searches on the snapshot compare stops, and any unit has stops.
 func (s *Snapshot) countsStops() bool { return len(s.stopped) > 0 }
 
-// repeated returns the term of a unit in Score.Repeated.
+// repeated returns the part of Score.Repeated that a unit adds.
 func (s *Snapshot) repeated(u int32) int {
 	if !s.countsStops() {
 		return 0

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// Amounts is a vector of resource quantities, each in the unit of its resource (milli for CPU,
-// bytes for memory, pieces for pods and devices).
+// Amounts is a vector of resource quantities, one per resource. The unit depends on the resource:
+// milli for CPU, bytes for memory, pieces for pods and devices.
 type Amounts []int64
 
-// MaxAmount is the largest quantity in computations. Larger quantities are reduced to it, so the
-// sum of two never overflows.
+// MaxAmount is the largest quantity in computations. Larger quantities are reduced to MaxAmount, so
+// the sum of two quantities never overflows.
 const MaxAmount = int64(1) << 61
 
-// Used returns the room that a running pod occupies, given its request. It is never negative.
+// Used returns the room that a running pod with the request v occupies. It is never negative.
 func Used(v int64) int64 { return min(max(v, 0), MaxAmount) }
 
-// MaxUsage is the largest quantity of one pod that counts as usage of its queue. No node has that
-// much. Sums over 2^17 pods do not overflow, and stay exact when pods are added and subtracted.
+// MaxUsage is the largest quantity of one pod that counts as usage of its queue. It is more than
+// any node has. A sum over 2^17 pods does not overflow, so it stays exact when pods are added and
+// removed.
 const MaxUsage = int64(1) << 46
 
-// Usage returns the part of a pod's request that counts as usage of its queue: at least 0 and at
-// most MaxUsage.
+// Usage returns the part of a pod's request v that counts as usage of its queue, between 0 and
+// MaxUsage.
 func Usage(v int64) int64 { return min(max(v, 0), MaxUsage) }
 
 // Add returns a+b, limited to the range of int64.
@@ -37,7 +38,7 @@ func Add(a, b int64) int64 {
 	}
 }
 
-// Times returns a*n for amounts and counts that are not negative, limited to the range of int64.
+// Times returns a*n for non-negative a and n, limited to the range of int64.
 func Times(a int64, n int) int64 {
 	if a > 0 && int64(n) > math.MaxInt64/a {
 		return math.MaxInt64
@@ -45,8 +46,8 @@ func Times(a int64, n int) int64 {
 	return a * int64(n)
 }
 
-// Format formats an amount of a resource for messages, in a form that Kubernetes parses as a
-// quantity.
+// Format returns an amount of a resource in a form that Kubernetes parses as a quantity, for
+// messages.
 func Format(resource string, v int64) string {
 	switch {
 	case resource == "cpu" && v%1000 != 0:
@@ -60,7 +61,7 @@ func Format(resource string, v int64) string {
 	}
 }
 
-// withSuffix formats bytes with the largest suffix that leaves no remainder.
+// withSuffix returns a number of bytes with the largest suffix that leaves no remainder.
 func withSuffix(v int64) string {
 	suffixes := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 	i := 0

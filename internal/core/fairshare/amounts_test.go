@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSumsOfLargeAmounts checks that sums and products end at the limits of int64.
+// TestSumsOfLargeAmounts checks that sums and products do not exceed the range of int64.
 func TestSumsOfLargeAmounts(t *testing.T) {
 	const most, least = math.MaxInt64, math.MinInt64
 	for name, tc := range map[string]struct{ got, want int64 }{
@@ -26,8 +26,8 @@ func TestSumsOfLargeAmounts(t *testing.T) {
 	}
 }
 
-// TestUsageOfLargePods checks that the usage of a queue with pods of any request is positive, and
-// is 0 again when they are gone.
+// TestUsageOfLargePods checks that the usage of a queue is positive while it has pods with large
+// requests. After the pods are removed, the usage must be 0 again.
 func TestUsageOfLargePods(t *testing.T) {
 	tree, _ := NewTree(1, []Queue{queue("a"), queue("b")})
 	a, _ := tree.Find("a")
@@ -46,7 +46,7 @@ func TestUsageOfLargePods(t *testing.T) {
 	}
 }
 
-// TestNothingLargeIsEntitled checks that a request of any size is compared with the share.
+// TestNothingLargeIsEntitled checks that a request of maximum size exceeds the fair share.
 func TestNothingLargeIsEntitled(t *testing.T) {
 	tree, _ := NewTree(1, []Queue{queue("a")})
 	large := Amounts{math.MaxInt64}

@@ -5,19 +5,18 @@ import (
 	"math"
 )
 
-// Balance has the usage and the entitlement of each queue, by index in the tree. Both include the
-// queues below.
+// Balance has the usage (Allocated) and the fair share of each queue, by the queue's index in the
+// tree. A queue's usage and share include the queues below it.
 type Balance struct {
 	Tree              *Tree
 	Shares, Allocated []Amounts
-	// Capacity is the capacity to share; nil if unknown. Queues without a share of a resource are
-	// compared by their part of it.
+	// Capacity is the capacity to share; nil if unknown. Queues without a share of the requested
+	// resources are compared by their part of the capacity.
 	Capacity Amounts
 }
 
 // DominantShare returns the highest ratio of a queue's usage to its share, among the given
-// resources. It first subtracts taken from the usage. Missing entries of taken and share count as
-// zero.
+// resources. It subtracts taken from the usage. Missing entries of taken and share are 0.
 func DominantShare(has, taken, share []int64, among []int) float64 {
 	ratio := 0.0
 	for _, r := range among {
@@ -35,21 +34,22 @@ func DominantShare(has, taken, share []int64, among []int) float64 {
 	return ratio
 }
 
-// Asker is a leaf queue with waiting work, and the request of the workload that is first there.
+// Asker is a leaf queue with waiting work, and the request of the first waiting workload.
 type Asker struct {
 	Leaf    int32
 	Request Amounts
-	// Shares are the fair shares that count for this workload; nil for the Shares of the Balance.
+	// Shares are the fair shares that apply to this workload; nil for the Shares of the Balance.
 	Shares []Amounts
 }
 
-// Next returns the leaf queue whose first workload is admitted next; false without askers. It
-// descends from the top of the tree. Among sibling queues, the queues with a request within their
-// quota come first, then the queue furthest below its fair share. Only the requested resources
-// count. So a queue that has borrowed one device does not delay work that needs no such device.
+// Next returns the leaf queue whose first workload is admitted next; false if there are no askers.
+// It descends from the top of the tree, and compares sibling queues at each level. Queues whose
+// request is within their quota come first, then the queue with the lowest dominant share. Only the
+// requested resources are compared. So a queue that has borrowed one kind of device does not delay
+// work that needs another kind.
 //
-// A queue with usage and without a share is compared by its part of the capacity, divided by its
-// weight if it has one. The smallest part comes first. Equal queues are sorted by name. underway
+// Queues without a share of the requested resources come last. They are compared by their part of
+// the capacity, divided by their weight. Among equal queues, the first by name is next. underway
 // has usage to add to Allocated, by leaf.
 func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool) {
 	if len(askers) == 0 {
@@ -69,7 +69,7 @@ func (s *Balance) Next(askers []Asker, underway map[int32]Amounts) (int32, bool)
 	return p.among(s.Tree.Top()).Leaf, true
 }
 
-// picking is the state of one call of Next. first has, for each queue, one asker that is in it or
+// picking is the state of one call of Next. first has, for each queue, an asker in the queue or
 // below it.
 type picking struct {
 	s     *Balance
@@ -77,7 +77,7 @@ type picking struct {
 	first []*Asker
 }
 
-// among returns the asker of the sibling queue that comes first; nil if none has an asker.
+// among returns the asker of the sibling queue that comes first; nil if none of them has an asker.
 func (p *picking) among(siblings []int32) *Asker {
 	var best *Asker
 	lowest := position{}
@@ -96,14 +96,14 @@ func (p *picking) among(siblings []int32) *Asker {
 	return best
 }
 
-// position determines the order of a queue among its siblings. The lowest position comes first.
+// position is the position of a queue among its siblings. The lowest position comes first.
 type position struct {
-	// beyondQuota is true if the request exceeds the quota. A queue can reclaim a request within
-	// its quota from its siblings.
+	// beyondQuota is true if the request exceeds the quota. Requests within the quota come first,
+	// because the queue can reclaim them from its siblings.
 	beyondQuota bool
-	// ofShare is the queue's dominant share, infinite if it has no share of the requested
-	// resources. Then ofAll counts: its highest part of the capacity of any resource, divided by
-	// its weight.
+	// ofShare is the queue's dominant share. It is infinite if the queue has no share of the
+	// requested resources. ofAll then decides. It is the highest part of the capacity of a resource
+	// that the queue uses, divided by its weight.
 	ofShare, ofAll float64
 }
 
@@ -127,7 +127,7 @@ func (p *picking) sharesOf(asker *Asker) []Amounts {
 	return p.s.Shares
 }
 
-// position returns the position of a queue, given the next workload in it or below it.
+// position returns the position of a queue. asker is the next workload in the queue or below it.
 func (p *picking) position(q int32, asker *Asker) position {
 	s, used := p.s, p.used[q]
 	var asks []int
@@ -138,8 +138,7 @@ func (p *picking) position(q int32, asker *Asker) position {
 			entitled = entitled || shares[q][r] > 0
 		}
 	}
-	// Without a weight, do not divide. If such a queue came after all others, it would never be
-	// next.
+	// A weight of 0 counts as 1 here. Otherwise a queue without a weight would never be next.
 	at := position{
 		beyondQuota: !p.withinQuota(q, asker), ofShare: math.Inf(1),
 		ofAll: s.ofCapacity(used, asks) / float64(max(s.Tree.nodes[q].Weight, 1)),
@@ -151,9 +150,8 @@ func (p *picking) position(q int32, asker *Asker) position {
 }
 
 // withinQuota reports whether all queues from the asker's leaf up to top stay within their quotas
-// with the asker's workload added. For resources that are not in the leaf's quota, the fair share
-// takes the place of the quota. Such a request can be reclaimed from siblings that exceed their
-// quotas.
+// with the asker's workload. For a resource that is not in the leaf's quota, the fair share applies
+// in place of the quota. A request within the quota can be reclaimed from siblings.
 func (p *picking) withinQuota(top int32, asker *Asker) bool {
 	s, shares, named := p.s, p.sharesOf(asker), false
 	quota := s.Tree.nodes[asker.Leaf].Quota
@@ -178,8 +176,8 @@ func (p *picking) withinQuota(top int32, asker *Asker) bool {
 	return named
 }
 
-// ofCapacity returns the highest ratio of usage to capacity among some resources. A resource
-// without capacity counts as having 1.
+// ofCapacity returns the highest ratio of usage to capacity among the given resources. A resource
+// without capacity counts as a capacity of 1.
 func (s *Balance) ofCapacity(used Amounts, among []int) float64 {
 	most := 0.0
 	for _, r := range among {
@@ -193,7 +191,7 @@ func (s *Balance) ofCapacity(used Amounts, among []int) float64 {
 }
 
 // Within returns how many requests of a leaf, from the first on, fit in the fair shares of the leaf
-// and its ancestors. underway has usage to add to Allocated, by leaf.
+// and its ancestors together. underway has usage to add to Allocated, by leaf.
 func (s *Balance) Within(leaf int32, requests []Amounts, underway map[int32]Amounts) int {
 	sum, used := make(Amounts, s.Tree.Dims()), s.with(underway)
 	for n, request := range requests {
@@ -211,8 +209,8 @@ func (s *Balance) Within(leaf int32, requests []Amounts, underway map[int32]Amou
 	return len(requests)
 }
 
-// Entitled reports whether a leaf stays within its fair share with a request added. It ignores
-// resources without capacity.
+// Entitled reports whether a leaf stays within its fair share if the request is added. Resources
+// without capacity are ignored.
 func (s *Balance) Entitled(leaf int32, request Amounts) bool {
 	for r, want := range request {
 		if want > 0 && !s.hasNone(r) && Add(s.Allocated[leaf][r], want) > s.Shares[leaf][r] {
@@ -222,9 +220,9 @@ func (s *Balance) Entitled(leaf int32, request Amounts) bool {
 	return true
 }
 
-// HasShare reports whether a leaf has a share of every requested resource with capacity. If it has
-// none, queues with a higher priority or weight demand all of it, and would reclaim the work at
-// once.
+// HasShare reports whether a leaf has a fair share of every requested resource with capacity. If it
+// has no share of a resource, queues with a higher priority or weight demand all of it. They would
+// reclaim the resource from new work of the leaf at once.
 func (s *Balance) HasShare(leaf int32, request Amounts) bool {
 	for r, want := range request {
 		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && !s.hasNone(r) {
@@ -235,10 +233,10 @@ func (s *Balance) HasShare(leaf int32, request Amounts) bool {
 }
 
 // hasNone reports whether a resource is known to have no capacity, for example because only a
-// device class maps it.
+// DeviceClass maps to it.
 func (s *Balance) hasNone(r int) bool { return r < len(s.Capacity) && s.Capacity[r] <= 0 }
 
-// with returns Allocated plus the usage under way.
+// with returns Allocated plus the usage in underway.
 func (s *Balance) with(underway map[int32]Amounts) []Amounts {
 	used := append([]Amounts(nil), s.Allocated...)
 	own := make(map[int32]bool)

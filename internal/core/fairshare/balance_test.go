@@ -48,11 +48,11 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestTurnsWithoutAShare has queues with a share of 0 of the requested resources. Their usage
-// decides whose turn it is.
+// TestTurnsWithoutAShare checks the order of queues whose share of the requested resources is 0.
+// Their usage decides which queue is next.
 func TestTurnsWithoutAShare(t *testing.T) {
-	// Another queue takes all of the first resource. The second is not scarce, and all have their
-	// share of it.
+	// The queue all has a higher priority and takes all of the first resource. The second resource
+	// is not scarce, so every queue has a share of it.
 	all := queue("all", ranked(1))
 	for name, tc := range map[string]struct {
 		queues []Queue
@@ -116,8 +116,8 @@ func TestTurnsWithoutAShare(t *testing.T) {
 	}
 }
 
-// TestEntitledToWhatThereIs checks that no share is needed of resources without capacity, such as
-// devices that only a class maps.
+// TestEntitledToWhatThereIs checks that Entitled ignores resources without capacity, such as
+// devices that only a DeviceClass maps to.
 func TestEntitledToWhatThereIs(t *testing.T) {
 	tree, _ := NewTree(2, []Queue{queue("a"), queue("b")})
 	a, _ := tree.Find("a")

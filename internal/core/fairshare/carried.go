@@ -1,11 +1,11 @@
 package fairshare
 
-// Bundles determine the amounts that accompany a quota without being named in it. For example, a
-// GPU is of no use without CPUs, memory and a place for its pod. Nil adds no amounts.
+// Bundles determine the carried quota: amounts that accompany a quota without being named in it.
+// For example, work needs CPUs, memory and a pod slot in addition to a GPU. Nil adds no amounts.
 type Bundles []bundle
 
-// bundle has the capacity of one resource, and the capacity of the resources that accompany it on
-// the same nodes.
+// bundle is one resource (of) with its capacity (total), and the capacity of accompanying resources
+// on the same nodes (along).
 type bundle struct {
 	of    int
 	total int64
@@ -13,9 +13,9 @@ type bundle struct {
 }
 
 // NewBundles returns the bundles of the given resources. with returns the total capacity of the
-// nodes that have a given resource. CPUs, memory, ephemeral storage and pods accompany devices;
-// they also accompany CPUs and memory. A quota of pods only bounds their number, so nothing
-// accompanies it.
+// nodes that have a given resource. CPUs, memory, ephemeral storage and pods accompany devices.
+// They also accompany CPUs and memory. No resource accompanies pods, because a quota of pods only
+// limits their number.
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {
@@ -38,12 +38,12 @@ func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	return out
 }
 
-// goesAlong reports whether work may need a resource in addition to devices.
+// goesAlong reports whether the resource may accompany other resources.
 func goesAlong(name string) bool { return KindOf(name) != Device && !isHugePages(name) }
 
 // carried returns the amount of resource r that accompanies a quota. If the quota names a fraction
 // of the capacity of another resource, the amount is the same fraction of r on the nodes with that
-// resource. Of several named resources, the largest amount counts.
+// resource. If the quota names several resources, the largest amount applies.
 func (b Bundles) carried(quota Amounts, r int) int64 {
 	most := int64(0)
 	for i := range b {
@@ -54,8 +54,8 @@ func (b Bundles) carried(quota Amounts, r int) int64 {
 	return most
 }
 
-// quotas returns the quotas of all queues including the amounts that accompany them. No quota
-// exceeds its parent's.
+// quotas returns the quotas of all queues, including the carried amounts. Each quota is limited to
+// the parent's quota.
 func (t *Tree) quotas(carried Bundles) []Amounts {
 	out := t.Rows()
 	for i := range t.nodes {
@@ -73,7 +73,7 @@ func (t *Tree) quotas(carried Bundles) []Amounts {
 	return out
 }
 
-// Rows returns amounts of 0 for every queue.
+// Rows returns a vector of zeros for every queue.
 func (t *Tree) Rows() []Amounts {
 	out, flat := make([]Amounts, len(t.nodes)), make(Amounts, len(t.nodes)*t.dims)
 	for i := range out {

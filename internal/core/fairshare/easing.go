@@ -2,22 +2,22 @@ package fairshare
 
 import "slices"
 
-// Easing records the last times when changes of usage or shares made reclaim easier. Times are
-// values of the caller's counter.
+// Easing records when changes of usage or shares last made reclaim easier. Its times are values of
+// a counter of the caller.
 type Easing struct {
 	of *Balance
-	// parts has the markets of the last Balance: sets of node pools with shares of their own. It is
-	// nil if all pools are shared together.
+	// parts has the markets of the last Balance; see [Market]. It is nil if all pools of nodes are
+	// shared together.
 	parts *Divided
-	// grown has, for each queue, the time when its share of any resource last grew. lent is the
-	// time when any queue's usage beyond its share last grew.
+	// grown has, for each queue, the last time when its share of a resource grew.
 	grown []uint64
-	lent  uint64
+	// lent is the last time when the usage of any queue above its share grew.
+	lent uint64
 }
 
-// Next returns the Easing after a newer Balance s, computed at the time at. parts has the markets
-// of s, or is nil. The node pools must be the same as before. If e is nil or of another tree, there
-// is nothing to compare with, and everything counts as grown.
+// Next returns the Easing after a newer Balance s, which was computed at the time at. parts has the
+// markets of s, or is nil. The pools of nodes must not have changed. If e is nil or belongs to
+// another tree, all shares count as grown.
 func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
 	if e == nil || e.of.Tree != s.Tree || !e.isComparableWith(parts) {
 		return &Easing{of: s, parts: parts, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
@@ -39,14 +39,13 @@ func (e *Easing) Next(s *Balance, parts *Divided, at uint64) *Easing {
 	return next
 }
 
-// isComparableWith reports whether the shares before and now can be compared: market by market if
-// both have several, or by their sums.
+// isComparableWith reports whether the shares in e can be compared with the shares in parts.
 func (e *Easing) isComparableWith(parts *Divided) bool {
 	return (e.parts == nil) == (parts == nil) || e.parts.isOneMarket() && parts.isOneMarket()
 }
 
-// isOneMarket reports whether each resource has shares in at most one market. Comparing the sums of
-// shares is then enough.
+// isOneMarket reports whether each resource has shares in at most one market. In this case it is
+// enough to compare the sums of shares.
 func (d *Divided) isOneMarket() bool {
 	if d == nil {
 		return true
@@ -65,15 +64,15 @@ func (d *Divided) isOneMarket() bool {
 	return true
 }
 
-// compareMarkets records the changes of shares in each market. The sum of a queue's shares may stay
-// the same while its share of one market grows.
+// compareMarkets records the changes of shares in each market. It is needed because a queue's share
+// of one market may grow while the sum of its shares stays the same.
 func (e *Easing) compareMarkets(before *Divided, at uint64) {
 	for r, markets := range e.parts.Markets {
 		for i := range markets {
 			m := &markets[i]
 			j := slices.IndexFunc(before.Markets[r], func(old Market) bool { return old.Pools == m.Pools })
 			if j < 0 && slices.ContainsFunc(m.Shares, func(share int64) bool { return share > 0 }) {
-				// Other pools were one market before.
+				// The pools of this market were divided in another way before.
 				e.lent = at
 			}
 			for q, share := range m.Shares {
@@ -92,8 +91,9 @@ func (e *Easing) compareMarkets(before *Divided, at uint64) {
 	}
 }
 
-// For returns the last time when reclaim became easier for a leaf queue. It did when the share of
-// the leaf or of an ancestor grew, or when any queue's usage beyond its share grew.
+// For returns the last time when reclaim became easier for a leaf queue. This happens if the share
+// of the leaf or of an ancestor grows. It also happens if the usage of any queue above its share
+// grows.
 func (e *Easing) For(leaf int32) uint64 {
 	eased := e.lent
 	for q := leaf; q >= 0; q = e.of.Tree.Parent(q) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// queueOption changes a new queue.
+// queueOption sets a field of a queue.
 type queueOption func(*Queue)
 
 func under(parent string) queueOption   { return func(q *Queue) { q.Parent = parent } }
@@ -153,8 +153,8 @@ func TestTreeFaults(t *testing.T) {
 	}
 }
 
-// TestCarried checks quotas with the amounts that they carry, on 8 nodes with 8 GPUs and 80 CPUs
-// each, and as many without GPUs.
+// TestCarried checks quotas with their carried amounts. There are 8 nodes with 8 GPUs and 80 CPUs
+// each, and 8 nodes with 80 CPUs and no GPU.
 func TestCarried(t *testing.T) {
 	names := []string{"cpu", "gpu", "pods"}
 	all := Amounts{1280, 64, 1600}
@@ -207,8 +207,8 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// TestSharesOfWhatIsCarried checks that carried amounts come after all named quotas and before
-// unclaimed capacity.
+// TestSharesOfWhatIsCarried checks that carried amounts are served after all named quotas, and
+// before the unclaimed capacity is divided.
 func TestSharesOfWhatIsCarried(t *testing.T) {
 	capacity := Amounts{100, 10}
 	carried := NewBundles([]string{"cpu", "gpu"}, func(string) Amounts { return capacity })
@@ -252,7 +252,7 @@ func TestSharesOfWhatIsCarried(t *testing.T) {
 	}
 }
 
-// randomTree makes up to 9 queues in up to 3 levels.
+// randomTree returns a tree with up to 9 queues on up to 3 levels.
 func randomTree(pick func(int) int) *Tree {
 	var queues []Queue
 	for i := range 2 + pick(8) {
@@ -272,9 +272,12 @@ func randomTree(pick func(int) int) *Tree {
 	return tree
 }
 
-// TestFairSharesHold checks the invariants of every division. No queue gets more than its demand
-// and its limit, and siblings together no more than their parent. No capacity is left that a queue
-// could use, and every quota is served if all can be.
+// TestFairSharesHold checks the invariants of every division:
+//
+//   - A queue gets at most its demand and its limit.
+//   - Siblings together get at most their parent's share.
+//   - All capacity that a queue can use is divided.
+//   - Every quota is served if all quotas can be served.
 func TestFairSharesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }
@@ -317,8 +320,8 @@ func TestFairSharesHold(t *testing.T) {
 	})
 }
 
-// TestSharesOfLargeQuotas checks that queues with equal quotas, which add up to more than an int64,
-// get equal shares.
+// TestSharesOfLargeQuotas checks that queues with equal quotas get equal shares, even if the sum of
+// the quotas exceeds an int64.
 func TestSharesOfLargeQuotas(t *testing.T) {
 	const all = 1 << 40
 	var queues []Queue

@@ -2,17 +2,17 @@ package fairshare
 
 import "math"
 
-// network is a small flow network. Its nodes are numbered from 0: first the source, then the sink,
-// then all others.
+// network is a small flow network. Node 0 is the source, node 1 is the sink.
 type network struct {
 	edges []edge
-	// of lists the indices of the edges that begin at each node.
+	// of has, for each node, the indexes of the edges that begin there.
 	of [][]int
 	// depth and next are memory for maximize.
 	depth, next []int
 }
 
-// edge is one direction of an edge. The indexes of both directions differ in the last bit only.
+// edge is one direction of a connection. The indexes of the two directions differ only in the last
+// bit.
 type edge struct {
 	to   int
 	room int64
@@ -29,14 +29,14 @@ func newNetwork(inner int) *network {
 	return &network{of: make([][]int, n), depth: make([]int, n), next: make([]int, n)}
 }
 
-// join adds an edge with a capacity.
+// join adds an edge with the given capacity.
 func (n *network) join(from, to int, capacity int64) {
 	n.of[from] = append(n.of[from], len(n.edges))
 	n.of[to] = append(n.of[to], len(n.edges)+1)
 	n.edges = append(n.edges, edge{to: to, room: capacity}, edge{to: from})
 }
 
-// maximize pushes as much as possible from the source to the sink, by Dinic's algorithm.
+// maximize computes a maximum flow from the source to the sink, with Dinic's algorithm.
 func (n *network) maximize() {
 	for n.level() {
 		clear(n.next)
@@ -46,8 +46,8 @@ func (n *network) maximize() {
 	}
 }
 
-// level computes the distance of each node from the source along edges with room. It reports
-// whether the sink can be reached.
+// level computes the distance of each node from the source, along edges with remaining capacity. It
+// reports whether such a path reaches the sink.
 func (n *network) level() bool {
 	for i := range n.depth {
 		n.depth[i] = -1
@@ -67,7 +67,7 @@ func (n *network) level() bool {
 	return n.depth[sink] >= 0
 }
 
-// push sends at most the given amount from a node and returns the amount that arrives.
+// push sends at most the given amount from a node to the sink. It returns the amount that arrives.
 func (n *network) push(at int, most int64) int64 {
 	if at == sink {
 		return most
@@ -87,6 +87,6 @@ func (n *network) push(at int, most int64) int64 {
 	return 0
 }
 
-// short reports whether the source still reaches a node in a maximal flow. The edges that limit the
-// flow are then behind this node.
+// short reports whether the source can still send more to a node, in a maximum flow. The flow is
+// then limited by edges between this node and the sink.
 func (n *network) short(node int) bool { return n.depth[node] >= 0 }

@@ -2,19 +2,19 @@ package fairshare
 
 import "strings"
 
-// Kind is the purpose of a resource in a quota. If a quota names resources of several kinds, the
-// first kind decides.
+// Kind is the kind of a resource in a quota. If a quota has resources of several kinds, Holding
+// uses only the first kind in the order of these constants.
 type Kind uint8
 
 const (
-	// Device is a resource such as a GPU that work needs for its own sake; other resources
+	// Device is a resource that work needs for its own sake, such as a GPU. Other resources
 	// accompany it.
 	Device Kind = iota
-	// Basic are CPUs, memory and huge pages.
+	// Basic stands for CPUs, memory and huge pages.
 	Basic
-	// Bound are resources whose quota only limits their amount: pods and ephemeral storage.
+	// Bound stands for resources whose quota only limits their amount: pods and ephemeral storage.
 	Bound
-	// Absent is a resource of any kind that no node has. A quota of it protects no work.
+	// Absent stands for a resource that no node has, of any kind. A quota of it protects no work.
 	Absent
 )
 
@@ -32,9 +32,7 @@ func KindOf(name string) Kind {
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, "hugepages-") }
 
-// Hold is the set of resources that decide whether work is within a quota. Only the first kind of
-// resource in the quota counts. Of these, the set has the resources with the largest ratio of usage
-// to quota. The quota "holds" the work by these resources.
+// Hold is the set of resources that decide whether some work is within a quota; see Holding.
 type Hold struct {
 	kinds      []Kind
 	quota, use []int64
@@ -42,13 +40,14 @@ type Hold struct {
 	kind       Kind
 }
 
-// Holding returns the resources that a quota holds work by, given the usage of the work. Only the
-// first kind that the quota and the work have in common counts. Within that kind, they are the
-// resources with the largest ratio of usage to quota.
+// Holding returns the resources that make a quota hold (protect) work with the given usage. Of the
+// resources that the quota and the work have in common, only the first kind is used. Within this
+// kind, the set has the resources with the largest ratio of usage to quota. kinds has the kind of
+// each resource.
 //
-// For example, a queue that has borrowed GPUs for work with few CPUs loses them to reclaim,
-// although it is within its quota of CPUs. It does not lose GPUs within its quota because it has
-// borrowed CPUs. kinds has the kind of each resource.
+// Example: a queue has a quota of GPUs and CPUs. Work with many GPUs and few CPUs is held by GPUs.
+// If the queue has borrowed GPUs, other queues may reclaim this work, although the queue is within
+// its quota of CPUs. If the queue has borrowed only CPUs, the work stays.
 func Holding(kinds []Kind, quota, use []int64) Hold {
 	h := Hold{kinds: kinds, quota: quota, use: use}
 	for r, kind := range kinds {
@@ -59,11 +58,11 @@ func Holding(kinds []Kind, quota, use []int64) Hold {
 	return h
 }
 
-// By reports whether a resource holds the work.
+// By reports whether resource r is in the set.
 func (h *Hold) By(r int) bool { return h.part > 0 && h.kinds[r] == h.kind && h.partOf(r) == h.part }
 
-// partOf returns the ratio of usage to quota. It is 0 if the quota does not name the resource, or
-// if no node has it.
+// partOf returns the ratio of usage to quota of resource r. It is 0 if the quota does not name the
+// resource, or if no node has it.
 func (h *Hold) partOf(r int) float64 {
 	if h.use[r] == 0 || h.quota[r] == 0 || h.kinds[r] == Absent {
 		return 0

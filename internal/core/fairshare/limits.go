@@ -1,17 +1,17 @@
 package fairshare
 
-// Level is the limit of one queue, and the usage that counts against it.
+// Level is the limit of one queue, and the usage that counts towards this limit.
 type Level struct{ Limit, Used Amounts }
 
-// Over describes how a request exceeds a limit: the queue's level, the resource, and the usage
-// before the request.
+// Over describes a request that exceeds a limit: the index of the Level, the index of the resource,
+// and the usage before the request.
 type Over struct {
 	Level, Resource int
 	Used            int64
 }
 
-// Room returns how many requests, counted from the first, fit in the limits of all levels. It also
-// returns the limit that blocks the next request; nil if all fit.
+// Room returns how many requests, from the first on, fit in the limits of all levels together. It
+// also returns the limit that blocks the next request; nil if all requests fit.
 func Room(levels []Level, requests []Amounts) (int, *Over) {
 	var sum Amounts
 	for n, request := range requests {

@@ -6,55 +6,62 @@ import (
 	"slices"
 )
 
-// Pool is a set of nodes that can be used by the same classes of work.
+// Pool is a set of nodes that the same classes of work can use.
 type Pool struct {
-	// Capacity is the nodes' capacity minus the usage outside all queues.
+	// Capacity is the capacity of the nodes, minus the usage of pods in no queue.
 	Capacity Amounts
-	// Used is the usage in the pool, by leaf. Leaves without usage may be omitted.
+	// Used is the usage in the pool, by leaf queue. Leaf queues without usage may be omitted.
 	Used map[int32]Amounts
 }
 
-// Class is a set of work that can use the same pools.
+// Class is the work that can use the same pools.
 type Class struct {
-	// Reach has a set bit for each pool, by index, that the work can use.
+	// Reach is a set of pools that the work can use. Bit i stands for the pool with index i.
 	Reach uint64
-	// Running and Waiting are the sums of the requests of this work, by leaf queue.
+	// Running is the sum of the requests of this work that has a node, by leaf queue. Waiting is
+	// the same sum for work without a node.
 	Running, Waiting map[int32]Amounts
 }
 
 // MostPools is the maximum number of pools.
 const MostPools = 64
 
-// Field has the pools, whose capacity is to be shared, and the classes of work that can use them.
+// Field has the pools of nodes to divide among queues, and the classes of work that can use them.
 type Field struct {
 	Pools   []Pool
 	Classes []Class
-	// Allocated is the usage of each queue and all queues below it, on any node.
+	// Allocated is the usage of each queue on all nodes, including the queues below it.
 	Allocated []Amounts
 }
 
-// Market is a set of pools whose capacity of one resource is divided separately among the queues.
-// Work that runs on other nodes, or waits for them, does not raise a queue's share of this market.
+// Market is a set of pools whose capacity of one resource is divided among the queues separately.
+// Only work that can use these pools raises a queue's share of the market.
 type Market struct {
 	// Pools has bit i set if pool i belongs to the market.
 	Pools uint64
 	// Shares has each queue's share of the market, by its index in the tree.
 	Shares []int64
-	// classes are the classes whose demand counts in the market.
+	// classes are the indexes of the classes whose demand counts in the market.
 	classes []int
 }
 
 // Counts reports whether the demand of a class counts in the market.
 func (m *Market) Counts(class int) bool { return slices.Contains(m.classes, class) }
 
-// Markets divides the pools into markets, one resource after the other. If no work is limited to
-// some of the pools, all pools are one market, with the shares of [Tree.FairShares].
+// Markets divides the pools into markets. The result has the markets of each resource. If all work
+// can use all pools, there is one market with the shares of [Tree.FairShares].
 //
-// Pools are divided in three steps. First, if the demand of some work is met regardless of all
-// other work, the pools that only this work can use become a market. Then pools that no class of
-// work connects become separate markets. Last, if the work of some queues cannot use enough pools
-// to reach their fair shares, the pools that are too small become a market. The shares depend on
-// the demand and on the pools that work can use, not on the place where it runs within its market.
+// The division has three steps:
+//
+//  1. If some pools have enough capacity for all work that can use them, these pools become one
+//     market.
+//  2. The remaining pools are grouped: pools that some class of work can use together are in one
+//     market.
+//  3. If the work of some queues can use only pools that are too small for their fair shares, these
+//     pools become a market.
+//
+// The shares depend on the demand and on the pools that work can use. They do not depend on the
+// place where the work runs within its market.
 func (t *Tree) Markets(f *Field, carried Bundles) [][]Market {
 	out := make([][]Market, t.dims)
 	quotas := t.quotas(carried)
@@ -70,21 +77,21 @@ func (t *Tree) Markets(f *Field, carried Bundles) [][]Market {
 	return out
 }
 
-// sharing divides one resource.
+// sharing is the division of one resource.
 type sharing struct {
 	t        *Tree
 	f        *Field
 	resource int
-	// carried has the quotas of all queues including the amounts that accompany them.
+	// carried has the quotas of all queues, including the carried amounts.
 	carried []Amounts
-	// asks has the demand of each class, by leaf.
+	// asks has the demand of each class of work, by leaf queue.
 	asks []map[int32]int64
-	// shares and wanted are memory for share.
+	// shares and wanted are memory for the method share.
 	shares []Amounts
 	wanted []int64
 }
 
-// in returns the entry of a vector for the resource that is being divided.
+// in returns the amount of the resource that is being divided, from a vector.
 func (s *sharing) in(a Amounts) int64 {
 	if s.resource >= len(a) {
 		return 0
@@ -92,7 +99,7 @@ func (s *sharing) in(a Amounts) int64 {
 	return Used(a[s.resource])
 }
 
-// capacity returns the capacity of some pools.
+// capacity returns the capacity of a set of pools, given as bits.
 func (s *sharing) capacity(pools uint64) (sum int64) {
 	for ; pools != 0; pools &= pools - 1 {
 		sum = Add(sum, max(s.in(s.f.Pools[bits.TrailingZeros64(pools)].Capacity), 0))
@@ -100,7 +107,7 @@ func (s *sharing) capacity(pools uint64) (sum int64) {
 	return min(sum, MaxAmount)
 }
 
-// asksOf returns the demand of a class of work, by leaf queue.
+// asksOf returns the demand of a class of work, by leaf queue: running and waiting.
 func (s *sharing) asksOf(class int) map[int32]int64 {
 	c, out := &s.f.Classes[class], make(map[int32]int64, len(s.f.Classes[class].Waiting))
 	for _, part := range [...]map[int32]Amounts{c.Running, c.Waiting} {
@@ -113,11 +120,11 @@ func (s *sharing) asksOf(class int) map[int32]int64 {
 	return out
 }
 
-// markets returns the markets of all pools.
+// markets divides all pools into markets.
 func (s *sharing) markets() []Market {
 	all := Market{Pools: math.MaxUint64 >> (MostPools - len(s.f.Pools))}
 	for i := range s.f.Classes {
-		// Work that can use no pool counts as usage where it runs.
+		// Work that can use none of the pools counts only as usage.
 		if s.f.Classes[i].Reach != 0 && len(s.asks[i]) > 0 {
 			all.classes = append(all.classes, i)
 		}
@@ -134,7 +141,7 @@ func (s *sharing) markets() []Market {
 	return out
 }
 
-// cut divides a market into two: the pools in short, and all others.
+// cut divides a market into two: the pools in short, and the other pools.
 func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	scarce.Pools, rest.Pools = short, m.Pools&^short
 	for _, i := range m.classes {
@@ -147,7 +154,8 @@ func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	return scarce, rest
 }
 
-// byDemand returns the pools of a market that are too small for the work that can use only them.
+// byDemand returns the pools of a market that are too small for the work that can use only these
+// pools.
 func (s *sharing) byDemand(m *Market) uint64 {
 	n := newNetwork(len(m.classes) + MostPools)
 	for at, i := range m.classes {
@@ -160,8 +168,8 @@ func (s *sharing) byDemand(m *Market) uint64 {
 	return s.short(n, m)
 }
 
-// byShares returns the pools of a market that are too small for the shares of those queues whose
-// work can use only them.
+// byShares returns the pools of a market that are too small for the shares of queues whose work can
+// use only these pools.
 func (s *sharing) byShares(m *Market) uint64 {
 	leaves := s.t.Len()
 	n := newNetwork(len(m.classes) + MostPools + leaves)
@@ -179,7 +187,7 @@ func (s *sharing) byShares(m *Market) uint64 {
 }
 
 // short adds edges from the classes of a market to their pools, and from the pools to the sink. It
-// returns the pools whose capacity limits the maximal flow.
+// returns the pools whose capacity limits the maximum flow.
 func (s *sharing) short(n *network, m *Market) (short uint64) {
 	pools := firstInner + len(m.classes)
 	for at, i := range m.classes {
@@ -200,7 +208,7 @@ func (s *sharing) short(n *network, m *Market) (short uint64) {
 	return short
 }
 
-// components divides a market into the sets of pools that classes of work connect.
+// components divides a market: pools that a class of work connects are in one part.
 func (s *sharing) components(m Market) (out []Market) {
 	for left := m.Pools; left != 0; {
 		pools := left & -left
@@ -219,7 +227,8 @@ func (s *sharing) components(m Market) (out []Market) {
 	return out
 }
 
-// refine divides a market further as long as the work of some queue cannot reach its share.
+// refine divides a market further, while the work of some queue cannot use enough pools to reach
+// the queue's share.
 func (s *sharing) refine(m Market) []Market {
 	s.share(&m)
 	if bits.OnesCount64(m.Pools) < 2 || len(m.classes) < 2 {
@@ -233,9 +242,9 @@ func (s *sharing) refine(m Market) []Market {
 	return append(s.refine(scarce), s.refine(rest)...)
 }
 
-// share divides the capacity of a market among the queues. The demand is the work that waits for
-// the market, and all usage there, even by work of other markets. A queue's usage elsewhere counts
-// against its quota.
+// share divides the capacity of a market among the queues. The demand is the waiting work that
+// counts in the market, plus all usage in its pools. The usage of a queue in other pools is
+// subtracted from its quota.
 func (s *sharing) share(m *Market) {
 	queues := s.t.Len()
 	demand, used := make([]int64, queues), make([]int64, queues)

@@ -9,16 +9,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wants is a queue's running and waiting work of one reach. reach has a bit for each pool.
+// wants is the running and waiting work of one queue with one reach. reach has bit i set if the
+// work can use pool i.
 type wants struct {
 	queue          string
 	reach          uint64
 	running, waits int64
-	// in is the pool of the running work.
+	// in is the index of the pool with the running work.
 	in int
 }
 
-// fieldOf returns a field of one resource.
+// fieldOf returns a Field with one resource. pools has the capacity of each pool.
 func fieldOf(tree *Tree, pools []int64, all []wants) *Field {
 	f := &Field{Allocated: tree.Rows()}
 	for _, v := range pools {
@@ -49,7 +50,7 @@ func fieldOf(tree *Tree, pools []int64, all []wants) *Field {
 	return f
 }
 
-// TestMarkets has pools with capacities of six and eight.
+// TestMarkets checks the markets of two pools with capacities of 6 (small) and 8 (large).
 func TestMarkets(t *testing.T) {
 	const small, large, both = 1, 2, 3
 	four := func(reach uint64, queues ...string) (out []wants) {
@@ -60,7 +61,7 @@ func TestMarkets(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		work []wants
-		// want has the shares of each market, by its pools.
+		// want has the shares of each market. The key of the outer map is the market's Pools.
 		want map[uint64]map[string]int64
 	}{
 		"all can go anywhere": {
@@ -117,9 +118,11 @@ func TestMarkets(t *testing.T) {
 	}
 }
 
-// TestMarketsHold checks that work can reach its shares, all at the same time. No pool has room
-// left that a queue below its share of everything could use. Demand for nodes that a queue's other
-// work cannot use does not change that work's market.
+// TestMarketsHold checks three properties of markets:
+//
+//   - All work can reach its shares at the same time.
+//   - If a queue is below its share in total, no pool that it can use has free capacity.
+//   - Demand for a new pool does not change the market of work that cannot use this pool.
 func TestMarketsHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c"}
@@ -165,7 +168,7 @@ func TestMarketsHold(t *testing.T) {
 		if seen != 1<<len(pools)-1 {
 			rt.Fatalf("pools %b are in markets, of %d", seen, len(pools))
 		}
-		// The new pool is out of reach of all other work.
+		// Only the additional work can use the new pool.
 		more := fieldOf(tree, append(slices.Clone(pools), 5), append(slices.Clone(work), wants{
 			queue: rapid.SampledFrom(names).Draw(rt, "asks for more"), reach: 1 << len(pools), waits: 9,
 		}))
@@ -175,7 +178,7 @@ func TestMarketsHold(t *testing.T) {
 		}
 		for _, m := range tree.Markets(more, nil)[0] {
 			if m.Pools&(1<<len(pools)) == 0 && !want[fmt.Sprint(m.Pools, m.Shares)] {
-				// The rest has enough for its demand, with or without the new pool.
+				// The market of the other work has enough capacity with and without the new pool.
 				rest := slices.IndexFunc(markets, func(o Market) bool { return o.Pools == m.Pools })
 				rt.Fatalf("the pools %b are shared as %v, and were not before: %v (%d)", m.Pools, m.Shares, markets, rest)
 			}

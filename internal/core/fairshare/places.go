@@ -10,7 +10,7 @@ import (
 // Divided is a Field with its markets. It never changes, so any goroutine may use it.
 type Divided struct {
 	*Field
-	// Markets are by resource; see [Tree.Markets].
+	// Markets has the markets of each resource; see [Tree.Markets].
 	Markets [][]Market
 
 	t      *Tree
@@ -36,19 +36,20 @@ func (d *Divided) Shares() []Amounts {
 	return out
 }
 
-// Place is, for each resource, the set of pools that a workload competes for.
+// Place is the set of pools that a workload competes for, for each resource.
 type Place struct {
 	// Shares is the fair share of each queue in these pools, by the queue's index in the tree.
 	// Entitled is Shares plus the queue's usage in other pools.
 	Shares, Entitled []Amounts
-	// pools has the pools of each resource.
+	// pools has the set of pools for each resource, as bits.
 	pools []uint64
 }
 
 // Has reports whether the place includes a pool for a resource.
 func (p *Place) Has(pool, resource int) bool { return p.pools[resource]&(1<<pool) != 0 }
 
-// PlaceOf returns the place of work that belongs to the given classes; nil if that is all pools.
+// PlaceOf returns the place of work that belongs to the given classes; nil if the place is all
+// pools.
 func (d *Divided) PlaceOf(classes ...int) *Place {
 	pools, all := make([]uint64, len(d.Markets)), d.all()
 	for _, class := range classes {
@@ -68,7 +69,7 @@ func (d *Divided) PlaceOf(classes ...int) *Place {
 	return d.places[key]
 }
 
-// all has a bit for each pool.
+// all returns the set of all pools, as bits.
 func (d *Divided) all() uint64 { return math.MaxUint64 >> (MostPools - len(d.Pools)) }
 
 // poolsFor returns the pools of the market that counts the demand of a class. For a resource that
@@ -82,8 +83,8 @@ func (d *Divided) poolsFor(r, class int) uint64 {
 	return d.all()
 }
 
-// place returns the Place that consists of some pools. They must be all pools of one or several
-// markets.
+// place returns the Place with the given pools of each resource. They must be all pools of one or
+// more markets.
 func (d *Divided) place(pools []uint64) *Place {
 	p := &Place{Shares: d.t.Rows(), Entitled: d.t.Rows(), pools: pools}
 	for r := range pools {
@@ -100,8 +101,8 @@ func (d *Divided) place(pools []uint64) *Place {
 	return p
 }
 
-// UsedIn returns the usage of a resource in some pools, for each queue with all queues below it
-// included.
+// UsedIn returns the usage of a resource in some pools, by queue. A queue's usage includes the
+// queues below it.
 func (d *Divided) UsedIn(pools uint64, resource int) []int64 {
 	out := make([]int64, d.t.Len())
 	for i := range d.Pools {

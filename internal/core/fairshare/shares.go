@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// FairShares returns the fair share of every queue, by its index in the tree. Capacity goes to
-// quotas first, then to the amounts that accompany quotas. The rest is divided by priority and
-// weight, level by level. A share never exceeds the queue's demand or its limit. If there is enough
-// for all siblings, each gets its demand. demand is the sum of the requests of all work in each
-// queue, running and pending, without the queues below.
+// FairShares returns the fair share of every queue, by its index in the tree. Capacity goes to the
+// quotas first, then to carried amounts. The rest is divided by priority and weight, level by
+// level. A share never exceeds the queue's demand or its limit. If the capacity is enough for all
+// siblings, each of them gets its demand. demand has the requests of all running and pending work
+// in each queue, without the queues below it.
 func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) []Amounts {
 	shares := t.Rows()
 	d := &division{t: t, wanted: t.wanted(demand), quotas: t.quotas(carried), shares: shares}
@@ -26,8 +26,8 @@ func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) [
 	return shares
 }
 
-// wanted returns the demand of every queue, with all queues below it included and each limited to
-// its limit.
+// wanted returns the demand of every queue, including the queues below it. Each demand is limited
+// to the queue's limit.
 func (t *Tree) wanted(demand []Amounts) []int64 {
 	wanted := make([]int64, len(t.nodes)*t.dims)
 	own := make([]int64, len(t.nodes))
@@ -43,7 +43,8 @@ func (t *Tree) wanted(demand []Amounts) []int64 {
 	return wanted
 }
 
-// wantedOf computes wanted for one resource. demand and wanted have one row for each queue.
+// wantedOf computes wanted for resource r. In both slices, the row of a queue has one value per
+// resource.
 func (t *Tree) wantedOf(r int, demand, wanted []int64) []int64 {
 	for i := range t.nodes {
 		wanted[i*t.dims+r] = 0
@@ -59,17 +60,17 @@ func (t *Tree) wantedOf(r int, demand, wanted []int64) []int64 {
 	return wanted
 }
 
-// division divides one resource among siblings.
+// division divides one resource among queues.
 type division struct {
 	t        *Tree
 	resource int
 	wanted   []int64
-	// quotas include the amounts that they carry.
+	// quotas include the carried amounts.
 	quotas, shares []Amounts
-	// elsewhere returns a queue's usage outside of the divided capacity, which counts against its
-	// quota. The function may be nil.
+	// elsewhere returns a queue's usage outside of the divided capacity. This usage is subtracted
+	// from the queue's quota. The function may be nil.
 	elsewhere func(q int32) int64
-	// open is memory for pour.
+	// open is memory for the method pour.
 	open []thirst
 }
 
@@ -83,10 +84,10 @@ func (d *division) all(room int64) {
 	}
 }
 
-// quota returns the amount of the queue's quota minus its usage elsewhere. carriedQuota includes
-// the amounts that accompany the quota.
+// quota returns the queue's quota minus its usage elsewhere.
 func (d *division) quota(q int32) int64 { return d.left(q, d.t.nodes[q].Quota[d.resource]) }
 
+// carriedQuota is like quota, and includes the carried amounts.
 func (d *division) carriedQuota(q int32) int64 { return d.left(q, d.quotas[q][d.resource]) }
 
 func (d *division) left(q int32, quota int64) int64 {
@@ -96,20 +97,21 @@ func (d *division) left(q int32, quota int64) int64 {
 	return max(quota-d.elsewhere(q), 0)
 }
 
-// among divides room among siblings: by quotas first, then by accompanying amounts, then the rest.
+// among divides room among siblings: by quotas first, then by carried amounts, then by priority and
+// weight.
 func (d *division) among(siblings []int32, room int64) {
 	if len(siblings) == 0 {
 		return
 	}
 	r := d.resource
 	if !d.scarce(siblings, room) {
-		// All get their demand, so weights do not matter.
+		// All siblings get their demand, so weights have no effect.
 		for _, q := range siblings {
 			d.shares[q][r] = d.cap(q)
 		}
 		return
 	}
-	// If the quotas exceed the room, they are reduced in proportion.
+	// If the quotas exceed the room, each is reduced in proportion.
 	room = d.pour(siblings, room, func(q int32) (part, most int64) {
 		quota := d.quota(q)
 		return quota, min(quota, d.cap(q))
@@ -134,13 +136,13 @@ func (d *division) among(siblings []int32, room int64) {
 	}
 }
 
-// carries reports whether any of the resource accompanies the quota of a sibling.
+// carries reports whether the quota of a sibling has a carried amount of the resource.
 func (d *division) carries(siblings []int32) bool {
 	r := d.resource
 	return slices.ContainsFunc(siblings, func(q int32) bool { return d.quotas[q][r] > d.t.nodes[q].Quota[r] })
 }
 
-// scarce reports whether siblings demand more than the room.
+// scarce reports whether the siblings demand more than the room.
 func (d *division) scarce(siblings []int32, room int64) bool {
 	asked := int64(0)
 	for _, q := range siblings {
@@ -149,12 +151,13 @@ func (d *division) scarce(siblings []int32, room int64) bool {
 	return asked > room
 }
 
-// pour raises the shares of all siblings at the same time until the room is used up. Each share
-// grows in proportion to the queue's part, and stops at its maximum. It returns the remaining room.
-// Remainders that cannot be divided go to the first queues by name.
+// pour raises the shares of all siblings together until the room is used up. terms returns a
+// queue's part and its maximum. Each share grows in proportion to the part and stops at the
+// maximum. Units that cannot be divided go to the first queues by name. pour returns the remaining
+// room.
 func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part, most int64)) int64 {
 	open := d.open[:0]
-	// The parts are scaled so that their sum stays within int64.
+	// Limit each part, so that the sum of all parts is within the range of int64.
 	largest := math.MaxInt64 / int64(max(len(siblings), 1))
 	for _, q := range siblings {
 		part, most := terms(q)
@@ -182,14 +185,14 @@ func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part,
 	return room
 }
 
-// thirst is the amount that a queue needs to reach its maximum. It also has the queue's part, and
-// the sum of the parts from this queue on.
+// thirst is the amount (need) that a queue needs to reach its maximum, and the queue's part. parts
+// is the sum of the parts of this queue and all later queues.
 type thirst struct {
 	q                 int32
 	part, parts, need int64
 }
 
-// split divides room among queues if none of them can reach its maximum.
+// split divides room among queues that do not reach their maximum with it.
 func (d *division) split(open []thirst, room int64) {
 	parts, left := open[0].parts, room
 	for _, o := range open {
@@ -203,14 +206,15 @@ func (d *division) split(open []thirst, room int64) {
 	}
 }
 
-// compareRatios compares a/b with c/d, all non-negative. A ratio over zero is the largest.
+// compareRatios compares a/b with c/d. All are non-negative. A ratio with denominator 0 is the
+// largest.
 func compareRatios(a, b, c, d int64) int {
 	hi1, lo1 := bits.Mul64(uint64(a), uint64(d))
 	hi2, lo2 := bits.Mul64(uint64(c), uint64(b))
 	return cmp.Or(cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2))
 }
 
-// mulDiv returns a*b/c without overflow, for b not above c.
+// mulDiv returns a*b/c for b <= c. The product may exceed 64 bits.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	q, _ := bits.Div64(hi, lo, uint64(c))

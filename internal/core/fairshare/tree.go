@@ -6,34 +6,35 @@ import (
 	"slices"
 )
 
-// Unlimited is the value of a limit for a resource that is not limited.
+// Unlimited is the limit of a resource without a limit.
 const Unlimited = math.MaxInt64
 
-// Unset is the value of a min-runtime that a queue inherits from its ancestors.
+// Unset is a min-runtime that a queue inherits from its ancestors.
 const Unset = int64(-1)
 
 // Queue is the configuration of one queue.
 type Queue struct {
-	// Name identifies the queue. Parent is the queue's parent, empty at the top of the tree.
+	// Name identifies the queue. Parent is the name of the parent; empty for a queue at the top of
+	// the tree.
 	Name, Parent string
-	// Quota is the amount that the queue can always reclaim. Nil is an empty quota. An amount of 0
-	// counts as not named, so an amount may accompany the quota's other resources ([Bundles]).
+	// Quota is the amount that the queue can always reclaim; nil for an empty quota. A resource
+	// with an amount of 0 is not named in the quota, so it may be a carried amount ([Bundles]).
 	Quota Amounts
-	// Limit is the maximum usage of the queue's running work; Unlimited for no limit. Nil sets no
-	// limits.
+	// Limit is the maximum usage of the queue's running work, with Unlimited for a resource without
+	// a limit. Nil means no limits.
 	Limit Amounts
-	// Priority orders siblings for the capacity that no quota claims. Higher priorities are served
-	// first.
+	// Priority orders siblings for the capacity that no quota claims, the highest priority first.
 	Priority int32
-	// Weight is the queue's part of the unclaimed capacity, relative to its siblings of equal
+	// Weight is the queue's part of the unclaimed capacity, relative to siblings with equal
 	// priority.
 	Weight int64
-	// PreemptMinRuntime is the time that work runs before work of the queue may preempt it.
-	// ReclaimMinRuntime is the same for reclaim by another queue. Both are in nanoseconds; Unset to
-	// inherit.
+	// PreemptMinRuntime is the time that work must run before other work of the queue may preempt
+	// it. ReclaimMinRuntime is the time that work must run before another queue may reclaim it.
+	// They are in nanoseconds, with Unset to inherit.
 	PreemptMinRuntime, ReclaimMinRuntime int64
-	// SilentWorkCap is the longest run time, in nanoseconds, that counts as lost work for pods that
-	// have saved nothing. Nil inherits the parent's cap; at the top of the tree it means no cap.
+	// SilentWorkCap is the maximum run time, in nanoseconds, that counts as lost work for a pod
+	// without a checkpoint. Nil inherits the parent's value. At the top of the tree, nil means no
+	// maximum.
 	SilentWorkCap *int64
 }
 
@@ -41,34 +42,36 @@ type Queue struct {
 type Fault struct {
 	Queue string
 	Kind  FaultKind
-	// Other is the parent that causes the fault: it is missing, or its quota is smaller.
+	// Other is the parent that causes the fault: the missing parent, or the parent with the smaller
+	// quota.
 	Other string
-	// Resource is the index of the resource whose quota is too large, for FaultQuota.
+	// Resource is the index of the resource whose quota is larger than the parent's, for
+	// FaultQuota.
 	Resource int
 }
 
-// FaultKind is the kind of a fault.
+// FaultKind is the kind of a configuration error.
 type FaultKind string
 
 const (
-	// FaultMissingParent: the queue's parent does not exist. The queue and all queues below it are
-	// ignored.
+	// FaultMissingParent: the queue's parent does not exist. The tree omits the queue and all
+	// queues below it.
 	FaultMissingParent FaultKind = "ParentNotFound"
-	// FaultCycle: the queue is its own ancestor, or below such a queue. It is ignored.
+	// FaultCycle: the queue is its own ancestor, or is below such a queue. The tree omits it.
 	FaultCycle FaultKind = "ParentCycle"
-	// FaultQuota: the quota is larger than the parent's. The parent's quota applies instead.
+	// FaultQuota: the quota is larger than the parent's quota. The parent's quota applies instead.
 	FaultQuota FaultKind = "QuotaAboveParent"
 )
 
 // Tree has the valid queues as a tree. It never changes, so any goroutine may use it.
 type Tree struct {
 	dims int
-	// nodes are the queues, parents before children, and siblings sorted by name.
+	// nodes are the queues. Parents come before their children, and siblings are sorted by name.
 	nodes []treeNode
 	index map[string]int32
 	top   []int32
-	// silent has the cap on the lost work of silent pods that applies to each queue, own or
-	// inherited, by name.
+	// silent maps the name of a queue to its SilentWorkCap, own or inherited. It has only queues
+	// with a maximum.
 	silent map[string]int64
 }
 
@@ -79,9 +82,9 @@ type treeNode struct {
 	depth    int
 }
 
-// NewTree returns a tree of queues, and the faults sorted by queue. Queues that cannot be part of a
-// tree are ignored. Of several queues with one name, the first is used. Queues without a name are
-// ignored.
+// NewTree returns the tree of queues, and the faults sorted by queue. The tree omits queues with
+// FaultMissingParent or FaultCycle, and queues without a name. If several queues have the same
+// name, it uses the first.
 func NewTree(dims int, queues []Queue) (*Tree, []Fault) {
 	b := &treeBuilder{t: &Tree{dims: dims, index: make(map[string]int32)}, byName: make(map[string]*Queue), below: make(map[string][]string)}
 	for i := range queues {
@@ -110,7 +113,7 @@ type treeBuilder struct {
 	faults []Fault
 }
 
-// add adds all queues below a queue and returns its children.
+// add adds all queues below the queue with the given name, and returns the queue's children.
 func (b *treeBuilder) add(name string, parent int32, depth int) []int32 {
 	names := b.below[name]
 	slices.Sort(names)
@@ -118,8 +121,8 @@ func (b *treeBuilder) add(name string, parent int32, depth int) []int32 {
 	for _, n := range names {
 		children = append(children, b.node(b.byName[n], parent, depth))
 	}
-	// Children come after all siblings of their parent. The order is by depth, so parents come
-	// first.
+	// Add grandchildren only after all children. So siblings are next to each other, and parents
+	// come before children.
 	for i, n := range names {
 		grandchildren := b.add(n, children[i], depth+1)
 		b.t.nodes[children[i]].children = grandchildren
@@ -151,8 +154,7 @@ func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 	return at
 }
 
-// capSilence records the cap on the lost work of silent pods that applies to a queue. Its parent
-// must have been recorded before.
+// capSilence sets the entry of a queue in silent. The entry of its parent must already be set.
 func (b *treeBuilder) capSilence(q *Queue) {
 	most, isCapped := b.t.silent[q.Parent]
 	if q.SilentWorkCap != nil {
@@ -167,8 +169,7 @@ func (b *treeBuilder) capSilence(q *Queue) {
 	b.t.silent[q.Name] = most
 }
 
-// whyOut returns the reason why a queue is not part of the tree. It looks at the queue's ancestors
-// one after the other.
+// whyOut returns the reason why the tree omits a queue. It looks at one ancestor after the other.
 func (b *treeBuilder) whyOut(q *Queue) Fault {
 	seen := map[string]bool{q.Name: true}
 	for at := q; ; {
@@ -184,11 +185,10 @@ func (b *treeBuilder) whyOut(q *Queue) Fault {
 	}
 }
 
-// Dims returns the number of resources, which is the length of the queues' vectors.
+// Dims returns the number of resources. All vectors of the tree have this length.
 func (t *Tree) Dims() int { return t.dims }
 
-// Len returns the number of queues; 0 for a nil tree. Queues are identified by their index from 0
-// on, parents before children.
+// Len returns the number of queues; 0 for a nil tree. The indexes of queues are 0 to Len-1.
 func (t *Tree) Len() int {
 	if t == nil {
 		return 0
@@ -196,7 +196,7 @@ func (t *Tree) Len() int {
 	return len(t.nodes)
 }
 
-// Queue returns the queue at an index, with its quota limited to its parent's.
+// Queue returns the queue with index i. Its quota is limited to its parent's quota.
 func (t *Tree) Queue(i int32) *Queue { return &t.nodes[i].Queue }
 
 // Find returns the index of a queue.
@@ -205,11 +205,11 @@ func (t *Tree) Find(name string) (int32, bool) {
 	return i, ok
 }
 
-// Leaf reports whether a queue has no children, so that it may contain work.
+// Leaf reports whether a queue has no children. Only such a queue may contain work.
 func (t *Tree) Leaf(i int32) bool { return len(t.nodes[i].children) == 0 }
 
-// LeafOf returns the index of the leaf queue with a name. It returns -1 if there is none, or if the
-// tree is nil.
+// LeafOf returns the index of the leaf queue with the given name; -1 if there is no such leaf
+// queue, or if the tree is nil.
 func (t *Tree) LeafOf(name string) int32 {
 	if t == nil || name == "" {
 		return -1
@@ -220,10 +220,10 @@ func (t *Tree) LeafOf(name string) int32 {
 	return -1
 }
 
-// Parent returns the parent of a queue; -1 at the top.
+// Parent returns the index of a queue's parent; -1 for a queue at the top.
 func (t *Tree) Parent(i int32) int32 { return t.nodes[i].parent }
 
-// Path lists a queue and its ancestors, from the queue upwards.
+// Path lists a queue and its ancestors. The queue comes first, the top last.
 func (t *Tree) Path(i int32) []int32 {
 	var path []int32
 	for ; i >= 0; i = t.nodes[i].parent {
@@ -238,9 +238,9 @@ func (t *Tree) Top() []int32 { return t.top }
 // Children lists the children of a queue, sorted by name. Callers must not change the list.
 func (t *Tree) Children(i int32) []int32 { return t.nodes[i].children }
 
-// Use adds the amounts of a pod, multiplied by sign, to the usage of a leaf queue and of all its
-// ancestors. used has one row for each queue. With a leaf of -1, Use changes nothing. An amount
-// above MaxUsage counts as MaxUsage.
+// Use adds the amounts of a pod, multiplied by sign, to the usage of a leaf queue and of its
+// ancestors. used has one row of resources per queue. If leaf is -1, Use changes nothing. Amounts
+// above MaxUsage count as MaxUsage.
 func (t *Tree) Use(used []int64, leaf int32, a Amounts, sign int64) {
 	for q := leaf; q >= 0; q = t.nodes[q].parent {
 		row := used[int(q)*t.dims:][:t.dims]
@@ -250,9 +250,9 @@ func (t *Tree) Use(used []int64, leaf int32, a Amounts, sign int64) {
 	}
 }
 
-// MinRuntime returns the first queue with a min-runtime, from a queue upwards, and the min-runtime.
-// setting selects one of the two min-runtimes. If no queue has one, the result is -1 and the
-// argument otherwise.
+// MinRuntime returns the first queue with a min-runtime, among a queue and its ancestors, and the
+// min-runtime in nanoseconds. setting is PreemptSetting or ReclaimSetting. If no queue has one, the
+// result is -1 and the value of otherwise.
 func (t *Tree) MinRuntime(from int32, otherwise int64, setting func(*Queue) int64) (queue int32, runtime int64) {
 	for q := from; q >= 0; q = t.nodes[q].parent {
 		if d := setting(&t.nodes[q].Queue); d >= 0 {
@@ -269,9 +269,10 @@ func PreemptSetting(q *Queue) int64 { return q.PreemptMinRuntime }
 func ReclaimSetting(q *Queue) int64 { return q.ReclaimMinRuntime }
 
 // LongestMinRuntime returns the longest min-runtime that protects work of a leaf queue from any
-// preemptor, and the queue with the setting; -1 for a default. Work in no queue, -1, is never
-// reclaimed. The search for the reclaim setting may start at any ancestor, depending on the
-// reclaimer's queue, so all starts are considered. With fromLeaf, it starts only at the leaf.
+// preemptor. It also returns the index of the queue with this setting; -1 for a default. preempt
+// and reclaim are the defaults. Work in no queue (leaf -1) is never reclaimed. The queue where the
+// search for the reclaim setting starts depends on the preemptor's queue. So the leaf and all its
+// ancestors are tried, or only the leaf if fromLeaf is true.
 func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bool) (queue int32, runtime int64) {
 	queue, runtime = t.MinRuntime(leaf, preempt, PreemptSetting)
 	for from := leaf; from >= 0; from = t.nodes[from].parent {
@@ -285,8 +286,8 @@ func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bo
 	return queue, runtime
 }
 
-// SilentWorkCaps returns, by queue, the cap on the lost work of pods that have saved nothing, in
-// nanoseconds. Queues without a cap are absent. The caller must not change the map.
+// SilentWorkCaps maps the name of a queue to its SilentWorkCap in nanoseconds, own or inherited.
+// Queues without a maximum are not in the map. The caller must not change the map.
 func (t *Tree) SilentWorkCaps() map[string]int64 { return t.silent }
 
 // Protects reports whether any queue has a min-runtime for preemption.

@@ -2,12 +2,13 @@ package fairshare
 
 import "testing"
 
-// TestTurnsGoByTheRequest has the resources gpu, nic and cpu with capacities of 8, 8 and 80, and
-// checks whose turn it is.
+// TestTurnsGoByTheRequest checks which of the queues a and c is next. The resources are gpu, nic
+// and cpu, with capacities of 8, 8 and 80.
 func TestTurnsGoByTheRequest(t *testing.T) {
 	gpus, nics := Amounts{1, 0, 1}, Amounts{0, 1, 1}
 	for name, tc := range map[string]struct {
-		// quota is a's; the usage and demand are a's and c's.
+		// quota is the quota of queue a. The other fields are the usage, demand and request of
+		// queues a and c.
 		quota            Amounts
 		hasA, hasC       Amounts
 		demandA, demandC Amounts

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Mix is a typical workload. It is never changed, so any number of goroutines may read it.
+// Mix is a typical workload. It is never changed, so any goroutine may read it.
 type Mix struct {
-	// Device is the index of the devices in all amounts.
+	// Device is the index of the device resource in all amounts.
 	Device int
-	// Shapes are the kinds of pods, at most [MostShapes].
+	// Shapes are the kinds of pods. There are at most [MostShapes].
 	Shapes []Shape
 }
 
@@ -17,22 +17,23 @@ type Mix struct {
 type Shape struct {
 	// Request is the room that one pod occupies.
 	Request []int64
-	// Weight is the frequency of the kind, relative to the other kinds: between 1 and [MostWeight].
+	// Weight is the frequency of this kind, relative to the other kinds. It is between 1 and
+	// [MostWeight].
 	Weight int64
 }
 
-// These are the bounds of a mix. With them, the fragmentation of a node does not overflow.
+// Limits of a mix. Within these limits, the fragmentation of a node does not overflow.
 const (
 	MostShapes = 128
 	MostWeight = 1_000_000
-	// mostDevices is the highest number of free devices that is counted on a node.
+	// mostDevices is the maximum number of free devices that is counted on a node.
 	mostDevices = 1 << 32
 )
 
 // ErrMix is wrapped by the errors of [Mix.Check].
 var ErrMix = errors.New("not a mix of workloads")
 
-// Check returns an error unless the mix is for amounts with the given number of resources.
+// Check returns an error if the mix is not valid for amounts with the given number of resources.
 func (m *Mix) Check(resources int) error {
 	switch {
 	case m.Device < 0 || m.Device >= resources:
@@ -52,7 +53,7 @@ func (m *Mix) Check(resources int) error {
 	return nil
 }
 
-// Weight returns the sum of the weights.
+// Weight returns the sum of the weights of all shapes.
 func (m *Mix) Weight() (sum int64) {
 	for i := range m.Shapes {
 		sum += m.Shapes[i].Weight
@@ -60,9 +61,9 @@ func (m *Mix) Weight() (sum int64) {
 	return sum
 }
 
-// Unusable returns the fragmentation of a node with some free amounts, as the number of devices
-// multiplied by [Mix.Weight]. If a kind of pod does not fit, it can use none of the free devices.
-// If it requests no device, it uses none either. Otherwise it can use all of them.
+// Unusable returns the fragmentation of a node with the given free amounts, multiplied by
+// [Mix.Weight]. A kind of pod that does not fit can use none of the free devices. A kind that
+// requests no device uses none either. All other kinds can use all free devices.
 func (m *Mix) Unusable(free []int64) (sum int64) {
 	devices := min(free[m.Device], mostDevices)
 	if devices <= 0 {
@@ -76,8 +77,9 @@ func (m *Mix) Unusable(free []int64) (sum int64) {
 	return sum
 }
 
-// Rise returns the change of the node's fragmentation if a pod is placed there, in the unit of
-// [Mix.Unusable]. It is negative if the pod uses devices that most of the mix cannot use.
+// Rise returns the change of the node's fragmentation if a pod with this request is placed there,
+// in the unit of [Mix.Unusable]. It is negative if the pod uses devices that most of the mix cannot
+// use.
 func (m *Mix) Rise(free, request []int64) (sum int64) {
 	before := max(min(free[m.Device], mostDevices), 0)
 	after := max(min(free[m.Device]-request[m.Device], mostDevices), 0)
@@ -98,8 +100,7 @@ func (m *Mix) Rise(free, request []int64) (sum int64) {
 
 func (sh *Shape) usesDevices(device int) bool { return sh.Request[device] > 0 }
 
-// fits reports whether room is enough for a request. A node may lack resources that are not
-// requested.
+// fits reports whether room is enough for a request. Resources that are not requested are ignored.
 func fits(request, room []int64) bool {
 	for r, v := range request {
 		if v > 0 && v > room[r] {
@@ -109,7 +110,7 @@ func fits(request, room []int64) bool {
 	return true
 }
 
-// fitsBeside is like fits, for the room that another pod leaves.
+// fitsBeside is like fits, for the room after other is subtracted.
 func fitsBeside(request, room, other []int64) bool {
 	for r, v := range request {
 		if v > 0 && v > room[r]-other[r] {

@@ -10,19 +10,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
-// gpu is the index of the devices; CPUs have index 0.
+// gpu is the index of the devices. Index 0 is for CPUs.
 const gpu = 1
 
 func shape(weight int64, request ...int64) fragmentation.Shape {
 	return fragmentation.Shape{Request: request, Weight: weight}
 }
 
-// mix has pods with one GPU, pods with eight GPUs, and pods without any.
+// mix returns a mix with pods with one GPU, pods with eight GPUs, and pods without GPUs.
 func mix() *fragmentation.Mix {
 	return &fragmentation.Mix{Device: gpu, Shapes: []fragmentation.Shape{shape(6, 8, 1), shape(3, 64, 8), shape(1, 4, 0)}}
 }
 
-// TestDefinitions checks the cases of the paper for whole devices. The mix has 10 pods.
+// TestDefinitions checks the definitions of the FGD paper for whole devices. The weights of the mix
+// add up to 10.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -46,7 +47,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestGradient checks the rise that a placement causes.
+// TestGradient checks the rise of the fragmentation by a placement.
 func TestGradient(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -66,8 +67,8 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// TestRiseIsTheDifference checks [fragmentation.Mix.Rise] with its definition. It also checks the
-// bounds of the fragmentation.
+// TestRiseIsTheDifference checks that [fragmentation.Mix.Rise] is the difference of the
+// fragmentation after and before a placement. It also checks the bounds of the fragmentation.
 func TestRiseIsTheDifference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
