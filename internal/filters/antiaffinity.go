@@ -6,18 +6,18 @@ import (
 )
 
 // crossTerm is a required anti-affinity term of one class that matches another class of the same
-// gang. For the other class, the framework may skip the filter, because no running pod has such a
-// term. So this package counts the members of the class with the term.
+// gang. For the matched class, the framework may skip the filter, because no running pod has the
+// term. So the Oracle itself counts the placed members of the class with the term.
 type crossTerm struct {
-	// holder is the class with the term, or byPromised for pods with a reservation. matched is the
+	// holder is the class with the term, or byPromised for pods with reservations. matched is the
 	// class that the term matches.
 	holder, matched int
 	topologyKey     string
-	// members has the number of the holder's members for each value of the topology key.
+	// members maps each value of topologyKey to the number of the holder's placed members.
 	members map[string]int
 }
 
-// findCrossTerms finds classes that match an anti-affinity term of another class.
+// findCrossTerms creates the crossTerms between classes.
 func (o *Oracle) findCrossTerms() {
 	if len(o.classes) < 2 {
 		return
@@ -41,11 +41,11 @@ func (o *Oracle) findCrossTerms() {
 	}
 }
 
-// byPromised is the holder of a crossTerm of pods with reservations. These reservations are closed
-// to the preemptor, but the filter does not see the pods before they are on their nodes.
+// byPromised is the holder of a crossTerm of pods with reservations. The preemptor cannot use these
+// reservations, but the filter does not see the pods until they are on their nodes.
 const byPromised = -1
 
-// findPromisedTerms finds classes that match an anti-affinity term of a pod with a reservation.
+// findPromisedTerms creates the crossTerms of pods with reservations.
 func (o *Oracle) findPromisedTerms() {
 	type pair struct {
 		class int
@@ -77,8 +77,8 @@ func (o *Oracle) findPromisedTerms() {
 	})
 }
 
-// countCrossTerms counts a member of a class that is added to a node (by is 1) or removed from it
-// (by is -1).
+// countCrossTerms counts a member of a class that is added to a node (by is 1) or removed from the
+// node (by is -1).
 func (o *Oracle) countCrossTerms(class int, info fwk.NodeInfo, by int) {
 	for i := range o.crossTerms {
 		t := &o.crossTerms[i]
@@ -88,8 +88,8 @@ func (o *Oracle) countCrossTerms(class int, info fwk.NodeInfo, by int) {
 	}
 }
 
-// violatesCrossTerm reports whether an anti-affinity term of another class's members excludes a
-// class from a node.
+// violatesCrossTerm reports whether a crossTerm that matches a class excludes the class from a
+// node.
 func (o *Oracle) violatesCrossTerm(class int, info fwk.NodeInfo) bool {
 	for i := range o.crossTerms {
 		t := &o.crossTerms[i]

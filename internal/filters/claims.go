@@ -12,16 +12,17 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// claimPlugin is a filter for claims of volumes or devices. It considers a claim as used only after
-// Reserve was called for the pod, in memory. So the Oracle calls Reserve for each member that it
-// places, and later members see the remaining claims. It calls Unreserve when it removes a member.
+// claimPlugin is a filter for claims of volumes or devices. It counts a claim as used only after
+// Reserve, which changes its memory. So the Oracle calls Reserve for each member that it places,
+// and Unreserve when it removes the member. Members that are placed later then see the remaining
+// volumes and devices.
 type claimPlugin interface {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin
 	fwk.ReservePlugin
 }
 
-// claimPlugins returns the claim plugins of a profile.
+// claimPlugins returns the claimPlugins of a profile: VolumeBinding and DynamicResources.
 func claimPlugins(profile framework.Framework) []claimPlugin {
 	var out []claimPlugin
 	for _, ext := range profile.EnqueueExtensions() {
@@ -32,18 +33,18 @@ func claimPlugins(profile framework.Framework) []claimPlugin {
 	return out
 }
 
-// claimed has the reserved claims of a placed member.
+// claimed has the claims that are reserved for a placed member.
 type claimed struct {
 	pod     *corev1.Pod
 	node    string
 	state   fwk.CycleState
 	plugins []claimPlugin
-	// shared are the volume claims that it shares with other members.
+	// shared are the volume claims that the member shares with other members.
 	shared []string
 }
 
-// claim reserves a member's claims on its node. Claims that members share are reserved with the
-// first of these members, because unreserving them for one member would unreserve them for all.
+// claim reserves a member's claims on its node. A claim that several members share is reserved
+// once, with the first of them. Unreserving it for one member would unreserve it for all.
 func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *claimed {
 	if len(oc.claims) == 0 {
 		return nil
@@ -56,14 +57,16 @@ func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *cla
 	return c
 }
 
-// withClaim returns a copy of a pod without a node, with one volume claim and no other volumes.
+// withClaim returns a copy of a pod with only one of its volume claims, and without a node and
+// other volumes.
 func withClaim(pod *corev1.Pod, name string) *corev1.Pod {
 	pod = claimingOnly(pod, func(other string) bool { return other == name })
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil })
 	return pod
 }
 
-// claimingOnly returns a copy of a pod without a node, with only some of its volume claims.
+// claimingOnly returns a copy of a pod without a node. The copy has only the volume claims that the
+// function claims selects.
 func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = ""
@@ -73,9 +76,9 @@ func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
 	return pod
 }
 
-// claimPromised reserves the claims of pods with reservations on a node. The pods have reserved no
-// claims yet, but other pods must not use their devices. It runs when the core asks about the node
-// for a class with claims.
+// claimPromised reserves the claims of the pods that have a reservation on node n. These pods are
+// not placed yet, but the preemptor must not use their devices. It runs on the first call for node
+// n by a class with claims.
 func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 	if _, done := o.promised[n]; done || len(oc.claims) == 0 {
 		return
@@ -114,8 +117,9 @@ func (o *Oracle) unclaimPromised() {
 	o.promised = nil
 }
 
-// claimBy reserves the claims of a pod without a node on one node, with some plugins. It skips
-// plugins whose claims the pod shares, because unreserving them later would affect the other pods.
+// claimBy reserves the claims of a pod on one node, with the given plugins. It skips a plugin if
+// shares returns true for it: the pod shares a claim of the plugin, and unreserving it later would
+// affect other pods.
 func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo, shares func(plugin string) bool) *claimed {
 	c := &claimed{pod: pod, node: info.Node().Name, state: framework.NewCycleState()}
 	c.state.Write(simulationKey, simulation{})
@@ -140,7 +144,7 @@ func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeIn
 	return c
 }
 
-// unclaim unreserves claims.
+// unclaim undoes claim or claimBy.
 func (o *Oracle) unclaim(c *claimed) {
 	if c == nil {
 		return
@@ -152,14 +156,14 @@ func (o *Oracle) unclaim(c *claimed) {
 	o.claimsChanged()
 }
 
-// claimsChanged marks the claim filters of every class as outdated.
+// claimsChanged marks the PreFilter state of the claim plugins as outdated, for every class.
 func (o *Oracle) claimsChanged() {
 	for i := range o.classes {
 		o.classes[i].claimsStale = len(o.classes[i].claims) > 0
 	}
 }
 
-// volumeClaims returns the names of a pod's volume claims.
+// volumeClaims returns the names of a pod's persistent volume claims.
 func volumeClaims(pod *corev1.Pod) []string {
 	var out []string
 	for i := range pod.Spec.Volumes {
@@ -170,14 +174,14 @@ func volumeClaims(pod *corev1.Pod) []string {
 	return out
 }
 
-// IsClaimant reports whether a pod has claims that no filter reserves before it is placed: devices,
-// or an unbound volume of a node.
+// IsClaimant reports whether a pod has claims that filters count only after the pod is placed:
+// devices, or an unbound volume on a node.
 func IsClaimant(profile framework.Framework, pod *corev1.Pod) bool {
 	return UsesDevices(profile, pod) || claimsLocalVolume(profile, pod)
 }
 
-// claimsLocalVolume reports whether a pod has a claim for an existing volume that is chosen on the
-// pod's node.
+// claimsLocalVolume reports whether a pod has an unbound claim for an existing volume, as with
+// local volumes. Such a volume is chosen together with the node.
 func claimsLocalVolume(profile framework.Framework, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		var name string
@@ -194,8 +198,8 @@ func claimsLocalVolume(profile framework.Framework, pod *corev1.Pod) bool {
 	})
 }
 
-// sharesDevice reports whether a claim of the pod is already reserved for the pod, or is being
-// allocated for another pod. Unreserving such a claim would call the API, or affect the other pod.
+// sharesDevice reports whether a device claim of the pod is already reserved for the pod, or is
+// being allocated. Unreserving such a claim would call the API or affect another pod.
 func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	claims := o.profile.SharedDRAManager().ResourceClaims()
 	return slices.ContainsFunc(claimNames(pod), func(name string) bool {
@@ -204,14 +208,14 @@ func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	})
 }
 
-// hasVolume reports whether a member uses a volume claim.
+// hasVolume reports whether a member of the preemptor uses the volume claim with this name.
 func (o *Oracle) hasVolume(namespace, name string) bool {
 	users := o.users[name]
 	// All members are in one namespace.
 	return len(users) > 0 && o.classes[users[0]].pods[0].GetPod().Namespace == namespace
 }
 
-// hasDeviceOf reports whether a member shares a device claim with another pod.
+// hasDeviceOf reports whether a member of the preemptor uses a device claim of the pod.
 func (o *Oracle) hasDeviceOf(pod *corev1.Pod) bool {
 	theirs := claimNames(pod)
 	return len(theirs) > 0 && slices.ContainsFunc(o.classes, func(oc oracleClass) bool {
@@ -221,8 +225,8 @@ func (o *Oracle) hasDeviceOf(pod *corev1.Pod) bool {
 	})
 }
 
-// claimant returns the member of a class that would be placed next. If members have volumes or
-// claims of their own, the filters are asked about this member.
+// claimant returns the pod to call the filters with: the next member to place, if members have
+// claims or volumes of their own. Otherwise it returns the first member.
 func (oc *oracleClass) claimant() *corev1.Pod {
 	switch {
 	case len(oc.claims) == 0 && !oc.minds.volumes || oc.placed == len(oc.pods):
@@ -234,8 +238,8 @@ func (oc *oracleClass) claimant() *corev1.Pod {
 	}
 }
 
-// lookAtClaims runs PreFilter of the claim filters again. It returns false if there is nothing left
-// to claim.
+// lookAtClaims runs PreFilter of the claim plugins again. It returns false if no claim can be
+// satisfied any more.
 func (o *Oracle) lookAtClaims(oc *oracleClass) bool {
 	for _, pl := range oc.claims {
 		_, status := pl.PreFilter(o.ctx, oc.state, oc.claimant(), nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// localVolume returns a volume on one node.
+// localVolume returns a volume that only one node can use.
 func localVolume(name, node string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -35,7 +35,7 @@ func localVolume(name, node string) *corev1.PersistentVolume {
 	}
 }
 
-// TestVolumeForEachMember checks that no two members are planned for one volume.
+// TestVolumeForEachMember checks that two members never get the same volume.
 func TestVolumeForEachMember(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -43,7 +43,7 @@ func TestVolumeForEachMember(t *testing.T) {
 		members int
 		want    core.Outcome
 		nodes   []string
-		// dataset is a claim that all members use; nil for none.
+		// dataset is a volume claim that all members use; nil for none.
 		dataset *corev1.PersistentVolumeClaim
 	}{
 		"one volume on each node, and a volume that all have": {
@@ -94,7 +94,7 @@ func TestVolumeForEachMember(t *testing.T) {
 				}
 			}
 			w := newWorld(t, nil, objects...)
-			// The first decision must leave nothing behind.
+			// The first decision must leave no claims reserved, so the second is equal.
 			for range 2 {
 				d := w.decide(all...)
 				if d.Outcome != c.want || !sameNodes(placedOn(d), c.nodes) {
@@ -105,8 +105,8 @@ func TestVolumeForEachMember(t *testing.T) {
 	}
 }
 
-// TestVolumesWithoutBinding checks that attach limits count each member's own volumes, even if
-// nothing binds them.
+// TestVolumesWithoutBinding checks that attach limits count the own volumes of each member, even if
+// no plugin binds them.
 func TestVolumesWithoutBinding(t *testing.T) {
 	t.Parallel()
 	objects := append(nodes(2, "8"), &storagev1.StorageClass{
@@ -148,8 +148,8 @@ func devices(node string, count int) *resourceapi.ResourceSlice {
 	return s
 }
 
-// TestDeviceForEachMember checks that no two members are planned for one device, though filters
-// cannot distinguish the members.
+// TestDeviceForEachMember checks that two members never get the same device, although filters treat
+// all members of a class as equal.
 func TestDeviceForEachMember(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -185,8 +185,8 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
-// TestDeviceSharedByMembers has a gang that shares a claim without devices. It must be told so, and
-// preempt nothing.
+// TestDeviceSharedByMembers has a gang that shares a claim, with no free device for it. The gang
+// must get a message about the claim and preempt no pod.
 func TestDeviceSharedByMembers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -220,13 +220,13 @@ func TestDeviceSharedByMembers(t *testing.T) {
 	}
 }
 
-// TestDeviceOfAPromisedPod checks that the claims of pods with reservations are not free for
-// others, and that no pod is evicted for them in vain.
+// TestDeviceOfAPromisedPod checks that the devices of a pod with a reservation are not free for
+// other pods. No pod may be evicted in vain for them.
 func TestDeviceOfAPromisedPod(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		devices [2]int
-		// claims is true if the pod with a reservation has a device.
+		// claims is true if the pod with the reservation claims a device.
 		claims bool
 		want   core.Outcome
 		on     string
@@ -259,7 +259,7 @@ func TestDeviceOfAPromisedPod(t *testing.T) {
 					t.Fatalf("%s on %v: %s; want %s on %q", d.Outcome, on, d.Message, c.want, c.on)
 				}
 			}
-			// Nothing may stay reserved.
+			// All claims must be unreserved again.
 			if d := w.decide(first); c.claims && d.Outcome == core.Infeasible {
 				t.Errorf("the device is not there for the pod that is promised room: %s", d.Message)
 			}
@@ -267,8 +267,8 @@ func TestDeviceOfAPromisedPod(t *testing.T) {
 	}
 }
 
-// TestDeviceSharedWithAPromisedPod checks that a pod may go next to one with a reservation and the
-// same claim, because they share it.
+// TestDeviceSharedWithAPromisedPod checks that a pod can be placed next to a pod with a reservation
+// if they share a device claim.
 func TestDeviceSharedWithAPromisedPod(t *testing.T) {
 	t.Parallel()
 	first, p := pod("first", "", "2", 9), pod("p", "", "2", 5)
@@ -289,9 +289,9 @@ func TestDeviceSharedWithAPromisedPod(t *testing.T) {
 	}
 }
 
-// TestHeldDevices has members with devices on a node where they were not bound and have no room any
-// more. The devices are released, so that the gang can be planned elsewhere. Devices that other
-// pods share are not.
+// TestHeldDevices has members with devices allocated on a node where they have no room any more.
+// The devices must be released, so that the gang can be placed elsewhere. Devices that another pod
+// shares must stay allocated.
 func TestHeldDevices(t *testing.T) {
 	t.Parallel()
 	another := resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "another", UID: "another"}
@@ -332,7 +332,7 @@ func TestHeldDevices(t *testing.T) {
 	}
 }
 
-// allocatedOn returns the allocation of a node's device.
+// allocatedOn returns an allocation of the device on a node.
 func allocatedOn(node string) *resourceapi.AllocationResult {
 	return &resourceapi.AllocationResult{
 		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
@@ -351,7 +351,7 @@ func claimDevice(p *corev1.Pod) {
 	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To(p.Name)}}
 }
 
-// claimOf returns a pod's claim from a template.
+// claimOf returns the claim of a pod that was created from a template.
 func claimOf(p *corev1.Pod) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{

@@ -12,15 +12,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFewestInTheWay has room on all nodes, and pods on each node that repel the members. The
-// members must go to the nodes with the fewest such pods, so that the fewest are evicted.
+// TestFewestInTheWay has nodes with enough room, where each has pods that repel the members. The
+// members must use the nodes with the fewest such pods, so that the fewest are evicted.
 func TestFewestInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		// inTheWay is the number of repelling pods on each node.
 		inTheWay []int
 		members  int
-		// apart makes members repel each other too.
+		// apart is true if members repel each other too.
 		apart bool
 		want  int
 	}{
@@ -59,8 +59,8 @@ func TestFewestInTheWay(t *testing.T) {
 	}
 }
 
-// TestRoomOnRefusedNodes checks that units on nodes that a filter rejects do not count as evicted
-// when the next member is placed.
+// TestRoomOnRefusedNodes checks the room on nodes that a filter rejects. Their units must not count
+// as evicted when the next member is placed.
 func TestRoomOnRefusedNodes(t *testing.T) {
 	t.Parallel()
 	var objects []runtime.Object

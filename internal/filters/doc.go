@@ -1,25 +1,25 @@
 // Package filters answers the core's questions about nodes with the Filter plugins of a scheduler
 // profile and with the scheduler's extenders.
 //
-// The core computes with room and asks a [core.Oracle] everything else. This package implements the
-// Oracle for a real profile. [NewOracle] prepares one for a preemptor on one [snapshot.View], and
-// [Oracle.Decide] asks the core:
+// The core computes with room and calls a [core.Oracle] for all other questions. This package
+// implements the Oracle for a real profile. [NewOracle] prepares an Oracle for one preemptor and
+// one [snapshot.View]. [Oracle.Decide] then calls the core:
 //
-//  1. PreFilter runs for one member of each class (oracle.go) and shows which filters matter to
-//     the class. Extenders that filter are asked once about all nodes (extenders.go).
-//  2. Filters that look only at the pod and the node object answer [Oracle.Admits]. Evicting pods
+//  1. PreFilter runs for one member of each class (oracle.go). It shows which filters matter to the
+//     class. Extenders that filter are called once for all nodes (extenders.go).
+//  2. Filters that depend only on the pod and the node object answer [Oracle.Admits]. Evicting pods
 //     does not change a taint or a selector.
-//  3. All filters answer [Oracle.Fits], in a simulated state. The state follows the search as it
-//     removes pods, puts them back and places members (simulation.go). Most gangs need none: if
-//     only room matters, nothing is simulated.
-//  4. Anti-affinity between the classes of a gang that is not running is counted here
-//     (antiaffinity.go), because no filter sees it.
-//  5. Extenders that take part in preemption see the victims. If an extender rejects them, its
-//     nodes are excluded and the core is asked again.
+//  3. All filters together answer [Oracle.Fits] in a simulated state. The state follows the search
+//     while it removes pods, restores them and places members (simulation.go). Most gangs depend
+//     only on room. For these gangs, there is no simulated state.
+//  4. The Oracle itself counts anti-affinity between the classes of a gang (antiaffinity.go). No
+//     filter sees it while the gang is not running.
+//  5. Extenders that take part in preemption get the victims. If an extender rejects them, their
+//     nodes are excluded and the core decides again.
 //
-// [Resources] reports which resources the profile counts at all, and which it delegates to
-// DynamicResources on nodes without them.
+// [Resources] reports how the profile treats a resource. The profile may ignore the resource. On
+// nodes without the resource, it may delegate the resource to DynamicResources.
 //
-// Plugins are called as a scheduling cycle calls them. So an Oracle belongs to one cycle and must
-// not be kept longer. [Simulates] reports to a PreFilter plugin that an Oracle calls it.
+// The Oracle calls plugins as a scheduling cycle does. So it belongs to one cycle and must not be
+// used later. [Simulates] tells a PreFilter plugin that an Oracle is the caller.
 package filters

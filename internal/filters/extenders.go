@@ -13,13 +13,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// extenderRounds is how often a search starts again because an extender rejects a node of its
-// result.
+// extenderRounds is the maximum number of decisions for one preemptor. Each repeats the search
+// because an extender rejected the last victims.
 const extenderRounds = 8
 
-// Decide asks the core for a decision on the View, and again if an extender rejects the victims. It
-// also returns the victims' pods, node by node. On an error there is no decision: a plugin or an
-// extender failed, the input is invalid, or extenders rejected every result.
+// Decide returns the core's decision for the View. If an extender rejects the victims, it decides
+// again without their nodes. It also returns the victims' pods, node by node. It returns an error
+// if a plugin or an extender fails, if the input is invalid, or if extenders reject every result.
 func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
 	defer o.unclaimPromised()
 	for range extenderRounds {
@@ -39,10 +39,10 @@ func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
 	return core.Decision{}, nil, fmt.Errorf("extenders refused the victims of %d placements in a row", extenderRounds)
 }
 
-// askFilters asks the extenders that filter, and excludes the nodes that they reject for a class.
-// For a single pod, preemption handles rejections that evictions can resolve, because the pod has
-// failed on every node already. For a gang such rejections count too, because the same extenders
-// must confirm the gang's plan.
+// askFilters calls the extenders that filter, and excludes the nodes that they reject for a class.
+// A rejection may be one that evictions can resolve. For a single pod, such rejections are ignored,
+// because the pod has already failed on all nodes. For a gang they exclude the node, because the
+// extenders would reject the gang's plan.
 func (o *Oracle) askFilters(oc *oracleClass) error {
 	pod := oc.pods[0].GetPod()
 	for _, ext := range o.profile.Extenders() {
@@ -73,7 +73,7 @@ func (o *Oracle) askFilters(oc *oracleClass) error {
 	return nil
 }
 
-// bar excludes a node for a class.
+// bar excludes a node for a class. why is the reason for messages.
 func (oc *oracleClass) bar(node, why string) {
 	if oc.barred == nil {
 		oc.barred = make(map[string]string)
@@ -85,9 +85,9 @@ func (oc *oracleClass) bar(node, why string) {
 }
 
 // askPreemption sends a decision's victims to the extenders that take part in preemption. It
-// reports whether an extender rejected victims, and bars the rejected nodes. If an extender chooses
-// other victims, this counts as a rejection, because units are evicted whole, and only after the
-// policy has judged them.
+// returns true if an extender rejects victims, and excludes the rejected nodes. If an extender
+// selects other victims, this counts as a rejection: units are evicted only whole, and only if the
+// policy permits it.
 func (o *Oracle) askPreemption(d *core.Decision, pods []*corev1.Pod) (refused bool, err error) {
 	if len(pods) == 0 || len(o.profile.Extenders()) == 0 {
 		return false, nil
@@ -125,7 +125,7 @@ func (o *Oracle) askPreemption(d *core.Decision, pods []*corev1.Pod) (refused bo
 	return refused, nil
 }
 
-// victimsByNode returns victims in the extenders' form.
+// victimsByNode converts victims to the type of the extenders' API, by node name.
 func victimsByNode(pods []*corev1.Pod) map[string]*extenderv1.Victims {
 	out := make(map[string]*extenderv1.Victims)
 	for _, pod := range pods {

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// extender serves the extenders' protocol. It rejects some nodes, and demands other victims on
-// some.
+// extender is a server with the extenders' protocol. It rejects some nodes, or returns other
+// victims.
 type extender struct {
 	failed, unresolvable extenderv1.FailedNodesMap
 	dropped              []string
@@ -57,7 +57,7 @@ func reply(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body) // The client is gone then.
 }
 
-// serve starts the extender. With a preemptVerb, it takes part in preemption.
+// serve starts the extender. If preemptVerb is set, the extender takes part in preemption.
 func (e *extender) serve(t *testing.T, preemptVerb string) []config.Extender {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -71,7 +71,7 @@ func (e *extender) serve(t *testing.T, preemptVerb string) []config.Extender {
 	}}
 }
 
-// TestExtendersAreAsked checks that planning respects the extenders' answers about nodes and
+// TestExtendersAreAsked checks that decisions respect the extenders' answers about nodes and
 // victims.
 func TestExtendersAreAsked(t *testing.T) {
 	t.Parallel()
@@ -115,8 +115,8 @@ func TestExtendersAreAsked(t *testing.T) {
 	}
 }
 
-// TestResourcesOfExtenders checks that a resource that only an extender manages does not exclude
-// nodes without it.
+// TestResourcesOfExtenders checks a resource that only an extender manages: nodes without this
+// resource must not be excluded.
 func TestResourcesOfExtenders(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

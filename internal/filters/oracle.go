@@ -17,76 +17,80 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Oracle answers the core for one preemptor, with the Filter plugins of a profile and the
-// extenders. Its simulated state has copies of the NodeInfos that the core changes, and one cycle
-// state for each class. The plugins' PreFilter extensions keep the cycle states up to date. Classes
-// that depend on room only need neither. An Oracle belongs to the scheduling cycle that created it
-// and is valid as long as its View.
+// Oracle is the [core.Oracle] for one preemptor. It uses the Filter plugins of a profile and the
+// extenders. Its simulated state consists of copies of the NodeInfos that the core changes, and of
+// one cycle state per class. The plugins' PreFilter extensions keep the cycle states up to date. If
+// all classes depend only on room, there is no simulated state. An Oracle belongs to the scheduling
+// cycle that created it, and is valid as long as its View.
 type Oracle struct {
 	ctx     context.Context
 	logger  klog.Logger
 	profile framework.Framework
 	view    *snapshot.View
-	// preemptor is the preemptor in the core's form.
+	// preemptor is the preemptor that the core decides for.
 	preemptor *core.Preemptor
 	classes   []oracleClass
-	// podSensitive is true if any class needs the simulated state. Otherwise no state is kept.
+	// podSensitive is true if any class needs the simulated state.
 	podSensitive bool
-	// simulated are the nodes that have been changed, by slot.
+	// simulated has the copies of the nodes that were changed, by index in View.Cluster.Nodes.
 	simulated map[int]fwk.NodeInfo
-	// domains has the nodes' domains by topology key, namespaces the labels of namespaces, and
-	// touching the answers of Touches. All are computed on demand.
+	// domains has the domain of each node, by topology key. namespaces has the labels of
+	// namespaces, by name. touching has the cached results of Touches, by unit. All three are
+	// filled on demand.
 	domains    map[string][]int32
 	namespaces map[string]labels.Set
 	touching   []touch
-	// before is the same Oracle without the pods with reservations; nil if these do not matter.
+	// before is an Oracle for the same preemptor, without the pods that have reservations. It is
+	// nil if these pods affect no filter of the preemptor.
 	before *Oracle
-	// users has the classes of the members that use a volume claim, one entry for each member, by
-	// the claim's name.
+	// users has the classes of the members that use a volume claim, by the claim's name. A class
+	// occurs once for each of these members.
 	users map[string][]int
-	// held has the claims that several members use, while some of these members are placed.
+	// held has the claims shared by several members, while at least one of these members is placed.
 	held map[string]*heldClaim
-	// promised has the claims reserved for pods with reservations, by node. promisedClaims are the
-	// plugins for that.
-	promised       map[int][]*claimed
+	// promised has the claims that are reserved for pods with reservations, by node.
+	promised map[int][]*claimed
+	// promisedClaims are the claimPlugins of the profile; nil until they are needed.
 	promisedClaims []claimPlugin
-	// crossTerms are the anti-affinity terms between classes of the gang that no filter sees.
+	// crossTerms are the anti-affinity terms between classes that no filter sees.
 	crossTerms []crossTerm
 	// spread is the plugin PodTopologySpread; nil if the profile does not enable it.
 	spread fwk.PreFilterPlugin
-	// err has the errors of plugins. If it is not nil, the decision is invalid.
+	// err has the errors of plugins. If it is not nil, the decision is not valid.
 	err error
 }
 
-// oracleClass is one class as the filters see it.
+// oracleClass is one class of members, with the data for its filters.
 type oracleClass struct {
 	pods  []fwk.PodInfo
 	state fwk.CycleState
 	// stateful is true if the class depends on other pods by more than their room.
 	stateful bool
-	// static are the filters that look only at the pod and the node object.
+	// static are the filters that depend only on the pod and the node object.
 	static []fwk.FilterPlugin
-	// rejected is the reason why PreFilter rejects the class on every node; "" if it does not.
+	// rejected is the reason why PreFilter rejects the class on all nodes; "" if it does not.
 	rejected string
-	// only are the nodes that PreFilter limits the class to; nil for all.
+	// only are the names of the nodes that PreFilter limits the class to; nil for all nodes.
 	only sets.Set[string]
-	// barred has the reasons why extenders exclude the class from nodes, by node name.
+	// barred has the reasons why extenders exclude nodes for the class, by node name.
 	barred map[string]string
-	// members are copies of the class's pods for the simulated state. The first placed of them are
-	// on nodes.
+	// members are copies of the class's pods for the simulated state. The first ones, placed in
+	// number, are on nodes.
 	members []fwk.PodInfo
 	placed  int
 	// spreads are the class's own topology spread constraints. defaultSpread is true if the
-	// profile's default constraints apply instead. stale is true if their counts are out of date.
+	// profile's default constraints apply instead. stale is true if the counts of pods for the
+	// default constraints are outdated.
 	spreads              []*spreadRule
 	defaultSpread, stale bool
 	minds                minds
-	// claims are the filters for the class's claims. claimed has the reserved claims of each placed
-	// member, by position. claimsStale is true if the filters must run PreFilter again.
-	claims      []claimPlugin
-	claimed     []*claimed
+	// claims are the filters for the class's claims.
+	claims []claimPlugin
+	// claimed has the reserved claims of each placed member, with the same indexes as members.
+	claimed []*claimed
+	// claimsStale is true if PreFilter of the filters in claims must run again.
 	claimsStale bool
-	// shared are the claims that members of the class share.
+	// shared are the claims that members of the class share, with each other or with other classes.
 	shared []*sharedClaim
 }
 
@@ -95,9 +99,9 @@ var (
 	_ core.Replacer = (*Oracle)(nil)
 )
 
-// NewOracle runs PreFilter for one member of each class and asks the extenders that filter.
-// [Simulates] is true for the cycle states that it uses. classes must be the classes that the
-// preemptor was described from. It returns an error if a plugin or an extender fails.
+// NewOracle runs PreFilter for one member of each class, and calls the extenders that filter. For
+// its cycle states, [Simulates] returns true. classes must be the classes that preemptor was
+// created from. It returns an error if a plugin or an extender fails.
 func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.View, preemptor *core.Preemptor, classes []snapshot.Class) (*Oracle, error) {
 	o, err := oracleOf(ctx, profile, view, preemptor, classes)
 	if err != nil {
@@ -125,7 +129,7 @@ func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.
 	return o, o.err
 }
 
-// oracleOf returns the Oracle without reservations and without extenders.
+// oracleOf returns an Oracle that ignores pods with reservations and extenders.
 func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.View, preemptor *core.Preemptor, classes []snapshot.Class) (*Oracle, error) {
 	o := &Oracle{
 		ctx: ctx, logger: klog.FromContext(ctx), profile: profile, view: view, preemptor: preemptor,
@@ -164,13 +168,13 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 }
 
 // PodSensitive reports whether any class depends on other pods, volumes or devices by more than
-// their room. A class that was rejected before any node is assumed to depend on them.
+// their room. It is also true if PreFilter rejected a class, because the reason is then not known.
 func (o *Oracle) PodSensitive() bool {
 	return o.podSensitive || slices.ContainsFunc(o.classes, func(oc oracleClass) bool { return oc.rejected != "" })
 }
 
-// preFilterOf returns a plugin of the profile by name; nil for none. A framework only exposes
-// plugins that register for events.
+// preFilterOf returns the plugin of the profile with the given name; nil if there is none. It finds
+// only plugins that register for events, because a framework exposes no others.
 func preFilterOf(profile framework.Framework, name string) fwk.PreFilterPlugin {
 	for _, ext := range profile.EnqueueExtensions() {
 		if pl, ok := ext.(fwk.PreFilterPlugin); ok && pl.Name() == name {
@@ -180,9 +184,9 @@ func preFilterOf(profile framework.Framework, name string) fwk.PreFilterPlugin {
 	return nil
 }
 
-// sortFilters classifies the filters that are not skipped for the class. Static filters look only
-// at the pod and the node object. All others, except the filter for resources, also depend on the
-// pods of a node. Unknown filters are assumed to depend on these pods.
+// sortFilters divides the enabled filters of the class. Static filters depend only on the pod and
+// the node object. All others, except NodeResourcesFit, also depend on other pods, and make the
+// class stateful. Unknown filters count as filters that depend on other pods.
 func (oc *oracleClass) sortFilters(profile framework.Framework) {
 	skipped := oc.state.GetSkipFilterPlugins()
 	static := make(map[string]fwk.FilterPlugin)
@@ -204,7 +208,7 @@ func (oc *oracleClass) sortFilters(profile framework.Framework) {
 	}
 }
 
-// isStaticFilter reports whether an in-tree filter looks only at the pod and the node object.
+// isStaticFilter reports whether an in-tree filter depends only on the pod and the node object.
 func isStaticFilter(name string) bool {
 	switch name {
 	case names.NodeName, names.NodeUnschedulable, names.NodeAffinity, names.TaintToleration,
@@ -215,8 +219,8 @@ func isStaticFilter(name string) bool {
 	}
 }
 
-// takeOver disables the filters that the core and this package replace because they are slow: room
-// and topology spread.
+// takeOver disables slow filters that the core and this package replace: NodeResourcesFit and
+// PodTopologySpread.
 func (o *Oracle) takeOver(oc *oracleClass) error {
 	skipped := oc.state.GetSkipFilterPlugins().Union(sets.New(names.NodeResourcesFit))
 	if o.spread != nil && !skipped.Has(names.PodTopologySpread) {
@@ -240,9 +244,9 @@ func (o *Oracle) takeOver(oc *oracleClass) error {
 	return nil
 }
 
-// Admits returns the reason why evictions cannot make a node admit the class; "" if there is none.
-// It runs only the filters that look at the pod and the node object and at no other pods. So a
-// rejection that evictions can resolve never hides one that they cannot.
+// Admits returns the reason why a node cannot admit the class, regardless of evictions; "" if there
+// is none. It runs only filters that depend on the pod and the node object. So it ignores
+// rejections that evictions can resolve.
 func (o *Oracle) Admits(c, n int) string {
 	oc := &o.classes[c]
 	if oc.rejected != "" {
@@ -269,13 +273,14 @@ func (o *Oracle) Admits(c, n int) string {
 	return ""
 }
 
-// Replacement reports whether the pods of a unit are created again after its eviction.
+// Replacement returns whether a controller creates the pods of a unit again after their eviction.
 func (o *Oracle) Replacement(unit int) core.Replacement { return o.view.Replacement(unit) }
 
-// Stateful reports whether the class depends on more than room.
+// Stateful reports whether the class depends on other pods by more than their room.
 func (o *Oracle) Stateful(c int) bool { return o.classes[c].stateful }
 
-// Fits runs the filters on the node in the simulated state.
+// Fits reports whether one more member of class c passes all filters on node n, in the simulated
+// state.
 func (o *Oracle) Fits(c, n int) bool {
 	oc := &o.classes[c]
 	info, ok := o.simulated[n]
@@ -304,9 +309,9 @@ func (o *Oracle) Fits(c, n int) bool {
 	return status.IsSuccess()
 }
 
-// countSpread makes PodTopologySpread count the pods of the simulated state for its default
-// constraints. Its own updates for added and removed pods are exact for one node only: it keeps the
-// two smallest domains, not all.
+// countSpread runs PreFilter of PodTopologySpread again, with the pods of the simulated state. It
+// is for the default constraints. The plugin's own updates after changes are exact only for one
+// node, because it keeps only the two smallest domains.
 func (o *Oracle) countSpread(oc *oracleClass) {
 	infos := make([]fwk.NodeInfo, 0, len(o.view.Cluster.Nodes))
 	for n := range o.view.Cluster.Nodes {

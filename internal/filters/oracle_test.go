@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFiltersAreAsked checks that the in-tree filters determine a gang's nodes and victims.
+// TestFiltersAreAsked checks that the in-tree filters determine the nodes and victims of a gang.
 func TestFiltersAreAsked(t *testing.T) {
 	t.Parallel()
 	apart := func(p *corev1.Pod) *corev1.Pod {
@@ -101,7 +101,7 @@ func TestFiltersAreAsked(t *testing.T) {
 	}
 }
 
-// sameNodes compares how often nodes are used. Names do not matter where nodes are equal.
+// sameNodes compares the numbers of members per node. It ignores the names of the nodes.
 func sameNodes(got, want []string) bool {
 	shape := func(names []string) []int {
 		counts := map[string]int{}
@@ -125,8 +125,8 @@ func TestMessagesNameWhatIsShort(t *testing.T) {
 	}
 }
 
-// TestAntiAffinityBetweenClasses has members that repel another class, which has no terms itself.
-// They must be on separate nodes.
+// TestAntiAffinityBetweenClasses has members whose anti-affinity term matches another class. The
+// other class has no term. Members of the two classes must be on separate nodes.
 func TestAntiAffinityBetweenClasses(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -156,7 +156,7 @@ func TestAntiAffinityBetweenClasses(t *testing.T) {
 	}
 }
 
-// TestSimulates checks that a PreFilter plugin can detect a simulation.
+// TestSimulates checks that Simulates returns true for the cycle state of an Oracle.
 func TestSimulates(t *testing.T) {
 	t.Parallel()
 	o := newWorld(t, nil, nodes(1, "1")...).oracle(pod("p", "", "1", 0))

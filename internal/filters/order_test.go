@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestEveryMemberPasses places the members of a decision in order, with the filters as a scheduler
-// runs them. For small infeasible cases, it searches all placements and orders.
+// TestEveryMemberPasses places the members of a decision one by one and runs the filters for each,
+// as a scheduling cycle does. For small infeasible cases, it tries all placements in all orders.
 func TestEveryMemberPasses(t *testing.T) {
 	t.Parallel()
 	for i := range 30 {
@@ -30,8 +30,9 @@ func TestEveryMemberPasses(t *testing.T) {
 	}
 }
 
-// TestCompanyThatGoes has a member that must be beside a pod of some kind. One such pod may be
-// evicted, and the first proposed place depends on it. The other one stays, so there is a solution.
+// TestCompanyThatGoes has a member that must be next to a pod of some kind. There are two such
+// pods. The first proposed node is next to a pod that may be evicted. The second pod is never
+// evicted, so there is a solution.
 func TestCompanyThatGoes(t *testing.T) {
 	t.Parallel()
 	racked := func(name, in string) *corev1.Node {
@@ -60,8 +61,8 @@ func TestCompanyThatGoes(t *testing.T) {
 	}
 }
 
-// playCase decides one case and places the members, or searches for a solution if the decision has
-// none.
+// playCase decides one random case. If the decision has placements, it checks them. If the decision
+// is Infeasible, it searches for a solution.
 func playCase(t *rapid.T, w *world) {
 	c := drawCase(t)
 	if d := playDrawn(t, w, c); d.Outcome != core.Infeasible {
@@ -80,7 +81,7 @@ func playCase(t *rapid.T, w *world) {
 	}
 }
 
-// playDrawn decides one case and places the members.
+// playDrawn decides one case and places the members of the decision.
 func playDrawn(t rapid.TB, w *world, c *drawnCase) *core.Decision {
 	s := &stage{world: w, t: t}
 	defer s.clear()
@@ -109,7 +110,7 @@ func playDrawn(t rapid.TB, w *world, c *drawnCase) *core.Decision {
 	return d
 }
 
-// stage is a world with changing nodes and pods.
+// stage is a world whose nodes and pods change from case to case.
 type stage struct {
 	*world
 	t     rapid.TB
@@ -155,8 +156,8 @@ func (s *stage) clear() {
 	s.level()
 }
 
-// place runs all filters for a pod on a node, as a scheduling cycle does, and places it. It returns
-// the reason if the pod is rejected.
+// place runs all filters for a pod on a node, as a scheduling cycle does. If they pass, it adds the
+// pod to the node. Otherwise it returns the reason of the rejection.
 func (s *stage) place(pod *corev1.Pod, node string) string {
 	s.level()
 	state := framework.NewCycleState()
@@ -180,7 +181,8 @@ func (s *stage) place(pod *corev1.Pod, node string) string {
 	return ""
 }
 
-// search tries all placements in all orders, within a bound, and returns one that works.
+// search tries all placements in all orders, up to a maximum number of steps, and returns one that
+// works; nil if there is none.
 func (s *stage) search(left []*corev1.Pod, seen map[string]bool) []string {
 	if len(left) == 0 {
 		return []string{}
@@ -200,7 +202,7 @@ func (s *stage) search(left []*corev1.Pod, seen map[string]bool) []string {
 	seen[key] = true
 	tried := make(map[string]bool)
 	for i, pod := range left {
-		// Members of one role are equal.
+		// Members of one role are equal, so try only one of them.
 		if tried[pod.Labels["role"]] {
 			continue
 		}
@@ -219,7 +221,7 @@ func (s *stage) search(left []*corev1.Pod, seen map[string]bool) []string {
 	return nil
 }
 
-// drawnCase is a gang on a small cluster.
+// drawnCase is a small cluster and a gang.
 type drawnCase struct {
 	nodes   []*corev1.Node
 	running []*corev1.Pod
@@ -245,8 +247,8 @@ const (
 	rack = "rack"
 )
 
-// drawCase returns zones of racks of nodes, some of them full, and a gang with roles that depend on
-// each other.
+// drawCase returns a random cluster and a gang. The nodes are in racks and zones, and some nodes
+// are full. The gang has roles that depend on each other.
 func drawCase(t *rapid.T) *drawnCase {
 	c := &drawnCase{}
 	pick := func(n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) }
@@ -297,7 +299,7 @@ func drawCase(t *rapid.T) *drawnCase {
 	return c
 }
 
-// drawRules adds hard rules about other pods to a role.
+// drawRules adds random hard rules about other pods to a member.
 func drawRules(p *corev1.Pod, pick func(int, string) int) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"role": p.Labels["role"]}}
 	for range pick(3, "spreads") {

@@ -16,19 +16,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// partyCase is a cluster and a gang of several parties that each need one domain.
+// partyCase is a cluster and a gang of several parties. A party is a set of members that must share
+// one domain.
 type partyCase struct {
 	drawnCase
-	// key is the topology key of the domains below.
+	// key is the topology key of the domains in wantIn and wantVictims.
 	key string
-	// wantIn is the domain of each role; other roles may be in any.
+	// wantIn is the expected domain of a role, by role. Roles that are not in the map may be in any
+	// domain.
 	wantIn map[string]string
-	// wantVictims is the number of victims, by their domain.
+	// wantVictims is the expected number of victims, by domain.
 	wantVictims map[string]int
 }
 
-// TestParties has roles, and jobs of a set, that each need one domain, some after preemption. All
-// cases are too large for backtracking.
+// TestParties has gangs of several parties, some with preemption. All cases are too large for
+// backtracking, so the search for parties must find the solution.
 func TestParties(t *testing.T) {
 	t.Parallel()
 	for name, tt := range partyCases() {
@@ -84,7 +86,7 @@ func roles() []*corev1.Pod {
 }
 
 func zoneCases() map[string]*partyCase {
-	// The role decode does not fit in the second zone, although that has free room.
+	// The pod noise excludes the role decode from the third zone, although this zone has free room.
 	noise := on(pod("noise", "", "1", 100), "zone-2-node-0")
 	noise.Labels = map[string]string{v1alpha1.LabelPodGroup: "g", "role": "noise"}
 	oneLarge := slices.Concat(domain(zone, "zone-0", 1, 10), domain(zone, "zone-1", 8, 8), domain(zone, "zone-2", 8, 8, 8, 8, 8), domain(zone, "zone-3", 8, 8))
@@ -151,7 +153,7 @@ func rackCases() map[string]*partyCase {
 	}
 }
 
-// jobCases returns sets of jobs of one rack each.
+// jobCases returns gangs of several jobs, where each job must be in one rack.
 func jobCases(jobs int) map[string]*partyCase {
 	nodes := domain(rack, "rack-00", 1, 6)
 	var plain, exclusive []*corev1.Pod
@@ -159,7 +161,7 @@ func jobCases(jobs int) map[string]*partyCase {
 		nodes = append(nodes, domain(rack, fmt.Sprintf("rack-%02d", i+1), 4, 4)...)
 		job := fmt.Sprintf("job-%02d", i)
 		plain = append(plain, party(job, rack, 8)...)
-		// These have the rules of a JobSet with exclusive placement.
+		// These pods have the rules of a JobSet with exclusive placement.
 		exclusive = append(exclusive, shuns(party(job, rack, 8), rack, metav1.LabelSelectorOpNotIn, job)...)
 	}
 	return map[string]*partyCase{
@@ -168,7 +170,7 @@ func jobCases(jobs int) map[string]*partyCase {
 	}
 }
 
-// victimCases returns the cases with victims.
+// victimCases returns the cases with preemption.
 func victimCases() map[string]*partyCase {
 	nodes := slices.Concat(threeZones(zone), domain(zone, "zone-3", 8, 8, 8), domain(zone, "zone-4", 8, 8, 8))
 	large := slices.Concat(threeZones(zone), domain(zone, "zone-3", 8, 8, 8, 8, 8, 8))
@@ -201,7 +203,7 @@ func victimCases() map[string]*partyCase {
 			), running: slices.Concat(
 				running(nodes, "zone-0", 100, 11), running(nodes, "zone-1", 1, 4), running(nodes, "zone-2", 1, 24),
 			)},
-			// The victims may be in any domain.
+			// The key "" stands for all domains together.
 			wantVictims: map[string]int{"": 16},
 		},
 		"room is made in racks of a zone": {
@@ -221,7 +223,7 @@ func victimsOfJobs() *partyCase {
 		name := fmt.Sprintf("rack-%d", r)
 		nodes = append(nodes, domain(rack, name, 4, 4)...)
 		if r%4 == 1 {
-			// These are more important.
+			// These pods have a higher priority than the pods below.
 			there = append(there, running(nodes, name, 5, 1)...)
 			continue
 		}
@@ -232,13 +234,13 @@ func victimsOfJobs() *partyCase {
 	return &partyCase{drawnCase: drawnCase{nodes: nodes, gang: gang, running: there}, key: rack, wantVictims: want}
 }
 
-// threeZones returns two domains with room for one role of 20 each. A third domain comes first by
-// name and is too small.
+// threeZones returns three domains. The first domain by name is too small for any role. Each of the
+// others has room for one role of 20 members.
 func threeZones(key string) []*corev1.Node {
 	return slices.Concat(domain(key, "zone-0", 1, 10), domain(key, "zone-1", 8, 8, 8), domain(key, "zone-2", 8, 8, 8))
 }
 
-// domain returns nodes of some CPUs in a domain.
+// domain returns one node for each number of CPUs, all in one domain.
 func domain(key, value string, cpus ...int) []*corev1.Node {
 	var out []*corev1.Node
 	for i, cpu := range cpus {
@@ -249,7 +251,7 @@ func domain(key, value string, cpus ...int) []*corev1.Node {
 	return out
 }
 
-// both returns nodes in a rack in a zone.
+// both returns nodes in one rack and one zone.
 func both(zoneName, rackName string, cpus ...int) []*corev1.Node {
 	out := domain(rack, rackName, cpus...)
 	for _, n := range out {
@@ -258,7 +260,8 @@ func both(zoneName, rackName string, cpus ...int) []*corev1.Node {
 	return out
 }
 
-// running returns a number of pods of one CPU in a domain, on one node after the other.
+// running returns count pods of one CPU on the nodes of a domain. They fill one node after the
+// other.
 func running(nodes []*corev1.Node, in string, priority int32, count int) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, n := range nodes {
@@ -270,7 +273,7 @@ func running(nodes []*corev1.Node, in string, priority int32, count int) []*core
 	return out
 }
 
-// party returns members of a role that must share a domain.
+// party returns count members of a role that must share a domain of key.
 func party(role, key string, count int) []*corev1.Pod {
 	out := make([]*corev1.Pod, count)
 	for i := range out {
@@ -283,7 +286,7 @@ func party(role, key string, count int) []*corev1.Pod {
 	return out
 }
 
-// ofRole returns a term about the members of the gang that have one of some roles, or none of them.
+// ofRole returns an affinity term that selects members of the gang by their roles.
 func ofRole(key string, operator metav1.LabelSelectorOperator, roles ...string) corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{
 		MatchLabels:      map[string]string{v1alpha1.LabelPodGroup: "g"},
@@ -291,7 +294,7 @@ func ofRole(key string, operator metav1.LabelSelectorOperator, roles ...string) 
 	}}
 }
 
-// near changes members to need other roles in their domain instead of each other.
+// near changes the members' affinity term to select the given roles in place of their own role.
 func near(pods []*corev1.Pod, roles ...string) []*corev1.Pod {
 	for _, p := range pods {
 		p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchExpressions[0].Values = roles
@@ -299,7 +302,8 @@ func near(pods []*corev1.Pod, roles ...string) []*corev1.Pod {
 	return pods
 }
 
-// shuns excludes members from the domains of some roles of the gang, or of all others.
+// shuns adds an anti-affinity term to members. It excludes them from the domains of the selected
+// roles of the gang.
 func shuns(pods []*corev1.Pod, key string, operator metav1.LabelSelectorOperator, roles ...string) []*corev1.Pod {
 	for _, p := range pods {
 		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
@@ -309,7 +313,7 @@ func shuns(pods []*corev1.Pod, key string, operator metav1.LabelSelectorOperator
 	return pods
 }
 
-// only limits members to the nodes with a label.
+// only limits members to the nodes with the given label.
 func only(pods []*corev1.Pod, key, value string) []*corev1.Pod {
 	for _, p := range pods {
 		p.Spec.NodeSelector = map[string]string{key: value}
@@ -317,8 +321,8 @@ func only(pods []*corev1.Pod, key, value string) []*corev1.Pod {
 	return pods
 }
 
-// TestTwoParties has two roles that each need one zone. They fit exactly if two zones have room for
-// one role each, or one zone for both.
+// TestTwoParties has two roles, and each of them must be in one zone. The gang must fit exactly if
+// two zones have room for one role each, or if one zone has room for both.
 func TestTwoParties(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -340,8 +344,8 @@ func TestTwoParties(t *testing.T) {
 	})
 }
 
-// TestNoNodes checks a gang that must be together, in a cluster without nodes, from the start or
-// later.
+// TestNoNodes checks a gang whose members must share a domain, in a cluster without nodes. In one
+// case, the nodes are removed after a decision.
 func TestNoNodes(t *testing.T) {
 	t.Parallel()
 	all := members("g", 2, "1", 10)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestPlainPatterns checks that gangs of any size with common rules are placed exactly if they fit.
-// For these, a short calculation gives the answer.
+// TestPlainPatterns checks gangs of any size with common rules. A gang must be placed exactly if a
+// short calculation says that it fits.
 func TestPlainPatterns(t *testing.T) {
 	t.Parallel()
 	for name, p := range patterns() {
@@ -24,12 +24,13 @@ func TestPlainPatterns(t *testing.T) {
 	}
 }
 
-// pattern is a rule for members of one CPU each.
+// pattern is a rule for the members of a gang. Each member requests one CPU.
 type pattern struct {
 	rule func(p *corev1.Pod)
-	// drivers is the number of members without a rule.
+	// drivers is the number of members without the rule.
 	drivers int
-	// fits reports whether a number of members fit, given the free CPUs of each node by zone.
+	// fits reports whether this number of members fit. zones has the free CPUs of each node, by
+	// zone.
 	fits func(zones [][]int, members int) bool
 }
 
@@ -111,8 +112,8 @@ func hosts(zones [][]int) int {
 	return count
 }
 
-// evenly reports whether members can be spread over domains with a skew of one, given the domains'
-// capacities.
+// evenly reports whether members can be spread over domains with a maximum skew of 1, if each
+// domain holds at most its capacity.
 func evenly(capacity []int, members int) bool {
 	each, more := members/len(capacity), members%len(capacity)
 	for _, c := range capacity {
@@ -126,8 +127,8 @@ func evenly(capacity []int, members int) bool {
 	return more <= 0
 }
 
-// drawZones returns zones of nodes, some of them full, and the CPUs of each node that are free or
-// can be.
+// drawZones returns a random cluster. Some nodes are full. The numbers are the CPUs of each node,
+// by zone, that are free or become free by preemption.
 func drawZones(pick func(int, string) int) ([][]int, *drawnCase) {
 	c := &drawnCase{}
 	zones := make([][]int, 1+pick(4, "zones"))
@@ -143,7 +144,7 @@ func drawZones(pick func(int, string) int) ([][]int, *drawnCase) {
 				case 0:
 					zones[z][len(zones[z])-1]++
 				case 1:
-					// The pod may be preempted.
+					// Pods of lower priority may be preempted, so this CPU counts as free.
 					zones[z][len(zones[z])-1]++
 					c.running = append(c.running, on(pod(fmt.Sprintf("low-%s-%d", n.Name, i), "", "1", int32(pick(3, "priority"))), n.Name))
 				default:

@@ -9,15 +9,16 @@ import (
 )
 
 // eitherWay answers for two states of the cluster: with and without the pods that have reservations
-// on their nodes. Once the victims have terminated, those pods may be there or not, and may never
-// come. The room of a member that fits in only one state would stay empty, because kube-scheduler
-// does not place it there. For the same reason, kube-scheduler runs the filters twice if pods are
-// nominated to the node.
+// on their nodes. When the victims have terminated, these pods may be on their nodes or not. A
+// member that fits only in one state might then be rejected by its filters, and its room would stay
+// empty. For the same reason, kube-scheduler runs the filters twice if pods are nominated to a
+// node.
 type eitherWay struct{ *Oracle }
 
 var _ core.Oracle = eitherWay{}
 
-// asked returns the Oracle to pass to the core.
+// asked returns the Oracle to pass to the core: eitherWay if pods with reservations affect the
+// filters.
 func (o *Oracle) asked() core.Oracle {
 	if o.before == nil {
 		return o
@@ -25,7 +26,7 @@ func (o *Oracle) asked() core.Oracle {
 	return eitherWay{o}
 }
 
-// failure returns the errors of all plugins.
+// failure returns the errors of plugins, of both states.
 func (o *Oracle) failure() error {
 	if o.before == nil {
 		return o.err
@@ -33,7 +34,7 @@ func (o *Oracle) failure() error {
 	return errors.Join(o.err, o.before.err)
 }
 
-// Fits reports whether one more member fits in both states.
+// Fits reports whether one more member of the class fits in both states.
 func (e eitherWay) Fits(c, n int) bool { return e.Oracle.Fits(c, n) && e.before.Fits(c, n) }
 
 // RemoveUnit removes a unit's pods from both states.
@@ -42,7 +43,7 @@ func (e eitherWay) RemoveUnit(unit int) {
 	e.before.RemoveUnit(unit)
 }
 
-// RestoreUnit puts a unit's pods back.
+// RestoreUnit undoes RemoveUnit in both states.
 func (e eitherWay) RestoreUnit(unit int) {
 	e.Oracle.RestoreUnit(unit)
 	e.before.RestoreUnit(unit)
@@ -54,7 +55,7 @@ func (e eitherWay) RemoveLeaving(pod int) {
 	e.before.RemoveLeaving(pod)
 }
 
-// RestoreLeaving puts a terminating pod back.
+// RestoreLeaving undoes RemoveLeaving in both states.
 func (e eitherWay) RestoreLeaving(pod int) {
 	e.Oracle.RestoreLeaving(pod)
 	e.before.RestoreLeaving(pod)
@@ -66,14 +67,14 @@ func (e eitherWay) Place(c, n int) {
 	e.before.Place(c, n)
 }
 
-// Unplace removes a member of the class from the node in both states.
+// Unplace undoes one call of Place in both states.
 func (e eitherWay) Unplace(c, n int) {
 	e.Oracle.Unplace(c, n)
 	e.before.Unplace(c, n)
 }
 
 // mindsPromised reports whether any class depends on a pod with a reservation by more than the
-// room.
+// pod's room.
 func (o *Oracle) mindsPromised() bool {
 	minds := false
 	o.eachPromised(func(_ int, pi fwk.PodInfo) { minds = minds || o.matters(pi) })
@@ -94,8 +95,8 @@ func (o *Oracle) eachPromised(visit func(n int, pi fwk.PodInfo)) {
 	}
 }
 
-// leaveClaims disables the claim filters of this Oracle. The Oracle with the reservations keeps
-// them, because a claim can be reserved only once.
+// leaveClaims disables the claim filters of o, which is the Oracle without reservations. A claim
+// can be reserved only once, so only the other Oracle reserves claims.
 func (o *Oracle) leaveClaims() {
 	for i := range o.classes {
 		oc := &o.classes[i]

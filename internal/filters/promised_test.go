@@ -10,8 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestBesidePromised has pods with reservations. They may be on their nodes once the victims have
-// terminated, or not, or never. No pod may be evicted for one that fits in only one of these cases.
+// TestBesidePromised has pods with reservations. When the victims have terminated, these pods may
+// be on their nodes or not. No pod may be evicted for a preemptor that fits in only one of these
+// two cases.
 func TestBesidePromised(t *testing.T) {
 	t.Parallel()
 	const zone = corev1.LabelTopologyZone
@@ -34,13 +35,13 @@ func TestBesidePromised(t *testing.T) {
 		p.Status.NominatedNodeName = node
 		return p
 	}
-	// In each zone, one node is full of preemptible pods, and one has the reserved room.
+	// In each zone, one node is full of preemptible pods. The other node has the reserved room.
 	cluster := with([]runtime.Object{zoned("a-0", "a"), zoned("a-1", "a"), zoned("b-0", "b"), zoned("b-1", "b")},
 		on(pod("low-a", "", "2", 0), "a-0"), on(pod("low-b", "", "2", 0), "b-0"), on(pod("half-a", "", "1", 9), "a-1"), on(pod("full-b", "", "2", 9), "b-1"))
 	cases := map[string]struct {
 		running, promised []*corev1.Pod
 		preemptor         *corev1.Pod
-		// want is the node of the preemptor; "" for none.
+		// want is the expected node of the preemptor; "" if it must not be placed.
 		want string
 	}{
 		"beside one that runs":               {running: []*corev1.Pod{on(db("db"), "a-1")}, preemptor: affine(pod("p", "", "2", 5)), want: "a-0"},

@@ -15,29 +15,30 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// devicePlugin is the plugin for claims of devices.
+// devicePlugin is the plugin DynamicResources, which allocates the devices of ResourceClaims.
 type devicePlugin interface {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin
 	fwk.PostFilterPlugin
 }
 
-// HeldDevices has pods with claims that were allocated in an earlier cycle, although that cycle did
-// not bind the pods. The claims now tie the pods to nodes, and other pods cannot use the devices.
-// DynamicResources releases such a claim if its Filter rejects the pod. It does not see members of
-// a gang that is rejected earlier, so HeldDevices passes these members to it.
+// HeldDevices has pods whose ResourceClaims were allocated in an earlier cycle that did not bind
+// the pods. Such a claim limits its pod to some nodes, and other pods cannot use the devices.
+// DynamicResources deallocates the claim if its Filter rejects the pod. If the gang is rejected
+// before the filters run, the plugin never sees its members. So HeldDevices calls the plugin for
+// them.
 type HeldDevices struct {
 	plugin devicePlugin
 	pods   []*corev1.Pod
-	// states are the pods' cycle states, after the plugin has seen all nodes.
+	// states has the cycle state of each pod, after Filter has run for all nodes.
 	states []fwk.CycleState
 }
 
-// Empty reports whether there are no such pods.
+// Empty reports whether there are no pods with such claims.
 func (h *HeldDevices) Empty() bool { return len(h.pods) == 0 }
 
-// FindHeldDevices finds held devices of pods without room, on the nodes of the cycle's snapshot.
-// Call it from the scheduling cycle.
+// FindHeldDevices returns the held devices of the given pods. It uses the nodes of the cycle's
+// snapshot, so call it in the scheduling cycle.
 func FindHeldDevices(ctx context.Context, profile framework.Framework, pods []*corev1.Pod) (*HeldDevices, error) {
 	held := &HeldDevices{}
 	pl, ok := preFilterOf(profile, names.DynamicResources).(devicePlugin)
@@ -59,7 +60,7 @@ func FindHeldDevices(ctx context.Context, profile framework.Framework, pods []*c
 			continue
 		}
 		for _, info := range infos {
-			// The plugin stores its answer in the state.
+			// The plugin stores its result in the cycle state.
 			pl.Filter(ctx, state, pod, info)
 		}
 		held.pods, held.states = append(held.pods, pod), append(held.states, state)
@@ -67,8 +68,8 @@ func FindHeldDevices(ctx context.Context, profile framework.Framework, pods []*c
 	return held, nil
 }
 
-// Release releases one claim of each pod by API calls and returns how many it released. Any
-// goroutine may call it, but only once.
+// Release deallocates one claim of each pod through the API. It returns the number of deallocated
+// claims. Any goroutine may call it, but only once.
 func (h *HeldDevices) Release(ctx context.Context) (released int, err error) {
 	for i, pod := range h.pods {
 		_, status := h.plugin.PostFilter(ctx, h.states[i], pod, nil)
@@ -82,8 +83,8 @@ func (h *HeldDevices) Release(ctx context.Context) (released int, err error) {
 	return released, err
 }
 
-// staleClaims returns the pods that have a claim of devices that may be released. Such a claim is
-// allocated, or was created for an extended resource, and is not reserved for another pod.
+// staleClaims returns the pods with a device claim that may be deallocated. The claim is allocated,
+// or was created for an extended resource, and it is not reserved for another pod.
 func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod, error) {
 	manager := profile.SharedDRAManager()
 	if manager == nil || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return UsesDevices(profile, pod) }) {
@@ -114,14 +115,14 @@ func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod
 	}), nil
 }
 
-// Claims reports whether a pod uses a claim of devices.
+// Claims reports whether a pod uses the given ResourceClaim.
 func Claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	return pod.Namespace == claim.Namespace && (slices.Contains(claimNames(pod), claim.Name) ||
 		slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID }))
 }
 
-// UsesDevices reports whether a pod uses devices, by claims or by a resource that a DeviceClass
-// maps.
+// UsesDevices reports whether a pod uses devices, through a ResourceClaim or through a resource
+// that a DeviceClass maps to.
 func UsesDevices(profile framework.Framework, pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
@@ -136,7 +137,7 @@ func UsesDevices(profile framework.Framework, pod *corev1.Pod) bool {
 	return false
 }
 
-// claimNames returns the names of a pod's claims of devices, including those created from a
+// claimNames returns the names of a pod's ResourceClaims, including claims that are created from a
 // template.
 func claimNames(pod *corev1.Pod) []string {
 	var out []string
@@ -148,7 +149,7 @@ func claimNames(pod *corev1.Pod) []string {
 	return out
 }
 
-// claimName returns the name of one claim of a pod; nil if it does not exist yet.
+// claimName returns the name of one ResourceClaim of a pod; nil if the claim does not exist yet.
 func claimName(pod *corev1.Pod, claim *corev1.PodResourceClaim) *string {
 	name := claim.ResourceClaimName
 	for i := range pod.Status.ResourceClaimStatuses {
@@ -159,7 +160,6 @@ func claimName(pod *corev1.Pod, claim *corev1.PodResourceClaim) *string {
 	return name
 }
 
-// isReservedFor reports whether a claim is reserved for a pod.
 func isReservedFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID })
 }

@@ -17,7 +17,8 @@ func cpus(amount string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: quantity(amount)}
 }
 
-// largerPods returns ways for a pod to request 3 CPUs although its first container requests 1.
+// largerPods returns functions that change a pod so that it requests 3 CPUs, although its first
+// container requests 1.
 func largerPods() map[string]func(*corev1.Pod) {
 	container := func(amount string, policy *corev1.ContainerRestartPolicy) corev1.Container {
 		return corev1.Container{Name: "init", Image: "i", RestartPolicy: policy, Resources: corev1.ResourceRequirements{Requests: cpus(amount)}}
@@ -45,8 +46,8 @@ func largerPods() map[string]func(*corev1.Pod) {
 	}
 }
 
-// TestRequestsAreCountedAsUpstreamDoes checks requests of pods that exceed the sum of a pod's
-// containers, for members of a gang and for running pods.
+// TestRequestsAreCountedAsUpstreamDoes checks pods whose request exceeds the sum of their
+// containers, as members of a gang and as running pods.
 func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 	t.Parallel()
 	for name, change := range largerPods() {
@@ -74,8 +75,8 @@ func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 					t.Errorf("%s: %s, taking %v: %s; want %s, taking %v", c.what, d.Outcome, victims(d), d.Message, c.want, c.wantVictims)
 				}
 			}
-			// Two such pods run. Their full requests count as used, and become free when they are
-			// evicted.
+			// Two such pods run. Their full requests count as used, and are free after their
+			// eviction.
 			for asks, want := range map[string]int{"1": 0, "4": 1, "5": 2} {
 				objects := []runtime.Object{node("node-0", "7")}
 				for _, p := range members("r", 2, "1", 0) {
@@ -92,7 +93,8 @@ func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 
 const driver = "csi.example.com"
 
-// volume returns a claim and its bound volume, on the named nodes, or on all nodes without names.
+// volume returns a claim and its bound volume. The volume is on the named nodes, or on all nodes if
+// there are no names.
 func volume(name string, mode corev1.PersistentVolumeAccessMode, nodeNames ...string) []runtime.Object {
 	modes := []corev1.PersistentVolumeAccessMode{mode}
 	size := corev1.ResourceList{corev1.ResourceStorage: quantity("1Gi")}
@@ -123,7 +125,7 @@ func volume(name string, mode corev1.PersistentVolumeAccessMode, nodeNames ...st
 	return []runtime.Object{pv, pvc}
 }
 
-// claims adds the named claims to a pod.
+// claims adds the named volume claims to a pod.
 func claims(p *corev1.Pod, names ...string) *corev1.Pod {
 	for _, name := range names {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -133,7 +135,7 @@ func claims(p *corev1.Pod, names ...string) *corev1.Pod {
 	return p
 }
 
-// attachLimit returns the attach limit of a node.
+// attachLimit returns a CSINode with the maximum number of volumes of a node.
 func attachLimit(nodeName string, count int32) *storagev1.CSINode {
 	return &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
@@ -144,14 +146,14 @@ func attachLimit(nodeName string, count int32) *storagev1.CSINode {
 }
 
 // TestVolumesAreAsked checks that the locations, access modes and attach limits of volumes
-// determine a gang's nodes and victims.
+// determine the nodes and victims of a gang.
 func TestVolumesAreAsked(t *testing.T) {
 	t.Parallel()
 	const many, once = corev1.ReadWriteMany, corev1.ReadWriteOncePod
 	cases := map[string]struct {
 		objects []runtime.Object
 		running []*corev1.Pod
-		// claims are the claims of each member.
+		// claims has the volume claims of each member.
 		claims      [][]string
 		want        core.Outcome
 		wantNodes   []string

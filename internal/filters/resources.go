@@ -14,10 +14,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// mostIgnored bounds how many answers are cached.
+// mostIgnored is the maximum number of cached results of Ignores.
 const mostIgnored = 1024
 
-// Resources reports which scalar resources a profile's NodeResourcesFit counts. It is safe for
+// Resources reports how the NodeResourcesFit plugin of a profile treats resources. It is safe for
 // concurrent use.
 type Resources struct {
 	profile framework.Framework
@@ -32,9 +32,9 @@ func NewResources(profile framework.Framework) *Resources {
 	return &Resources{profile: profile, ignored: make(map[corev1.ResourceName]bool)}
 }
 
-// Ignores reports whether the plugin's arguments exclude a resource on all nodes, for example
-// because an extender manages it. The plugin does not expose its arguments, so Ignores tries it
-// out.
+// Ignores reports whether NodeResourcesFit ignores a resource on all nodes, for example because an
+// extender manages it. The plugin does not expose its arguments, so Ignores runs the plugin on a
+// test node.
 func (r *Resources) Ignores(name corev1.ResourceName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,21 +48,22 @@ func (r *Resources) Ignores(name corev1.ResourceName) bool {
 	return r.ignored[name]
 }
 
-// Delegates reports whether the plugin leaves a resource to DynamicResources on nodes that have
-// none of it. The answer is not cached, because DeviceClasses change.
+// Delegates reports whether NodeResourcesFit leaves a resource to DynamicResources on nodes without
+// the resource. The result is not cached, because DeviceClasses change.
 func (r *Resources) Delegates(name corev1.ResourceName) bool { return Delegates(r.profile, name) }
 
-// Delegates reports whether a DeviceClass maps a resource, so that NodeResourcesFit leaves it to
-// DynamicResources on nodes that have none of it. DeviceClasses are the same for all profiles of a
-// scheduler. Any goroutine may call it.
+// Delegates reports whether a DeviceClass maps to a resource. If so, NodeResourcesFit leaves the
+// resource to DynamicResources on nodes without the resource. All profiles of a scheduler have the
+// same DeviceClasses. Any goroutine may call it.
 func Delegates(handle fwk.Handle, name corev1.ResourceName) bool {
-	// Without the feature gate DynamicResourceAllocation there is no manager.
+	// The manager is nil if the feature gate DynamicResourceAllocation is off.
 	manager := handle.SharedDRAManager()
 	return manager != nil && manager.DeviceClassResolver().GetDeviceClass(name) != nil
 }
 
-// takesTooMuch reports whether a pod that requests more of a resource than a node has passes the
-// filter there. The test node has some of it; with none, a DeviceClass would have the same effect.
+// takesTooMuch reports whether NodeResourcesFit accepts a pod that requests 2 of a resource, on a
+// test node with 1. The node has some of the resource, because a DeviceClass would otherwise have
+// the same effect.
 func (r *Resources) takesTooMuch(name corev1.ResourceName) bool {
 	fit, ok := preFilterOf(r.profile, names.NodeResourcesFit).(fwk.FilterPlugin)
 	if !ok {

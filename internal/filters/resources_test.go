@@ -20,14 +20,14 @@ import (
 
 const gpu corev1.ResourceName = "example.com/gpu"
 
-// gpuClass returns a DeviceClass that maps GPUs.
+// gpuClass returns a DeviceClass that maps to the GPU resource.
 func gpuClass() *resourceapi.DeviceClass {
 	return &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: ptr.To(string(gpu))},
 	}
 }
 
-// gpuNodes returns nodes with two GPUs each from a device plugin.
+// gpuNodes returns nodes with two GPUs each, from a device plugin.
 func gpuNodes(count int) []runtime.Object {
 	out := make([]runtime.Object, count)
 	for i := range out {
@@ -46,12 +46,12 @@ func asking(pods ...*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// fullGPUs returns pods with the given priorities that use all GPUs of nodes 0 and 1.
+// fullGPUs returns two pods that use all GPUs of node-0 and node-1, with the given priorities.
 func fullGPUs(first, second int32) []*corev1.Pod {
 	return asking(on(pod("r-0", "", "1", first), "node-0"), on(pod("r-1", "", "1", second), "node-1"))
 }
 
-// mapping waits until the scheduler sees that a DeviceClass maps GPUs, or does not.
+// mapping waits until the scheduler's cache shows whether a DeviceClass maps to the GPU resource.
 func (w *world) mapping(isThere bool) {
 	w.t.Helper()
 	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -95,8 +95,9 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestDevicesOfBothKinds has a DeviceClass that maps GPUs. GPUs of device plugins count as before,
-// and a node without a device plugin admits as many pods as it has devices.
+// TestDevicesOfBothKinds has a DeviceClass that maps to the GPU resource. GPUs of device plugins
+// must count as without the DeviceClass. A node without a device plugin must admit as many pods as
+// it has devices.
 func TestDevicesOfBothKinds(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -157,8 +158,8 @@ func TestDevicesOfBothKinds(t *testing.T) {
 	}
 }
 
-// TestClassThatComes checks that a DeviceClass counts exactly as long as it exists, regardless of
-// earlier answers.
+// TestClassThatComes checks that a DeviceClass has an effect only while it exists. Earlier results
+// must not be cached.
 func TestClassThatComes(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -15,19 +15,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// sharedClaim is a claim that several members use, with a volume that is provisioned on the node of
-// the first pod. From then on VolumeBinding limits all others to that node. The volume does not
-// exist before the whole gang is admitted, so these members must be on one node.
+// sharedClaim is a volume claim that several members use. Its volume is created for the node of the
+// first pod that uses it. VolumeBinding then limits all other pods to this node. So these members
+// must be on one node. No volume shows this in time, because it is created only after the whole
+// gang is admitted.
 type sharedClaim struct {
 	// classes are the classes of these members.
 	classes []int
-	// placed counts the members placed in the simulated state, all on node.
+	// placed is the number of these members that are placed in the simulated state. They are all on
+	// node.
 	placed, node int
-	// alone is true if only one pod may use the claim at a time, on any node.
+	// alone is true if only one pod may use the claim at a time, on any node (ReadWriteOncePod).
 	alone bool
 }
 
-// findShared finds the volume claims that members share.
+// findShared sets users, and creates a sharedClaim for each claim that members share.
 func (o *Oracle) findShared() {
 	o.users = make(map[string][]int)
 	for c := range o.classes {
@@ -54,24 +56,25 @@ func (o *Oracle) findShared() {
 	}
 }
 
-// isShared reports whether several members use a volume claim.
+// isShared reports whether more than one member uses the volume claim.
 func (o *Oracle) isShared(name string) bool { return len(o.users[name]) > 1 }
 
-// isUsed reports whether a pod with a node uses a volume claim. Unreserving a member's claim would
-// also unreserve that pod's.
+// isUsed reports whether a pod with a node uses a volume claim. Such a claim is never reserved for
+// a member, because unreserving it would also unreserve it for that pod.
 func (o *Oracle) isUsed(namespace, name string) bool {
 	return o.profile.SnapshotSharedLister().StorageInfos().IsPVCUsedByPods(namespace + "/" + name)
 }
 
-// heldClaim is a claim that members share, while some of them are placed.
+// heldClaim is a claim that members share. members is the number of these members that are placed.
 type heldClaim struct {
 	members int
 	// reserved has the reservation of the claim.
 	reserved *claimed
 }
 
-// holdShared reserves the claims that a member shares with others if it is the first to be placed.
-// That determines the volume for all of them. It returns the shared claims of the member.
+// holdShared reserves the shared claims of a member that no placed member has reserved yet. The
+// volumes are then the same for all members that share them. It returns the names of the member's
+// shared claims.
 func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo) []string {
 	var shared []string
 	for _, name := range volumeClaims(pod) {
@@ -95,7 +98,7 @@ func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.Nod
 	return shared
 }
 
-// releaseShared unreserves the shared claims that no other member uses any more.
+// releaseShared unreserves the shared claims that no placed member uses any more.
 func (o *Oracle) releaseShared(shared []string) {
 	for _, name := range shared {
 		if held := o.held[name]; held.members > 1 {
@@ -107,9 +110,10 @@ func (o *Oracle) releaseShared(shared []string) {
 	}
 }
 
-// findSharedDevices rejects members that share an unallocated device claim, because they cannot
-// start together. The devices are allocated once the first member is bound, and DynamicResources
-// rejects the others until then. Members are not rejected if the gang needs only one of them.
+// findSharedDevices rejects members that share a device claim without an allocation. Such members
+// cannot start together: the devices are allocated when the first member is bound, and until then
+// DynamicResources rejects the others. If the gang needs only one of these members, it rejects no
+// member.
 func (o *Oracle) findSharedDevices() {
 	members := 0
 	users := make(map[string][]int)
@@ -142,9 +146,9 @@ func (o *Oracle) findSharedDevices() {
 	}
 }
 
-// findExclusive finds the claims that only one pod may use at a time (ReadWriteOncePod) and that
-// several members, or pods with reservations, use. The filter is skipped as long as none of them is
-// placed, and would reject the next one after that.
+// findExclusive creates a sharedClaim for each ReadWriteOncePod claim with several users: members
+// or pods with reservations. No filter would detect the conflict in time: the filter for such
+// claims is skipped while none of these pods has a node.
 func (o *Oracle) findExclusive() {
 	if len(o.users) == 0 {
 		return
@@ -174,16 +178,16 @@ func (o *Oracle) findExclusive() {
 	}
 }
 
-// isMadeWherePodsGo reports whether a claim is unbound, waits for its first consumer, and has a
-// class with a provisioner. Its volume is then created for the node of the first pod. Without a
-// provisioner, existing volumes may be on several nodes.
+// isMadeWherePodsGo reports whether the volume of a claim will be created for the node of its first
+// pod. The claim is unbound, waits for its first consumer, and has a StorageClass with a
+// provisioner. Without a provisioner, the claim uses an existing volume.
 func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
 	class := classOfUnbound(o.profile, namespace, name)
 	return class != nil && class.Provisioner != storagehelpers.NotSupportedProvisioner
 }
 
-// classOfUnbound returns the class of an unbound claim that waits for its first consumer; nil for
-// any other claim.
+// classOfUnbound returns the StorageClass of an unbound claim that waits for its first consumer;
+// nil for other claims.
 func classOfUnbound(profile framework.Framework, namespace, name string) *storagev1.StorageClass {
 	factory := profile.SharedInformerFactory()
 	claim, err := factory.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
@@ -197,23 +201,23 @@ func classOfUnbound(profile framework.Framework, namespace, name string) *storag
 	return class
 }
 
-// sharesOn reports whether a member of the class may use a node, given the other members that share
-// its claims.
+// sharesOn reports whether one more member of the class may use node n, given the placed members
+// that share claims with the class.
 func (oc *oracleClass) sharesOn(n int) bool {
 	return !slices.ContainsFunc(oc.shared, func(s *sharedClaim) bool { return s.placed > 0 && (s.alone || s.node != n) })
 }
 
-// settle counts a member of the class that is added to a node (more is 1) or removed from it (more
-// is -1).
+// settle updates the sharedClaims of the class after a member is added to node n (more is 1) or
+// removed from it (more is -1).
 func (oc *oracleClass) settle(n, more int) {
 	for _, s := range oc.shared {
 		s.placed, s.node = s.placed+more, n
 	}
 }
 
-// eachNode returns a domain number for each node: every node is a domain.
+// eachNode returns a different domain number for each node.
 func (o *Oracle) eachNode() []int32 {
-	// Use the empty key, because no label has it.
+	// The key of the cache is "", because no label has this key.
 	const key = ""
 	if known, ok := o.domains[key]; ok {
 		return known

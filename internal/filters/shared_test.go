@@ -16,7 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// unboundClaim returns an unbound claim of a class. With a volume, it is for that volume.
+// unboundClaim returns an unbound claim of a StorageClass. If volume is set, the claim is for this
+// volume.
 func unboundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("claim-" + name), Annotations: map[string]string{}},
@@ -28,7 +29,7 @@ func unboundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// boundClaim returns a claim that is bound to its volume.
+// boundClaim returns a claim that is bound to the given volume.
 func boundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	claim := unboundClaim(name, class, volume)
 	claim.Annotations["pv.kubernetes.io/bind-completed"] = "yes"
@@ -36,8 +37,8 @@ func boundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// TestSharedVolume has a volume that is provisioned on the first member's node, where the other
-// members must go too. No pod may be evicted for a plan on several nodes.
+// TestSharedVolume has a volume that is created for the first member's node, so the other members
+// must be on this node too. No pod may be evicted for a placement on several nodes.
 func TestSharedVolume(t *testing.T) {
 	t.Parallel()
 	share := func(claim string, pods ...*corev1.Pod) []*corev1.Pod {
@@ -151,9 +152,9 @@ func TestSharedVolume(t *testing.T) {
 	}
 }
 
-// TestUnitsThatCameBackAreChosen has pods that are put back beside a member that does not depend on
-// them, and may still be the cheapest victims for another class. There are too many pods for the
-// plain algorithm.
+// TestUnitsThatCameBackAreChosen has pods that do not affect one class of members, so the search
+// restores them. They must still be chosen as the cheapest victims for another class. There are too
+// many pods for the plain algorithm.
 func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	t.Parallel()
 	const many = 301
@@ -180,8 +181,8 @@ func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	}
 }
 
-// TestVolumeOfAPromisedPod checks that nothing is evicted for a pod with an exclusive claim that a
-// pod with a reservation uses too.
+// TestVolumeOfAPromisedPod has a pod with an exclusive claim that a pod with a reservation also
+// uses. No pod may be evicted for it.
 func TestVolumeOfAPromisedPod(t *testing.T) {
 	t.Parallel()
 	t.Run("of the same name in another namespace", func(t *testing.T) {
@@ -195,7 +196,7 @@ func TestVolumeOfAPromisedPod(t *testing.T) {
 		for _, claim := range []*corev1.PersistentVolumeClaim{theirs, ours} {
 			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		}
-		// The pod requests no CPU, so only its volume conflicts with the preemptor.
+		// The promised pod requests no CPU. So only its volume conflicts with the preemptor.
 		promised, p := pod("x", "", "0", 9), pod("p", "", "1", 5)
 		promised.Namespace, promised.Status.NominatedNodeName = "other", "node-0"
 		claims(promised, "data")

@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// simulationKey marks the cycle states that an Oracle uses for PreFilter plugins.
+// simulationKey is the key of a value in the cycle states of an Oracle; see Simulates.
 const simulationKey fwk.StateKey = "Reprieve/simulation"
 
 type simulation struct{}
@@ -19,15 +19,15 @@ type simulation struct{}
 // Clone implements fwk.StateData.
 func (s simulation) Clone() fwk.StateData { return s }
 
-// Simulates reports whether a PreFilter plugin is called by an Oracle and not by a scheduling
+// Simulates reports whether the caller of a PreFilter plugin is an Oracle, and not a scheduling
 // cycle.
 func Simulates(state fwk.CycleState) bool {
 	_, err := state.Read(simulationKey)
 	return err == nil
 }
 
-// RemoveUnit removes a unit's pods from the simulated state. It skips pods that matter by their
-// room only, because the core computes room.
+// RemoveUnit removes a unit's pods from the simulated state. It does nothing if only the room of
+// the pods matters, because the core counts room.
 func (o *Oracle) RemoveUnit(unit int) {
 	if !o.Touches(unit) {
 		return
@@ -38,7 +38,7 @@ func (o *Oracle) RemoveUnit(unit int) {
 	}
 }
 
-// RestoreUnit puts a unit's pods back.
+// RestoreUnit undoes RemoveUnit.
 func (o *Oracle) RestoreUnit(unit int) {
 	if !o.Touches(unit) {
 		return
@@ -55,13 +55,13 @@ func (o *Oracle) RemoveLeaving(pod int) {
 	o.remove(lp.Node, snapshot.PodInfo(lp))
 }
 
-// RestoreLeaving puts a terminating pod back.
+// RestoreLeaving undoes RemoveLeaving.
 func (o *Oracle) RestoreLeaving(pod int) {
 	lp := &o.view.Cluster.Leaving[pod]
 	o.add(lp.Node, snapshot.PodInfo(lp))
 }
 
-// Place adds the next member of the class to the node.
+// Place adds the next member of class c to node n.
 func (o *Oracle) Place(c, n int) {
 	if !o.podSensitive {
 		return
@@ -84,7 +84,7 @@ func (o *Oracle) Place(c, n int) {
 	o.countCrossTerms(c, o.view.NodeInfo(n), 1)
 }
 
-// Unplace removes a member of the class from the node.
+// Unplace removes the last placed member of class c from node n.
 func (o *Oracle) Unplace(c, n int) {
 	if !o.podSensitive {
 		return
@@ -101,7 +101,8 @@ func (o *Oracle) Unplace(c, n int) {
 		o.unclaim(oc.claimed[i])
 		oc.settle(n, -1)
 		pi.GetPod().Spec.NodeName, oc.claimed[i] = "", nil
-		// The next placed member uses the pod of the removed one, so pods stay distinct.
+		// The next member to place uses the pod of the removed member, so all placed pods stay
+		// distinct.
 		oc.placed--
 		oc.members[i], oc.members[oc.placed] = oc.members[oc.placed], oc.members[i]
 		oc.claimed[i], oc.claimed[oc.placed] = oc.claimed[oc.placed], oc.claimed[i]
@@ -140,7 +141,8 @@ func (o *Oracle) remove(n int, pi fwk.PodInfo) {
 	})
 }
 
-// follow counts a pod for the spread of all classes.
+// follow updates the counts of the topology spread constraints of all classes. by is 1 for an added
+// pod and -1 for a removed one.
 func (o *Oracle) follow(n int, pi fwk.PodInfo, by int) {
 	for i := range o.classes {
 		for _, r := range o.classes[i].spreads {
@@ -149,8 +151,8 @@ func (o *Oracle) follow(n int, pi fwk.PodInfo, by int) {
 	}
 }
 
-// keepPorts marks the host ports of the remaining pods as used again. Removing a pod from a
-// NodeInfo frees its ports even if other pods use them too, which happens in a simulation.
+// keepPorts marks the host ports of the remaining pods as used. Removing a pod from a NodeInfo
+// frees its ports even if another pod uses the same port. This happens only in a simulation.
 func keepPorts(info fwk.NodeInfo, gone fwk.PodInfo) {
 	if len(hostPorts(gone)) == 0 {
 		return
@@ -164,7 +166,7 @@ func keepPorts(info fwk.NodeInfo, gone fwk.PodInfo) {
 
 func hostPorts(pi fwk.PodInfo) []corev1.ContainerPort { return schedutil.GetHostPorts(pi.GetPod()) }
 
-// extend notifies every class that depends on other pods of a change.
+// extend calls f for every class that depends on other pods, after a change of the simulated state.
 func (o *Oracle) extend(f func(oc *oracleClass, own *corev1.Pod) *fwk.Status) {
 	for i := range o.classes {
 		if oc := &o.classes[i]; oc.stateful {
@@ -176,7 +178,7 @@ func (o *Oracle) extend(f func(oc *oracleClass, own *corev1.Pod) *fwk.Status) {
 	}
 }
 
-// simulatedNode returns the copy of a node that the simulation may change.
+// simulatedNode returns the copy of node n that the simulation may change.
 func (o *Oracle) simulatedNode(n int) fwk.NodeInfo {
 	info, ok := o.simulated[n]
 	if !ok {

@@ -20,34 +20,35 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// spreadRule is one hard topology spread constraint of a class, with the number of matching pods in
-// the simulated state. The profile's filter would count all pods again for each change, because its
-// own updates are exact for one node only.
+// spreadRule is one hard topology spread constraint of a class, with the number of matching pods
+// per domain in the simulated state. It replaces the profile's filter. That filter is slow here:
+// its own updates are exact only for one node, so it would have to count all pods after each
+// change.
 type spreadRule struct {
 	selector   labels.Selector
 	namespace  string
 	maxSkew    int
 	minDomains int
-	// self is 1 if members match their own constraint.
+	// self is 1 if the class's own pods match the constraint, otherwise 0.
 	self int
-	// domains has the domain of each node that members may use. counted has the domain only for
-	// nodes whose pods the constraint counts.
+	// domains has the domain of each node; -1 for a node without the topology key. counted is like
+	// domains, but is -1 also for nodes that the constraint does not include.
 	domains, counted []int32
-	// counts has the number of pods in each domain. The minimum is over eligible domains only:
-	// those with a node in counted.
+	// counts has the number of matching pods in each domain. eligible is true for domains with a
+	// node in counted. number is the number of eligible domains.
 	counts   []int
 	eligible []bool
 	number   int
-	// least is the smallest number of pods in an eligible domain. having[n] is the number of
-	// eligible domains with n pods.
+	// least is the smallest number of matching pods in an eligible domain. having[k] is the number
+	// of eligible domains with k matching pods.
 	least  int
 	having map[int]int
 }
 
 var _ core.Spread = (*spreadRule)(nil)
 
-// spreadRules returns the rules for a pod's own hard constraints. If the profile's default
-// constraints apply instead, the filter itself is asked.
+// spreadRules returns the rules for a pod's own hard constraints. It returns none if the profile's
+// default constraints apply.
 func (o *Oracle) spreadRules(pod *corev1.Pod) ([]*spreadRule, error) {
 	var rules []*spreadRule
 	var keys []string
@@ -79,7 +80,7 @@ func (o *Oracle) spreadRules(pod *corev1.Pod) ([]*spreadRule, error) {
 	return rules, nil
 }
 
-// spreadSelector returns the selector of a constraint, with its matchLabelKeys applied.
+// spreadSelector returns the label selector of a constraint, including its matchLabelKeys.
 func spreadSelector(c *corev1.TopologySpreadConstraint, pod *corev1.Pod) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
@@ -101,8 +102,8 @@ func spreadSelector(c *corev1.TopologySpreadConstraint, pod *corev1.Pod) (labels
 	return labels.SelectorFromSet(own).Add(requirements...), nil
 }
 
-// countPods counts the pods of the snapshot, on nodes that have all topology keys and that the
-// constraint includes.
+// countPods counts the matching pods of the snapshot. It counts only on nodes that have all
+// topology keys and that the constraint includes.
 func (o *Oracle) countPods(r *spreadRule, c *corev1.TopologySpreadConstraint, pod *corev1.Pod, keys []string) {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
@@ -113,7 +114,7 @@ func (o *Oracle) countPods(r *spreadRule, c *corev1.TopologySpreadConstraint, po
 			}
 		}
 		if ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
-			// Like the filter, treat an invalid term as one that does not match.
+			// The in-tree filter also treats an invalid term as a term that does not match.
 			if match, _ := affinity.Match(node); !match {
 				return false
 			}
@@ -149,12 +150,12 @@ func (o *Oracle) countPods(r *spreadRule, c *corev1.TopologySpreadConstraint, po
 	}
 }
 
-// selects reports whether a pod counts.
+// selects reports whether the constraint counts a pod.
 func (r *spreadRule) selects(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Namespace == r.namespace && !r.selector.Empty() && r.selector.Matches(labels.Set(pod.Labels))
 }
 
-// follow counts a pod that is added to a node (by 1) or removed from it (by -1).
+// follow updates the counts after a pod is added to a node (by is 1) or removed from it (by is -1).
 func (r *spreadRule) follow(pod *corev1.Pod, node, by int) {
 	d := r.counted[node]
 	if d < 0 || !r.selects(pod) {
@@ -177,7 +178,7 @@ func (r *spreadRule) follow(pod *corev1.Pod, node, by int) {
 // Count returns the number of pods in a domain.
 func (r *spreadRule) Count(domain int32) int { return r.counts[domain] }
 
-// Takes reports whether one more member in a domain keeps within the maximum skew.
+// Takes reports whether the maximum skew permits one more member in a domain.
 func (r *spreadRule) Takes(domain int32) bool {
 	least := r.least
 	switch {
@@ -218,8 +219,8 @@ func (o *Oracle) domainsOf(key string) []int32 {
 	return domains
 }
 
-// Topologies returns the rules of a class about domains of nodes: spread constraints, and the
-// domains that it must share with other members.
+// Topologies returns the rules of a class about domains of nodes: topology spread constraints, and
+// domains that the class must share with other classes.
 func (o *Oracle) Topologies(c int) []core.Topology {
 	oc := &o.classes[c]
 	var out []core.Topology
@@ -241,8 +242,7 @@ func (o *Oracle) Topologies(c int) []core.Topology {
 	return out
 }
 
-// matchingAll returns the classes whose pods match all affinity terms. One pod has to match them
-// all.
+// matchingAll returns the classes whose pods match every one of the affinity terms.
 func (o *Oracle) matchingAll(terms []fwk.AffinityTerm) []int {
 	if len(terms) == 0 {
 		return nil

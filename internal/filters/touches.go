@@ -11,15 +11,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// minds has the properties of other pods, besides their room, that the filters of a class look at.
+// minds has the properties of other pods that affect the filters of a class, besides their room.
 type minds struct {
-	// everything is true if some filter is unknown, so any property may matter.
+	// everything is true if a filter is unknown, so that any property may matter.
 	everything bool
-	// affinity, ports and volumes are true if the filters for them are active.
+	// affinity, ports and volumes are true if the filters for pod affinity, host ports and volumes
+	// are enabled for the class.
 	affinity, ports, volumes bool
 }
 
-// mind records the properties that a filter looks at. The filter is not skipped for the class.
+// mind records the properties that affect the given filter.
 func (m *minds) mind(filter string) {
 	switch filter {
 	case names.InterPodAffinity:
@@ -29,14 +30,14 @@ func (m *minds) mind(filter string) {
 	case names.VolumeRestrictions, names.NodeVolumeLimits:
 		m.volumes = true
 	case names.PodTopologySpread, names.VolumeBinding, names.VolumeZone, names.DynamicResources:
-		// Spread has its own rules. The other filters depend on claims, which are not freed with
-		// the pods.
+		// Topology spread has its own rules. The other filters depend on claims, which stay
+		// allocated when pods are evicted.
 	default:
 		m.everything = true
 	}
 }
 
-// touch is a cached answer of Touches.
+// touch is a cached result of Touches.
 type touch uint8
 
 const (
@@ -71,8 +72,8 @@ func (o *Oracle) Reserved(node int) core.Amounts {
 	return o.view.Reserved(o.view.Cluster.Nodes[node].Name)
 }
 
-// Related lists the terminating pods, on any node, that any class depends on by more than their
-// room.
+// Related lists the terminating pods that any class depends on by more than their room, on any
+// node.
 func (o *Oracle) Related() []*corev1.Pod {
 	if !o.podSensitive {
 		return nil
@@ -128,7 +129,7 @@ func (o *Oracle) anyMatches(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	return false
 }
 
-// labelsOf returns the labels of a namespace; none if it cannot be read.
+// labelsOf returns the labels of a namespace; nil if the namespace is not found.
 func (o *Oracle) labelsOf(namespace string) labels.Set {
 	known, ok := o.namespaces[namespace]
 	if !ok {

@@ -31,15 +31,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// world is a cluster with the default profile of a scheduler and the real filters.
+// world is a fake cluster, with the default scheduler profile and the in-tree filters.
 type world struct {
-	// minCount is the number of members that a gang needs; 0 for all.
+	// minCount is the minCount of gangs; 0 for the number of members.
 	minCount int
 	t        testing.TB
 	profile  framework.Framework
 	cache    internalcache.Cache
 	client   *fake.Clientset
-	// resources is kept between decisions, as in a scheduler.
+	// resources is used for several decisions, as in a scheduler.
 	resources *Resources
 	claims    snapshot.Claims
 }
@@ -49,7 +49,7 @@ func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Obje
 	return newWorldWith(t, kubescheduler.WithExtenders(extenders...), objects...)
 }
 
-// newWorldWith is newWorld with an option for the scheduler.
+// newWorldWith is newWorld with an option of the scheduler.
 func newWorldWith(t *testing.T, option kubescheduler.Option, objects ...runtime.Object) *world {
 	t.Helper()
 	client := fake.NewClientset(objects...)
@@ -72,7 +72,7 @@ func newWorldWith(t *testing.T, option kubescheduler.Option, objects ...runtime.
 	return w
 }
 
-// level updates the framework's snapshot from the cache.
+// level updates the framework's snapshot from the scheduler's cache.
 func (w *world) level() {
 	w.t.Helper()
 	listed, ok := w.profile.SnapshotSharedLister().(*internalcache.Snapshot)
@@ -84,7 +84,7 @@ func (w *world) level() {
 	}
 }
 
-// decide returns the decision for pods; they are a gang if they name a group.
+// decide returns the decision for pods. If the pods have a group, they are a gang.
 func (w *world) decide(pods ...*corev1.Pod) *core.Decision {
 	w.t.Helper()
 	d, _, err := w.oracle(pods...).Decide()
@@ -99,7 +99,7 @@ func (w *world) oracle(pods ...*corev1.Pod) *Oracle {
 	return w.oracleBeside(nil, pods...)
 }
 
-// oracleBeside returns the oracle for pods that must leave room to pods with reservations.
+// oracleBeside returns the Oracle for pods, in a cluster where the promised pods have reservations.
 func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracle {
 	w.t.Helper()
 	promises := make([]snapshot.ReservedRoom, len(promised))
@@ -136,7 +136,7 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 	return o
 }
 
-// plain is a cluster without groups, queues and tolerations.
+// plain is the source of groups, queues and tolerations for a cluster that has none of these.
 type plain struct{}
 
 func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool)    { return types.NamespacedName{}, false }
@@ -181,7 +181,7 @@ func nodes(count int, cpu string) []runtime.Object {
 	return out
 }
 
-// pod returns a pod that requests CPUs, in a group unless that is "".
+// pod returns a pod that requests CPUs. If group is set, the pod is a member of this group.
 func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).SchedulerName(corev1.DefaultSchedulerName).
 		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()
@@ -191,7 +191,7 @@ func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	return p
 }
 
-// on puts a pod on a node.
+// on sets the node of a pod.
 func on(p *corev1.Pod, node string) *corev1.Pod {
 	p.Spec.NodeName = node
 	return p
@@ -205,7 +205,7 @@ func members(group string, count int, cpu string, priority int32) []*corev1.Pod 
 	return out
 }
 
-// with adds pods to objects.
+// with returns the objects and the pods in one list.
 func with(objects []runtime.Object, pods ...*corev1.Pod) []runtime.Object {
 	out := slices.Clone(objects)
 	for _, p := range pods {
@@ -214,7 +214,7 @@ func with(objects []runtime.Object, pods ...*corev1.Pod) []runtime.Object {
 	return out
 }
 
-// wrap returns a pod in the form of upstream's test builders.
+// wrap returns the upstream builder for a copy of the pod.
 func wrap(p *corev1.Pod) *st.PodWrapper { return &st.PodWrapper{Pod: *p} }
 
 func quantity(s string) resource.Quantity { return resource.MustParse(s) }
