@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// withoutBands returns a case with the priorities that its bands stand for in place of the bands.
-// Only priorities below the preemptor's change. It sets the decision's score to the score in that
+// withoutBands returns an equal case without bands. Each unit with a priority lower than the
+// preemptor's has the lowest priority of its band. It also changes d.Score to the score in the new
 // case.
 func withoutBands(t interface{ Fatalf(string, ...any) }, s *Snapshot, p *Preemptor, d *Decision) (*Snapshot, *Preemptor) {
 	if len(p.Bands) == 0 {
@@ -39,8 +39,8 @@ func withoutBands(t interface{ Fatalf(string, ...any) }, s *Snapshot, p *Preempt
 	return &flat, &alone
 }
 
-// TestBandsAreOnePriority checks that a decision with bands is the decision for units that all have
-// the lowest priority of their band.
+// TestBandsAreOnePriority compares a decision with bands with a decision without bands, where each
+// unit has the lowest priority of its band.
 func TestBandsAreOnePriority(t *testing.T) {
 	t.Parallel()
 	preempts, differ := 0, 0
@@ -51,7 +51,7 @@ func TestBandsAreOnePriority(t *testing.T) {
 			budgets: pick(3) == 0, tolerations: pick(2) == 0, static: pick(2) == 0, leaving: true, lost: pick(2) == 0, banded: true, stopped: pick(2) == 0,
 		})
 		for u := range s.Units {
-			// Many are not below the preemptor.
+			// Raise the priorities, so that many units are not below the preemptor.
 			s.Units[u].Priority += 3
 		}
 		got := mustDecide2(t, s, p)
@@ -79,8 +79,8 @@ func TestBandsAreOnePriority(t *testing.T) {
 	}
 }
 
-// TestBandsPermitNothing checks that bands change neither the units that may be evicted, nor
-// whether there is room.
+// TestBandsPermitNothing checks that bands do not change the set of potential victims. They do not
+// change whether there is room either.
 func TestBandsPermitNothing(t *testing.T) {
 	t.Parallel()
 	inBand := 0
@@ -96,7 +96,7 @@ func TestBandsPermitNothing(t *testing.T) {
 			s, p, _ = reclaimCase(t, shape)
 		}
 		for u := range s.Units {
-			// Many are not below the preemptor.
+			// Raise the priorities, so that many units are not below the preemptor.
 			s.Units[u].Priority += 3
 		}
 		plain := *p
@@ -128,7 +128,7 @@ func TestBandsPermitNothing(t *testing.T) {
 	}
 }
 
-// TestBandsOfOnePriority checks that bands with one priority each change no byte of a decision.
+// TestBandsOfOnePriority checks that bands with one priority each do not change a decision.
 func TestBandsOfOnePriority(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -158,7 +158,8 @@ func TestBandsOfOnePriority(t *testing.T) {
 	})
 }
 
-// TestLostWorkInBand checks that lost work decides within a band, and priorities between bands.
+// TestLostWorkInBand checks that lost work decides between units of one band, and priorities decide
+// between bands.
 func TestLostWorkInBand(t *testing.T) {
 	t.Parallel()
 	const second = int64(1e9)
@@ -186,8 +187,8 @@ func TestLostWorkInBand(t *testing.T) {
 	}
 }
 
-// TestBandsUnderQueues checks that lost work decides within a band among the units of a queue that
-// is over its share.
+// TestBandsUnderQueues checks units of one band in a queue above its fair share. Lost work must
+// decide between them.
 func TestBandsUnderQueues(t *testing.T) {
 	t.Parallel()
 	const second = int64(1e9)

@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// benchCluster fills a Cluster with nodes; a function makes each node's pods.
+// benchCluster returns a Cluster with the given number of nodes. podsOf returns the pods of node n.
 func benchCluster(b testing.TB, resources []string, nodes int, allocatable Amounts, podsOf func(n int) []RunningPod) *Cluster {
 	b.Helper()
 	c := NewCluster(resources)
@@ -35,12 +35,13 @@ func benchCluster(b testing.TB, resources []string, nodes int, allocatable Amoun
 func benchPod(n, i int, request Amounts) Pod {
 	name, h := fmt.Sprintf("pod-%05d-%02d", n, i), fnv.New64a()
 	h.Write([]byte(name))
-	// UIDs differ from the first digit on, like real ones.
+	// UIDs differ from the first digit on, as random UIDs do.
 	uid := fmt.Sprintf("%016x-4000-8000-%012x", h.Sum64(), n)
 	return Pod{Namespace: "default", Name: name, UID: uid, Request: request, Start: int64(1+(n*31+i*17)%1000) * 1e9}
 }
 
-// podCluster is the shape of the benchmark "pod": 30 pods of lower priority on every node.
+// podCluster returns the cluster of the benchmark "pod": on each node, 30 pods with priorities
+// lower than the preemptor's.
 func podCluster(b *testing.B, nodes, priorities int) *Cluster {
 	request := Amounts{1000, 2 << 30, 0, 0, 1}
 	return benchCluster(b, []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "pods"}, nodes,
@@ -55,7 +56,8 @@ func podCluster(b *testing.B, nodes, priorities int) *Cluster {
 
 var gpuResources = []string{"cpu", "memory", "nvidia.com/gpu", "pods"}
 
-// gangCluster is the shape of the benchmark "gang": nodes of 8 GPUs with 8 single pods each.
+// gangCluster returns the cluster of the benchmark "gang": nodes with 8 GPUs and 8 single pods
+// each.
 func gangCluster(b *testing.B, nodes, priorities int) *Cluster {
 	return benchCluster(b, gpuResources, nodes, Amounts{64000, 512 << 30, 8, 110}, func(n int) []RunningPod {
 		pods := make([]RunningPod, 8)
@@ -66,8 +68,8 @@ func gangCluster(b *testing.B, nodes, priorities int) *Cluster {
 	})
 }
 
-// groupCluster is the shape of the benchmark "groups": nodes with 8 pods each, in groups of the
-// given size.
+// groupCluster returns the cluster of the benchmark "groups": nodes with 8 pods each, in groups of
+// size pods.
 func groupCluster(b *testing.B, nodes, size int) *Cluster {
 	groups := make([]*Group, nodes*8/size)
 	for g := range groups {
@@ -85,7 +87,7 @@ func groupCluster(b *testing.B, nodes, size int) *Cluster {
 	})
 }
 
-// measure runs one decision b.N times and reports the median and the 99th percentile.
+// measure runs decide b.N times and reports the median and the 99th percentile of the durations.
 func measure(b *testing.B, want Outcome, decide func() Decision) {
 	b.Helper()
 	if d := decide(); d.Outcome != want {
@@ -144,8 +146,8 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
-// BenchmarkUnequal has pods of one priority in distinct sizes. Nodes have nearly the same cost, so
-// each needs a search.
+// BenchmarkUnequal has pods of one priority with many different requests. All nodes have nearly
+// equal costs, so the search must look at each node.
 func BenchmarkUnequal(b *testing.B) {
 	allocatable := Amounts{100_000, 400_000, 8000}
 	for _, count := range []int{10, 1000} {
@@ -180,8 +182,9 @@ func BenchmarkLeaderAndWorkers(b *testing.B) {
 	measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
 }
 
-// reclaimCluster is the shape of the benchmark "reclaim": nodes of 8 GPUs with 8 single pods each.
-// The pods are in 800 queues slightly above their share, beside a queue that has nothing.
+// reclaimCluster returns the cluster of the benchmark "reclaim": nodes with 8 GPUs and 8 single
+// pods each. The pods are in 800 queues slightly above their fair share. One more queue has no
+// usage.
 func reclaimCluster(b *testing.B, nodes int) *Cluster {
 	b.Helper()
 	var queues []fairshare.Queue
@@ -232,8 +235,8 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 }
 
-// BenchmarkAtTheLimit has a queue at its limit. It must evict as much of its own work as a gang
-// requests, and any pod is suitable.
+// BenchmarkAtTheLimit has a gang in a queue at its limit. The queue must evict as much of its own
+// work as the gang requests, and any of its pods is suitable.
 func BenchmarkAtTheLimit(b *testing.B) {
 	for _, size := range []int{128, 1000} {
 		b.Run(fmt.Sprintf("gang=%d/nodes=400", size), func(b *testing.B) {
@@ -252,7 +255,8 @@ func BenchmarkAtTheLimit(b *testing.B) {
 	}
 }
 
-// hostSpread is an oracle for members that need hosts of their own, on every other node.
+// hostSpread is an Oracle that allows one member per node, and only on every second node. calls
+// counts the calls of the Oracle.
 type hostSpread struct {
 	Arithmetic
 	placed map[int]int
@@ -294,7 +298,8 @@ func BenchmarkConstrained(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot measures a decision without columns.
+// BenchmarkSnapshot measures decisions on a Snapshot without a Cluster, so each decision builds its
+// columns.
 func BenchmarkSnapshot(b *testing.B) {
 	kept := gangCluster(b, 5000, 1).Snapshot()
 	s := &Snapshot{Resources: kept.Resources, Nodes: kept.Nodes, Units: kept.Units}
@@ -302,8 +307,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
 }
 
-// BenchmarkSteadyState reports the memory of the columns of 5,000 nodes and 150,000 pods, and the
-// time to update them when one node changes.
+// BenchmarkSteadyState reports the memory of a Cluster with 5,000 nodes and 150,000 pods, and the
+// time to update it after a change of one node.
 func BenchmarkSteadyState(b *testing.B) {
 	before := heapInUse()
 	c := podCluster(b, 5000, 50)
@@ -323,7 +328,8 @@ func BenchmarkSteadyState(b *testing.B) {
 	runtime.KeepAlive(c)
 }
 
-// heapOfNames returns the memory of the pods' names and UIDs, which a scheduler's cache shares.
+// heapOfNames returns the memory of the pods' names and UIDs. They do not count for the Cluster,
+// because it shares them with the scheduler's cache.
 func heapOfNames(nodes, pods int) uint64 {
 	before := heapInUse()
 	names := make([]string, 0, 2*nodes*pods)

@@ -7,7 +7,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queueOption changes a new queue.
+// queueOption sets a field of a queue.
 type queueOption func(*fairshare.Queue)
 
 func under(parent string) queueOption  { return func(q *fairshare.Queue) { q.Parent = parent } }
@@ -30,7 +30,7 @@ func queue(name string, opts ...queueOption) fairshare.Queue {
 	return q
 }
 
-// bundlesOf returns the bundles for the nodes of a snapshot.
+// bundlesOf returns the fairshare.Bundles for the nodes of a snapshot.
 func bundlesOf(s *Snapshot) fairshare.Bundles {
 	return fairshare.NewBundles(s.Resources, func(name string) fairshare.Amounts {
 		out, of := make(Amounts, len(s.Resources)), slices.Index(s.Resources, name)
@@ -43,7 +43,7 @@ func bundlesOf(s *Snapshot) fairshare.Bundles {
 	})
 }
 
-// randomTree makes up to 9 queues in up to 3 levels.
+// randomTree returns a tree with up to 9 queues on up to 3 levels.
 func randomTree(pick chooser, dims int) *fairshare.Tree {
 	amounts := func(most int) Amounts {
 		a := make(Amounts, dims)
@@ -61,7 +61,7 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 		}
 		if pick(2) == 0 {
 			if q.Quota = amounts(8); pick(3) == 0 {
-				// The quota names one resource and carries the others.
+				// This quota names only the first resource. The other resources may be carried.
 				q.Quota = q.Quota[:1]
 			}
 		}
@@ -74,7 +74,8 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 	return tree
 }
 
-// randomMinRuntime returns the min-runtimes of a profile, up to a length, or nil for no profile.
+// randomMinRuntime returns random min-runtimes of a profile, each at most most nanoseconds. It may
+// return nil, for an unknown profile.
 func randomMinRuntime(pick chooser, most int) *MinRuntime {
 	if pick(2) == 0 {
 		return nil
@@ -86,8 +87,7 @@ func randomMinRuntime(pick chooser, most int) *MinRuntime {
 	return m
 }
 
-// queues adds queues to the cluster. The demand of a queue is its usage and the preemptor's
-// request.
+// queues adds queues to the cluster. Their demand is the usage plus the preemptor's request.
 func (b *build) queues(queues ...fairshare.Queue) *build {
 	tree, faults := fairshare.NewTree(len(b.s.Resources), queues)
 	if len(faults) > 0 {
@@ -97,7 +97,8 @@ func (b *build) queues(queues ...fairshare.Queue) *build {
 	return b
 }
 
-// shared computes the fair shares for a preemptor that waits.
+// shared returns the snapshot with fair shares. The preemptor's request counts as demand of its
+// queue.
 func (b *build) shared(p *Preemptor) *Snapshot {
 	s := &b.s
 	tree, dims := s.Queues.Tree, len(s.Resources)
@@ -142,7 +143,8 @@ func with(p *Preemptor, opts ...func(*Preemptor)) *Preemptor {
 
 func at(now int64) func(*Preemptor) { return func(p *Preemptor) { p.Now = now } }
 
-// elasticGang adds the running members of a gang in mode Pod, one on each given node.
+// elasticGang adds a gang whose members are preempted one by one, with one running member on each
+// given node.
 func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, request int64, nodes []string, opts ...unitOption) *build {
 	membership := &QueueMembership{Queue: leaf, MinCount: minCount}
 	for i, n := range nodes {
@@ -154,8 +156,8 @@ func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, r
 	return b
 }
 
-// ray adds a gang with a head, a worker with a GPU, and two workers without GPUs, one of them
-// surplus.
+// ray adds a gang with three roles: a head, a worker with a GPU, and two workers without GPUs. One
+// of the latter is surplus.
 func (b *build) ray(opts ...unitOption) *build {
 	membership := &QueueMembership{Queue: "b", MinCount: 3}
 	member := func(role string, surplus bool) []unitOption {

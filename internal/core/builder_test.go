@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// build builds a snapshot for a test. Nodes are identified by name, and pods reduce their free
-// room.
+// build builds a snapshot for a test. nodes maps the name of a node to its index. Adding a pod
+// reduces the free room of its node.
 type build struct {
 	s     Snapshot
 	nodes map[string]int
@@ -36,7 +36,7 @@ func (b *build) node(name string, allocatable ...int64) *build {
 	return b
 }
 
-// podOn makes a pod and subtracts its request from the node's room.
+// podOn returns a pod on a node and subtracts the pod's request from the node's free room.
 func (b *build) podOn(name, node string, request ...int64) Pod {
 	p := Pod{Namespace: "ns", Name: name, UID: "uid-" + name, Node: -1, Request: amounts(request, len(b.s.Resources))}
 	if n, ok := b.nodes[node]; ok {
@@ -48,7 +48,7 @@ func (b *build) podOn(name, node string, request ...int64) Pod {
 	return p
 }
 
-// unitOption changes a new unit.
+// unitOption sets fields of a unit.
 type unitOption func(u *Unit)
 
 func startedAt(t int64) unitOption {
@@ -72,7 +72,7 @@ func withBudget(budgets ...int) unitOption {
 	}
 }
 
-// pod adds a unit with one pod that requests some of the first resource.
+// pod adds a unit with one pod. request is for the first resource.
 func (b *build) pod(name, node string, priority int32, request int64, opts ...unitOption) *build {
 	return b.podOf(name, node, priority, []int64{request}, opts...)
 }
@@ -86,7 +86,8 @@ func (b *build) podOf(name, node string, priority int32, request []int64, opts .
 	return b
 }
 
-// group adds a whole group with pods of one size, one on each given node.
+// group adds a PodGroup that is evicted as a whole, with one pod on each given node. request is the
+// request of each pod.
 func (b *build) group(name string, priority int32, request int64, nodes []string, opts ...unitOption) *build {
 	u := Unit{Namespace: "ns", Name: name, UID: "uid-" + name, Group: true, PodGroup: "uid-" + name, Priority: priority}
 	for i, n := range nodes {
@@ -111,7 +112,7 @@ func (b *build) budget(allowed int32) *build {
 
 func (b *build) snapshot() *Snapshot { return &b.s }
 
-// members makes a class of count members.
+// members returns a class of count members with consecutive ranks, starting with firstRank.
 func members(prefix string, count, firstRank int, request ...int64) Class {
 	c := Class{Request: request}
 	for i := range count {
@@ -135,8 +136,8 @@ func gangOf(priority int32, minCount int, classes ...Class) *Preemptor {
 	}
 }
 
-// chooser draws numbers below n, either from rapid, which shrinks them, or from a source of random
-// numbers.
+// chooser returns a number from 0 to n-1. The number comes from rapid, which shrinks failing cases,
+// or from a random source.
 type chooser func(n int) int
 
 func fromRapid(t *rapid.T) chooser {
@@ -148,33 +149,35 @@ func fromRand(seed uint64) chooser {
 	return func(n int) int { return r.IntN(n) }
 }
 
-// randomShape bounds the cases of randomCase.
+// randomShape has the maximum sizes and the features of the cases that randomCase returns.
 type randomShape struct {
 	nodes, units, members, classes int
 	gang, groups, budgets, leaving bool
-	// tolerations makes some units tolerate low priorities, some until now and some for longer.
+	// tolerations gives some units a toleration. Some of the tolerations end now, others later.
 	tolerations bool
-	// static makes some of the pods static.
+	// static makes some pods static pods.
 	static bool
-	// full makes as many units as allowed, on small nodes, with a preemptor above most of them.
+	// full adds the maximum number of units on small nodes. Most units have a lower priority than
+	// the preemptor.
 	full bool
-	// gangs makes half of the single pods members of three gangs. Some gangs have members to spare,
-	// or too few; with whole, none has members to spare. gangRoles gives the members two roles.
+	// gangs makes half of the single pods members of three gangs, which are preempted one by one.
+	// Some of the gangs have more members than minCount, others have too few. With whole, each gang
+	// has exactly minCount members. gangRoles gives the members two roles.
 	gangs, whole, gangRoles bool
-	// flat gives all units one priority.
+	// flat gives all units the same priority.
 	flat bool
-	// roles gives the classes two roles.
+	// roles divides the preemptor's classes into two roles.
 	roles bool
-	// lost counts lost work.
+	// lost makes the search compare lost work.
 	lost bool
-	// banded makes bands of priorities.
+	// banded gives the preemptor random priority bands.
 	banded bool
-	// stopped counts stops. Most units were stopped before.
+	// stopped makes the search compare stops, and gives most units stops.
 	stopped bool
 }
 
-// inEveryOrder returns each shape by name, and the same shape with lost work, with bands, with both,
-// with stops, and with all three.
+// inEveryOrder returns each shape by name, and copies of it: with stops, with lost work, with
+// bands, with lost work and bands, and with all three.
 func inEveryOrder[T any](shapes map[string]T, shapeOf func(*T) *randomShape) map[string]T {
 	out := maps.Clone(shapes)
 	for name, shape := range shapes {
@@ -192,7 +195,7 @@ func inEveryOrder[T any](shapes map[string]T, shapeOf func(*T) *randomShape) map
 	return out
 }
 
-// randomCase makes a small cluster and a preemptor.
+// randomCase returns a small random cluster and a preemptor.
 func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	s, p := randomPriorities(pick, sh)
 	if sh.banded {
@@ -205,7 +208,7 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	return s, p
 }
 
-// randomStops gives most workloads a number of stops. The members of a gang share it.
+// randomStops gives most workloads a number of stops. All members of a gang have the same number.
 func randomStops(pick chooser, s *Snapshot) {
 	ofGang := make(map[string]Stops)
 	for u := range s.Units {
@@ -221,7 +224,7 @@ func randomStops(pick chooser, s *Snapshot) {
 	}
 }
 
-// randomBands returns up to three bands among the priorities of random cases.
+// randomBands returns up to three bands of the priorities that random cases use.
 func randomBands(pick chooser) []Band {
 	var out []Band
 	for next := int32(pick(3)) - 1; len(out) < 3 && next < 8; {
@@ -231,7 +234,7 @@ func randomBands(pick chooser) []Band {
 	return out
 }
 
-// randomPriorities is randomCase without bands.
+// randomPriorities is randomCase without bands and stops.
 func randomPriorities(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	dims := 1 + pick(2)
 	b := clusterOf([]string{"gpu", "cpu"}[:dims]...)
@@ -291,9 +294,9 @@ func randomPriorities(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	return sh.countLost(pick, b.snapshot(), p)
 }
 
-// countLost makes a case count lost work, if the shape does. Its starts become seconds, and some
-// pods have checkpoints, a few of them in the future, or restarts that cost time. A queue caps the
-// lost work of some pods.
+// countLost makes the search compare lost work if sh.lost is set. Start times become whole seconds.
+// Some pods get checkpoints, a few of them in the future, or a cost of a restart. Some units are in
+// a queue that limits the lost work.
 func (sh *randomShape) countLost(pick chooser, s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
 	if sh.lost {
 		p.Order, p.Now, p.Devices = OrderLostWork, 20e9, Amounts{1000, 0}[:len(s.Resources)]
@@ -322,10 +325,10 @@ func (sh *randomShape) countLost(pick chooser, s *Snapshot, p *Preemptor) (*Snap
 	return s, p
 }
 
-// someNow is the time of random decisions.
+// someNow is the time of the decisions in random cases, in nanoseconds.
 const someNow = 5
 
-// randomUnit adds a pod or a group where there is room for it.
+// randomUnit adds a pod or a group on random nodes with enough room.
 func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(int) []int64) {
 	var opts []unitOption
 	opts = append(opts, startedAt(int64(pick(4))))
@@ -399,7 +402,7 @@ func randomGangs(b *build, pick chooser, sh randomShape) {
 	refSurplus(&b.s)
 }
 
-// refuse records a refused deletion of one pod of a unit.
+// refuse records that the API server rejected the deletion of one pod of a unit.
 func refuse(u *Unit, pod int, until int64) {
 	u.Pods[pod].RefusedUntil = until
 	u.RefusedUntil = max(u.RefusedUntil, until)

@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refCascade is the cascade of a set of victims and placements, worked out on clusters that are
-// built for it: without the victims, and with the preemptor and the replacements as static pods.
+// refCascade returns the number of evictions by the replacements of d.Victims. It is a reference
+// for Cascade. It decides for each replacement on a new snapshot. This snapshot has no victims, and
+// the preemptor and earlier replacements are static pods.
 func refCascade(t *rapid.T, s *Snapshot, p *Preemptor, kinds map[int]Replacement, d *Decision) (evictions int) {
 	world := *s
 	world.Nodes, world.Units, world.Budgets = slices.Clone(s.Nodes), slices.Clone(s.Units), slices.Clone(s.Budgets)
@@ -74,7 +75,7 @@ func refCascade(t *rapid.T, s *Snapshot, p *Preemptor, kinds map[int]Replacement
 	return evictions
 }
 
-// refCarryOut removes the victims of a decision from a cluster, and adds the placed pods.
+// refCarryOut removes the victims of a decision from a snapshot, and adds the placed pods.
 func refCarryOut(s *Snapshot, p *Preemptor, d *Decision) {
 	for _, v := range d.Victims {
 		u := slices.IndexFunc(s.Units, func(unit Unit) bool { return unit.UID == v.UID })
@@ -106,7 +107,8 @@ func refCarryOut(s *Snapshot, p *Preemptor, d *Decision) {
 	}
 }
 
-// randomReplacements chooses the units that are not replaced, or whose replacements never preempt.
+// randomReplacements selects units that are not replaced, and units whose replacements never
+// preempt. It maps their indexes to the kind.
 func randomReplacements(pick chooser, s *Snapshot) map[int]Replacement {
 	kinds := make(map[int]Replacement)
 	for u := range s.Units {
@@ -120,8 +122,7 @@ func randomReplacements(pick chooser, s *Snapshot) map[int]Replacement {
 	return kinds
 }
 
-// TestCascadeIsMeasured compares the cascade of decisions with one worked out on clusters that are
-// built for it.
+// TestCascadeIsMeasured compares the cascade of decisions with refCascade.
 func TestCascadeIsMeasured(t *testing.T) {
 	t.Parallel()
 	second := 0
@@ -161,8 +162,9 @@ func TestCascadeIsMeasured(t *testing.T) {
 	}
 }
 
-// TestCascadeDecides checks that a decision for a pod has the least cascade of all nodes whose
-// cheapest victims cost the same by the criteria before it, and that it costs no more by these.
+// TestCascadeDecides checks decisions for single pods with CascadeDecide. Among the nodes whose
+// cheapest victims cost the least by the earlier criteria, the decision must have the lowest
+// cascade. It must not cost more by the earlier criteria.
 func TestCascadeDecides(t *testing.T) {
 	t.Parallel()
 	changed := 0
@@ -172,8 +174,8 @@ func TestCascadeDecides(t *testing.T) {
 			nodes: 8, units: 20, full: true, budgets: pick(4) == 0, tolerations: pick(4) == 0, leaving: true, lost: pick(6) == 0, stopped: pick(3) == 0,
 		})
 		if pick(4) > 0 {
-			// Then most outcomes with equally many pods are equal, and replacements have work of a
-			// lower priority to preempt.
+			// With this band, most outcomes with the same number of pods cost the same.
+			// Replacements can then preempt work with a lower priority.
 			p.Bands = []Band{{Min: 0, Max: 5}}
 		}
 		kinds := randomReplacements(pick, s)

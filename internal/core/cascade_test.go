@@ -8,13 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// replacing is an Oracle that knows how units are replaced. By default, all of them are, and any
-// node admits any member.
+// replacing is an Oracle that implements Replacer. By default, all units are replaced and may
+// preempt, and every node admits every member.
 type replacing struct {
 	Arithmetic
-	// kinds has the units that are not simply replaced.
+	// kinds maps the index of a unit to its Replacement, for units that differ from the default.
 	kinds map[int]Replacement
-	// only are the nodes that admit members; nil for all.
+	// only has the indexes of the nodes that admit members; nil for all nodes.
 	only map[int]bool
 }
 
@@ -32,9 +32,10 @@ func (r replacing) Admits(_, node int) string {
 	return ""
 }
 
-// twoNodes has a preemptor of 8 that fits on a or on b once the pod of priority 5 has left. The
-// pod on a is preferred because it started later. Its replacement fits only on c, without low. The
-// replacement of the pod on b has room on c if it is no larger than 3.
+// twoNodes has a preemptor with a request of 8, which fits on node a or b after one eviction. The
+// pod "large" on node a is the preferred victim because it started later. Its replacement fits only
+// on node c, and only if "low" is evicted. The replacement of "small" on node b fits on node c
+// without an eviction if onB is at most 3.
 func twoNodes(onB int64, lowest int32) *build {
 	return clusterOf("gpu").node("a", 8).node("b", 8).node("c", 7).
 		pod("large", "a", 5, 6, startedAt(9)).pod("small", "b", 5, onB, startedAt(5)).pod("low", "c", lowest, 4, startedAt(5))
@@ -58,9 +59,10 @@ func TestCascade(t *testing.T) {
 		cluster   *build
 		preemptor *Preemptor
 		kinds     map[int]Replacement
-		// byOthers are the victims by the other criteria, and want those with CascadeDecide.
+		// byOthers are the expected victims without CascadeDecide. want are the expected victims
+		// with it.
 		byOthers, want []string
-		// measured and decided are the cascades of the two.
+		// measured is the expected cascade of byOthers. decided is the expected cascade of want.
 		measured, decided Cascade
 	}{
 		"of equals, the victim whose replacement fits": {
@@ -133,14 +135,14 @@ func TestCascade(t *testing.T) {
 	}
 }
 
-// inDomains makes a gang require one of the domains that nodes are in, by index.
+// inDomains makes a gang require one domain. of has the domain of each node.
 func inDomains(p *Preemptor, of ...string) *Preemptor {
 	p.Domain = &RequiredDomain{Key: "rack", Of: of}
 	return p
 }
 
-// TestCascadeOfABrokenGang checks replacements that look for room beside the rest of a gang that
-// the outcome has broken, by lost work.
+// TestCascadeOfABrokenGang checks the cascade if the search compares lost work and the outcome
+// breaks a gang. The replacements must find the room next to the remaining members.
 func TestCascadeOfABrokenGang(t *testing.T) {
 	t.Parallel()
 	member := func(u *Unit) {
@@ -160,8 +162,9 @@ func TestCascadeOfABrokenGang(t *testing.T) {
 	}
 }
 
-// TestReplacementsWithoutRetryTimes checks that a replacement without room costs no search for the
-// moment when protections end. Protections that never end have no such moment.
+// TestReplacementsWithoutRetryTimes checks that a replacement without room causes no search for
+// RetryAt. With protections that never end, there is no RetryAt, so both cases must take the same
+// number of steps.
 func TestReplacementsWithoutRetryTimes(t *testing.T) {
 	t.Parallel()
 	const nodes = 8
@@ -188,8 +191,8 @@ func TestReplacementsWithoutRetryTimes(t *testing.T) {
 	}
 }
 
-// TestCascadeOfARaisedGroup checks that a replacement preempts by its scheduling priority, not by
-// its priority as a potential victim.
+// TestCascadeOfARaisedGroup checks a unit whose priority as a victim is raised. Its replacement
+// must preempt only by the scheduling priority.
 func TestCascadeOfARaisedGroup(t *testing.T) {
 	t.Parallel()
 	raised := func(u *Unit) { u.RaisedBy = 5 }

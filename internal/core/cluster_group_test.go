@@ -5,11 +5,12 @@ import (
 	"testing"
 )
 
-// TestUnitsHaveAllOfTheirGroup checks that every field of a Group reaches the units of its pods, at
-// first and after a change.
+// TestUnitsHaveAllOfTheirGroup checks that every field of a Group has an effect on the units of its
+// pods, when the group is added and when it changes.
 func TestUnitsHaveAllOfTheirGroup(t *testing.T) {
 	t.Parallel()
-	// Members that are preempted one by one have their own values of these fields.
+	// These fields have no effect on members that are preempted one by one, which have their own
+	// values.
 	ofMembers := map[string]bool{"Namespace": true, "Name": true, "Start": true}
 	newCluster := func() *Cluster { return NewCluster([]string{"cpu"}) }
 	for _, whole := range []bool{true, false} {
@@ -35,7 +36,7 @@ func TestUnitsHaveAllOfTheirGroup(t *testing.T) {
 	}
 }
 
-// change gives a field another value.
+// change sets a field to a different value.
 func change(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
@@ -54,7 +55,7 @@ func change(t *testing.T, v reflect.Value) {
 	}
 }
 
-// setGroup sets a node with one pod, a member of the group.
+// setGroup adds a node with one pod that is a member of the group.
 func setGroup(t *testing.T, c *Cluster, g *Group) {
 	t.Helper()
 	pod := RunningPod{Pod: Pod{Namespace: "ns", Name: "p", UID: "p", Request: Amounts{1}}, Group: g}
@@ -63,8 +64,9 @@ func setGroup(t *testing.T, c *Cluster, g *Group) {
 	}
 }
 
-// TestPartsOfATreeAreOneWorkload checks that a tree never evicts a part of itself, and that the parts
-// that are evicted whole do not count among the members that are evicted one by one.
+// TestPartsOfATreeAreOneWorkload has a tree of groups, with one part that is evicted as a whole. No
+// part of the tree may evict another part. The part that is evicted as a whole must not count
+// towards minCount of the others.
 func TestPartsOfATreeAreOneWorkload(t *testing.T) {
 	t.Parallel()
 	c := NewCluster([]string{"cpu"})

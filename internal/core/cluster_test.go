@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// feed sets a node of a Cluster from a Snapshot.
+// feed adds a node of a Snapshot to a Cluster.
 func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node int) {
 	st := &NodeState{Node: s.Nodes[node]}
 	for u := range s.Units {
@@ -44,7 +44,7 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 	}
 }
 
-// named sets the names that a Cluster derives from pods and groups.
+// named sets the names of a Snapshot that a Cluster would derive from pods and groups.
 func named(s *Snapshot) *Snapshot {
 	for u := range s.Units {
 		unit := &s.Units[u]
@@ -57,19 +57,19 @@ func named(s *Snapshot) *Snapshot {
 	return s
 }
 
-// TestClusterDecidesLikeASnapshot fills a Cluster and then changes it node by node into another
-// cluster. Decisions must equal those on a new Snapshot.
+// TestClusterDecidesLikeASnapshot fills a Cluster and changes it, node by node, into another
+// cluster. The decisions must equal the decisions on a new Snapshot.
 func TestClusterDecidesLikeASnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
 		sh := drawShape(t)
 		before, was := randomCase(pick, sh)
-		// All cases here have the same dimensions.
+		// Skip cases whose number of resources changes: a Cluster has fixed resources.
 		after, p := randomCase(pick, sh)
 		if len(before.Resources) != len(after.Resources) {
 			return
 		}
-		// A Cluster determines surplus members by itself.
+		// A Cluster computes the surplus members, so both cases start without them.
 		for _, units := range [][]Unit{before.Units, after.Units} {
 			for u := range units {
 				units[u].Surplus = false
@@ -113,8 +113,8 @@ func TestClusterDecidesLikeASnapshot(t *testing.T) {
 	})
 }
 
-// TestPodsOfAGroupDrawInOrder checks that the budgets that evicting a group breaks do not depend on
-// the order of nodes.
+// TestPodsOfAGroupDrawInOrder checks that the order of nodes has no effect on the number of broken
+// budgets if a group is evicted.
 func TestPodsOfAGroupDrawInOrder(t *testing.T) {
 	group := &Group{Namespace: "ns", Name: "g", UID: "uid-g", Whole: true}
 	member := func(name string, budgets ...int) RunningPod {
@@ -139,7 +139,7 @@ func TestPodsOfAGroupDrawInOrder(t *testing.T) {
 	}
 }
 
-// queued adds queues to a case, and makes some single pods members of gangs with surplus.
+// queued adds queues to a case. It makes some single pods members of gangs with surplus.
 func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	tree := randomTree(pick, len(s.Resources))
 	leaf := func() string { return tree.Queue(int32(pick(tree.Len()))).Name }
@@ -160,7 +160,7 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	for u := range s.Units {
 		unit := &s.Units[u]
 		if !unit.Group && unit.PodGroup != "" {
-			// The unit is in a gang already.
+			// The unit is already a member of a gang.
 			if others[unit.PodGroup] == nil {
 				others[unit.PodGroup] = &QueueMembership{Queue: leaf(), MinCount: unit.Membership.MinCount}
 			}
@@ -172,7 +172,7 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 			unit.Membership = &QueueMembership{Queue: leaf()}
 			continue
 		}
-		// Members differ in importance by their UID only.
+		// The members differ in importance only by their UID.
 		unit.PodGroup, unit.Membership, unit.Running, unit.Since, unit.MinRuntime = "uid-gang", gang, true, 2, nil
 		unit.GroupName = "gang"
 		unit.Priority, unit.Start, unit.Pods[0].Start, unit.Toleration, unit.Static = 1, 0, 0, nil, false
@@ -257,8 +257,7 @@ func TestClusterForgetsWhatHasGone(t *testing.T) {
 	}
 }
 
-// TestLone compares the columns' data of single pods with the units, while nodes are added, changed
-// and removed.
+// TestLone checks the method lone for all units while nodes are added, changed and removed.
 func TestLone(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -91,8 +91,9 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetsAcrossZones spreads members over zones. One pod of each zone would be the cheapest
-// victim, and all three pods share a budget of one.
+// TestBudgetsAcrossZones spreads three members over three zones. The cheapest victims would be one
+// pod in each zone, but these three pods share a budget that allows one eviction. The decision must
+// not break the budget.
 func TestBudgetsAcrossZones(t *testing.T) {
 	c := clusterOf("gpu").budget(1)
 	for i := range 27 {
@@ -115,7 +116,7 @@ func TestBudgetsAcrossZones(t *testing.T) {
 	}
 }
 
-// admissions counts the nodes that the search asks about.
+// admissions is an Oracle that counts the calls of Admits.
 type admissions struct {
 	Arithmetic
 	asked int
@@ -123,8 +124,8 @@ type admissions struct {
 
 func (o *admissions) Admits(int, int) string { o.asked++; return "" }
 
-// TestSurplusOutOfReach checks that surplus above the ceiling does not make the search work nodes
-// out.
+// TestSurplusOutOfReach has surplus pods above the ceiling on every node. They must not make the
+// search examine the nodes.
 func TestSurplusOutOfReach(t *testing.T) {
 	c := clusterOf("gpu")
 	for i := range 50 {
@@ -207,8 +208,7 @@ func TestCeilingAndScore(t *testing.T) {
 		},
 		"of two on one node, as much surplus as can be": {
 			decideCase: decideCase{
-				// Any pod except the old one is needed to evict the young pair, and the old one is
-				// needed with the surplus.
+				// Two sets of two pods are enough: y1 and y2, or old and surplus.
 				cluster: clusterOf("cpu", "gpu").node("a", 10, 10).
 					podOf("old", "a", 3, []int64{3, 1}, startedAt(5)).podOf("y1", "a", 3, []int64{2, 2}, startedAt(6)).podOf("y2", "a", 3, []int64{2, 2}, startedAt(7)).
 					podOf("surplus", "a", 3, []int64{1, 3}, startedAt(8), isSurplus(true)).podOf("top", "a", 50, []int64{2, 2}),
@@ -323,8 +323,8 @@ func TestBetter(t *testing.T) {
 	}
 }
 
-// TestSmallGangOfMembersApart checks the bound of the work for a small gang with members that
-// depend on each other. Such a gang is packed again for each victim.
+// TestSmallGangOfMembersApart checks that the effort is limited for a small gang whose members
+// depend on each other. The search packs such a gang again for each victim.
 func TestSmallGangOfMembersApart(t *testing.T) {
 	c := clusterOf("cpu")
 	for n := range 20 {
@@ -336,7 +336,7 @@ func TestSmallGangOfMembersApart(t *testing.T) {
 			}
 		}
 	}
-	// Members may use every other node. Five of these are empty, and five are full.
+	// Members may use every second node. Five of these nodes are empty, and five are full.
 	h := &hostSpread{placed: map[int]int{}}
 	d := mustDecide(t, c.snapshot(), gangOf(10, 6, members("w", 6, 0, 2)), h)
 	if d.Outcome != Preempts || len(d.Victims) != 2 {
@@ -347,8 +347,8 @@ func TestSmallGangOfMembersApart(t *testing.T) {
 	}
 }
 
-// TestFewerPodsBeforeGroups checks that, on a node as for a gang, the score decides between sets of
-// victims of one priority. The order of putting units back decides only among equal scores.
+// TestFewerPodsBeforeGroups checks that the score decides between sets of victims of one priority,
+// on one node and for a gang. The order of reprieve decides only if the scores are equal.
 func TestFewerPodsBeforeGroups(t *testing.T) {
 	t.Parallel()
 	b := clusterOf("cpu").node("n", 8).group("g", 0, 2, []string{"n", "n"}, startedAt(1))

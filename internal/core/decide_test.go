@@ -17,7 +17,7 @@ func victimNames(d *Decision) []string {
 	return names
 }
 
-// nodesUsed returns the nodes of a decision's placements, by member.
+// nodesUsed returns the nodes of a decision's placements, in the order of placement.
 func nodesUsed(d *Decision) []string {
 	var nodes []string
 	for _, p := range d.Placements {
@@ -164,7 +164,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// nowhere has rules about domains in a cluster without nodes.
+// nowhere is an Oracle with rules about domains, for a cluster without nodes.
 type nowhere struct{ Arithmetic }
 
 func (nowhere) Topologies(class int) []Topology {
@@ -175,8 +175,8 @@ func (nowhere) Count(int32) int { return 0 }
 
 func (nowhere) Takes(int32) bool { return true }
 
-// TestRulesAboutNoDomains checks the message without nodes for members that must be spread or
-// together.
+// TestRulesAboutNoDomains checks the message for members with rules about domains if there are no
+// nodes.
 func TestRulesAboutNoDomains(t *testing.T) {
 	t.Parallel()
 	for name, preemptor := range map[string]*Preemptor{"a pod": podOf(10, 8), "a gang": gangOf(10, 2, members("w", 2, 0, 8))} {
@@ -256,8 +256,8 @@ func ofRoles(p *Preemptor, roles ...string) *Preemptor {
 	return p
 }
 
-// TestNeededComeFirst checks that the first MinCount placements are those of needed members, also
-// if one replaces another member of its role.
+// TestNeededComeFirst checks that the first MinCount placements are for needed members. This must
+// also be true if a member replaces another member of its role.
 func TestNeededComeFirst(t *testing.T) {
 	p := ofRoles(gangOf(10, 3, members("lost", 1, 0, 100), members("b", 2, 1, 1), members("head", 1, 3, 2), members("small", 1, 4, 4)), "a", "b", "head", "a")
 	p.Classes[1].Members[1].Rank = 5

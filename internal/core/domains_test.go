@@ -13,7 +13,7 @@ import (
 
 const rackKey = "example.com/rack"
 
-// inRacks makes a gang require one rack. Nodes are in few racks, and some are in none.
+// inRacks makes a gang require one rack. There are few racks, and some nodes are in no rack.
 func inRacks(pick chooser, s *Snapshot, p *Preemptor) *Preemptor {
 	q := *p
 	q.Domain = &RequiredDomain{Key: rackKey, Of: make([]string, len(s.Nodes))}
@@ -23,7 +23,8 @@ func inRacks(pick chooser, s *Snapshot, p *Preemptor) *Preemptor {
 	return &q
 }
 
-// refRacks returns the racks of a preemptor by name, with their nodes.
+// refRacks returns the racks that the preemptor may use: a map from the name to the indexes of the
+// nodes.
 func refRacks(s *Snapshot, p *Preemptor) map[string][]int {
 	racks := map[string][]int{}
 	for _, n := range refNodes(s) {
@@ -34,7 +35,8 @@ func refRacks(s *Snapshot, p *Preemptor) map[string][]int {
 	return racks
 }
 
-// refPlaces counts the places for members of the first class in some room.
+// refPlaces returns the number of places for the first class, if room has the free room of each
+// node.
 func refPlaces(p *Preemptor, room [][]int64, nodes []int) (places int) {
 	for _, n := range nodes {
 		places += howMany(p.Classes[0].Request, room[n], roomToCount)
@@ -42,7 +44,8 @@ func refPlaces(p *Preemptor, room [][]int64, nodes []int) (places int) {
 	return places
 }
 
-// rackOf returns the rack of a decision's placements, and fails if there are several.
+// rackOf returns the rack of a decision's placements. It fails the test if they are in several
+// racks.
 func rackOf(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) string {
 	rack := ""
 	for i, pl := range d.Placements {
@@ -59,7 +62,7 @@ func rackOf(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) string {
 }
 
 // TestRacksAgainstBruteForce compares decisions with an exhaustive search in each rack. The gangs
-// have one class and depend on room only, so the search is exact.
+// have one class and depend only on room, so the decisions must be optimal.
 func TestRacksAgainstBruteForce(t *testing.T) {
 	shape := randomShape{nodes: 6, units: 9, members: 5, classes: 1, gang: true, leaving: true}
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,8 +133,8 @@ func refFeasibleIn(p *Preemptor, room [][]int64, nodes []int) bool {
 	return refPack(p, copied, nodes, refCounts(p))
 }
 
-// TestRacksAreNearlyOptimal compares decisions with an exhaustive search in each rack, where groups,
-// budgets, several classes or lost work make the search inexact.
+// TestRacksAreNearlyOptimal compares decisions with an exhaustive search in each rack. Groups,
+// budgets, several classes or lost work make the decisions inexact.
 func TestRacksAreNearlyOptimal(t *testing.T) {
 	tests := map[string]randomShape{
 		"groups":        {nodes: 6, units: 10, members: 4, classes: 1, gang: true, groups: true, leaving: true},
@@ -182,7 +185,7 @@ func TestRacksAreNearlyOptimal(t *testing.T) {
 	}
 }
 
-// TestRacksWithOracle checks that racks hold beside the rules of an oracle.
+// TestRacksWithOracle checks that members share a rack and also pass the rules of an Oracle.
 func TestRacksWithOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
@@ -281,7 +284,7 @@ func TestRackOfInput(t *testing.T) {
 	}
 }
 
-// TestSurplusStaysInTheRack plans surplus members, with the gang and later.
+// TestSurplusStaysInTheRack places surplus members, together with the gang and in a later decision.
 func TestSurplusStaysInTheRack(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8).node("b3", 8).pod("p-b3", "b3", 20, 8)
 	p := gangOf(10, 1, members("m", 3, 0, 8))
@@ -298,7 +301,8 @@ func TestSurplusStaysInTheRack(t *testing.T) {
 	}
 }
 
-// TestRackForMostMembers places a gang that needs one member, in racks with different free places.
+// TestRackForMostMembers places a gang with minCount 1 in racks with different numbers of free
+// places.
 func TestRackForMostMembers(t *testing.T) {
 	tests := map[string]struct {
 		members int
@@ -325,7 +329,8 @@ func TestRackForMostMembers(t *testing.T) {
 	}
 }
 
-// TestNominatedRackIsKept replans a gang whose victims have left one rack, while a fuller one fits.
+// TestNominatedRackIsKept decides again for a gang after its victims have terminated in one rack.
+// The gang must use this rack, although a fuller rack has room.
 func TestNominatedRackIsKept(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8).pod("p-a2", "a2", 20, 4)
 	p := gangOf(10, 1, members("m", 1, 0, 4))
@@ -353,7 +358,7 @@ func TestRackOfBadInput(t *testing.T) {
 	}
 }
 
-// BenchmarkRacks decides for a gang of 64 in full clusters of 5,000 nodes in many domains.
+// BenchmarkRacks decides for gangs of 64 in full clusters of 5,000 nodes with many domains.
 func BenchmarkRacks(b *testing.B) {
 	for _, perRack := range []int{1, 8, 32, 500} {
 		for _, flat := range []bool{false, true} {
@@ -370,8 +375,8 @@ func BenchmarkRacks(b *testing.B) {
 	}
 }
 
-// rackCase makes a full cluster of nodes with 64 units of room in racks, and a gang of 64. With
-// flat, all units have one priority and one start.
+// rackCase returns a full cluster with 64 GPUs per node, in racks of perRack nodes, and a gang of
+// 64. With flat, all units have the same priority and start.
 func rackCase(nodes, perRack int, flat bool) (*Snapshot, *Preemptor) {
 	pick := fromRand(1)
 	c := NewCluster([]string{"gpu"})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fromBytes draws numbers from a fuzzer's input, and zeros after its end.
+// fromBytes returns a chooser that uses the bytes of a fuzzer's input, then zeros.
 func fromBytes(data []byte) chooser {
 	return func(n int) int {
 		if len(data) == 0 {
@@ -19,10 +19,10 @@ func fromBytes(data []byte) chooser {
 	}
 }
 
-// oddAmounts are quantities that no cluster should have.
+// oddAmounts are quantities that do not occur in a valid cluster.
 var oddAmounts = []int64{0, -1, 1, math.MaxInt64, math.MinInt64, maxAmount, maxAmount + 1, -maxAmount, math.MaxInt64 / 2}
 
-// distort puts odd values into a case.
+// distort sets random fields of a case to invalid or extreme values.
 func distort(pick chooser, s *Snapshot, p *Preemptor) {
 	odd := func(a Amounts) {
 		if len(a) > 0 {
@@ -76,8 +76,8 @@ func distortUnit(pick chooser, u *Unit, odd func(Amounts)) {
 	}
 }
 
-// FuzzDecide checks that any input leads to a decision or a typed error, twice the same one. The
-// oracle's state must be unchanged afterwards.
+// FuzzDecide checks that Decide returns a decision or an ErrBadInput for any input, and the same
+// result for a second call. The Oracle's state must be unchanged afterwards.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 4, 1, 5, 2, 2, 2, 3, 3, 1, 0, 0, 2, 1, 1})

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// optionsOf returns a choice among random options of some nodes, without a cluster.
+// optionsOf returns a choice with random options for some nodes. It needs no cluster.
 func optionsOf(pick chooser, nodes, most int) *choice {
 	ch := &choice{
 		counter: &counter{simulation: &simulation{problem: &problem{s: &Snapshot{}}}}, after: math.MinInt64, limit: price{lost: math.MaxInt64, sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
@@ -22,7 +22,8 @@ func optionsOf(pick chooser, nodes, most int) *choice {
 		node := choiceNode{node: int32(n), options: []nodeOption{{cost: noCost()}}}
 		cost := noCost()
 		for gain := range pick(most + 1) {
-			// Some of the pods are surplus. Evicting more than needed must never pay off.
+			// Some of the pods are surplus. An additional pod still never lowers the cost, because
+			// the number of pods is compared before the surplus.
 			pods := pick(2)
 			more := refCost{sum: int64(pick(7)), pods: int64(pods), surplus: int64(pods * pick(2)), start: int64(1 + pick(9))}
 			if ch.s.losses != nil {
@@ -40,7 +41,7 @@ func optionsOf(pick chooser, nodes, most int) *choice {
 	return ch
 }
 
-// best solves the choice by dynamic programming over the nodes.
+// best returns the cost of the best choice, computed by dynamic programming over the nodes.
 func (ch *choice) best() (refCost, bool) {
 	none := refCost{sum: -1}
 	best := slices.Repeat([]refCost{none}, ch.missing+1)
@@ -61,7 +62,7 @@ func (ch *choice) best() (refCost, bool) {
 	return best[ch.missing], best[ch.missing] != none
 }
 
-// result returns the cost and the gain of the choice.
+// result returns the cost and the number of additional members of the final options.
 func (ch *choice) result() (cost refCost, gain int) {
 	cost.start = math.MaxInt64
 	for _, n := range ch.nodes {
@@ -72,8 +73,7 @@ func (ch *choice) result() (cost refCost, gain int) {
 	return cost, gain
 }
 
-// TestChoice checks that the search for a gang's nodes finds a choice with the lowest cost. A
-// dynamic program (best) finds the cost to compare with.
+// TestChoice checks that a choice has the lowest possible cost. The method best computes this cost.
 func TestChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
@@ -94,8 +94,8 @@ func TestChoice(t *testing.T) {
 	})
 }
 
-// TestChoiceOutOfEffort checks that a choice without the budget to improve it still makes enough
-// room.
+// TestChoiceOutOfEffort checks that a choice makes enough room even if it has no effort left for
+// exchanges.
 func TestChoiceOutOfEffort(t *testing.T) {
 	unproven := 0
 	for seed := range uint64(300) {
@@ -116,8 +116,8 @@ func TestChoiceOutOfEffort(t *testing.T) {
 	}
 }
 
-// TestCountedGangsAreOptimal compares decisions for gangs of one class, among single pods, with the
-// optimum.
+// TestCountedGangsAreOptimal compares decisions for gangs of one class with the optimum. All units
+// are single pods.
 func TestCountedGangsAreOptimal(t *testing.T) {
 	preempts := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -142,8 +142,8 @@ func TestCountedGangsAreOptimal(t *testing.T) {
 	}
 }
 
-// TestChoiceTakesWhatIsLeftOver has room for one last member that is cheaper than room for two. It
-// is on a node that the price per member rules out.
+// TestChoiceTakesWhatIsLeftOver has two nodes with options for two members. For the last member, a
+// node with an option for one member is cheaper, although its price per member is higher.
 func TestChoiceTakesWhatIsLeftOver(t *testing.T) {
 	tt := decideCase{
 		cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).
@@ -154,8 +154,8 @@ func TestChoiceTakesWhatIsLeftOver(t *testing.T) {
 	tt.run(t)
 }
 
-// TestChoiceMindsBudgets has a budget that the cheapest choice would break, and an equally cheap
-// choice that does not.
+// TestChoiceMindsBudgets has two equally cheap choices. One of them breaks a budget and must not be
+// used.
 func TestChoiceMindsBudgets(t *testing.T) {
 	tt := decideCase{
 		cluster: clusterOf("gpu").budget(1).node("a", 8).node("b", 8).node("c", 8).

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// besideGangs is a cluster full of gangs of 16, with members that are preempted one by one and
-// dealt out in turn.
+// besideGangs returns a cluster full of gangs of 16 members, which are preempted one by one. The
+// members of each gang are on many nodes.
 func besideGangs(nodes int) *Snapshot {
 	c := NewCluster([]string{"gpu"})
 	groups := make([]*Group, nodes/2)
@@ -16,7 +16,7 @@ func besideGangs(nodes int) *Snapshot {
 	for n := range nodes {
 		st := NodeState{Node: Node{Name: fmt.Sprintf("n%05d", n), Free: Amounts{0}, Allocatable: Amounts{8}}}
 		for i := range 8 {
-			// Gangs of one priority share nodes.
+			// The gangs on a node have the same priority.
 			name := fmt.Sprintf("p%d-%d", n, i)
 			st.Pods = append(st.Pods, RunningPod{
 				Pod: Pod{Namespace: "ns", Name: name, UID: name, Request: Amounts{1}, Start: int64(1+(n*7+i*13)%1000) * 1e9}, Running: true, Group: groups[(n*8+i)%len(groups)],
@@ -29,7 +29,8 @@ func besideGangs(nodes int) *Snapshot {
 	return c.Snapshot()
 }
 
-// BenchmarkBesideGangs has a preemptor that should break as few gangs as possible.
+// BenchmarkBesideGangs measures decisions for a preemptor that should break as few gangs as
+// possible.
 func BenchmarkBesideGangs(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000} {
 		s := besideGangs(nodes)

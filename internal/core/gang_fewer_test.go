@@ -20,8 +20,8 @@ func brokenNames(d *Decision) []string {
 	return names
 }
 
-// fourGangs has four gangs of four, with one member of each on every node. The members that started
-// last are on the same node.
+// fourGangs has four gangs with four members each. Every node has one member of each gang. The
+// members that started last are on one node.
 func fourGangs(leaf string) *build {
 	b := clusterOf("gpu")
 	for n := range 4 {
@@ -39,7 +39,7 @@ func fourGangs(leaf string) *build {
 }
 
 func TestFewerGangsFallBelowMinCount(t *testing.T) {
-	// One member of each Job has the later start.
+	// One member of each Job started later than the other.
 	twoJobs := func(leaf string) *build {
 		membership := &QueueMembership{Queue: leaf, MinCount: 2}
 		member := func(job string, start int64) []unitOption {
@@ -54,7 +54,7 @@ func TestFewerGangsFallBelowMinCount(t *testing.T) {
 		queues     []fairshare.Queue
 		preemptor  *Preemptor
 		wantBroken []string
-		// wantVictims are the victims; nil for any.
+		// wantVictims are the expected victims; nil to accept any.
 		wantVictims []string
 		wantMessage string
 	}{

@@ -13,7 +13,8 @@ import (
 
 var update = flag.Bool("core.update", false, "write the golden files anew")
 
-// TestGoldenJSON fixes the JSON form of decisions, because other programs read it.
+// TestGoldenJSON compares the JSON of decisions with golden files. Other programs read this JSON,
+// so it must not change by accident.
 func TestGoldenJSON(t *testing.T) {
 	tests := map[string]struct {
 		cluster   *build

@@ -16,9 +16,10 @@ var (
 	podShape   = randomShape{nodes: 5, units: 14, groups: true, budgets: true, leaving: true}
 	gangShape  = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, groups: true, budgets: true, leaving: true}
 	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true, roles: true}
-	// bareShape has neither budgets nor groups, so counting settles a gang.
+	// bareShape has no budgets and no groups. For such a gang, counting members gives an optimal
+	// decision.
 	bareShape = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, leaving: true}
-	// besideShape has running gangs.
+	// besideShape has running gangs whose members are preempted one by one.
 	besideShape = randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true, groups: true, gangs: true, gangRoles: true, leaving: true}
 	calmShape   = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true, static: true}
 )
@@ -43,7 +44,7 @@ func decideOrFail(t *rapid.T, s *Snapshot, p *Preemptor, o Oracle) Decision {
 	return d
 }
 
-// victimUnits returns a decision's victims as indices into the snapshot.
+// victimUnits returns the indexes of a decision's victims in the snapshot.
 func victimUnits(t *rapid.T, s *Snapshot, d *Decision) []int {
 	var units []int
 	for i := range d.Victims {
@@ -56,7 +57,7 @@ func victimUnits(t *rapid.T, s *Snapshot, d *Decision) []int {
 	return units
 }
 
-// checkSound checks that a decision violates no invariant.
+// checkSound checks the invariants of a decision.
 func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 	if d.Outcome == Infeasible {
 		if len(d.Placements)+len(d.Victims) > 0 {
@@ -98,7 +99,8 @@ func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 	checkPlacements(t, s, p, d, room)
 }
 
-// checkElsewhere compares a decision's units on other nodes with its victims and its placements.
+// checkElsewhere checks that ElsewhereUnits contains no victim and no unit on a node of the
+// placements.
 func checkElsewhere(s *Snapshot, d *Decision) error {
 	if len(d.ElsewhereUnits) > min(capElsewhere, d.Reprieved) {
 		return fmt.Errorf("%d units stay elsewhere, of %d that were reprieved", len(d.ElsewhereUnits), d.Reprieved)
@@ -117,7 +119,7 @@ func checkElsewhere(s *Snapshot, d *Decision) error {
 	return nil
 }
 
-// checkPlacements places the members in the given room.
+// checkPlacements places the members into the given free room and fails if a member does not fit.
 func checkPlacements(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision, room [][]int64) {
 	if len(d.Placements) < p.MinCount {
 		t.Fatalf("%d placements, want at least %d", len(d.Placements), p.MinCount)
@@ -159,8 +161,8 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// TestEveryVictimIsNeeded puts victims back one at a time. The preemptor must then have no room,
-// even if all members move.
+// TestEveryVictimIsNeeded puts back one victim at a time. The preemptor must then have no room,
+// even if all members may move.
 func TestEveryVictimIsNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := randomCase(fromRapid(t), drawShape(t))
@@ -179,7 +181,7 @@ func TestEveryVictimIsNeeded(t *testing.T) {
 			gone[u] = true
 		}
 		if !refFeasible(s, p, gone, nodes, counts) {
-			// The decision placed members other than the first by rank.
+			// The decision placed other members than the needed members with the lowest ranks.
 			return
 		}
 		for _, u := range victims {
@@ -192,8 +194,8 @@ func TestEveryVictimIsNeeded(t *testing.T) {
 	})
 }
 
-// TestLargeGangsTakeWhatTheyNeed puts victims back one at a time, for gangs that are settled by
-// counting and too large for the local search.
+// TestLargeGangsTakeWhatTheyNeed puts back one victim at a time. The gangs have one class and are
+// too large for the local search.
 func TestLargeGangsTakeWhatTheyNeed(t *testing.T) {
 	sh := randomShape{nodes: 60, units: 400, members: 100, classes: 1, gang: true, full: true}
 	count := func(s *Snapshot, p *Preemptor, gone map[int]bool) int {
@@ -235,8 +237,8 @@ func TestLargeGangsTakeWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// TestReprieveCounted removes all potential victims and reprieves them. The victims must make
-// enough room, and none of them may fit alone.
+// TestReprieveCounted removes all potential victims and calls reprieveCounted. The victims must
+// make enough room, and each of them must be needed.
 func TestReprieveCounted(t *testing.T) {
 	reprieved := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -270,7 +272,7 @@ func TestReprieveCounted(t *testing.T) {
 	}
 }
 
-// TestMoreRoomNeverRaisesTheCeiling adds a node, or removes a refusal.
+// TestMoreRoomNeverRaisesTheCeiling adds a node, or makes a node admit the preemptor.
 func TestMoreRoomNeverRaisesTheCeiling(t *testing.T) {
 	shapes := []randomShape{
 		{nodes: 5, units: 14, groups: true},
@@ -305,7 +307,7 @@ func TestMoreRoomNeverRaisesTheCeiling(t *testing.T) {
 	})
 }
 
-// shuffled returns the same cluster and preemptor in another order.
+// shuffled returns the same cluster and preemptor with nodes, units and members in another order.
 func shuffled(r *rand.Rand, s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
 	perm := r.Perm(len(s.Nodes))
 	t := &Snapshot{Resources: s.Resources, Budgets: s.Budgets, Nodes: make([]Node, len(s.Nodes))}
@@ -379,7 +381,7 @@ func deepCopy(t *rapid.T, s *Snapshot) *Snapshot {
 	return &c
 }
 
-// TestOracle checks decisions in a world where more than room matters.
+// TestOracle checks decisions with an Oracle that has rules about more than room.
 func TestOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
@@ -398,7 +400,8 @@ func TestOracle(t *testing.T) {
 	})
 }
 
-// checkOrder places the members in the world one by one. Each must pass given those before it.
+// checkOrder places the members in w one by one. Each must pass its rules next to the members
+// before it.
 func checkOrder(t *rapid.T, w *world, d *Decision) {
 	if d.Outcome == Infeasible {
 		return
@@ -425,8 +428,8 @@ func checkOrder(t *rapid.T, w *world, d *Decision) {
 	})
 }
 
-// TestOracleNeverInfeasible compares decisions with an exhaustive search where ports and
-// anti-affinity matter, and checks that every victim is needed.
+// TestOracleNeverInfeasible compares decisions with an exhaustive search, with an Oracle for host
+// ports and anti-affinity. It also checks that every victim is needed.
 func TestOracleNeverInfeasible(t *testing.T) {
 	shapes := []randomShape{
 		{nodes: 4, units: 8, groups: true},

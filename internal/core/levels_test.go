@@ -13,8 +13,8 @@ import (
 
 const zoneKey = "topology.kubernetes.io/zone"
 
-// inLevels makes a gang prefer racks, and sometimes zones after them. Sometimes it requires a zone
-// instead. Racks and zones may overlap.
+// inLevels makes a gang prefer racks, and sometimes zones as the farther level. Sometimes the gang
+// requires a zone instead. A rack may be in several zones.
 func inLevels(pick chooser, s *Snapshot, p *Preemptor) *Preemptor {
 	q := *p
 	racks, zones := make([]string, len(s.Nodes)), make([]string, len(s.Nodes))
@@ -35,7 +35,7 @@ func inLevels(pick chooser, s *Snapshot, p *Preemptor) *Preemptor {
 	return &q
 }
 
-// withHomes puts members of the gang on nodes.
+// withHomes sets the Homes of a gang as if some members already had a node.
 func withHomes(pick chooser, p *Preemptor, nodes int) {
 	of := func(names []string, at []int) (homes []string) {
 		for _, n := range at {
@@ -53,8 +53,8 @@ func withHomes(pick chooser, p *Preemptor, nodes int) {
 	}
 }
 
-// refLevel is a level of the reference: its domains by name, with their nodes. The key is "" for
-// the level without a preference.
+// refLevel is a level of the reference. domains maps the name of a domain to its nodes. key is ""
+// for the last level, which has no preference.
 type refLevel struct {
 	key     string
 	domains map[string][]int
@@ -92,16 +92,17 @@ func refLevels(s *Snapshot, p *Preemptor) []refLevel {
 	return append(levels, last)
 }
 
-// refOutcome is the best outcome of a level in the reference.
+// refOutcome is the best outcome in the domains of a level.
 type refOutcome struct {
 	outcome Outcome
 	score   Score
 	name    string
-	// fit counts the members with room, and places the free places.
+	// fit is the number of members that fit in the domain. places is its number of free places, and
+	// nodes its number of nodes.
 	fit, places, nodes int
 }
 
-// refBest returns the best outcome in the domains of a level.
+// refBest returns the best outcome in the domains of a level, by exhaustive search.
 func refBest(s *Snapshot, p *Preemptor, l refLevel) refOutcome {
 	now, later := make([][]int64, len(s.Nodes)), refRoom(s, nil)
 	for i := range s.Nodes {
@@ -137,7 +138,8 @@ func refOrder(o Outcome) int {
 	return map[Outcome]int{Fits: 0, Waits: 1, Preempts: 2, Infeasible: 3}[o]
 }
 
-// refChoose applies the rule to the outcomes of all levels, the nearest first.
+// refChoose returns the index of the level that the rule selects. all has the outcomes of the
+// levels, the nearest first.
 func refChoose(rule LevelRule, all []refOutcome) int {
 	chosen := len(all) - 1
 	for i, one := range slices.Backward(all) {
@@ -155,7 +157,7 @@ func refChoose(rule LevelRule, all []refOutcome) int {
 }
 
 // TestLevelsAgainstBruteForce compares decisions with an exhaustive search in each domain of each
-// level. The gangs have one class and depend on room only, so the search is exact.
+// level. The gangs have one class and depend only on room, so the decisions must be optimal.
 func TestLevelsAgainstBruteForce(t *testing.T) {
 	shape := randomShape{nodes: 5, units: 7, members: 4, classes: 1, gang: true, leaving: true}
 	counts := map[string]int{}
@@ -175,7 +177,8 @@ func TestLevelsAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// tryLevels compares the decision on a random case with the reference, and counts the outcome.
+// tryLevels compares the decision on a random case with the reference. It increments the entry of
+// the outcome in counts.
 func tryLevels(t *rapid.T, pick chooser, shape randomShape, counts map[string]int) {
 	s, p := randomCase(pick, shape)
 	p = inLevels(pick, s, p)
@@ -197,7 +200,7 @@ func tryLevels(t *rapid.T, pick chooser, shape randomShape, counts map[string]in
 	checkLevels(t, s, p, &d, levels[at], all[at])
 }
 
-// checkLevels compares a decision with the chosen level of the reference.
+// checkLevels compares a decision with the outcome of the level that the reference selects.
 func checkLevels(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision, level refLevel, want refOutcome) {
 	if d.Outcome != want.outcome {
 		t.Fatalf("%s, want %s at %q in %q: %s", d.Outcome, want.outcome, level.key, want.name, d.Message)
@@ -219,7 +222,8 @@ func checkLevels(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision, level refLe
 	}
 }
 
-// TestLevelsWithOracle checks that a gang with levels passes the rules of an oracle.
+// TestLevelsWithOracle checks that the placements of a gang with levels pass the rules of an
+// Oracle.
 func TestLevelsWithOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
@@ -237,7 +241,7 @@ func TestLevelsWithOracle(t *testing.T) {
 	})
 }
 
-// TestLevelRule shows the rule between levels, and the messages about it.
+// TestLevelRule checks the choice between levels, and the messages about it.
 func TestLevelRule(t *testing.T) {
 	racks := []string{"a", "a", "b", "b", ""}
 	nodes := func() *build {
@@ -365,7 +369,7 @@ func TestLevelRule(t *testing.T) {
 	}
 }
 
-// TestLevelsOfBadInput checks the errors of levels that break the contract.
+// TestLevelsOfBadInput checks the errors for invalid levels.
 func TestLevelsOfBadInput(t *testing.T) {
 	level := func(key string) PreferredLevel { return PreferredLevel{Key: key, Of: []string{"r"}} }
 	for name, tt := range map[string]struct {
@@ -395,8 +399,8 @@ func TestLevelsOfBadInput(t *testing.T) {
 	}
 }
 
-// TestCascadeOfLevels checks that levels whose outcomes cost the same are compared by the evictions
-// of replacements, if these decide.
+// TestCascadeOfLevels checks levels whose outcomes cost the same. With CascadeDecide, the outcome
+// whose replacements evict fewer pods is better.
 func TestCascadeOfLevels(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -430,7 +434,7 @@ func TestCascadeOfLevels(t *testing.T) {
 	}
 }
 
-// askedOnce counts how often Admits is asked about a node.
+// askedOnce is an Oracle that counts the calls of Admits by node.
 type askedOnce struct {
 	Arithmetic
 	asked map[int]int
@@ -441,8 +445,8 @@ func (o askedOnce) Admits(_, node int) string {
 	return ""
 }
 
-// TestLevelsShareTheirAnswers checks that the oracle is asked once whether a node admits a class,
-// for all levels together.
+// TestLevelsShareTheirAnswers checks that Admits is called only once per class and node, for all
+// levels together.
 func TestLevelsShareTheirAnswers(t *testing.T) {
 	t.Parallel()
 	s := clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).
@@ -466,7 +470,8 @@ func TestLevelsShareTheirAnswers(t *testing.T) {
 	}
 }
 
-// TestRoomOfDomains checks how many members domains hold, and the units in the way.
+// TestRoomOfDomains checks the numbers of members that fit in each domain, and the reported units
+// in the way.
 func TestRoomOfDomains(t *testing.T) {
 	b := clusterOf("gpu").node("a1", 8).node("a2", 8).node("b1", 8).node("b2", 8)
 	b.pod("p-a1", "a1", 5, 8).pod("p-b1", "b1", 20, 8).pod("p-b2", "b2", 30, 4)
@@ -487,7 +492,7 @@ func TestRoomOfDomains(t *testing.T) {
 	}
 }
 
-// BenchmarkLevels decides for a gang of 64 that prefers racks in full clusters of 5,000 nodes.
+// BenchmarkLevels decides for a gang of 64 that prefers racks, in full clusters of 5,000 nodes.
 func BenchmarkLevels(b *testing.B) {
 	for _, perRack := range []int{8, 32} {
 		b.Run(fmt.Sprintf("%d nodes each", perRack), func(b *testing.B) {
@@ -503,8 +508,8 @@ func BenchmarkLevels(b *testing.B) {
 	}
 }
 
-// TestLevelDifference checks that the message about a farther level names the criterion that makes
-// the level cost more.
+// TestLevelDifference checks the message about a level that costs more than the chosen level. The
+// message must name the first criterion that differs.
 func TestLevelDifference(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

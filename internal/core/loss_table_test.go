@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLossTable checks that the losses from the table are those of the units, and that its bounds
-// hold.
+// TestLossTable checks that the lost work from the table equals the lost work of the units, and
+// that its lower bounds hold.
 func TestLossTable(t *testing.T) {
 	t.Parallel()
 	quick, bounded, stops := 0, 0, 0
@@ -67,8 +67,9 @@ func TestLossTable(t *testing.T) {
 	}
 }
 
-// TestLossTableFollowsCluster checks that the table follows changes of a cluster: a checkpoint of a
-// member counts for a member on another node, and a new pod has nothing of the pod before it.
+// TestLossTableFollowsCluster checks that the table follows changes of a cluster. A checkpoint of
+// one member must apply to a member on another node. A new pod must not get the loss of an old pod
+// with the same index.
 func TestLossTableFollowsCluster(t *testing.T) {
 	t.Parallel()
 	const second = int64(time.Second)
@@ -84,7 +85,7 @@ func TestLossTableFollowsCluster(t *testing.T) {
 			}},
 		}
 		if request > 1 {
-			// Quantities out of range leave a node without a column.
+			// With a quantity out of range, the node has no nodeColumn.
 			more := st.Pods[0]
 			more.Name, more.UID = "more", "more"
 			st.Pods = append(st.Pods, more)

@@ -2,8 +2,8 @@ package core
 
 import "testing"
 
-// BenchmarkOrders measures decisions by priorities, by lost work and with cascades on the same
-// clusters.
+// BenchmarkOrders measures decisions on the same clusters: by priorities, by lost work, and with
+// cascades.
 func BenchmarkOrders(b *testing.B) {
 	const second = int64(1e9)
 	gangs := besideGangs(1000)

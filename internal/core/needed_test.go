@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNeeded checks that exactly the pods are needed that leave too little room on their node until
-// they terminate.
+// TestNeeded checks which pods must terminate: exactly the pods that request more than their node
+// has to spare.
 func TestNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

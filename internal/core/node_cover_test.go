@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// coverCase is a node with some units, and the room that a cover must free.
+// coverCase is a node with some units, and the room that must be freed.
 type coverCase struct {
 	col   *nodeColumn
 	view  *problem
@@ -52,7 +52,7 @@ func newCoverCase(pick chooser, most int) *coverCase {
 
 func (c *coverCase) top() int32 { return c.col.priorities[len(c.col.priorities)-1] }
 
-// best tries all sets.
+// best returns the cost of the cheapest set of units, by trying all sets.
 func (c *coverCase) best() (refCost, bool) {
 	best, found := refCost{}, false
 	for mask := range 1 << len(c.units) {
@@ -73,7 +73,7 @@ func (c *coverCase) best() (refCost, bool) {
 	return best, found
 }
 
-// solve finds the cheapest set with a cover that has the given effort.
+// solve returns the result of a cover with the given effort.
 func (c *coverCase) solve(effort int) (set []int32, cost setCost, proven, ok bool) {
 	x := newNodeVictims(c.view, nil)
 	x.cover.effort = effort
@@ -85,7 +85,7 @@ func (c *coverCase) solve(effort int) (set []int32, cost setCost, proven, ok boo
 	return x.cover.solve(c.short)
 }
 
-// TestCover compares the cheapest units of a node with the best of all sets.
+// TestCover compares the result of cover with the best of all sets.
 func TestCover(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCoverCase(fromRapid(t), 9)
@@ -101,8 +101,8 @@ func TestCover(t *testing.T) {
 	})
 }
 
-// TestCoverOutOfEffort checks that a set found without effort for a cheaper one still makes enough
-// room.
+// TestCoverOutOfEffort checks that a cover without effort left still returns a set that makes
+// enough room.
 func TestCoverOutOfEffort(t *testing.T) {
 	unproven := 0
 	for seed := range uint64(200) {
@@ -118,8 +118,8 @@ func TestCoverOutOfEffort(t *testing.T) {
 	}
 }
 
-// TestCoverBesideSurplusOfNoUse checks that surplus units that free none of the missing room do not
-// prolong a search.
+// TestCoverBesideSurplusOfNoUse has surplus units that free nothing of the missing resource. They
+// must not make the search longer.
 func TestCoverBesideSurplusOfNoUse(t *testing.T) {
 	b := clusterOf("gpu", "cpu")
 	b.node("a", 100_000, 100_000)
@@ -137,7 +137,7 @@ func TestCoverBesideSurplusOfNoUse(t *testing.T) {
 	}
 }
 
-// holds checks that a set frees the missing room, has the stated cost, and is sorted.
+// holds checks that a set frees the missing room, has the given cost, and is sorted.
 func (c *coverCase) holds(t interface{ Errorf(string, ...any) }, set []int32, cost setCost, ok bool) {
 	if !ok {
 		return

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// TestWideGroups checks groups on so many nodes that gains are not computed for every option. The
-// decision must have about as few victims as with all gains.
+// TestWideGroups has groups on so many nodes that gains are computed only for some options. The
+// number of victims must be nearly the same as with all gains.
 func TestWideGroups(t *testing.T) {
 	t.Parallel()
 	const nodes, size = 1000, 400
 	for name, tt := range map[string]struct {
-		// of returns the group of a pod, given the number of groups.
+		// of returns the index of the group of pod i on node n.
 		of func(r *rand.Rand, n, i, groups int) int
-		// wantMore is how many more victims are allowed.
+		// wantMore is the permitted number of additional victims.
 		wantMore int
 	}{
 		"dealt out in turn": {of: func(_ *rand.Rand, n, i, groups int) int { return (n + i*7) % groups }},

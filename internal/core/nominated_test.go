@@ -18,14 +18,14 @@ func TestNominatedOfRoles(t *testing.T) {
 	}
 }
 
-// minded is an oracle with classes that depend on other pods. It accepts all placements.
+// minded is an Oracle whose classes are all stateful. It accepts all placements.
 type minded struct{ Arithmetic }
 
 // Stateful always returns true.
 func (minded) Stateful(int) bool { return true }
 
-// TestNominatedNeededFirst checks that the needed members of each role come first, in any order of
-// nominations.
+// TestNominatedNeededFirst checks that the needed members of each role come first in the
+// placements, in any order of nominations.
 func TestNominatedNeededFirst(t *testing.T) {
 	p := ofRoles(gangOf(10, 3, members("head", 1, 0, 2), members("w", 4, 1, 2)), "head", "w")
 	for _, name := range []string{"w-00", "w-01", "w-02", "w-03", "head-00"} {
@@ -40,8 +40,8 @@ func TestNominatedNeededFirst(t *testing.T) {
 	}
 }
 
-// TestNominated checks that the placements of an earlier decision are used again where they still
-// fit.
+// TestNominated checks that a decision uses the placements of an earlier decision again, as far as
+// they fit.
 func TestNominated(t *testing.T) {
 	place := func(member, node string) Placement {
 		return Placement{Member: member, UID: "uid-" + member, Node: node}

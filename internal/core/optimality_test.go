@@ -8,9 +8,10 @@ import (
 
 var optimalityCases = flag.Int("core.cases", 400, "random cases per row of the optimality test, and a fifth of those played on under queues")
 
-// TestOptimality compares decisions with an exhaustive search over all sets of victims and with the
-// plain algorithm, in every order of victims. It prints how often the optimum was reached. With lost
-// work, the decisions of a row may lose two per cent more than the optima.
+// TestOptimality compares decisions with the plain algorithm and with an exhaustive search over all
+// sets of victims, in every order of victims. It prints how often the decision was optimal. If the
+// search compares lost work, the decisions of a row may lose 2 percent more in total than the
+// optimum.
 func TestOptimality(t *testing.T) {
 	type row struct {
 		shape       randomShape
@@ -40,7 +41,7 @@ func TestOptimality(t *testing.T) {
 	}
 	for name, tt := range inEveryOrder(tests, func(r *row) *randomShape { return &r.shape }) {
 		if tt.shape.lost {
-			// What is lost beside gangs is no sum, so no search is exact.
+			// With gangs, lost work is not a sum over victims, so no search is exact.
 			tt.wantOptimal, tt.wantExcess = min(tt.wantOptimal, 0.99), 0.03
 		}
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +72,8 @@ type optimalityTally struct {
 	firstMiss                                                                                string
 }
 
-// one decides one case and compares it. For cases without victims, only feasibility must agree.
+// one decides one case and compares the result. For cases without victims, it compares only whether
+// there is room.
 func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 	s, p := randomCase(fromRand(seed), sh)
 	d, err := Decide(s, p, nil)
@@ -102,7 +104,7 @@ func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 	}
 	free := d.Outcome == Fits || d.Outcome == Waits
 	if free && len(p.Classes) > 1 && refAnyMix(p, refRoom(s, nil), refNodes(s), make([]int, len(p.Classes)), 0, p.MinCount) {
-		// Members other than the first ones by rank are enough, and need no victims.
+		// Other members than the needed ones with the lowest ranks fit without victims.
 		return
 	}
 	if (best == noVictims()) != free {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestLostWorkNeverRaisesPriority checks that counting lost work evicts no higher priority, breaks
-// no more budgets and loses no more work than the order by priorities.
+// TestLostWorkNeverRaisesPriority compares OrderLostWork with OrderPriority. It must not lead to a
+// higher priority of a victim, more broken budgets, or more lost work.
 func TestLostWorkNeverRaisesPriority(t *testing.T) {
 	t.Parallel()
 	preempts, cheaper := 0, 0
@@ -52,8 +52,8 @@ func TestLostWorkNeverRaisesPriority(t *testing.T) {
 	}
 }
 
-// wantReported checks that a decision reports some lost work in all, whether or not its order counts
-// it, and that the parts of victims and gangs add up to it.
+// wantReported checks that a decision reports the given lost work, even if the search does not
+// compare it. The lost work of victims and broken gangs must add up to this value.
 func wantReported(t *rapid.T, d *Decision, lost int64) {
 	t.Helper()
 	parts := int64(0)
@@ -68,7 +68,7 @@ func wantReported(t *rapid.T, d *Decision, lost int64) {
 	}
 }
 
-// unitsNamed returns the indices of victims.
+// unitsNamed returns the indexes of victims in the snapshot.
 func unitsNamed(s *Snapshot, victims []Victim) (units []int) {
 	for _, v := range victims {
 		for u := range s.Units {
@@ -80,9 +80,9 @@ func unitsNamed(s *Snapshot, victims []Victim) (units []int) {
 	return units
 }
 
-// TestLostWorkUnderBounds checks that a set which the bounds of queues refuse is not replaced by
-// victims of a higher priority. Queue a uses 6 of its share of 5. Its two small pods lose the least
-// work, but reclaiming 3 is allowed only at once, as one pod.
+// TestLostWorkUnderBounds has a set of victims that the bounds of queues do not allow. The decision
+// must not use a victim of a higher priority instead. Queue a uses 6, and its share is 5. Its two
+// small pods lose the least work. The bounds allow a reclaim of 3 only as one pod.
 func TestLostWorkUnderBounds(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour)
@@ -109,8 +109,8 @@ func TestLostWorkUnderBounds(t *testing.T) {
 	}
 }
 
-// TestLostWorkOfAStoppedGang checks that a second member of a gang that stops anyway costs nothing,
-// on a node that looks more expensive than another.
+// TestLostWorkOfAStoppedGang has two victims in one gang. The second one adds no lost work, because
+// the gang stops anyway. So this node is the cheapest, although it looks more expensive.
 func TestLostWorkOfAStoppedGang(t *testing.T) {
 	t.Parallel()
 	const second = int64(time.Second)
@@ -130,8 +130,8 @@ func TestLostWorkOfAStoppedGang(t *testing.T) {
 	}
 }
 
-// TestLossOfSavedGang checks that a checkpoint of one member counts for its whole gang, and not for
-// another.
+// TestLossOfSavedGang checks that a checkpoint of one member applies to its whole gang, and not to
+// other gangs.
 func TestLossOfSavedGang(t *testing.T) {
 	t.Parallel()
 	const second = int64(time.Second)
@@ -172,7 +172,7 @@ func TestLoss(t *testing.T) {
 		start, since int64
 		want         int64
 		progress     Progress
-		// queue is the queue of the pod, and standard the restart cost of pods that do not tell.
+		// queue is the queue of the pod. standard is Preemptor.Restart.
 		queue    string
 		standard int64
 	}{

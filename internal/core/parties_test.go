@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGatherings checks that rules about the same domains form one gathering if they share a class.
-// Gatherings that share a class must be in one party.
+// TestGatherings checks that rules about the same domains are one gathering if they have a class in
+// common. Gatherings with a common class must be in one party.
 func TestGatherings(t *testing.T) {
 	t.Parallel()
 	keys := map[string][]int32{
@@ -19,7 +19,8 @@ func TestGatherings(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		rules []rule
-		// wantGatherings are numbers of domains with classes. wantParties are classes.
+		// wantGatherings lists gatherings: the number of domains, and the classes. wantParties
+		// lists the classes of each party.
 		wantGatherings, wantParties string
 	}{
 		"none": {wantGatherings: "[]", wantParties: "[[0 1 2 3]]"},

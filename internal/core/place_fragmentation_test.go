@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fragmentation"
 )
 
-// mixOf returns a mix of pods that request CPUs and GPUs, in this order, all with the same weight.
+// mixOf returns a mix of pods with equal weights. Each request has the CPUs, then the GPUs.
 func mixOf(requests ...[]int64) *fragmentation.Mix {
 	m := &fragmentation.Mix{Device: 1}
 	for _, r := range requests {
@@ -20,7 +20,7 @@ func mixOf(requests ...[]int64) *fragmentation.Mix {
 	return m
 }
 
-// nodesOf lists the nodes of placements in ascending order.
+// nodesOf returns the names of the nodes of placements, sorted.
 func nodesOf(placements []Placement) (names []string) {
 	for _, p := range placements {
 		names = append(names, p.Node)
@@ -29,7 +29,7 @@ func nodesOf(placements []Placement) (names []string) {
 	return names
 }
 
-// TestPlacementByFragmentation compares the nodes of members with a mix and without one.
+// TestPlacementByFragmentation compares the members' nodes with and without a mix.
 func TestPlacementByFragmentation(t *testing.T) {
 	t.Parallel()
 	one, eight := []int64{8, 1}, []int64{64, 8}
@@ -83,9 +83,8 @@ func TestPlacementByFragmentation(t *testing.T) {
 	}
 }
 
-// refLeastRise places the members of one class one by one, each on the node with the lowest rise. Of
-// equals, it uses the node with the fewest free devices, then the one with room for the fewest
-// members, and then the first one by name.
+// refLeastRise places the members of one class one by one, each on the node with the lowest rise.
+// Ties are broken by fewer free devices, then by room for fewer members, then by name.
 func refLeastRise(s *Snapshot, p *Preemptor) (names []string) {
 	request, free := p.Classes[0].Request, make([]Amounts, len(s.Nodes))
 	for n := range s.Nodes {
@@ -117,8 +116,8 @@ func refLeastRise(s *Snapshot, p *Preemptor) (names []string) {
 	return names
 }
 
-// TestMembersRaiseFragmentationLeast checks that each member uses the node with the lowest rise. It
-// also checks that the order of nodes has no effect, and that a mix changes no outcome.
+// TestMembersRaiseFragmentationLeast checks that each member uses the node with the lowest rise.
+// The order of nodes must have no effect, and a mix must not change the outcome.
 func TestMembersRaiseFragmentationLeast(t *testing.T) {
 	t.Parallel()
 	placed, moved := 0, 0
@@ -155,8 +154,8 @@ func TestMembersRaiseFragmentationLeast(t *testing.T) {
 	}
 }
 
-// TestFullestDomain checks that of domains with equal outcomes the fullest one is used, for required
-// and preferred levels.
+// TestFullestDomain checks required and preferred domains with equal outcomes. The fullest domain
+// must be used.
 func TestFullestDomain(t *testing.T) {
 	t.Parallel()
 	racks := []string{"r1", "r2", "r3"}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// poolOnly is an oracle that limits members of one class to some nodes.
+// poolOnly is an Oracle that limits the members of one class to some nodes.
 type poolOnly struct {
 	Arithmetic
 	class int
@@ -19,8 +19,8 @@ func (o *poolOnly) Admits(class, node int) string {
 	return ""
 }
 
-// TestTightestFirst has gangs that are too large for backtracking. Classes with the fewest possible
-// nodes must be placed first, not those with the largest requests.
+// TestTightestFirst has gangs that are too large for backtracking. The class with the fewest
+// possible nodes must be placed first, even if other classes have larger requests.
 func TestTightestFirst(t *testing.T) {
 	t.Parallel()
 	t.Run("for what few nodes have", func(t *testing.T) {

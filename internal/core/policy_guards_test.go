@@ -83,8 +83,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// TestGuardsHaveAll checks that every protection from one preemptor is among the guards, with no
-// earlier end.
+// TestGuardsHaveAll checks that every protection from one preemptor is also a guard. The guard must
+// not end earlier.
 func TestGuardsHaveAll(t *testing.T) {
 	protected := 0
 	rapid.Check(t, func(t *rapid.T) {

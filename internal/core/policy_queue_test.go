@@ -21,7 +21,7 @@ func TestQueuePolicy(t *testing.T) {
 		wantOutcome Outcome
 		wantVictims []string
 		wantRule    Rule
-		// wantProtected are the rules that protect any unit.
+		// wantProtected is the expected number of protected units, by rule.
 		wantProtected map[Rule]int
 		wantMessage   string
 		wantRetryAt   int64
@@ -32,7 +32,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"no reclaim from a queue within its share": {
-			// b has 4 of its 4; the pod in the way is c1, of no queue.
+			// b uses exactly its quota of 4. The pod in the way is c1, which is in no queue.
 			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 4, inQueue("b")).pod("c1", "n", 50, 4),
 			queues:  []fairshare.Queue{queue("a"), queue("b", quota(4))}, preemptor: with(podOf(10, 1), ofQueue("a")),
 			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleNotLowerPriority: 1, RuleOverShare: 1},
@@ -66,7 +66,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"not by one either": {
-			// b has 5 of its 4, so no pod of 2 may be evicted.
+			// b uses 5, and its quota is 4. So no pod with a request of 2 may be evicted.
 			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 2, inQueue("b")).pod("b2", "n", 0, 2, inQueue("b")).
 				pod("b3", "n", 90, 1, inQueue("b")).pod("x", "n", 100, 2),
 			queues: []fairshare.Queue{queue("a", quota(2)), queue("b", quota(4))}, preemptor: with(podOf(0, 2), ofQueue("a")),
@@ -78,25 +78,28 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
 		},
 		"what was lent comes back, though little of something else was taken with it": {
-			// b is well within its quota of CPUs, so all of its pods seem to be needed there.
+			// b uses much less than its quota of CPUs. So its quota of CPUs seems to protect all
+			// its pods.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 64).podOf("b1", "n", 9, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 9, []int64{4, 1}, inQueue("b"), startedAt(5)),
 			queues:  []fairshare.Queue{queue("a", quota(4, 32)), queue("b", quota(4, 32))}, preemptor: with(podOf(0, 4, 1), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
 		},
 		"nor does the work with GPUs go for CPUs that others of its queue have borrowed": {
-			// b has 60 CPUs of its 32, all but one of them by b2, and no more GPUs than its quota.
+			// b uses 61 CPUs, and its quota is 32. One of the CPUs is b1's. b uses exactly its
+			// quota of GPUs.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 61).podOf("b1", "n", 0, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 9, []int64{0, 28}, inQueue("b")).podOf("b3", "n", 9, []int64{0, 32}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(4, 28)), queue("b", quota(4, 32))}, preemptor: with(podOf(0, 4, 1), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"what is above the quota of one resource goes down to that, and no further": {
-			// b can only spare the CPUs of b2.
+			// b can spare only the CPUs of b2.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 16).podOf("b1", "n", 9, []int64{4, 8}, inQueue("b")).podOf("b2", "n", 9, []int64{0, 4}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(0, 8)), queue("b", quota(4, 8))}, preemptor: with(podOf(0, 0, 8), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"nor for GPUs, where its work with GPUs has more CPUs than its quota names": {
-			// b has its 4 GPUs, and 32 CPUs of its 8. c has the rest, and is protected for now.
+			// b uses its 4 GPUs, and 32 CPUs with a quota of 8. c uses the rest and is protected
+			// now.
 			cluster: clusterOf("gpu", "cpu").node("n", 4, 64).node("m", 8, 64).podOf("b1", "n", 0, []int64{2, 16}, inQueue("b")).podOf("b2", "n", 0, []int64{2, 16}, inQueue("b")).
 				podOf("c1", "m", 0, []int64{8, 8}, inQueue("c"), since(1)),
 			queues:    []fairshare.Queue{queue("a", quota(4, 32)), queue("b", quota(4, 8)), queue("c", func(q *fairshare.Queue) { q.ReclaimMinRuntime = 1000 })},
@@ -104,8 +107,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantProtected: map[Rule]int{RuleQuota: 2, RuleReclaimMinRuntime: 1}, wantRetryAt: 1002,
 		},
 		"nor for what another below the same queue has": {
-			// org has 8 GPUs of its 6 because of a2. a1 has its quota, with more CPUs than the
-			// quota names.
+			// org uses 8 GPUs because of a2, and its quota is 6. a1 uses its quota of GPUs, but
+			// more CPUs than its quota.
 			cluster: clusterOf("gpu", "cpu").node("n", 4, 64).node("m", 8, 64).podOf("b1", "n", 0, []int64{1, 4}, inQueue("a1")).podOf("b2", "n", 0, []int64{1, 4}, inQueue("a1")).
 				podOf("b3", "m", 0, []int64{6, 1}, inQueue("a2")).podOf("x", "n", 100, []int64{2, 0}).podOf("y", "m", 100, []int64{2, 0}),
 			queues: []fairshare.Queue{
@@ -115,8 +118,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantProtected: map[Rule]int{RuleNotLowerPriority: 2, RuleQuota: 3},
 		},
 		"of pods there may be fewer, where CPUs are named": {
-			// b has its CPUs, and more pods than its quota. c has the rest, and is protected for
-			// now.
+			// b uses its quota of CPUs, and more pods than its quota. c uses the rest and is
+			// protected now.
 			cluster: clusterOf("cpu", "pods").node("n", 8, 10).node("m", 8, 10).podOf("b1", "n", 0, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 0, []int64{4, 1}, inQueue("b")).
 				podOf("c1", "m", 0, []int64{8, 1}, inQueue("c"), since(1)),
 			queues:    []fairshare.Queue{queue("a", quota(4, 2)), queue("b", quota(8, 1)), queue("c", func(q *fairshare.Queue) { q.ReclaimMinRuntime = 1000 })},
@@ -124,7 +127,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantProtected: map[Rule]int{RuleQuota: 2, RuleReclaimMinRuntime: 1}, wantRetryAt: 1002,
 		},
 		"GPUs that are not enough for all quotas still hold": {
-			// The shares of the 2 GPUs are one each for a and b, by name, and none for c.
+			// The fair shares of the 2 GPUs are 1 for a, 1 for b (by name) and 0 for c.
 			cluster: clusterOf("gpu", "cpu").node("n", 2, 64).podOf("a1", "n", 0, []int64{1, 8}, inQueue("a")).podOf("c1", "n", 0, []int64{1, 8}, inQueue("c")),
 			queues:  []fairshare.Queue{queue("a", quota(1, 8)), queue("b", quota(1, 8)), queue("c", quota(1, 8))}, preemptor: with(podOf(0, 1, 8), ofQueue("b")),
 			wantOutcome: Preempts, wantVictims: []string{"c1"}, wantRule: RuleReclaim,
@@ -135,8 +138,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"by what it is taken for, whatever holds the unit": {
-			// b has one CPU more than its share of 6. Without b1 it would have 6 GPUs, and 4 of its
-			// 5 CPUs.
+			// b uses one CPU more than its share of 6. Without b1, it would use 6 GPUs, and 4 CPUs
+			// with a quota of 5.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).node("m", 8, 8).
 				podOf("b1", "n", 0, []int64{6, 3}, inQueue("b")).podOf("b2", "n", 0, []int64{1, 0}, inQueue("b")).podOf("x1", "n", 100, []int64{0, 1}).
 				podOf("b3", "m", 0, []int64{5, 3}, inQueue("b")).podOf("b4", "m", 0, []int64{0, 1}, inQueue("b")).podOf("x2", "m", 100, []int64{0, 4}),
@@ -145,15 +148,15 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleNotLowerPriority: 2, RuleQuota: 2},
 		},
 		"its own work goes for no less of what holds the preemptor": {
-			// a has 6 GPUs and 2 CPUs. It would have 5 and 3, with the CPU of b, which is within
-			// its share.
+			// a uses 6 GPUs and 2 CPUs. After the preemption, it would use 5 GPUs and 3 CPUs. The
+			// additional CPU would be b's, but b is within its share.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).podOf("a1", "n", 0, []int64{6, 2}, inQueue("a")).podOf("b1", "n", 0, []int64{2, 6}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(6, 6)), queue("b")}, preemptor: with(podOf(2, 5, 3), ofQueue("a")),
 			wantOutcome: Infeasible,
 		},
 		"a quota of GPUs carries the CPUs that go with them": {
-			// With weight 0 beside b, a has no share of unclaimed capacity. b has all CPUs, and is
-			// within its share of them.
+			// Next to b, a has no share of unclaimed capacity because its weight is 0. b uses all
+			// CPUs and is within its share of CPUs.
 			cluster: clusterOf("nvidia.com/gpu", "cpu").node("n", 8, 16).podOf("b1", "n", 9, []int64{4, 8}, inQueue("b")).podOf("b2", "n", 9, []int64{4, 8}, inQueue("b"), startedAt(5)),
 			queues: []fairshare.Queue{
 				queue("a", quota(4), func(q *fairshare.Queue) { q.Weight = 0 }), queue("b"),
@@ -175,7 +178,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"c3"}, wantRule: RuleReclaim,
 		},
 		"a queue is taken from only while it is above its share": {
-			// b has 6 of 4. One of its pods may be evicted, but the preemptor needs two.
+			// b uses 6, and its share is 4. So one of its pods may be evicted, but the preemptor
+			// needs the room of two.
 			cluster: clusterOf("gpu").node("n", 6).node("m", 2).pod("b1", "n", 0, 2, inQueue("b")).
 				pod("b2", "n", 0, 2, inQueue("b")).pod("b3", "n", 0, 2, inQueue("b")),
 			queues: []fairshare.Queue{queue("a"), queue("b")}, preemptor: with(podOf(0, 4), ofQueue("a")),
@@ -188,7 +192,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Infeasible, wantMessage: "there could be room, but it takes more than queue b has beyond its fair share",
 		},
 		"fragments: the units that make room together are found": {
-			// Any one of b's units may be evicted, and then a second; only the two on m make room.
+			// Any two of b's units may be evicted one after the other. Only the two units on m give
+			// the preemptor enough room.
 			cluster: clusterOf("gpu").node("n", 2).node("m", 2).node("o", 2).
 				pod("b0", "n", 0, 1, inQueue("b"), startedAt(9)).pod("b1", "m", 0, 1, inQueue("b"), startedAt(1)).
 				pod("b2", "m", 0, 1, inQueue("b"), startedAt(2)).pod("b3", "o", 0, 1, inQueue("b"), startedAt(8)).
@@ -363,8 +368,8 @@ func TestQueuePolicy(t *testing.T) {
 	}
 }
 
-// TestFullQueueOfOneThatTakesNothing checks the message if nodes have room and the preemptor's
-// queue has none.
+// TestFullQueueOfOneThatTakesNothing checks the message if nodes have room but the preemptor's
+// queue is at its limit.
 func TestFullQueueOfOneThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -396,8 +401,8 @@ func TestFullQueueOfOneThatTakesNothing(t *testing.T) {
 	}
 }
 
-// TestMinRuntimeOfTheDocument has the examples of the min-runtime document, with its names of
-// queues.
+// TestMinRuntimeOfTheDocument has the examples of the min-runtime document. The queues have the
+// same names as in the document.
 func TestMinRuntimeOfTheDocument(t *testing.T) {
 	const second = int64(1e9)
 	reclaim := []fairshare.Queue{
@@ -465,8 +470,8 @@ func TestMinRuntimeOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestOneQueueIsLikeNone puts everything into one queue. Then only priority counts, and decisions
-// must equal those without queues.
+// TestOneQueueIsLikeNone puts all work into one queue. Then only priority matters, so the decisions
+// must equal the decisions without queues.
 func TestOneQueueIsLikeNone(t *testing.T) {
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestStaleGangs checks that, of two gangs that lack members, the more important one may evict the
-// less important one, and never the reverse.
+// TestStaleGangs has pairs of gangs that lack members. The more important gang may evict the less
+// important gang, but not the reverse.
 func TestStaleGangs(t *testing.T) {
 	t.Parallel()
 	base := Unit{Priority: 9, Stale: true, Lacks: 1, Group: true, PodGroup: "a", UID: "a", Start: 100}
@@ -42,7 +42,7 @@ func TestStaleGangs(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoStaleGangsYields checks that exactly one of any two stale gangs may evict the other.
+// TestOneOfTwoStaleGangsYields checks that of any two stale gangs, exactly one may evict the other.
 func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,10 +59,10 @@ func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	})
 }
 
-// TestOneOfTwoStaleGangsOfQueuesYields checks two stale gangs in different queues. Regardless of
-// the members that they lack, both agree on which queue uses less of its fair share, so exactly one
-// may evict the other. If the queue of the more important gang uses more of its fair share, neither
-// may, except by reclaim.
+// TestOneOfTwoStaleGangsOfQueuesYields has two stale gangs in different queues. In both decisions,
+// the ratios of usage to fair share must be in the same order. So at most one of the gangs may
+// evict the other. If the queue of the more important gang has the higher ratio, neither may evict
+// the other, except by reclaim.
 func TestOneOfTwoStaleGangsOfQueuesYields(t *testing.T) {
 	t.Parallel()
 	tree, faults := fairshare.NewTree(2, []fairshare.Queue{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}})
@@ -111,7 +111,7 @@ func TestOneOfTwoStaleGangsOfQueuesYields(t *testing.T) {
 	})
 }
 
-// takesStale reports whether a stale gang that needs one more member evicts another stale gang, on
+// takesStale reports whether the stale gang own evicts the stale gang other for one more member, on
 // a full node.
 func takesStale(t interface{ Fatal(...any) }, own, other Unit) bool {
 	for _, unit := range []*Unit{&own, &other} {
@@ -121,7 +121,7 @@ func takesStale(t interface{ Fatal(...any) }, own, other Unit) bool {
 	return takesStaleIn(t, s, Amounts{1})
 }
 
-// takesStaleIn reports whether the first gang of a snapshot takes the second one for one more
+// takesStaleIn reports whether the first gang of a snapshot evicts the second gang for one more
 // member.
 func takesStaleIn(t interface{ Fatal(...any) }, s *Snapshot, request Amounts) bool {
 	for u := range s.Units {
@@ -149,8 +149,8 @@ func takesStaleIn(t interface{ Fatal(...any) }, s *Snapshot, request Amounts) bo
 	return d.Outcome == Preempts
 }
 
-// TestStaleGangIsOneUnit checks a gang in disruption mode Pod. While it is stale, it is one unit
-// with a priority lower by one, and it is several units before and after.
+// TestStaleGangIsOneUnit checks a gang in disruption mode Pod. While it is stale, it must be one
+// unit with a priority lower by one. Before and after, each member must be a unit.
 func TestStaleGangIsOneUnit(t *testing.T) {
 	t.Parallel()
 	c := NewCluster([]string{"cpu"})

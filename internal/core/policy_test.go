@@ -12,7 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestJudge has a row for each rule and for each border between two rules.
+// TestJudge has one case for each rule, and one for each boundary between two rules.
 func TestJudge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		preemptor Preemptor
@@ -138,7 +138,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// judgeAlone returns the verdict on a unit that is alone in a cluster without queues.
+// judgeAlone returns the verdict on the only unit of a cluster without queues.
 func judgeAlone(p *Preemptor, u *Unit) Verdict {
 	unit, preemptor := *u, *p
 	unit.Pods, preemptor.Classes = nil, nil
@@ -172,7 +172,7 @@ func TestJudgeForbidden(t *testing.T) {
 	}
 }
 
-// ruleFrozen is an added rule, as described in CONTRIBUTING.md. It protects units by name.
+// ruleFrozen is a rule that is added as CONTRIBUTING.md describes. It protects units by name.
 const ruleFrozen Rule = "Frozen"
 
 type frozen struct {
@@ -184,15 +184,14 @@ func (f frozen) protects(r *ruling, u int32) (Verdict, bool) {
 	return Verdict{Rule: ruleFrozen, Until: f.until}, f.names[r.s.Units[u].Name] && (f.until == 0 || r.p.Now <= f.until)
 }
 
-// TestAddedRule adds a protection and checks that it applies with and without queues, for pods and
-// for gangs. It must affect the victims, the protected units of the Decision, the time to retry,
-// and the guards.
+// TestAddedRule adds a protection, and checks that it applies with and without queues, to pods and
+// gangs. It must have an effect on the victims, ProtectedUnits, RetryAt and the guards.
 func TestAddedRule(t *testing.T) {
 	everything := map[string]bool{"v1": true, "v2": true}
 	for name, tc := range map[string]struct {
 		queues    []fairshare.Queue
 		preemptor func() *Preemptor
-		// sizes are the requests of v1 and v2; 4 each if omitted.
+		// sizes are the requests of v1 and v2; 4 for each if omitted.
 		sizes [2]int64
 	}{
 		"a pod by priority":  {preemptor: func() *Preemptor { return podOf(10, 4) }},
@@ -261,11 +260,12 @@ func TestAddedRule(t *testing.T) {
 	}
 }
 
-// aboutEvery hides the units that a protection lists, so that it is asked about each.
+// aboutEvery hides the optional methods of a protection, so that the protection is called for every
+// unit.
 type aboutEvery struct{ protection }
 
-// TestShortcutsAreTheRules compares decisions that ask protections only about the units that they
-// list with decisions that ask about every unit.
+// TestShortcutsAreTheRules compares two kinds of decisions: protections are called only for units
+// that they list, or for every unit. The results must be equal.
 func TestShortcutsAreTheRules(t *testing.T) {
 	protected := 0
 	rapid.Check(t, func(t *rapid.T) {

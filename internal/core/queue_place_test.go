@@ -8,17 +8,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// zones groups nodes by the jobs that can reach them.
+// zones divides the nodes into zones. Each job can use only some of the zones.
 type zones struct {
-	// of is the zone of each node. reach has a bit for each zone that a job can reach, by the job's
-	// name.
+	// of is the zone of each node. reach has, by the name of a job, a set of zones as bits: the
+	// zones that the job can use.
 	of    []int
 	reach map[string]uint64
-	// markets counts the decisions with more than one market.
+	// markets is the number of decisions with more than one market.
 	markets int
 }
 
-// inZone limits members of a class to the nodes of some zones.
+// inZone is an Oracle that limits members to the nodes of some zones.
 type inZone struct {
 	Arithmetic
 	reach uint64
@@ -32,8 +32,8 @@ func (z inZone) Admits(_, node int) string {
 	return ""
 }
 
-// judges sets a snapshot's shares to those of the job's place, and returns the Oracle of its
-// members.
+// judges sets the snapshot's shares to the shares in the job's place. It returns the Oracle for the
+// job's members; see fairshare.Place.
 func (z *zones) judges(c *contention, s *Snapshot, j *job) Oracle {
 	if z == nil {
 		return nil
@@ -65,7 +65,8 @@ func (z *zones) judges(c *contention, s *Snapshot, j *job) Oracle {
 	return inZone{reach: z.reach[j.name], of: z.of}
 }
 
-// field returns the field with a pool for each zone, and the class of each reach.
+// field returns the fairshare.Field with one pool for each zone. It also maps each reach to the
+// index of its class.
 func (z *zones) field(c *contention) (*fairshare.Field, map[uint64]int) {
 	f, of := &fairshare.Field{Allocated: c.tree.Rows()}, make(map[uint64]int)
 	for range slices.Max(z.of) + 1 {
@@ -103,7 +104,8 @@ func (z *zones) field(c *contention) (*fairshare.Field, map[uint64]int) {
 	return f, of
 }
 
-// TestNoTakingInTurnsBetweenZones plays clusters with jobs that can reach some nodes only.
+// TestNoTakingInTurnsBetweenZones plays clusters with jobs that can use only some of the nodes. The
+// game must end.
 func TestNoTakingInTurnsBetweenZones(t *testing.T) {
 	reclaims, byQuota, apart, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -130,8 +132,8 @@ func TestNoTakingInTurnsBetweenZones(t *testing.T) {
 	}
 }
 
-// TestUseElsewhere has two queues with the same usage. One of them has some of it on nodes that the
-// preemptor cannot reach.
+// TestUseElsewhere has the queues b and c with equal ratios of usage to share. Half of c's usage is
+// on a node that the preemptor cannot use. This half must not count, so b must lose a unit.
 func TestUseElsewhere(t *testing.T) {
 	c := clusterOf("gpu").node("n", 4).node("far", 4)
 	for i, name := range []string{"b0", "b1"} {
@@ -141,7 +143,7 @@ func TestUseElsewhere(t *testing.T) {
 	p := podOf(0, 1)
 	p.Queue, p.Now = "a", 100
 	s := c.snapshot()
-	// The preemptor can reach four GPUs. The shares are 1 for a, 1 for b and 2 for c.
+	// The preemptor can use four GPUs. The shares of these are 1 for a, 1 for b and 2 for c.
 	s.Queues = queuesFor(s, []fairshare.Queue{queue("a"), queue("b"), queue("c")})
 	s.Queues.Shares = []Amounts{{1}, {1}, {2}}
 	s.ShareIn(s.Queues.Shares, func(node string, _ int) bool { return node == "n" }, map[string][]Hold{

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSharesReturnBeforeQuotas checks which of two queues loses work first. Usage above the fair
-// share of one queue is reclaimed before usage of the other queue, which is above its quota only.
+// TestSharesReturnBeforeQuotas has two queues above their quotas. Usage above the fair share is
+// reclaimed first, from both queues. Usage between quota and fair share is reclaimed after that.
 func TestSharesReturnBeforeQuotas(t *testing.T) {
 	t.Parallel()
 	b := clusterOf("gpu").node("n", 18).queues(queue("a", quota(6)), queue("b", quota(6)), queue("c", quota(6)))
@@ -20,7 +20,7 @@ func TestSharesReturnBeforeQuotas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The fair shares of a and b are 7 each, and they use 8 each.
+	// The fair shares of a and b are 7 each, and each of them uses 8.
 	var queues []string
 	for _, v := range d.Victims {
 		queues = append(queues, v.Queue)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// settledSearch returns a random small world under queues with a workload that waits, and the
-// search for room for it, with all potential victims in order.
+// settledSearch returns a random small cluster with queues, and a waiting preemptor. It also
+// returns the search for the preemptor, with all potential victims in order.
 func settledSearch(seed uint64, most int) (*Snapshot, *Preemptor, *queuePolicy, *search) {
 	pick := fromRand(seed)
 	c := randomContention(pick)
@@ -26,8 +26,8 @@ func settledSearch(seed uint64, most int) (*Snapshot, *Preemptor, *queuePolicy, 
 	return s, p, policy, sr.among(policy.rank(&scratch{}), nil)
 }
 
-// TestReclaimable checks that the search through sets drops no unit of any set that may be evicted
-// by the reference.
+// TestReclaimable checks that reclaimable removes no unit that is in an allowed set. The reference
+// decides which sets are allowed.
 func TestReclaimable(t *testing.T) {
 	t.Parallel()
 	dropped, sets := 0, 0
@@ -61,8 +61,8 @@ func TestReclaimable(t *testing.T) {
 	}
 }
 
-// TestFewerUnitsSameSet checks that the search through sets finds the same cost if it first drops
-// units and if it tries all units. Dropping units must take fewer steps.
+// TestFewerUnitsSameSet checks that reclaimable does not change the cost of the result, and that it
+// saves steps.
 func TestFewerUnitsSameSet(t *testing.T) {
 	t.Parallel()
 	ways, narrowed, all := 0, 0, 0

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestWholeSets has cases with units that may be evicted together but not each alone.
+// TestWholeSets has units that may be evicted only together.
 func TestWholeSets(t *testing.T) {
 	twoGangs := func() *build {
 		return clusterOf("gpu").node("n1", 8).node("n2", 8).node("n3", 8).node("n4", 8).
@@ -39,8 +39,8 @@ func TestWholeSets(t *testing.T) {
 			preemptor: with(gangOf(0, 3, members("w", 3, 0, 8)), ofQueue("a")), wantOutcome: Infeasible,
 		},
 		"at every level": {
-			// org uses its share of 16, so a reclaims from b, in another top-level queue, only the
-			// room that a1 frees.
+			// org uses its share of 16. So a may reclaim from b only the room that the eviction of
+			// a1 frees in org.
 			cluster: twoGangs(), queues: []fairshare.Queue{queue("org", quota(16)), queue("a", under("org"), quota(16)), queue("b")},
 			preemptor:   with(gangOf(50000, 3, members("w", 3, 0, 8)), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: map[string]Rule{"a1": RuleLowerPriority, "b2": RuleReclaim},
@@ -93,8 +93,8 @@ func TestWholeSets(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: map[string]Rule{"low": RuleLowerPriority},
 		},
 		"what is above its fair share goes first, with some of what is not": {
-			// By fair share, one of a's seven may be evicted. n1 needs that one and c1; n2 needs
-			// two that are no more important.
+			// By fair share, one of the seven units of a may be evicted. On n1, this unit and c1
+			// must be evicted. On n2, two units that are no more important must be evicted.
 			cluster: clusterOf("cpu").node("n1", 2).node("n2", 2).node("m1", 3).node("m2", 3).node("n4", 1).
 				pod("a1", "n1", 1, 1, inQueue("a")).pod("c1", "n1", 0, 1, inQueue("c")).
 				group("a2", 9, 1, []string{"m1", "m1", "m1", "m2", "m2", "m2"}, inQueue("a"), func(u *Unit) { u.Static = true }).
@@ -137,9 +137,9 @@ func TestWholeSets(t *testing.T) {
 	}
 }
 
-// TestManyAtTheLimit checks that one pod of a queue at its limit is evicted for one of equal size,
-// for any number of pods. That must also hold if pods of other queues may be evicted, and for any
-// other rules of the preemptor.
+// TestManyAtTheLimit has a queue at its limit. One pod of the queue must be evicted for a pod of
+// equal size, for any number of pods. This must be true even if pods of other queues may be
+// evicted, and with any other rules of the preemptor.
 func TestManyAtTheLimit(t *testing.T) {
 	t.Parallel()
 	cluster := func(own, others, elsewhere int, opts func(node int) []unitOption) *build {
@@ -166,7 +166,7 @@ func TestManyAtTheLimit(t *testing.T) {
 		budgeted               bool
 		preemptor              *Preemptor
 		minds                  bool
-		// wantHighest is the highest priority of a victim.
+		// wantHighest is the expected highest priority of a victim.
 		wantVictims int
 		wantHighest int32
 		wantOutcome Outcome
@@ -210,7 +210,7 @@ func TestManyAtTheLimit(t *testing.T) {
 	}
 }
 
-// settle places jobs except one that waits, up to a number of units.
+// settle places jobs, except the job waits, up to a maximum number of units.
 func (c *contention) settle(pick chooser, waits *job, most int) {
 	free := make([]Amounts, c.nodes)
 	for n := range free {
@@ -241,8 +241,7 @@ func (c *contention) settle(pick chooser, waits *job, most int) {
 	}
 }
 
-// anySet tries the sets of units one after the other, and returns the first that may be evicted and
-// makes room.
+// anySet returns a set of units that may be evicted and makes enough room, by trying all sets.
 func anySet(s *Snapshot, p *Preemptor) ([]int, bool) {
 	for bits := 1; bits < 1<<len(s.Units); bits++ {
 		var set []int
@@ -258,9 +257,9 @@ func anySet(s *Snapshot, p *Preemptor) ([]int, bool) {
 	return nil, false
 }
 
-// TestEverySetOfUnits compares decisions under quotas, weights, priorities and several levels of
-// queues with all sets of whole units. There is a solution if any of them may be evicted and makes
-// room, and the victims must be one of them.
+// TestEverySetOfUnits compares decisions with all sets of units, in trees with quotas, weights,
+// priorities and several levels. If an allowed set makes enough room, the decision must have
+// victims. The victims must be such a set.
 func TestEverySetOfUnits(t *testing.T) {
 	ways, together := 0, 0
 	for seed := range 10 * uint64(*optimalityCases) {

@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// refForbids returns the reason why a set of units may not be evicted for a preemptor, apart from
-// min-runtimes and tolerations; "" if it may. All queues are judged by their usage after the
-// eviction, with the preemptor added.
+// refForbids returns the reason why a set of units must not be evicted for a preemptor; "" if the
+// eviction is allowed. It judges the usage of all queues after the eviction, including the
+// preemptor. It ignores min-runtimes and tolerations.
 func refForbids(s *Snapshot, p *Preemptor, set []int) string {
 	tree, dims := s.Queues.Tree, len(s.Resources)
 	before, gone := make([]Amounts, tree.Len()), make([]Amounts, tree.Len())
@@ -68,7 +68,7 @@ func refForbids(s *Snapshot, p *Preemptor, set []int) string {
 	return ""
 }
 
-// guaranteed returns the amounts that a queue can always get back: its quota, limited to its share.
+// guaranteed returns the amounts that a queue can always reclaim: its quota, limited to its share.
 func guaranteed(qs *Queues, q int32) Amounts {
 	out := slices.Clone(qs.Tree.Queue(q).Quota)
 	for i := range out {
@@ -77,7 +77,8 @@ func guaranteed(qs *Queues, q int32) Amounts {
 	return out
 }
 
-// refQueues has the usage of queues before a set of units is evicted, and the usage of the set.
+// refQueues has the usage of queues before the eviction of a set of units (before), and the usage
+// of the set (gone).
 type refQueues struct {
 	s             *Snapshot
 	mine          []int32
@@ -85,7 +86,7 @@ type refQueues struct {
 	outside, want Amounts
 }
 
-// after returns the usage of one of the preemptor's queues after the eviction.
+// after returns the usage of resource i after the eviction, for a queue of the preemptor.
 func (r *refQueues) after(q int32, i int) int64 { return r.before[q][i] + r.want[i] - r.gone[q][i] }
 
 func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
@@ -113,7 +114,7 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 	}
 	share := func(q int32) Amounts { return r.s.Queues.Shares[q] }
 	quota := func(q int32) Amounts {
-		// For resources without quota, the preemptor's queue has its fair share.
+		// For resources without quota, the fair share of the preemptor's queue applies.
 		to := guaranteed(r.s.Queues, q)
 		for i, v := range tree.Queue(r.mine[0]).Quota {
 			if v == 0 {
@@ -123,7 +124,7 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 		return to
 	}
 	lent := r.lends(set, top, share(top))
-	// Without any eviction, the last unit may exceed the lent amount.
+	// If the preemptor is entitled before any eviction, the last unit may exceed the lent amount.
 	if r.isEntitled(steps, share, r.before) && lent || r.isEntitled(steps, share, r.left()) && lent && r.keeps(top, share(top)) {
 		return ""
 	}
@@ -139,16 +140,16 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 	return fmt.Sprintf("%s is not to take from %s", p.Queue, tree.Queue(top).Name)
 }
 
-// returns reports whether the preemptor's queue ends with at least its former usage of the
-// resources that hold the preemptor; see holding.
+// returns reports whether the preemptor's queue ends with at least its former usage of each
+// resource that holds the preemptor; see holding.
 func (r *refQueues) returns() bool {
 	mine := r.mine[0]
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
-// holding returns the resources that hold work in a queue. These are devices: the work uses a larger
-// part of the queue's quota of them than of other devices. If the work uses no devices, they are
-// resources of the next kind, chosen in the same way.
+// holding returns the resources that hold work in a queue. If the quota names devices that the work
+// uses, they are devices. Otherwise they are resources of the next kind. Within the kind, they are
+// the resources with the largest part of the quota.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		var best []int
@@ -160,7 +161,7 @@ func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 				continue
 			}
 			if len(best) > 0 {
-				// Amounts in tests are small, so their products are exact.
+				// Amounts in tests are small, so the products do not overflow.
 				order = cmp.Compare(use*quota[best[0]], useOf(best[0])*quota[i])
 			}
 			switch order {
@@ -189,7 +190,8 @@ func (r *refQueues) left() []Amounts {
 	return left
 }
 
-// isEntitled reports whether the lowest queues of the preemptor use no more than their entitlement.
+// isEntitled reports whether the lowest queues on the preemptor's path stay within their
+// entitlement (to) with the preemptor. steps is the number of queues.
 func (r *refQueues) isEntitled(steps int, to func(q int32) Amounts, have []Amounts) bool {
 	for _, q := range r.mine[:steps] {
 		for i, w := range r.want {
@@ -201,7 +203,7 @@ func (r *refQueues) isEntitled(steps int, to func(q int32) Amounts, have []Amoun
 	return true
 }
 
-// keeps reports whether a queue keeps its fair share of each resource that it had more of.
+// keeps reports whether a queue keeps its fair share of each resource that it used more of before.
 func (r *refQueues) keeps(q int32, share Amounts) bool {
 	for i, w := range r.want {
 		if w > 0 && r.before[q][i] > share[i] && r.before[q][i]-r.gone[q][i] < share[i] {
@@ -211,8 +213,9 @@ func (r *refQueues) keeps(q int32, share Amounts) bool {
 	return true
 }
 
-// lends reports whether some unit may be evicted last. Without the others of the set, the queue
-// exceeds the amount that it may keep, for a resource that the preemptor's queue gains.
+// lends reports whether some unit of the set may be evicted last. Without the other units, the
+// queue top must still use more than keeps of a resource, and the preemptor's queue must gain this
+// resource.
 func (r *refQueues) lends(set []int, top int32, keeps Amounts) bool {
 	tree := r.s.Queues.Tree
 	for _, u := range set {
@@ -231,8 +234,8 @@ func (r *refQueues) lends(set []int, top int32, keeps Amounts) bool {
 	return false
 }
 
-// refMakesRoom reports whether a preemptor has room without some units: on one node for a pod, on
-// all nodes for a gang.
+// refMakesRoom reports whether a preemptor has enough room without the units of a set: on one node
+// for a pod, on all nodes together for a gang.
 func refMakesRoom(s *Snapshot, p *Preemptor, set []int) bool {
 	gone := make(map[int]bool)
 	for _, u := range set {

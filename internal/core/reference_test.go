@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// The references are independent of the search: they use plain copies of free room, without
+// The references do not share code with the search. They use plain copies of free room, without
 // columns, node costs or counting.
 
-// refRoom returns the room of every node without terminating pods and some units.
+// refRoom returns the free room of every node, without terminating pods and without the units in
+// gone.
 func refRoom(s *Snapshot, gone map[int]bool) [][]int64 {
 	room := make([][]int64, len(s.Nodes))
 	for i := range s.Nodes {
@@ -43,8 +44,8 @@ func refFits(request Amounts, room []int64) bool {
 	return true
 }
 
-// refPack searches exhaustively for placements of the given number of members of each class on some
-// nodes.
+// refPack reports whether the given numbers of members of each class fit on the nodes, by
+// exhaustive search.
 func refPack(p *Preemptor, room [][]int64, nodes []int, counts []int) bool {
 	class := -1
 	for c, n := range counts {
@@ -59,11 +60,13 @@ func refPack(p *Preemptor, room [][]int64, nodes []int, counts []int) bool {
 	if len(nodes) == 0 {
 		return false
 	}
-	// Place 0, 1, 2, ... members of the class on the first node, then continue with the others.
+	// Try 0, 1, 2, ... members of the class on the first node, and all other members in the same
+	// way.
 	return refNode(p, room, nodes, counts, 0)
 }
 
-// refNode distributes members of class c and later classes over the first node, then over the rest.
+// refNode tries all numbers of members of class c and later classes on the first node. Then it
+// calls refPack for the other nodes.
 func refNode(p *Preemptor, room [][]int64, nodes, counts []int, c int) bool {
 	if c == len(counts) {
 		return refPack(p, room, nodes[1:], counts)
@@ -96,7 +99,8 @@ func refNodes(s *Snapshot) []int {
 	return nodes
 }
 
-// refCounts returns the number of members to place by class, lowest ranks first.
+// refCounts returns the number of needed members of each class: the MinCount members with the
+// lowest ranks.
 func refCounts(p *Preemptor) []int {
 	type rc struct{ rank, class int }
 	var all []rc
@@ -113,7 +117,7 @@ func refCounts(p *Preemptor) []int {
 	return counts
 }
 
-// refRoles adds up members by role.
+// refRoles returns the number of members of each role, from the number of members of each class.
 func refRoles(p *Preemptor, counts []int) map[string]int {
 	out := map[string]int{}
 	for c, n := range counts {
@@ -124,7 +128,7 @@ func refRoles(p *Preemptor, counts []int) map[string]int {
 	return out
 }
 
-// refAnyMix reports whether any MinCount members fit, with enough of each role.
+// refAnyMix reports whether any MinCount members fit, with the needed number of each role.
 func refAnyMix(p *Preemptor, room [][]int64, nodes, counts []int, c, left int) bool {
 	if c == len(p.Classes) {
 		return left == 0 && maps.Equal(refRoles(p, counts), refRoles(p, refCounts(p))) && refPack(p, room, nodes, slices.Clone(counts))
@@ -153,12 +157,12 @@ func refEligible(s *Snapshot, p *Preemptor) []int {
 	return units
 }
 
-// refFeasible reports whether the preemptor has room on some nodes without some units.
+// refFeasible reports whether the preemptor fits on the nodes, without the units in gone.
 func refFeasible(s *Snapshot, p *Preemptor, gone map[int]bool, nodes, counts []int) bool {
 	return refPack(p, refRoom(s, gone), nodes, slices.Clone(counts))
 }
 
-// refScore returns the score of a set, by the definition of the criteria.
+// refScore returns the score of a set of victims, by the definition of each criterion.
 func refScore(s *Snapshot, p *Preemptor, set []int) Score {
 	order := slices.Clone(set)
 	slices.SortFunc(order, func(a, b int) int { return moreImportant(&s.Units[a], &s.Units[b]) })
@@ -182,7 +186,8 @@ func refScore(s *Snapshot, p *Preemptor, set []int) Score {
 	return sc
 }
 
-// refLoss returns the lost work of a unit in milli-device-seconds, if the order counts it.
+// refLoss returns the lost work of a unit in milli-device-seconds; 0 if the preemptor's order does
+// not compare it.
 func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 	unit := &s.Units[u]
 	if p.Order != OrderLostWork || unit.Start == 0 {
@@ -209,7 +214,7 @@ func refLoss(s *Snapshot, p *Preemptor, u int) (lost int64) {
 	return lost
 }
 
-// refSaved returns the latest checkpoint of a unit, or of its whole gang.
+// refSaved returns the time of the latest checkpoint of a unit, or of its whole gang.
 func refSaved(s *Snapshot, p *Preemptor, u int) (saved int64) {
 	unit := &s.Units[u]
 	_, whole := newGangIndex(s)[unit.PodGroup]
@@ -229,7 +234,7 @@ func refSaved(s *Snapshot, p *Preemptor, u int) (saved int64) {
 	return saved
 }
 
-// refDevices returns the milli-devices of a pod.
+// refDevices returns the number of milli-devices that a pod counts as.
 func refDevices(s *Snapshot, p *Preemptor, pod *Pod) (devices int64) {
 	for r, each := range p.Devices {
 		devices += each * pod.Request[r]
@@ -245,7 +250,7 @@ func refDevices(s *Snapshot, p *Preemptor, pod *Pod) (devices int64) {
 	return max(devices, 1)
 }
 
-// refSilentCap returns the cap of a unit's own queue on work that has saved nothing.
+// refSilentCap returns the SilentWorkCap of the unit's own queue, in nanoseconds.
 func refSilentCap(s *Snapshot, unit *Unit) (int64, bool) {
 	if s.Queues == nil {
 		return 0, false
@@ -257,7 +262,7 @@ func refSilentCap(s *Snapshot, unit *Unit) (int64, bool) {
 	return *s.Queues.Tree.Queue(leaf).SilentWorkCap, true
 }
 
-// refGangs lists the members of the gangs that are preempted one by one, by UID.
+// refGangs maps the UID of each gang whose members are preempted one by one to its members.
 func refGangs(s *Snapshot) map[string][]int {
 	out := map[string][]int{}
 	for u := range s.Units {
@@ -268,7 +273,8 @@ func refGangs(s *Snapshot) map[string][]int {
 	return out
 }
 
-// refWhole reports whether the counted members are at least minCount, and enough of each role.
+// refWhole reports whether the members that counts selects are at least minCount, with the needed
+// number of each role.
 func refWhole(s *Snapshot, members []int, counts func(u int) bool) bool {
 	all, byRole := 0, map[string]int{}
 	for _, u := range members {
@@ -288,8 +294,8 @@ func refWhole(s *Snapshot, members []int, counts func(u int) bool) bool {
 	})
 }
 
-// refBroken lists the gangs that fall below minCount. It counts running members if they are enough,
-// otherwise all with a node.
+// refBroken returns the gangs that fall below minCount if the set is evicted. It counts running
+// members if there are enough of them. Otherwise it counts all members with a node.
 func refBroken(s *Snapshot, set []int) (uids []string) {
 	for uid, members := range refGangs(s) {
 		basis := func(u int) bool { return s.Units[u].Running }
@@ -304,8 +310,8 @@ func refBroken(s *Snapshot, set []int) (uids []string) {
 	return uids
 }
 
-// refSurplus marks the surplus members of gangs, one at a time: members that do not run first, then
-// the least important.
+// refSurplus marks the surplus members of gangs, one at a time. Members that do not run come first,
+// then the least important members.
 func refSurplus(s *Snapshot) {
 	for _, members := range refGangs(s) {
 		slices.SortFunc(members, func(a, b int) int {
@@ -334,7 +340,7 @@ func refSurplus(s *Snapshot) {
 	}
 }
 
-// exhaustive tries every set of victims and returns the best score.
+// exhaustive returns the best score, by trying every set of victims.
 func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 	domains := [][]int{refNodes(s)}
 	if !p.Gang {
@@ -346,7 +352,8 @@ func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 	return exhaustiveIn(s, p, counts, domains)
 }
 
-// exhaustiveIn is exhaustive with the members in one of some domains, given by their nodes.
+// exhaustiveIn is exhaustive for members that must share one of the given domains. A domain is a
+// list of nodes.
 func exhaustiveIn(s *Snapshot, p *Preemptor, counts []int, domains [][]int) (best Score, ok bool) {
 	eligible := refEligible(s, p)
 	for _, nodes := range domains {
@@ -378,12 +385,12 @@ type plainReference struct {
 	nodes  []int
 	counts []int
 	gone   map[int]bool
-	// placements counts members by node and class.
+	// placements has the number of members by node and class.
 	placements [][]int
 }
 
-// schedule places all members by first fit, the class with the larger request first, and reports
-// success.
+// schedule places all members by first fit. The class with the larger request comes first. It
+// reports whether all members are placed.
 func (r *plainReference) schedule() bool {
 	room := refRoom(r.s, r.gone)
 	r.placements = make([][]int, len(r.s.Nodes))
@@ -408,7 +415,7 @@ func (r *plainReference) schedule() bool {
 	return true
 }
 
-// stays reports whether the placements still fit with the current victims.
+// stays reports whether the placements still fit if the units in gone are evicted.
 func (r *plainReference) stays() bool {
 	room := refRoom(r.s, r.gone)
 	for n := range r.placements {
@@ -440,7 +447,7 @@ func (r *plainReference) giveBack(units []int) (victims []int) {
 	return victims
 }
 
-// run returns the victims.
+// run returns the victims among the potential victims; false if there is no room.
 func (r *plainReference) run(potential []int) ([]int, bool) {
 	units := slices.Clone(potential)
 	slices.SortFunc(units, func(a, b int) int { return moreImportant(&r.s.Units[a], &r.s.Units[b]) })
@@ -475,7 +482,7 @@ func (r *plainReference) run(potential []int) ([]int, bool) {
 			remaining = append(remaining, u)
 		}
 	}
-	// The ceiling is the lowest priority such that evicting units up to it is enough.
+	// The ceiling is the lowest priority such that evicting all units up to it makes enough room.
 	for i := len(remaining) - 1; i >= 0; i-- {
 		ceiling := r.s.Units[remaining[i]].Priority
 		r.gone = map[int]bool{}
@@ -493,7 +500,7 @@ func (r *plainReference) run(potential []int) ([]int, bool) {
 	return nil, false
 }
 
-// plainAlgorithm runs the plain algorithm over all domains and returns the best score.
+// plainAlgorithm runs plainReference for each search domain and returns the best score.
 func plainAlgorithm(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 	domains := [][]int{refNodes(s)}
 	if !p.Gang {

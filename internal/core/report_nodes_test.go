@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pickyOracle rejects nodes by name; all else is arithmetic.
+// pickyOracle is an Oracle that rejects some nodes by name. Otherwise it is Arithmetic.
 type pickyOracle struct {
 	Arithmetic
 	s       *Snapshot
@@ -16,7 +16,7 @@ type pickyOracle struct {
 func (o pickyOracle) Admits(_, node int) string { return o.refuses[o.s.Nodes[node].Name] }
 
 func TestNodesOut(t *testing.T) {
-	// All pods on a and d may be evicted. b is too small, and the pod on c stays.
+	// All pods on a and d may be evicted. Node b is too small, and the pod on c may not be evicted.
 	cluster := func() *build {
 		return clusterOf("gpu", "cpu", "fpga").node("a", 8, 8, 0).node("b", 8, 2, 0).node("c", 8, 8, 0).node("d", 8, 8, 0).
 			podOf("a1", "a", 1, []int64{8, 8}).podOf("c1", "c", 50, []int64{8, 0}).podOf("d1", "d", 5, []int64{8, 0})

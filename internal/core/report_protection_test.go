@@ -77,7 +77,8 @@ func TestRetryAt(t *testing.T) {
 	}
 }
 
-// TestRetryAtIsTheMoment checks that there is room at RetryAt, and none just before.
+// TestRetryAtIsTheMoment checks that the preemptor fits just after RetryAt and does not fit just
+// before it.
 func TestRetryAtIsTheMoment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := randomCase(fromRapid(t), calmShape)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWordsOfADecision checks the messages of a preemption for both sides.
+// TestWordsOfADecision checks the messages for the preemptor and for the victims.
 func TestWordsOfADecision(t *testing.T) {
 	t.Parallel()
 	victims := []Victim{

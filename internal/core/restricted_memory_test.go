@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMemoryIsUsedAgain decides for several preemptors on one snapshot, in turn and concurrently.
-// It compares the decisions with those on separate snapshots.
+// TestMemoryIsUsedAgain decides for several preemptors on one snapshot, one after the other and
+// concurrently. The decisions must equal the decisions on separate snapshots.
 func TestMemoryIsUsedAgain(t *testing.T) {
 	preempts := 0
 	rapid.Check(t, func(t *rapid.T) {

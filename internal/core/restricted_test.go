@@ -10,8 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// reclaimCase is a random case with a preemptor in an empty queue. The units are in other queues or
-// in none: two queues exceed their share, slightly or by more, and one does not.
+// reclaimCase returns a random case with a preemptor in an empty queue. The units are in three
+// other queues or in no queue. Two of the queues exceed their share, slightly or by more. The third
+// does not.
 func reclaimCase(t *rapid.T, shape randomShape) (*Snapshot, *Preemptor, []fairshare.Queue) {
 	pick := fromRapid(t)
 	s, p := randomCase(pick, shape)
@@ -65,8 +66,8 @@ func queuesFor(s *Snapshot, queues []fairshare.Queue) *Queues {
 	return q
 }
 
-// guardCase gives some of the queues a quota, or a min-runtime that has passed for some of their
-// units.
+// guardCase gives some of the queues a quota. It gives others a min-runtime that has ended for some
+// of their units.
 func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
 	pick := fromRapid(t)
 	first, most := pick(2), 1+pick(10)
@@ -87,8 +88,8 @@ func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
 	s.Queues = queuesFor(s, queues)
 }
 
-// TestIgnoredLeavesAreUnprotected checks that min-runtimes protect no unit of a leaf that they
-// ignore, for units of any profile.
+// TestIgnoredLeavesAreUnprotected checks the method ignores of minRuntimes. If it returns true for
+// a leaf queue, no unit of the queue may be protected, with any profile.
 func TestIgnoredLeavesAreUnprotected(t *testing.T) {
 	ignored, protected := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -112,8 +113,8 @@ func TestIgnoredLeavesAreUnprotected(t *testing.T) {
 	}
 }
 
-// TestLeafByLeaf compares decisions that judge whole leaves with decisions that judge all units one
-// by one.
+// TestLeafByLeaf compares two kinds of decisions: the policy judges whole leaf queues, or every
+// unit one by one. The results must be equal.
 func TestLeafByLeaf(t *testing.T) {
 	reclaimed, protected := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,16 +9,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stopped makes preemptions have stopped a unit a number of times.
+// stopped gives a unit a number of stops.
 func stopped(times int32) unitOption { return func(u *Unit) { u.Stops.Count = times } }
 
-// countingStops makes a preemptor count stops.
+// countingStops makes the search for a preemptor compare stops.
 func countingStops(p *Preemptor) *Preemptor {
 	p.CountsStops = true
 	return p
 }
 
-// TestStops checks that stops decide among victims that otherwise cost the same.
+// TestStops checks that stops decide between victims that otherwise cost the same.
 func TestStops(t *testing.T) {
 	t.Parallel()
 	twoNodes := func(a, b int32, old ...unitOption) *build {
@@ -89,8 +89,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestStopsAreATieBreak checks that stops never make a decision worse by the criteria before them,
-// in any search that is exact.
+// TestStopsAreATieBreak checks exact searches. With stops, a decision must not cost more by the
+// criteria that come before stops.
 func TestStopsAreATieBreak(t *testing.T) {
 	t.Parallel()
 	changed := 0
@@ -165,7 +165,7 @@ func TestStopsSinceProgress(t *testing.T) {
 	}
 }
 
-// TestStopsOfABrokenGang checks that a decision reports the stops of a gang that it stops.
+// TestStopsOfABrokenGang checks that a decision reports the stops of a gang that it breaks.
 func TestStopsOfABrokenGang(t *testing.T) {
 	t.Parallel()
 	member := func(u *Unit) {

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// The required quality of decisions for gangs on the trace: the part of optimal decisions, and the
-// mean excess of the others.
+// The required quality of decisions for gangs on the trace: the minimum part of optimal decisions,
+// and the maximum mean excess of the other decisions.
 const (
 	wantTraceOptimal = 0.95
 	wantTraceExcess  = 0.005
-	// wantLostExcess bounds the excess of all lost work over that of the optima, if the order
-	// counts it.
+	// wantLostExcess is the maximum excess of the total lost work over the total of the optima, if
+	// the search compares lost work.
 	wantLostExcess = 0.02
 )
 
-// traceMembers are the members of the gangs, by their share of GPUs in thousandths.
+// traceMembers maps the name of a case to the GPUs of each member, in thousandths.
 func traceMembers() map[string]int64 {
 	return map[string]int64{"no GPU": 0, "a part of a GPU": 500, "1 GPU": 1000, "2 GPUs": 2000, "4 GPUs": 4000, "8 GPUs": 8000}
 }
 
-// traceTally counts decisions compared with the optimum.
+// traceTally has the results of comparing decisions with the optimum.
 type traceTally struct {
 	cases, optimal, victims int
 	podExcess, sumExcess    float64
@@ -43,7 +43,7 @@ func (o *traceTally) add(seed uint64, got, best Score) {
 	}
 }
 
-// check prints how close the decisions are to the optimum, and fails if that is not close enough.
+// check prints how close the decisions are to the optimum. It fails if they are not close enough.
 func (o *traceTally) check(t *testing.T) {
 	t.Helper()
 	n := float64(o.cases)
@@ -59,8 +59,8 @@ func (o *traceTally) check(t *testing.T) {
 	o.lost.check(t)
 }
 
-// lostTally adds up the lost work of decisions and of the optima, where both have one highest
-// priority and break equally many budgets.
+// lostTally has the total lost work of decisions and of the optima. It has only cases where both
+// have the same highest priority and the same number of broken budgets.
 type lostTally struct{ got, best float64 }
 
 func (l *lostTally) add(got, best Score) {
@@ -69,7 +69,8 @@ func (l *lostTally) add(got, best Score) {
 	}
 }
 
-// excess returns how much more the decisions lose, as a part of the optimum.
+// excess returns the additional lost work of the decisions, as a part of the lost work of the
+// optima.
 func (l *lostTally) excess() float64 {
 	if l.got == l.best {
 		return 0
@@ -84,14 +85,15 @@ func (l *lostTally) check(t *testing.T) {
 	}
 }
 
-// traceOrder is an order of victims in the tests with the trace.
+// traceOrder is an order of victims for the tests with the trace.
 type traceOrder struct {
 	order Order
 	bands []Band
 	stops bool
 }
 
-// traceOrders lists every order, each also in two bands of priorities, and two of them with stops.
+// traceOrders returns every order with and without two priority bands, and two of the orders with
+// stops.
 func traceOrders() map[string]traceOrder {
 	two := []Band{{0, 3}, {4, 8}}
 	return map[string]traceOrder{
@@ -101,8 +103,8 @@ func traceOrders() map[string]traceOrder {
 	}
 }
 
-// apply sets the order of a preemptor. With lost work, the units start at random times of the last
-// day, most of them late. With stops, most units were stopped before.
+// apply sets the order of a preemptor. With lost work, the units get random start times within the
+// last day, most of them late. With stops, most units get stops.
 func (o traceOrder) apply(r *rand.Rand, s *Snapshot, p *Preemptor, step int32) {
 	for _, band := range o.bands {
 		p.Bands = append(p.Bands, Band{Min: band.Min * step, Max: band.Max * step})
@@ -123,7 +125,7 @@ func (o traceOrder) apply(r *rand.Rand, s *Snapshot, p *Preemptor, step int32) {
 	}
 }
 
-// decide decides one case and compares.
+// decide decides one case and compares the decision with the optimum.
 func (o *traceTally) decide(t *testing.T, seed uint64, s *Snapshot, p *Preemptor) {
 	t.Helper()
 	d := mustDecide(t, s, p, nil)
@@ -139,12 +141,12 @@ func (o *traceTally) decide(t *testing.T, seed uint64, s *Snapshot, p *Preemptor
 	o.add(seed, *d.Score, best)
 }
 
-// traceStep returns the distance of two priority levels: negligible compared with one more pod,
-// small, or large.
+// traceStep returns the distance between two priority levels. It may be negligible compared with
+// one more pod, small, or large.
 func traceStep(seed uint64) int32 { return []int32{1, 1000, 100_000_000}[seed%3] }
 
-// TestTraceOptimality decides for gangs on 20 nodes of the openb trace, filled with pods of the
-// trace, and compares with the exact optimum, in every order of victims.
+// TestTraceOptimality decides for gangs on 20 nodes of the openb trace, in every order of victims.
+// The nodes are filled with pods of the trace. The decisions are compared with the exact optimum.
 func TestTraceOptimality(t *testing.T) {
 	tr := loadTrace(t)
 	for name, gpu := range traceMembers() {
@@ -188,8 +190,9 @@ func TestTraceWholeCluster(t *testing.T) {
 	}
 }
 
-// TestTraceBesideGroups adds a group that the gang may not evict on each of two nodes, and a budget
-// that no eviction breaks. Neither may make a decision worse, in any order of victims.
+// TestTraceBesideGroups adds two things that must not make a decision worse, in any order of
+// victims. One is a group on each of two nodes that the gang may not evict. The other is a budget
+// that no eviction breaks.
 func TestTraceBesideGroups(t *testing.T) {
 	tr := loadTrace(t)
 	for words, order := range traceOrders() {
@@ -225,8 +228,8 @@ func (tr *trace) besideGroups(t *testing.T, order traceOrder) {
 	tally.check(t)
 }
 
-// gang returns a gang of members with the given GPUs, in thousandths, that needs a part of the
-// possible room; nil if there is none.
+// gang returns a gang whose members request the given GPUs, in thousandths. Its size is a random
+// part of the maximum that fits. It returns nil if no member fits.
 func (tr *trace) gang(r *rand.Rand, s *Snapshot, gpu int64, priority int32) *Preemptor {
 	request := tr.member(r, gpu)
 	p := gangOf(priority, 1, members("w", 1, 0, request...))

@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// The reference for gangs of one class where only room matters has two exact steps. For each node
-// and number of members, it finds the cost from the sets of units that no other set beats. Then
-// dynamic programming over the nodes finds the best numbers of members.
+// The reference for gangs of one class that depend only on room is exact. For each node and number
+// of members, it finds the lowest cost, from the sets of units that no other set beats
+// (refUnbeaten). Dynamic programming over the nodes then finds the best numbers of members.
 
-// refCost is the cost of some units of one ceiling. The start only counts units at the ceiling.
+// refCost is the cost of some units with the same ceiling. start is the earliest start of units
+// whose priority is the ceiling.
 type refCost struct {
 	lost, sum, pods, surplus, repeated int64
 	start                              int64
@@ -35,20 +36,20 @@ func (c refCost) compare(o refCost) int {
 	)
 }
 
-// refUnit is a unit on one node, with the room that it frees and its cost.
+// refUnit is a unit on one node: the room that it frees, and its cost.
 type refUnit struct {
 	frees []int64
 	cost  refCost
 }
 
-// refSet is a set of units that no other set of the same node beats.
+// refSet is a set of units on one node: the room that it frees, and its cost.
 type refSet struct {
 	frees []int64
 	cost  refCost
 }
 
-// refGang returns the exact optimum for a gang of one class, among units with one pod and without
-// budgets.
+// refGang returns the score of the optimum for a gang of one class. All units must have one pod and
+// no budget.
 func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 	eligible := refEligible(s, p)
 	wanted := p.Classes[0].Request
@@ -101,7 +102,8 @@ func refMembers(wanted, free []int64) int {
 	return n
 }
 
-// refChoice is the dynamic programming over the nodes.
+// refChoice returns the lowest cost of room for need members, by dynamic programming over the
+// nodes.
 func refChoice(s *Snapshot, wanted []int64, need int, units [][]refUnit) (refCost, bool) {
 	free := refRoom(s, nil)
 	none := refCost{sum: -1}
@@ -133,7 +135,7 @@ func refChoice(s *Snapshot, wanted []int64, need int, units [][]refUnit) (refCos
 	return best[need], best[need] != none
 }
 
-// refNodeCost returns the lowest cost of room for a number of members on a node.
+// refNodeCost returns the lowest cost of room for the given number of members on a node.
 func refNodeCost(wanted, free []int64, members int, units []refUnit) (refCost, bool) {
 	short := make([]int64, len(wanted))
 	for r, w := range wanted {
@@ -161,7 +163,7 @@ func refNodeCost(wanted, free []int64, members int, units []refUnit) (refCost, b
 	return refCost{}, false
 }
 
-// refUnbeaten removes every set that frees no more and costs no less than another one.
+// refUnbeaten removes every set that frees no more than another set and costs no less.
 func refUnbeaten(sets []refSet) []refSet {
 	slices.SortFunc(sets, func(a, b refSet) int {
 		return cmp.Or(a.cost.compare(b.cost), -slices.Compare(a.frees, b.frees))

@@ -23,13 +23,13 @@ var (
 	traceWrite = flag.Bool("core.trace.write", false, "write testdata/openb/openb.txt from -core.trace.nodes and -core.trace.pods")
 )
 
-// trace has the nodes and pods of the openb trace by their shapes, in the order of the lists.
+// trace has the nodes and pods of the openb trace, in the order of the published lists.
 type trace struct {
 	nodes []Amounts
 	pods  []tracePod
 }
 
-// tracePod is a pod of the trace: CPU and shares of GPUs in thousandths, memory in MiB.
+// tracePod is a pod of the trace. CPU and GPU are in thousandths, memory is in MiB.
 type tracePod struct {
 	request Amounts
 	qos     string
@@ -37,7 +37,7 @@ type tracePod struct {
 
 var traceResources = []string{"cpu", "memory", "gpu"}
 
-// loadTrace reads testdata/openb, or the lists given by flags.
+// loadTrace reads testdata/openb, or the lists that the flags name.
 func loadTrace(t *testing.T) *trace {
 	t.Helper()
 	path := filepath.Join("testdata", "openb", "openb.txt")
@@ -61,7 +61,7 @@ func loadTrace(t *testing.T) *trace {
 	return tr
 }
 
-// readTraceLists reads the lists in their published form.
+// readTraceLists reads the lists in their published format.
 func readTraceLists(t *testing.T, nodes, pods string) *trace {
 	t.Helper()
 	tr := &trace{}
@@ -99,8 +99,8 @@ func readList(t *testing.T, path string, row func(of func(string) string, number
 	}
 }
 
-// compact returns the form of testdata/openb: the shapes, then the lists as shapes with repeat
-// counts.
+// compact returns the format of testdata/openb: the distinct shapes, then the lists as indexes of
+// shapes with repeat counts.
 func (tr *trace) compact() string {
 	var b strings.Builder
 	b.WriteString("# Nodes and pods of the openb trace; see README.md.\n")
@@ -192,7 +192,8 @@ func parseAmounts(words []string) (Amounts, error) {
 	return a, nil
 }
 
-// traceLevels returns the priority levels of a QoS class. There are ten in all.
+// traceLevels returns the first priority level of a QoS class and its number of levels. There are
+// ten levels in all.
 func traceLevels(qos string) (from, count int) {
 	switch qos {
 	case "BE":
@@ -206,9 +207,9 @@ func traceLevels(qos string) (from, count int) {
 	}
 }
 
-// fill puts pods of the trace on some of its nodes by best fit, from a random pod on. It stops
-// after a number of consecutive pods without room. step is the distance between two priority
-// levels.
+// fill adds pods of the trace to some of its nodes by best fit. It starts with a random pod and
+// stops after a number of consecutive pods that do not fit. step is the distance between two
+// priority levels.
 func (tr *trace) fill(r *rand.Rand, nodes []int, step int32) *Snapshot {
 	b := clusterOf(traceResources...)
 	for i, n := range nodes {
@@ -234,7 +235,8 @@ func (tr *trace) fill(r *rand.Rand, nodes []int, step int32) *Snapshot {
 	return b.snapshot()
 }
 
-// fuller reports whether a node has fewer GPUs left than another, or equally many and less CPU.
+// fuller reports whether a node has fewer free GPUs than another node, or the same number and less
+// free CPU.
 func fuller(a, b *Node) bool {
 	if a.Free[2] != b.Free[2] {
 		return a.Free[2] < b.Free[2]
@@ -242,15 +244,15 @@ func fuller(a, b *Node) bool {
 	return a.Free[0] < b.Free[0]
 }
 
-// sample picks some nodes of the trace.
+// sample returns the sorted indexes of count random nodes of the trace.
 func (tr *trace) sample(r *rand.Rand, count int) []int {
 	nodes := r.Perm(len(tr.nodes))[:min(count, len(tr.nodes))]
 	slices.Sort(nodes)
 	return nodes
 }
 
-// member returns the request of a pod of the trace with the given GPUs, in thousandths. For 0 < gpu
-// < 1000, any share of one GPU matches.
+// member returns the request of a random pod of the trace with the given GPUs, in thousandths. If 0
+// < gpu < 1000, any pod with a share of one GPU matches.
 func (tr *trace) member(r *rand.Rand, gpu int64) Amounts {
 	var like []Amounts
 	for i := range tr.pods {

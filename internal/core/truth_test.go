@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// publisher is a unit, or a whole gang, that knows when its work was saved.
+// publisher is a unit, or a whole gang, that can publish the time of its last checkpoint.
 type publisher struct {
 	units []int
-	// start is the start of its run.
+	// start is the time when the publisher started.
 	start int64
 }
 
-// pickPublisher returns a unit of a case, with all other members of its gang if the gang is whole.
-// It makes the units silent.
+// pickPublisher returns a random unit of a case, with all members of its gang if the gang is whole.
+// It removes the checkpoints of these units.
 func pickPublisher(pick chooser, s *Snapshot) (publisher, bool) {
 	w := pick(len(s.Units))
 	p := publisher{units: []int{w}, start: s.Units[w].Start}
@@ -30,7 +30,8 @@ func pickPublisher(pick chooser, s *Snapshot) (publisher, bool) {
 	return p, s.Units[w].Start != 0
 }
 
-// publish returns a snapshot in which the first pod of a publisher has saved its work at a time.
+// publish returns a snapshot where the first pod of the publisher has a checkpoint at the given
+// time.
 func (p *publisher) publish(s *Snapshot, at int64) *Snapshot {
 	out := *s
 	out.Units = slices.Clone(s.Units)
@@ -40,7 +41,7 @@ func (p *publisher) publish(s *Snapshot, at int64) *Snapshot {
 	return &out
 }
 
-// suffers reports whether a set of victims stops any of a publisher's units.
+// suffers reports whether a set of victims stops any unit of the publisher.
 func (p *publisher) suffers(s *Snapshot, victims []int) bool {
 	broken := refBroken(s, victims)
 	return slices.ContainsFunc(p.units, func(u int) bool {
@@ -48,7 +49,7 @@ func (p *publisher) suffers(s *Snapshot, victims []int) bool {
 	})
 }
 
-// loss returns the lost work of all units of a publisher.
+// loss returns the total lost work of the units of a publisher.
 func (p *publisher) loss(s *Snapshot, by *Preemptor) (lost int64) {
 	for _, u := range p.units {
 		lost += refLoss(s, by, u)
@@ -56,10 +57,11 @@ func (p *publisher) loss(s *Snapshot, by *Preemptor) (lost int64) {
 	return lost
 }
 
-// TestTruthIsNotWorseThanSilence checks the rule of docs/design/truth-and-silence.md: publishing
-// the true time of a checkpoint makes work a victim only if the chosen set is in fact no more
-// expensive than the set that silence would have led to. It never does if the true loss is no less
-// than the loss that the cap leaves to silence.
+// TestTruthIsNotWorseThanSilence checks the rule of docs/design/truth-and-silence.md. A publisher
+// may become a victim because it publishes the true time of its last checkpoint. In this case, the
+// new victims must not be more expensive in truth than the victims without the publication. If the
+// true loss is at least the loss that the queue's cap leaves to silent work, the publisher must not
+// become a victim.
 func TestTruthIsNotWorseThanSilence(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]randomShape{

@@ -10,35 +10,35 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// contention is a cluster with queues that is played until nothing changes any more.
+// contention is a cluster with queues and jobs. A test plays it: the jobs preempt each other until
+// nothing changes any more.
 type contention struct {
 	tree   *fairshare.Tree
 	shares []Amounts
 	jobs   []*job
-	// demand is the demand of all jobs of each queue.
+	// demand is the total demand of the jobs of each queue.
 	demand []Amounts
 	// size is the capacity of every node.
 	size  Amounts
 	nodes int
-	// reclaims counts reclaims.
+	// reclaims is the number of decisions with a reclaim.
 	reclaims int
-	// zones are the zones of the nodes; nil if jobs can use any node.
+	// zones are the zones of the nodes; nil if every job can use every node.
 	zones *zones
-	// byQuota counts the decisions that reclaimed a queue's quota. unnamed counts those with work
-	// that requests a resource without quota.
+	// byQuota is the number of decisions that reclaimed a queue's quota. unnamed is the number of
+	// these decisions for work that also requests a resource without quota.
 	byQuota, unnamed int
 }
 
-// job is a workload: members of one size that are all placed together or not at all.
+// job is a workload whose members have equal requests and are all placed together.
 type job struct {
-	// leaf is "" for a job outside all queues.
+	// leaf is the job's queue; "" for a job in no queue.
 	name, leaf string
 	priority   int32
 	request    Amounts
 	members    int
 	whole      bool
-	// nodes are the nodes of running members. If there are fewer than members, the job waits for
-	// the others.
+	// nodes are the nodes of running members. If there are fewer nodes than members, the job waits.
 	nodes []int
 }
 
@@ -74,12 +74,13 @@ func randomContention(pick chooser) *contention {
 	return c
 }
 
-// carried returns bundles: a quota of GPUs carries CPUs, and one of CPUs alone carries nothing.
+// carried returns the Bundles: CPUs accompany a quota of GPUs, and no resource accompanies a quota
+// of CPUs.
 func (c *contention) carried() fairshare.Bundles {
 	return fairshare.NewBundles([]string{"gpu", "cpu"}[:len(c.size)], func(string) fairshare.Amounts { return c.size })
 }
 
-// share divides the capacity that jobs outside all queues leave.
+// share returns the fair shares of the capacity that is not used by jobs in no queue.
 func (c *contention) share() []Amounts {
 	if c.demand == nil {
 		return c.shares
@@ -100,7 +101,7 @@ func (c *contention) share() []Amounts {
 	return c.tree.FairShares(capacity, c.carried(), c.demand)
 }
 
-// snapshot returns the cluster with the running jobs.
+// snapshot returns a snapshot with the running jobs.
 func (c *contention) snapshot() *Snapshot {
 	b := clusterOf([]string{"gpu", "cpu"}[:len(c.size)]...)
 	for i := range c.nodes {
@@ -134,7 +135,7 @@ func (c *contention) snapshot() *Snapshot {
 	return s
 }
 
-// turn tries one waiting job and reports whether anything has changed.
+// turn decides for one waiting job and reports whether anything has changed.
 func (c *contention) turn(t testing.TB, j *job) bool {
 	t.Helper()
 	s, p := c.snapshot(), c.preemptor(j)
@@ -162,7 +163,7 @@ func (c *contention) turn(t testing.TB, j *job) bool {
 	return true
 }
 
-// checkLimits compares the usage with the limits of all queues.
+// checkLimits fails the test if the usage of a queue exceeds its limit.
 func (c *contention) checkLimits(t testing.TB) {
 	t.Helper()
 	s := c.snapshot()
@@ -173,7 +174,8 @@ func (c *contention) checkLimits(t testing.TB) {
 	}
 }
 
-// lose removes a victim from its job: the whole job, or one member, which then waits alone.
+// lose removes a victim from its job. The victim is the whole job, or one member that then waits by
+// itself.
 func (j *job) lose(victim string) {
 	if victim == j.name {
 		j.nodes = nil
@@ -197,7 +199,7 @@ func (c *contention) preemptor(j *job) *Preemptor {
 	return p
 }
 
-// check compares a decision with the rules of reclaim, computed independently.
+// check compares a decision with the rules of reclaim, which it computes independently.
 func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision) {
 	t.Helper()
 	var set []int
@@ -216,9 +218,10 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 	c.checkQuotas(t, s, p, set)
 }
 
-// checkQuotas checks the property that makes reclaims end. It applies if one resource holds all
-// units of a leaf. The sum of these resources within quotas, over all leaves, must never shrink. A
-// reclaimer that stays within its quota must gain within it.
+// checkQuotas checks the property that makes a series of reclaims end. It considers each leaf queue
+// whose units are all held by one resource (see holding). For this resource, it takes the usage
+// within the quota. The sum over these queues must never decrease. If the reclaiming queue stays
+// within its quota, its own part must increase.
 func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []int) {
 	t.Helper()
 	before := usedBy(s, newLeafIndex(s).leaves)
@@ -272,7 +275,8 @@ func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []
 	}
 }
 
-// holding returns the resource that holds all units of a leaf; -1 if they differ.
+// holding returns the resource that holds all units of a leaf queue; -1 if the units are held by
+// different resources.
 func (c *contention) holding(s *Snapshot, leaf int32) int {
 	all, queues := -1, &refQueues{s: s}
 	for u := range s.Units {
@@ -288,7 +292,8 @@ func (c *contention) holding(s *Snapshot, leaf int32) int {
 	return all
 }
 
-// play tries waiting jobs until nothing changes any more, and returns the number of rounds.
+// play decides for the waiting jobs until nothing changes any more, and returns the number of
+// rounds.
 func (c *contention) play(t testing.TB) int {
 	t.Helper()
 	rounds := 0
@@ -308,7 +313,7 @@ func (c *contention) play(t testing.TB) int {
 	return rounds
 }
 
-// TestNoTakingInTurns plays random clusters until nothing changes any more. This must always end.
+// TestNoTakingInTurns plays random clusters until nothing changes any more. Every game must end.
 func TestNoTakingInTurns(t *testing.T) {
 	reclaims, byQuota, unnamed, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -325,9 +330,9 @@ func TestNoTakingInTurns(t *testing.T) {
 	}
 }
 
-// TestNoTakingInTurnsBesideOthers adds jobs outside all queues, all of them more important than
-// those in queues, or all less important. With priorities in between, the game may not end: work in
-// queues would take room by priority that fair shares gave to others.
+// TestNoTakingInTurnsBesideOthers adds jobs in no queue. Their priority is higher than all
+// priorities in queues, or lower than all of them. With a priority in between, a game might not
+// end: work in queues could preempt the room that fair shares give to others.
 func TestNoTakingInTurnsBesideOthers(t *testing.T) {
 	taken := 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -358,8 +363,8 @@ func TestNoTakingInTurnsBesideOthers(t *testing.T) {
 	}
 }
 
-// TestNoTakingInTurnsForTwoResources is a case that once never ended. Each queue exceeded its share
-// of another resource, because of preemption inside the queue.
+// TestNoTakingInTurnsForTwoResources has a case that did not end in an earlier version. Because of
+// preemption inside the queues, each queue exceeded its share of a different resource.
 func TestNoTakingInTurnsForTwoResources(t *testing.T) {
 	tree, _ := fairshare.NewTree(2, []fairshare.Queue{queue("a"), queue("b")})
 	c := &contention{tree: tree, nodes: 1, size: Amounts{8, 8}, shares: []Amounts{{4, 4}, {4, 4}}, jobs: []*job{

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// world is an Oracle that models host ports, anti-affinity by host, topology spread and refusals.
-// Its own simulated state detects every unbalanced call.
+// world is an Oracle with host ports, anti-affinity by host, topology spread and rejected nodes. It
+// detects calls that do not match, such as a RestoreUnit without a RemoveUnit.
 type world struct {
 	s *Snapshot
 	p *Preemptor
 	// classes has the rules of each class.
 	classes []worldClass
-	// ports are the host ports of each unit's pods, 0 for none.
+	// ports are the host ports of each unit's pods; 0 for none.
 	ports []int
-	// hostile marks units that members with anti-affinity must not be next to.
+	// hostile is true for units that members with anti-affinity must not be next to.
 	hostile []bool
-	// zones has the zone of each node; domains is the same in the search's form.
+	// zones has the zone of each node. domains is zones as int32, for Topologies.
 	zones   []int
 	domains []int32
 
@@ -31,8 +31,8 @@ type worldClass struct {
 	anti    bool
 	skew    int
 	refuses []bool
-	// near are the classes that must already have a member in the same zone. The first member of a
-	// class that is near itself may use any zone.
+	// near are the classes that must already have a member in the zone. If a class is in its own
+	// near, its first member may use any zone.
 	near []int
 }
 
@@ -50,7 +50,7 @@ func newWorld(s *Snapshot, p *Preemptor) *world {
 	return w
 }
 
-// randomWorld adds random rules to the classes.
+// randomWorld returns a world with random rules for the classes.
 func randomWorld(pick chooser, s *Snapshot, p *Preemptor, spread bool) *world {
 	w := newWorld(s, p)
 	for n := range w.zones {
@@ -86,7 +86,7 @@ func (w *world) Admits(class, node int) string {
 	return ""
 }
 
-// Stateful is also true for a class without rules if another class has anti-affinity.
+// Stateful reports whether the class has a rule, or any class has anti-affinity.
 func (w *world) Stateful(class int) bool {
 	c := &w.classes[class]
 	return c.port != 0 || c.skew != 0 || len(c.near) > 0 || slices.ContainsFunc(w.classes, func(o worldClass) bool { return o.anti })
@@ -103,7 +103,7 @@ func (w *world) Fits(class, node int) bool {
 	return w.peaceful(class, node) && w.spreadAllows(class, node) && w.isNear(class, node)
 }
 
-// isNear reports whether a zone has the members that a class needs there.
+// isNear reports whether the zone of a node has the members that a class must be near.
 func (w *world) isNear(class, node int) bool {
 	for _, c := range w.classes[class].near {
 		here, anywhere := 0, 0
@@ -120,7 +120,7 @@ func (w *world) isNear(class, node int) bool {
 	return true
 }
 
-// Topologies returns the rules about zones.
+// Topologies returns the rules of a class about zones.
 func (w *world) Topologies(class int) []Topology {
 	zones := w.zoneOf()
 	var out []Topology
@@ -133,7 +133,7 @@ func (w *world) Topologies(class int) []Topology {
 	return out
 }
 
-// zoneOf returns the zone of each node, in one slice for all rules.
+// zoneOf returns the zone of each node. All rules share the slice.
 func (w *world) zoneOf() []int32 {
 	if w.domains == nil {
 		for _, z := range w.zones {
@@ -143,7 +143,7 @@ func (w *world) zoneOf() []int32 {
 	return w.domains
 }
 
-// worldSpread is the spread of a class over zones.
+// worldSpread counts the members of a class in each zone.
 type worldSpread struct {
 	w     *world
 	class int
@@ -163,10 +163,10 @@ func (s worldSpread) Takes(domain int32) bool {
 	return s.w.spreadAllows(s.class, slices.Index(s.w.zoneOf(), domain))
 }
 
-// Touches reports whether a unit may matter to some member.
+// Touches reports whether a unit may have an effect on the rules of a member.
 func (w *world) Touches(unit int) bool { return w.ports[unit] != 0 || w.hostile[unit] }
 
-// hasRoom computes the room of a node from the simulated state.
+// hasRoom reports whether a node has room for a member in the simulated state.
 func (w *world) hasRoom(class, node int) bool {
 	room := slices.Clone(w.s.Nodes[node].Free)
 	for u := range w.s.Units {
@@ -193,7 +193,7 @@ func (w *world) hasRoom(class, node int) bool {
 	return refFits(w.p.Classes[class].Request, room)
 }
 
-// peaceful reports whether ports and anti-affinity allow a member.
+// peaceful reports whether host ports and anti-affinity permit a member on a node.
 func (w *world) peaceful(class, node int) bool {
 	mine := &w.classes[class]
 	for c := range w.placed {
@@ -256,7 +256,7 @@ func (w *world) Unplace(class, node int) {
 	}
 }
 
-// restored reports whether the simulated state is the initial one.
+// restored reports whether the simulated state is the same as at the start.
 func (w *world) restored() bool {
 	for c := range w.placed {
 		if slices.ContainsFunc(w.placed[c], func(n int) bool { return n != 0 }) {
@@ -266,8 +266,8 @@ func (w *world) restored() bool {
 	return !slices.Contains(w.unitOut, true) && !slices.Contains(w.leavingOut, true)
 }
 
-// canPlace searches exhaustively for placements of the remaining members, and for an order, on some
-// nodes in the simulated state.
+// canPlace reports whether the remaining members can be placed on the nodes in some order, by
+// exhaustive search in the simulated state.
 func (w *world) canPlace(left []int, nodes []int) bool {
 	done := true
 	for class, count := range left {
@@ -292,7 +292,7 @@ func (w *world) canPlace(left []int, nodes []int) bool {
 	return done
 }
 
-// with runs f with some units, and all terminating pods, removed from the simulated state.
+// with calls f while some units and all terminating pods are removed from the simulated state.
 func (w *world) with(units []int, f func()) {
 	for _, u := range units {
 		w.unitOut[u] = true
