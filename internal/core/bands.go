@@ -56,8 +56,8 @@ func (b bands) validate() error {
 }
 
 // inBands returns a copy of the search. There, the rank of each unit is the lowest priority of its
-// band. Priorities at or above the preemptor's stay the same. A band may span the preemptor's
-// priority, so replacing the higher ones would add potential victims.
+// band. Priorities at or above the preemptor's stay the same. Otherwise, a band that contains the
+// preemptor's priority would add potential victims.
 func (sr *search) inBands(mem *scratch) *search {
 	s, v := *sr.s, *sr.v
 	s.bands = sr.p.Bands

@@ -328,8 +328,8 @@ func BenchmarkSteadyState(b *testing.B) {
 	runtime.KeepAlive(c)
 }
 
-// heapOfNames returns the memory of the pods' names and UIDs. They do not count for the Cluster,
-// because it shares them with the scheduler's cache.
+// heapOfNames returns the memory of the pods' names and UIDs. They are subtracted from the memory
+// of the Cluster, because the Cluster shares them with the scheduler's cache.
 func heapOfNames(nodes, pods int) uint64 {
 	before := heapInUse()
 	names := make([]string, 0, 2*nodes*pods)

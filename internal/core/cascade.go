@@ -83,7 +83,7 @@ func (sr *search) cascadeOf(f *found) *Cascade {
 	return &c
 }
 
-// of counts the evictions that follow from an outcome. It searches room for one replacement at a
+// of counts the evictions that follow from an outcome. It looks for room for one replacement at a
 // time, in the order of the victims' importance. Each search sees the cluster with the earlier
 // replacements placed.
 func (cs *cascades) of(f *found) Cascade {

@@ -63,7 +63,7 @@ type NodeState struct {
 	Leaving []Pod
 }
 
-// RunningPod is a pod that runs on a node, with the properties that the unit of the pod needs.
+// RunningPod is a pod that runs on a node. The Cluster creates its Unit from these fields.
 type RunningPod struct {
 	Pod
 	// Priority is the pod's own priority. For a pod in a group, the priority of the group applies
@@ -83,7 +83,7 @@ type RunningPod struct {
 	Static bool
 	// Role is the pod's role in its gang; nil for a gang without roles and for other pods.
 	Role *Role
-	// MinRuntime has the min-runtimes of the pod's profile; nil for none.
+	// MinRuntime has the min-runtimes of the scheduler profile of the pod; nil for none.
 	MinRuntime *MinRuntime
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
@@ -117,7 +117,7 @@ type Group struct {
 	// Since is the start of the run time for min-runtimes, in nanoseconds since 1970; 0 if the run
 	// time does not count yet.
 	Since int64
-	// MinRuntime has the min-runtimes of the profile that schedules the members, nil for none.
+	// MinRuntime has the min-runtimes of the scheduler profile of the members; nil for none.
 	MinRuntime *MinRuntime
 }
 
@@ -165,8 +165,9 @@ func (c *Cluster) padBudgets(n int) {
 	}
 }
 
-// SetQueues replaces the queues and their fair shares. Both must have the cluster's resources. A
-// nil tree means that there are no queues. The call is cheap if only the shares changed.
+// SetQueues replaces the tree of queues and their fair shares. The tree and the shares must have
+// the resources of the cluster. A nil tree means that there are no queues. The call is cheap if
+// only the shares changed.
 func (c *Cluster) SetQueues(tree *fairshare.Tree, shares []Amounts) {
 	switch {
 	case tree == nil:

@@ -45,9 +45,9 @@ type columns struct {
 	having traitIndex
 	// minRuntimes counts the units by their profile's min-runtimes.
 	minRuntimes minRuntimeIndex
-	// index has the units' leaf queues; nil without an index.
+	// index has the units' leaf queues; nil without a Cluster or without queues.
 	index *leafIndex
-	// groups lists the units of each PodGroup by its UID; nil without an index.
+	// groups lists the units of each PodGroup by its UID; nil without a Cluster.
 	groups map[string][]int32
 	// losses has the parts of lost work that do not depend on the current time. It is nil for a
 	// search over only some units.
@@ -68,8 +68,8 @@ type nodeColumn struct {
 	sums []int64
 	// surplus is the number of surplus pods of all units.
 	surplus int
-	// alone is true if each unit has only one pod. In that case the search does not need the Units,
-	// except for surplus.
+	// alone is true if each unit has only one pod. The nodeColumn then has all data of its units
+	// that a search needs, except surplus.
 	alone bool
 }
 

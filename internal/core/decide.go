@@ -39,8 +39,9 @@ type search struct {
 	nodes []int32
 	// roomy is true if any node has room for any member without an eviction.
 	roomy bool
-	// thorough makes the search run the plain algorithm of KEP-5710 too if its best outcome breaks
-	// gangs. It does so even if the plain algorithm can improve only this criterion.
+	// thorough makes the search also run the plain algorithm of KEP-5710 if its best outcome breaks
+	// gangs. Without it, the search skips that algorithm if its outcome is optimal by all criteria
+	// before the broken gangs.
 	thorough bool
 	// refused is the first set of victims that exceeded a bound on sets, such as a fair share.
 	refused *overBound
@@ -295,9 +296,9 @@ func (sr *search) anyRoom(free []int64) bool {
 	return false
 }
 
-// insist returns the members that must be placed, as numbers per class. It tests with all potential
-// victims removed that they fit. In t, all units must be in place. If the oracle is stateful, the
-// potential victims stay removed from t.
+// insist returns the members that must be placed, as numbers per class. They fit if all potential
+// victims are removed. In t, all units must be in place. If the oracle is stateful, the potential
+// victims stay removed from t.
 func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
 		t.outUpTo(t.victims.below)

@@ -6,38 +6,37 @@ import (
 	"slices"
 )
 
-// domainProspect is a domain that may have room for the gang, with lower bounds of the cost of its
-// outcome. Each bound holds independently of the others, so they may be compared one criterion
-// after the other.
+// domainProspect is a topology domain that may have enough room for the gang, with lower bounds of
+// the cost of its outcome. Each bound is valid independently of the others. So the bounds may be
+// compared one criterion after the other.
 type domainProspect struct {
 	domain *domain
-	// places is the number of members that find room now, counted for each class as if it were
-	// alone.
+	// places is the number of members that fit without evictions, if each class is counted alone.
 	places int
-	// These are lower bounds of the outcome. ceiling bounds the highest priority of a victim, lost
-	// the lost work, sum the sum of priorities, and pods the number of pods.
+	// ceiling, lost, sum and pods are lower bounds for HighestPriority, LostWork, PrioritySum and
+	// Pods of the outcome's Score.
 	ceiling   int32
 	lost, sum int64
 	pods      int
 }
 
-// domainBounds computes the bounds of domains from the columns alone. Other pods can only make more
-// evictions necessary, so the bounds hold for every oracle.
+// domainBounds computes the bounds of domains from the columns alone. Rules about other pods can
+// only make more evictions necessary, so the bounds are valid for every oracle.
 type domainBounds struct {
 	*problem
-	// need is how many members must be placed.
+	// need is the number of members that must be placed.
 	need int
-	// class is the index of the only class with members; -1 if there are several.
+	// class is the index of the only class with members; -1 if several classes have members.
 	class int
-	// levels are the distinct priorities of units, the lowest first.
+	// levels are the distinct priorities of potential victims, in ascending order.
 	levels []int32
 	room   []int64
 	rates  []nodeRate
 	lost   []int64
 }
 
-// nodeRate has the least cost of room on a node for each additional member, and the most members
-// that can be added.
+// nodeRate has lower bounds of the cost of room on one node, per additional member. gain is the
+// maximum number of additional members.
 type nodeRate struct {
 	gain            int
 	lost, sum, pods float64
@@ -57,8 +56,7 @@ func (sr *search) newDomainBounds() *domainBounds {
 	return b
 }
 
-// top returns the highest priority of a potential victim; the lowest possible number if there is
-// none.
+// top returns the highest priority of a potential victim; MinInt32 if there is none.
 func (b *domainBounds) top() int32 {
 	if len(b.levels) == 0 {
 		return math.MinInt32
@@ -66,8 +64,9 @@ func (b *domainBounds) top() int32 {
 	return b.levels[len(b.levels)-1]
 }
 
-// membersUpTo returns the most members that a domain can hold with the potential victims up to a
-// priority evicted. It stops counting at the number of members that the gang needs.
+// membersUpTo returns an upper bound of the number of members that fit in a domain if the potential
+// victims up to a priority are evicted. The result is at most the number of members that the gang
+// needs.
 func (b *domainBounds) membersUpTo(d *domain, level int32) int {
 	below, fit := min(int64(level)+1, b.victims.below), 0
 	for c := range b.wanted {
@@ -85,8 +84,8 @@ func (b *domainBounds) membersUpTo(d *domain, level int32) int {
 	return fit
 }
 
-// membersOn returns how many members of a class a node holds with the potential victims below a
-// priority evicted, up to most.
+// membersOn returns the number of members of a class that fit on node n if the potential victims
+// with a priority lower than below are evicted. The result is at most most.
 func (b *domainBounds) membersOn(class int, n int32, below int64, most int) int {
 	if !b.c.sound[n] {
 		return 0
@@ -102,8 +101,8 @@ func (b *domainBounds) membersOn(class int, n int32, below int64, most int) int 
 	return count
 }
 
-// prospect returns the bounds of a domain that has room for the gang with all potential victims
-// evicted.
+// prospect returns the bounds of a domain. The gang must fit in the domain if all potential victims
+// are evicted.
 func (b *domainBounds) prospect(d *domain) domainProspect {
 	pr := domainProspect{domain: d, ceiling: math.MinInt32}
 	var fit int
@@ -119,7 +118,7 @@ func (b *domainBounds) prospect(d *domain) domainProspect {
 			low = mid + 1
 		}
 	}
-	// At least one victim has this priority.
+	// At least one victim has the priority pr.ceiling.
 	pr.ceiling = b.levels[low]
 	pr.pods, pr.sum = 1, weightOf(pr.ceiling, 1)
 	if b.class >= 0 {
@@ -128,8 +127,8 @@ func (b *domainBounds) prospect(d *domain) domainProspect {
 	return pr
 }
 
-// addRates raises the bounds for a gang of one class. Each new bound is the cost of the cheapest
-// fractional assignment of members to nodes.
+// addRates raises the bounds for a gang of one class. Each new bound is the lowest cost if members
+// could be divided into fractions over the nodes.
 func (b *domainBounds) addRates(pr *domainProspect) {
 	b.rates = b.rates[:0]
 	missing := b.need
@@ -147,8 +146,9 @@ func (b *domainBounds) addRates(pr *domainProspect) {
 	}
 }
 
-// rate returns the least cost of additional members on a node. It assumes that each unit frees as
-// much as the largest unit there, and that only one of its pods is on the node.
+// rate returns lower bounds of the cost of additional members on node n. It assumes that each unit
+// frees as much room as the largest unit of the node. It also assumes that each unit has only one
+// pod.
 func (b *domainBounds) rate(n int32, now, most int) nodeRate {
 	col, free, widest := b.column(n), b.freeLater(n), b.c.widest[int(n)*b.dims:][:b.dims]
 	lost, count := b.leastLost(col), col.count(b.victims.below)
@@ -173,8 +173,9 @@ func (b *domainBounds) rate(n int32, now, most int) nodeRate {
 	return best
 }
 
-// leastLost returns lower bounds of the lost work per pod of the units on a node, the least first.
-// It returns nil if lost work does not count. The result is valid until the next call.
+// leastLost returns lower bounds of the lost work per pod of the potential victims on a node, in
+// ascending order. It returns nil if the search does not compare lost work. The result is valid
+// until the next call.
 func (b *domainBounds) leastLost(col *nodeColumn) []int64 {
 	if b.s.losses == nil {
 		return nil
@@ -187,9 +188,9 @@ func (b *domainBounds) leastLost(col *nodeColumn) []int64 {
 	return b.lost
 }
 
-// cheapest returns a lower bound of the cost of room for a number of members: the sum of the lowest
-// costs per member. True costs are whole numbers, so the sum is rounded up, after subtracting its
-// rounding error.
+// cheapest returns a lower bound of the cost of room for a number of members. It adds up the lowest
+// costs per member (of). True costs are whole numbers. So the sum is rounded up, after the maximum
+// floating-point error is subtracted.
 func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64 {
 	slices.SortFunc(b.rates, func(x, y nodeRate) int { return cmp.Compare(of(&x), of(&y)) })
 	cost := 0.0
@@ -205,19 +206,20 @@ func (b *domainBounds) cheapest(members int, of func(r *nodeRate) float64) int64
 	return int64(math.Ceil(cost - cost*epsilon*float64(len(b.rates)+4)))
 }
 
-// domainTie bounds the criteria that decide between topology domains with equal costs.
+// domainTie has bounds for the criteria that decide between domains with equal bounds in
+// domainProspect.
 type domainTie struct {
-	// broken is the lowest possible number of gangs that fall below minCount, and surplus the
-	// highest possible number of surplus pods. start is the latest start that the earliest victim
-	// of the highest priority can have.
+	// broken is the lowest possible number of broken gangs. surplus is the highest possible number
+	// of surplus pods.
 	broken, surplus int
-	// repeated is the lowest possible sum of the stops of pods.
+	// repeated is a lower bound of the criterion Repeated.
 	repeated int
-	start    int64
+	// start is an upper bound of the criterion EarliestStart.
+	start int64
 }
 
-// tie returns the bounds of a domain, if its victims reach the ceiling of pr and are at least as
-// many pods.
+// tie returns the bounds of a domain if the victims have the ceiling of pr and at least pr.pods
+// pods.
 func (b *domainBounds) tie(pr *domainProspect) domainTie {
 	t := domainTie{start: math.MaxInt64}
 	lower, spare := 0, 0
@@ -243,7 +245,7 @@ func (b *domainBounds) tie(pr *domainProspect) domainTie {
 		}
 	}
 	if b.c.spanning || b.anyStateful {
-		// A unit may also have pods outside of the domain, so its surplus pods cannot be bounded.
+		// A unit may have pods outside of the domain, so its surplus pods have no upper bound here.
 		t.surplus = math.MaxInt32
 		return t
 	}
@@ -255,7 +257,7 @@ func (b *domainBounds) tie(pr *domainProspect) domainTie {
 	return t
 }
 
-// fewestGangs returns the smallest number of gangs that have count pods together.
+// fewestGangs returns the smallest number of gangs that have at least count pods together.
 func fewestGangs(pods map[string]int, count int) (gangs int) {
 	sizes := make([]int, 0, len(pods))
 	for _, n := range pods {

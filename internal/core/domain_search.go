@@ -6,29 +6,30 @@ import (
 	"strings"
 )
 
-// domainEffort is the most units and nodes that the searches of all domains may look at together.
-// At least leastDomains are searched. Only large clusters with many equal domains reach the bound.
+// domainEffort is the maximum number of units and nodes that the searches of all domains may look
+// at together. At least leastDomains domains are searched. Only large clusters with many equal
+// domains reach the maximum.
 const domainEffort, leastDomains = 20_000_000, 64
 
-// domainOutcome is the result of searching one domain.
+// domainOutcome is the result of the search in one domain.
 type domainOutcome struct {
 	domain *domain
-	// members is the number of members that fit into the domain with all potential victims evicted,
-	// at most the number that the gang needs.
+	// members is the number of members that fit in the domain if all potential victims are evicted.
+	// It is at most the number that the gang needs.
 	members int
-	// victims are the units to evict, and score is their cost; nil if the search found no set of
-	// victims that the policy allows.
+	// victims are the units to evict; nil if the policy allows no set of victims in the domain.
 	victims []int32
-	score   *Score
-	// least has the bounds of a domain that was not searched because it cannot be better; nil for
-	// other domains.
+	// score is the cost of the victims; nil if the policy allows no set of victims in the domain.
+	score *Score
+	// least has the lower bounds of a domain that the search skipped because it cannot be better;
+	// nil for other domains.
 	least *domainProspect
 }
 
-// cheapestDomain searches the domains one by one and returns the cheapest outcome. Among equal
-// outcomes, it prefers the fullest domain (compareRoom). It searches domains in the order of their
-// lower bounds and stops once no remaining bound is better than the best outcome. The limit on
-// searches applies only after one of them has found an outcome.
+// cheapestDomain searches one domain at a time with the function one, and returns the cheapest
+// outcome. Among equal outcomes, it prefers the fullest domain (compareRoom). It starts with the
+// domain with the lowest bounds, and skips domains that cannot be better than the best outcome. The
+// limit of searches applies only after one of them has found an outcome.
 func (sr *search) cheapestDomain(one func(sub *search) (found, bool)) (found, bool) {
 	ds := &domainSearch{search: sr, bounds: sr.newDomainBounds()}
 	ds.list()
@@ -47,12 +48,12 @@ func (sr *search) cheapestDomain(one func(sub *search) (found, bool)) (found, bo
 	return ds.best, ds.any
 }
 
-// domainSearch is the comparison of domains.
+// domainSearch is the state of cheapestDomain.
 type domainSearch struct {
 	*search
 	bounds *domainBounds
-	// prospects are the domains that have room with all potential victims evicted, those with the
-	// lowest bounds first.
+	// prospects are the domains where the gang fits if all potential victims are evicted. They are
+	// sorted by their lower bounds.
 	prospects []domainProspect
 	outcomes  []domainOutcome
 	best      found
@@ -61,7 +62,7 @@ type domainSearch struct {
 	any bool
 }
 
-// list finds the prospects.
+// list computes the prospects. Other domains get an outcome without victims.
 func (ds *domainSearch) list() {
 	for i := range ds.v.domains {
 		d := &ds.v.domains[i]
@@ -83,7 +84,7 @@ func (pr *domainProspect) compare(o *domainProspect) int {
 	)
 }
 
-// try searches a domain and keeps its outcome if it is the best so far.
+// try searches a domain with the function one, and keeps the outcome if it is the best so far.
 func (ds *domainSearch) try(pr *domainProspect, one func(sub *search) (found, bool)) {
 	sub := ds.within(pr.domain)
 	f, ok := one(sub)
@@ -101,8 +102,9 @@ func (ds *domainSearch) try(pr *domainProspect, one func(sub *search) (found, bo
 	ds.best, ds.of, ds.any = f, pr, true
 }
 
-// againstBest compares the bounds of a domain with the best outcome so far. The result is positive
-// if the domain cannot be better. It is 0 if the domain is at best equal by the leading criteria.
+// againstBest compares the lower bounds of a domain with the best outcome so far. The result is
+// positive if the domain cannot be better. It is 0 if the domain can at best be equal by the
+// leading criteria.
 func (ds *domainSearch) againstBest(pr *domainProspect) int {
 	best := &ds.best.score
 	if !ds.any || best.BrokenBudgets > 0 {
@@ -114,8 +116,8 @@ func (ds *domainSearch) againstBest(pr *domainProspect) int {
 	)
 }
 
-// mayBeBetter reports whether a domain that equals the best one by the leading criteria may be
-// better by the others.
+// mayBeBetter reports whether a domain may be better than the best outcome by the later criteria,
+// if its leading criteria are equal.
 func (ds *domainSearch) mayBeBetter(pr *domainProspect) bool {
 	best, tie := &ds.best.score, ds.bounds.tie(pr)
 	return cmp.Or(
@@ -124,8 +126,8 @@ func (ds *domainSearch) mayBeBetter(pr *domainProspect) bool {
 	) < 0
 }
 
-// compareRoom puts the fullest domain first: the one with the fewest free places. Among equals, the
-// domain with the most nodes comes first, then the first by name.
+// compareRoom compares domains by the number of free places; the fullest domain, with the fewest
+// places, comes first. Ties are broken by more nodes, then by name.
 func (pr *domainProspect) compareRoom(o *domainProspect) int {
 	return cmp.Or(
 		cmp.Compare(pr.places, o.places), cmp.Compare(len(o.domain.nodes), len(pr.domain.nodes)),

@@ -15,9 +15,9 @@ const (
 	reverseUnits = 100_000
 )
 
-// wholeCluster searches victims for a gang with several methods and returns the cheapest outcome.
-// One method is the plain algorithm of KEP-5710, so the result never costs more than the outcome of
-// that algorithm.
+// wholeCluster chooses the victims for a gang with several methods and returns the cheapest
+// outcome. One method is the plain algorithm of KEP-5710, so the result never costs more than the
+// outcome of that algorithm.
 func (sr *search) wholeCluster() (found, bool) {
 	g, ok := sr.competition()
 	if !ok {

@@ -31,8 +31,8 @@ type deviation struct {
 // extras add up to less than the cost of the unneeded members.
 //
 // Let Δ be the largest deviation of one node, in members. In at least one optimum, at most 3Δ nodes
-// deviate, because some of more deviations would cancel out. So for each number of members, the 3Δ
-// cheapest deviations are enough.
+// deviate, because among more nodes, some deviations would cancel each other out. So for each
+// number of members, the 3Δ cheapest deviations are enough.
 func (ch *choice) exchange(last increment, left int) {
 	limit := last.cost.times(int(last.gain) - left)
 	if int(last.gain) == left || limit == (price{}) {
@@ -108,8 +108,8 @@ type exchangeTable struct {
 	// rows has the deviations of one node per row.
 	rows [][]deviation
 	low  int
-	// least has the least extra cost so far, by difference in members minus low. An entry with
-	// negative lost work has no solution. next is memory for the next version of least.
+	// least has the least extra cost so far. Index i stands for a difference of i + low members. An
+	// entry with negative lost work has no solution. next is memory for the next version of least.
 	least, next []price
 	// steps has one slice per row, with the same indexes as least. An entry is the deviation of the
 	// row that leads to the entry of least, counted from 1; 0 for none.

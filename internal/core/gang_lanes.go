@@ -205,7 +205,8 @@ func (l *cheapLane) refuse(n int32, members int) {
 func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	for _, u := range c.t.column(n).units {
 		if l.costs.out[u] {
-			// The unit may be back for a member of another class, and was then chosen as a victim.
+			// The unit may have been restored for a member of another class before it was chosen as
+			// a victim.
 			c.t.remove(u)
 		}
 	}

@@ -48,7 +48,8 @@ func (sr *search) cheaperBesideGangs(f found) found {
 }
 
 // losesMore reports whether an outcome that breaks all the given gangs loses more work than the
-// best outcome. Outcomes that break only some of these gangs are found with another set.
+// best outcome. It ignores outcomes that break only some of these gangs, because the search for a
+// smaller set finds such outcomes.
 func (s *gangSearch) losesMore(some []*gangAtRisk) bool {
 	if s.s.losses == nil || s.best.score.BrokenBudgets > 0 {
 		return false

@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// plain is the algorithm of KEP-5710 to the letter. It places members by first fit. Because it
-// competes with the other methods, the final outcome never costs more than its outcome. At the end,
-// members may move to other nodes if a unit does not fit next to them.
+// plain is the algorithm of KEP-5710 to the letter. It places members by first fit. Its outcome
+// competes with the outcomes of the other methods, so the final outcome never costs more. At the
+// end, members may move to other nodes if a unit does not fit next to them.
 func (g *gang) plain(level int32) (found, bool) {
 	v := g.v
 	if g.optimal && (!g.thorough || g.best.score.BrokenGangs == 0) {

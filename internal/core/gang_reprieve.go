@@ -206,8 +206,9 @@ func (r *reprieving) moveAside(refused []placement) bool {
 	return false
 }
 
-// displace removes members from the simulation. They are the refused members; if there are none,
-// the members without room; if all have room, the members that the oracle rejects.
+// displace removes members from the simulation. If refused is not empty, these members are removed.
+// Otherwise it removes the members on nodes with too little room. If there are none, it removes the
+// members that the oracle rejects.
 func (r *reprieving) displace(refused []placement) (stay, displaced []placement) {
 	part := func(holds func(placement) bool) {
 		stay, displaced = stay[:0], nil
@@ -250,8 +251,8 @@ func (r *reprieving) mayHaveRoom(counts []int) bool {
 	return true
 }
 
-// repack removes all members and packs them again, if there are few members and nodes. It reports
-// whether all members are placed. If not, it restores the old placements.
+// repack removes all members and packs them again, if their number and the number of nodes are
+// within Limits. It reports whether all members are placed. If not, it restores the old placements.
 func (r *reprieving) repack() bool {
 	if len(r.placements) > r.limits.PackingMembers || len(r.c.byName) > r.limits.PackingNodes || len(r.ws) == 1 && !r.anyStateful {
 		return false

@@ -40,9 +40,9 @@ type nodeLoss struct {
 	// maximum.
 	rate   int64
 	others int
-	// begins has one entry for each number k of units, from 0. It is the sum of the k latest values
-	// of unitLoss.begin minus restart, in seconds since 1970. Units counted in others are not
-	// included.
+	// begins has one entry for each number k of units, from 0. The entry is the sum of the k latest
+	// values of unitLoss.begin minus restart, in seconds since 1970. Units counted in others are
+	// not included.
 	begins []int64
 	// grouped is true if a unit of the node is a member of a gang.
 	grouped bool

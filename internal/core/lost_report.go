@@ -9,8 +9,8 @@ func (sr *search) reportedLosses() *losses {
 	return newLosses(sr.whole.s, sr.p.Now, settingsOf(sr.whole.s, sr.p))
 }
 
-// beside returns the work that a gang's members outside of victims lose if these victims are
-// evicted.
+// beside returns the work that a gang loses if the given units are evicted, without the work of
+// these units.
 func (l *losses) beside(uid string, victims []int32) int64 {
 	total := l.gang(uid)
 	for _, u := range victims {

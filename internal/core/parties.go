@@ -41,8 +41,8 @@ func (v *problem) parties(ws []want) [][]want {
 }
 
 // scattered reports whether gatherings may use separate domains. This is so if a gathering has no
-// class in common with any gathering of smaller domains. Its domain then need not contain their
-// domains.
+// class in common with any gathering of smaller domains. The domain of that gathering need not
+// contain the smaller domains.
 func scattered(gs []gathering) bool {
 	for i := range gs {
 		if i > 0 && !slices.ContainsFunc(gs[:i], func(o gathering) bool { return meet(o.classes, gs[i].classes) }) {
@@ -85,7 +85,8 @@ func (t *simulation) inside(enclosure confinement) *simulation {
 	return &u
 }
 
-// packApart places each party with packInTurn, in the party's own domains.
+// packApart places each party with packInTurn, in the party's own domains. If there is only one
+// party, it tries one enclosure after the other.
 func (t *simulation) packApart(ws []want) ([]placement, bool) {
 	parties := t.parties(ws)
 	if len(parties) == 1 {

@@ -24,13 +24,14 @@ func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq2[int32, int] {
 	}
 }
 
-// fullestFirst returns the nodes with room for the fewest members first. This keeps large free room
-// for other pods.
+// fullestFirst sorts the nodes by the number of members that they have room for, the lowest first.
+// This keeps large free room for other pods.
 func fullestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, 1)
 }
 
-// emptiestFirst returns the nodes with room for the most members first. This spreads members.
+// emptiestFirst sorts the nodes by the number of members that they have room for, the highest
+// first. This spreads members.
 func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	return byRoom(t, class, nodes, -1)
 }

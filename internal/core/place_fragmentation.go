@@ -14,9 +14,9 @@ func (t *simulation) tightest() nodeOrder {
 	return fullestFirst
 }
 
-// leastRiseFirst returns the nodes where one member increases the fragmentation least first. Ties
-// are broken by fewer free devices, then by room for fewer members, then by name. A node that got a
-// member is returned again at the position of its new increase.
+// leastRiseFirst sorts the nodes by the increase of the fragmentation if one member is placed, the
+// lowest first. Ties are broken by fewer free devices, then by room for fewer members, then by
+// name. A node that got a member is returned again at the position of its new increase.
 func leastRiseFirst(t *simulation, class int, nodes []int32) iter.Seq2[int32, int] {
 	type candidate struct {
 		rise, devices int64

@@ -23,8 +23,8 @@ const (
 	// RuleMoreImportantGang protects a stale gang from a less important gang that also lacks
 	// members.
 	RuleMoreImportantGang Rule = "MoreImportantGang"
-	// RuleReclaim: the unit's queue uses more than its fair share. The preemptor's queue stays
-	// within its fair share.
+	// RuleReclaim: the preemptor's queue may reclaim the unit, because the unit's queue uses more
+	// than its fair share or its quota.
 	RuleReclaim Rule = "Reclaim"
 	// RuleFairShare protects units of other queues that use no more than their fair share.
 	RuleFairShare Rule = "FairShare"

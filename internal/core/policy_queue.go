@@ -43,8 +43,8 @@ type queuePolicy struct {
 }
 
 // subtree is the verdict that all units of one leaf queue have in common. It depends only on the
-// top queue of the subtree. This is the ancestor of the leaf, or the leaf itself, just below the
-// lowest common ancestor with the preemptor's queue.
+// top queue of the subtree. The top queue is the ancestor of the leaf, or the leaf itself, just
+// below the lowest common ancestor with the preemptor's queue.
 type subtree struct {
 	judged bool
 	// rule is the rule that protects the leaf's units; empty if they may be reclaimed.
@@ -309,8 +309,8 @@ func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 // belowQuota returns a queue between the unit's leaf and the top that would be below its quota
 // after the eviction of unit u; -1 for none. If l is not nil, its units count as evicted too. It
 // considers only resources that make the quota protect u or a unit in l (see holding). It also
-// returns the top queue if no requested resource of it may be reclaimed without falling below its
-// quota.
+// returns the top queue if the eviction leaves it below its quota in each requested resource that
+// may be reclaimed.
 func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	leaf, use := c.leafOf[u], c.useOfAll(u)
 	top := c.subtreeOf(leaf).top

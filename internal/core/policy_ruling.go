@@ -184,8 +184,7 @@ func (r *ruling) top(leaf int32) int32 {
 	return top
 }
 
-// elastic reports whether the unit is a single member of a gang, so that the gang can lose it and
-// keep the others. The members of a gang that is evicted as a whole are not elastic.
+// elastic reports whether the unit is one member of a gang whose members are evicted one by one.
 func elastic(u *Unit) bool {
 	return !u.Group && u.PodGroup != "" && u.Membership != nil && u.Membership.MinCount > 0
 }

@@ -17,9 +17,9 @@ const (
 	// doubling of the ratio.
 	distances, distanceSteps = 65, 4
 	// nearest is the distance of usage just above the fair share. lent is the distance of usage
-	// above the quota but within the fair share. Units that exceed the fair share only before
-	// earlier evictions have it too. If nothing is reclaimed by quota, nearest is used in place of
-	// lent.
+	// above the quota but within the fair share. A unit has this distance too if earlier evictions
+	// bring its queue within the fair share. If nothing is reclaimed by quota, nearest is used in
+	// place of lent.
 	nearest, lent = distances - 2, distances - 1
 	// rankSafe is higher than the rank of every potential victim.
 	rankSafe = math.MaxInt32

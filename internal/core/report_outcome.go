@@ -156,8 +156,8 @@ type topUnits struct {
 	units []int32
 }
 
-// add inserts a unit in order. It returns false if the list is full and the unit does not belong to
-// it. The caller can then skip all units that come after this unit in the order.
+// add inserts a unit in order. It returns false if the list is full and the unit comes after its
+// last entry. The caller can then skip all units that come after this unit.
 func (t *topUnits) add(u int32) bool {
 	compare := func(a, b int32) int { return t.sign * compareUnits(t.s, a, b) }
 	if len(t.units) == t.most && compare(u, t.units[t.most-1]) > 0 {
@@ -261,8 +261,8 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 	d.Message = m.sentence(d)
 }
 
-// scarcest sets the resource in m that allows the fewest members of a class, if no other cause
-// allows fewer.
+// scarcest finds the resource that allows the fewest members of a class if only this resource is
+// considered. It sets the resource in m if fewer than m.members fit.
 func (sr *search) scarcest(t *simulation, class int, m *need) {
 	fewest := m.members
 	for r, wanted := range t.wanted[class] {

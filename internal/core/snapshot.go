@@ -30,7 +30,7 @@ type Snapshot struct {
 	orders []int64
 	// bands replace priorities in the order of units; nil for none.
 	bands bands
-	// gangs has the whole gangs whose members are preempted one by one; nil without an index.
+	// gangs has the whole gangs whose members are preempted one by one; nil until it is computed.
 	gangs gangIndex
 	// losses computes the lost work of units; nil if the search does not compare lost work.
 	losses *losses
@@ -271,7 +271,8 @@ type Preemptor struct {
 	Limits *Limits `json:"-"`
 }
 
-// MinRuntime is the time that work may run before it is evicted, if no queue has a setting.
+// MinRuntime is the time that work must have run before it may be evicted, if no queue has a
+// setting.
 type MinRuntime struct {
 	// Preempt applies to preemption by priority. Reclaim applies to reclaim between queues. They
 	// are in nanoseconds; 0 means no min-runtime.

@@ -14,8 +14,8 @@ type Stops struct {
 // progress, and its earlier stops no longer count.
 const ProgressTime = int64(time.Hour)
 
-// maxStops is the maximum number of stops that count. So a workload that is stopped again and again
-// is not protected more and more.
+// maxStops is the maximum number of stops that count. Stops beyond this number do not protect a
+// workload any further.
 const maxStops = 3
 
 // stopsOf returns the number of preemptions that stopped a unit's workload since it last made

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// extenderRounds is the maximum number of decisions for one preemptor. Each repeats the search
-// because an extender rejected the last victims.
+// extenderRounds is the maximum number of decisions for one preemptor. If an extender rejects the
+// victims of a decision, the Oracle decides again.
 const extenderRounds = 8
 
 // Decide returns the core's decision for the View. If an extender rejects the victims, it decides
