@@ -142,7 +142,7 @@ func inDomains(p *Preemptor, of ...string) *Preemptor {
 }
 
 // TestCascadeOfABrokenGang checks the cascade if the search compares lost work and the outcome
-// breaks a gang. The replacements must find the room next to the remaining members.
+// breaks a gang. The replacements look for room while the other members of the gang still run.
 func TestCascadeOfABrokenGang(t *testing.T) {
 	t.Parallel()
 	member := func(u *Unit) {

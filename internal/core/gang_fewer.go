@@ -269,8 +269,9 @@ func (s *gangSearch) broken(f found) []*gangAtRisk {
 	return out
 }
 
-// prefix finds the shortest prefix of gangs, with fewer than limit gangs, that has an outcome. It
-// returns the gangs of the prefix that this outcome breaks.
+// prefix finds the shortest prefix of gangs such that breaking only these gangs gives room. The
+// prefix must have fewer than limit gangs. It returns the gangs of the prefix that this outcome
+// breaks.
 func (s *gangSearch) prefix(gangs []*gangAtRisk, limit int) ([]*gangAtRisk, bool) {
 	limit = min(limit, len(gangs)+1)
 	enough := func(count int) (found, bool) { return s.breaking(gangs[:count]) }

@@ -85,7 +85,7 @@ func TestLossTableFollowsCluster(t *testing.T) {
 			}},
 		}
 		if request > 1 {
-			// With a quantity out of range, the node has no nodeColumn.
+			// With a quantity out of range, the nodeColumn of the node has no units.
 			more := st.Pods[0]
 			more.Name, more.UID = "more", "more"
 			st.Pods = append(st.Pods, more)

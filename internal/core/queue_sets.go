@@ -190,8 +190,8 @@ func (c *queuePolicy) isBelow(u, queue int32) bool {
 	return false
 }
 
-// from tries the sets that agree with out before position i. It first restores as many of the most
-// important units as possible, then fewer.
+// from tries the sets for the units of pool from position i on. The earlier units are already
+// decided. First, it restores as many of the most important units as possible, then fewer.
 func (e *wholeSets) from(i int) {
 	kept := e.keep(i)
 	if kept == len(e.pool) {

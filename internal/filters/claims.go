@@ -12,10 +12,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// claimPlugin is a filter for claims of volumes or devices. It counts a claim as used only after
-// Reserve, which changes its memory. So the Oracle calls Reserve for each member that it places,
-// and Unreserve when it removes the member. Members that are placed later then see the remaining
-// volumes and devices.
+// claimPlugin is a filter for claims of volumes or devices. The plugin counts a claim as used only
+// after its method Reserve has recorded this in memory. So the Oracle calls Reserve for each member
+// that it places, and Unreserve when it removes the member. Members that are placed later then see
+// the remaining volumes and devices.
 type claimPlugin interface {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin

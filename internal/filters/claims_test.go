@@ -221,7 +221,7 @@ func TestDeviceSharedByMembers(t *testing.T) {
 }
 
 // TestDeviceOfAPromisedPod checks that the devices of a pod with a reservation are not free for
-// other pods. No pod may be evicted in vain for them.
+// other pods. No pod may be evicted in vain for such devices.
 func TestDeviceOfAPromisedPod(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -59,7 +59,7 @@ func TestFewestInTheWay(t *testing.T) {
 	}
 }
 
-// TestRoomOnRefusedNodes checks the room on nodes that a filter rejects. Their units must not count
+// TestRoomOnRefusedNodes has nodes that a filter rejects. The units on these nodes must not count
 // as evicted when the next member is placed.
 func TestRoomOnRefusedNodes(t *testing.T) {
 	t.Parallel()

@@ -74,8 +74,8 @@ type oracleClass struct {
 	only sets.Set[string]
 	// barred has the reasons why extenders exclude nodes for the class, by node name.
 	barred map[string]string
-	// members are copies of the class's pods for the simulated state. The first ones, placed in
-	// number, are on nodes.
+	// members are copies of the class's pods for the simulated state. The placed members come
+	// first; placed is their number.
 	members []fwk.PodInfo
 	placed  int
 	// spreads are the class's own topology spread constraints. defaultSpread is true if the

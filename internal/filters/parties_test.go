@@ -22,8 +22,7 @@ type partyCase struct {
 	drawnCase
 	// key is the topology key of the domains in wantIn and wantVictims.
 	key string
-	// wantIn is the expected domain of a role, by role. Roles that are not in the map may be in any
-	// domain.
+	// wantIn maps a role to its expected domain. Other roles may be in any domain.
 	wantIn map[string]string
 	// wantVictims is the expected number of victims, by domain.
 	wantVictims map[string]int

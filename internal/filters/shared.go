@@ -17,8 +17,8 @@ import (
 
 // sharedClaim is a volume claim that several members use. Its volume is created for the node of the
 // first pod that uses it. VolumeBinding then limits all other pods to this node. So these members
-// must be on one node. No volume shows this in time, because it is created only after the whole
-// gang is admitted.
+// must be on one node. The filters do not show this, because the volume is created only after the
+// whole gang is admitted.
 type sharedClaim struct {
 	// classes are the classes of these members.
 	classes []int
@@ -112,8 +112,8 @@ func (o *Oracle) releaseShared(shared []string) {
 
 // findSharedDevices rejects members that share a device claim without an allocation. Such members
 // cannot start together: the devices are allocated when the first member is bound, and until then
-// DynamicResources rejects the others. If the gang needs only one of these members, it rejects no
-// member.
+// DynamicResources rejects the others. If the gang needs only one of these members, no member is
+// rejected.
 func (o *Oracle) findSharedDevices() {
 	members := 0
 	users := make(map[string][]int)

@@ -102,8 +102,8 @@ type position struct {
 	// because the queue can reclaim them from its siblings.
 	beyondQuota bool
 	// ofShare is the queue's dominant share. It is infinite if the queue has no share of the
-	// requested resources. ofAll then decides. It is the highest part of the capacity of a resource
-	// that the queue uses, divided by its weight.
+	// requested resources. In this case ofAll decides. It is the highest ratio of the queue's usage
+	// to the capacity of a requested resource, divided by the queue's weight.
 	ofShare, ofAll float64
 }
 

@@ -18,8 +18,8 @@ type Pool struct {
 type Class struct {
 	// Reach is a set of pools that the work can use. Bit i stands for the pool with index i.
 	Reach uint64
-	// Running is the sum of the requests of this work that has a node, by leaf queue. Waiting is
-	// the same sum for work without a node.
+	// Running is the sum of the requests of running work, by leaf queue. Waiting is the sum of the
+	// requests of work that waits for a node.
 	Running, Waiting map[int32]Amounts
 }
 

@@ -83,8 +83,8 @@ func (d *Divided) poolsFor(r, class int) uint64 {
 	return d.all()
 }
 
-// place returns the Place with the given pools of each resource. They must be all pools of one or
-// more markets.
+// place returns the Place with the given pools of each resource. For each resource, they must be
+// all the pools of one or more markets.
 func (d *Divided) place(pools []uint64) *Place {
 	p := &Place{Shares: d.t.Rows(), Entitled: d.t.Rows(), pools: pools}
 	for r := range pools {
