@@ -236,7 +236,7 @@ func BenchmarkReclaim(b *testing.B) {
 }
 
 // BenchmarkAtTheLimit has a gang in a queue at its limit. The queue must evict as much of its own
-// work as the gang requests, and any of its pods is suitable.
+// work as the gang requests, and any pod of the queue is suitable.
 func BenchmarkAtTheLimit(b *testing.B) {
 	for _, size := range []int{128, 1000} {
 		b.Run(fmt.Sprintf("gang=%d/nodes=400", size), func(b *testing.B) {

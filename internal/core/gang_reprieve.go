@@ -2,7 +2,7 @@ package core
 
 import "slices"
 
-// reprieving puts units back around the placed members.
+// reprieving restores units if their nodes still have room next to the placed members.
 type reprieving struct {
 	*simulation
 	ws         []want

@@ -104,7 +104,8 @@ func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 	}
 	free := d.Outcome == Fits || d.Outcome == Waits
 	if free && len(p.Classes) > 1 && refAnyMix(p, refRoom(s, nil), refNodes(s), make([]int, len(p.Classes)), 0, p.MinCount) {
-		// Other members than the needed ones with the lowest ranks fit without victims.
+		// The reference counts only the needed members with the lowest ranks, so it may need
+		// victims. Other members fit without victims.
 		return
 	}
 	if (best == noVictims()) != free {

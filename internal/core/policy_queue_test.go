@@ -149,7 +149,7 @@ func TestQueuePolicy(t *testing.T) {
 		},
 		"its own work goes for no less of what holds the preemptor": {
 			// a uses 6 GPUs and 2 CPUs. After the preemption, it would use 5 GPUs and 3 CPUs. The
-			// additional CPU would be b's, but b is within its share.
+			// additional CPU would be reclaimed from b, but b is within its share.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).podOf("a1", "n", 0, []int64{6, 2}, inQueue("a")).podOf("b1", "n", 0, []int64{2, 6}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(6, 6)), queue("b")}, preemptor: with(podOf(2, 5, 3), ofQueue("a")),
 			wantOutcome: Infeasible,

@@ -104,8 +104,8 @@ func (z *zones) field(c *contention) (*fairshare.Field, map[uint64]int) {
 	return f, of
 }
 
-// TestNoTakingInTurnsBetweenZones plays clusters with jobs that can use only some of the nodes. The
-// game must end.
+// TestNoTakingInTurnsBetweenZones is like TestNoTakingInTurns, but each job can use only some of
+// the nodes.
 func TestNoTakingInTurnsBetweenZones(t *testing.T) {
 	reclaims, byQuota, apart, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -143,7 +143,7 @@ func TestUseElsewhere(t *testing.T) {
 	p := podOf(0, 1)
 	p.Queue, p.Now = "a", 100
 	s := c.snapshot()
-	// The preemptor can use four GPUs. The shares of these are 1 for a, 1 for b and 2 for c.
+	// The preemptor can use four GPUs. The shares of these GPUs are 1 for a, 1 for b and 2 for c.
 	s.Queues = queuesFor(s, []fairshare.Queue{queue("a"), queue("b"), queue("c")})
 	s.Queues.Shares = []Amounts{{1}, {1}, {2}}
 	s.ShareIn(s.Queues.Shares, func(node string, _ int) bool { return node == "n" }, map[string][]Hold{

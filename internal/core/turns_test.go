@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// contention is a cluster with queues and jobs. A test plays it: the jobs preempt each other until
+// contention is a cluster with queues and jobs. In a test, the jobs preempt each other until
 // nothing changes any more.
 type contention struct {
 	tree   *fairshare.Tree
@@ -313,7 +313,7 @@ func (c *contention) play(t testing.TB) int {
 	return rounds
 }
 
-// TestNoTakingInTurns plays random clusters until nothing changes any more. Every game must end.
+// TestNoTakingInTurns checks that the jobs of random clusters do not preempt each other forever.
 func TestNoTakingInTurns(t *testing.T) {
 	reclaims, byQuota, unnamed, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -331,8 +331,8 @@ func TestNoTakingInTurns(t *testing.T) {
 }
 
 // TestNoTakingInTurnsBesideOthers adds jobs in no queue. Their priority is higher than all
-// priorities in queues, or lower than all of them. With a priority in between, a game might not
-// end: work in queues could preempt the room that fair shares give to others.
+// priorities in queues, or lower than all of them. With a priority in between, the preemptions
+// might not end, because work in queues could preempt the room that fair shares give to others.
 func TestNoTakingInTurnsBesideOthers(t *testing.T) {
 	taken := 0
 	for seed := range 5 * uint64(*optimalityCases) {

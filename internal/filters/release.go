@@ -34,7 +34,7 @@ type HeldDevices struct {
 	states []fwk.CycleState
 }
 
-// Empty reports whether there are no pods with such claims.
+// Empty reports whether there are no pods with held devices.
 func (h *HeldDevices) Empty() bool { return len(h.pods) == 0 }
 
 // FindHeldDevices returns the held devices of the given pods. It uses the nodes of the cycle's
