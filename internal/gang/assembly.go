@@ -9,28 +9,32 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// assembly collects the facts about the groups of a tree.
+// assembly checks the groups of one tree and collects the facts that the group of the whole tree
+// needs.
 type assembly struct {
 	trees *Trees
 	// root is the root of the whole tree; nil if it does not exist.
 	root *Group
-	// flaw is the first reason why the tree can never be placed as it is. waits is the first reason
-	// why a group cannot be placed yet.
-	flaw, waits Verdict
-	// first is the first PodGroup, whose queue the others must have.
+	// flaw is the first reason why the tree is never placed. Only a change by a user can end it.
+	flaw Verdict
+	// waits is the first reason why a group of the tree cannot be placed yet.
+	waits Verdict
+	// first is the first PodGroup of the tree. All other PodGroups must name its queue.
 	first *Group
-	// highest is the highest priority of the groups.
+	// highest is the highest priority of the groups in the tree; nil if no priority is resolved.
 	highest *int32
 }
 
-// assemble returns the group of a CompositePodGroup with all groups below it.
+// assemble returns the group of a CompositePodGroup, with the tree of all groups below it. It
+// returns false if the CompositePodGroup does not exist and no group names it as its parent.
 func (t *Trees) assemble(key types.NamespacedName) (*Group, bool) {
 	own, exists := t.source.Group(key)
 	children := t.childrenOf(key)
 	if !exists && len(children) == 0 {
 		return nil, false
 	}
-	// A missing group has a UID of its own: units are told apart by it.
+	// A missing group gets a made-up UID, because preemption units are compared by the UIDs of
+	// their groups.
 	out, a, level := &Group{Key: key, UID: types.UID("missing/" + key.String()), Whole: true}, &assembly{trees: t}, 1
 	if exists {
 		copied := *own
@@ -58,7 +62,8 @@ func (t *Trees) assemble(key types.NamespacedName) (*Group, bool) {
 	return out, true
 }
 
-// branch returns a group with the groups below it. level is 1 for a root.
+// branch checks a group and all groups below it, and returns them as a Tree. level is the level of
+// the group in the whole tree, from 1 for the root.
 func (a *assembly) branch(key types.NamespacedName, level int) *Tree {
 	node := &Tree{Key: key}
 	if level > v1alpha1.MaxTreeDepth {
@@ -89,10 +94,10 @@ func (a *assembly) branch(key types.NamespacedName, level int) *Tree {
 	return node
 }
 
-// fault records a flaw of the tree.
+// fault records a flaw of the tree. Only the first flaw counts.
 func (a *assembly) fault(v Verdict) { a.flaw = cmp.Or(a.flaw, v) }
 
-// compare checks the priority of a group. All groups of a tree have the priority of the root.
+// compare checks that a group has the priority and the preemption policy of the root of its tree.
 func (a *assembly) compare(g *Group) {
 	if g.Priority != nil && (a.highest == nil || *g.Priority > *a.highest) {
 		a.highest = g.Priority
@@ -119,8 +124,8 @@ func (a *assembly) compare(g *Group) {
 	}
 }
 
-// wait records a group that cannot be scheduled yet. Two groups of one name cannot be told apart,
-// and fields without an effect do not change: these are flaws.
+// wait records that a group cannot be scheduled yet, for the reason v. If waiting cannot end that
+// reason, it is also a flaw. Examples are a name in both APIs, and an unsupported field.
 func (a *assembly) wait(g *Group, v Verdict) {
 	if g.Ambiguous || g.Unsupported != "" {
 		a.fault(v)
@@ -128,7 +133,7 @@ func (a *assembly) wait(g *Group, v Verdict) {
 	a.waits = cmp.Or(a.waits, v)
 }
 
-// belowGang checks the policy of a group directly below a gang of groups.
+// belowGang records a flaw if a child of a gang of groups has the basic policy.
 func (a *assembly) belowGang(above *Group, key types.NamespacedName) {
 	g, ok := a.trees.source.Group(key)
 	if !ok || g.Template != "" || g.MinCount > 0 || g.MinGroupCount > 0 {
@@ -141,7 +146,7 @@ func (a *assembly) belowGang(above *Group, key types.NamespacedName) {
 	})
 }
 
-// leaf checks a PodGroup of the tree.
+// leaf checks a PodGroup of the tree: whether it can be scheduled, its fields, and its queue.
 func (a *assembly) leaf(g *Group) {
 	if v := g.unready(); v != (Verdict{}) {
 		a.wait(g, v)
@@ -172,5 +177,5 @@ func (a *assembly) leaf(g *Group) {
 	}
 }
 
-// queueNamed returns the queue that a PodGroup of either API names; "" for none.
+// queueNamed returns the queue that a PodGroup names, in its spec or by its label; "" for none.
 func queueNamed(g *Group) string { return cmp.Or(g.Queue, g.Labels[v1alpha1.LabelQueue]) }

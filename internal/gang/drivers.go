@@ -12,21 +12,26 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// driverLabels are the labels of one framework whose driver creates its workers after it has
-// started.
+// driverLabels describes the labels that a framework, such as Spark, sets on its driver pods and on
+// the worker pods that a driver creates.
 type driverLabels struct {
-	// role is the label key whose value is driver on drivers and worker on workers.
-	role, driver, worker string
-	// application lists the labels that a driver and its workers share, the most precise first.
+	// role is the key of the label that distinguishes drivers from workers.
+	role string
+	// driver is the value of the label role on driver pods.
+	driver string
+	// worker is the value of the label role on worker pods.
+	worker string
+	// application lists the label keys whose values a driver shares with its workers, the most
+	// precise first.
 	application []string
-	// declared is true if the labels alone do not make a pod a driver, and [Derived] decides.
+	// declared is true if a pod with these labels is not always a driver. Then [Derived] decides.
 	declared bool
 }
 
-// knownDrivers returns the labels of the built-in frameworks.
+// knownDrivers returns the labels of Spark, Dask and Ray.
 func knownDrivers() []driverLabels {
 	return []driverLabels{
-		// Spark sets the first label, with the operator and without; the operator sets the second.
+		// Spark itself sets spark-app-selector. Only the Spark operator sets the second label.
 		{role: "spark-role", driver: "driver", worker: "executor", application: []string{"spark-app-selector", "sparkoperator.k8s.io/app-name"}},
 		{role: "dask.org/component", driver: "scheduler", worker: "worker", application: []string{"dask.org/cluster-name"}},
 		{role: "ray.io/node-type", driver: "head", worker: "worker", application: []string{"ray.io/cluster"}, declared: true},
@@ -41,8 +46,8 @@ type Lead struct {
 	Group types.NamespacedName
 }
 
-// Leads returns the number of workers in the annotation of a driver; false for a pod without the
-// annotation. A value that is not a number counts as 1.
+// Leads returns the number of workers that the annotation of a driver demands; false for a pod
+// without the annotation. An invalid number counts as 1.
 func Leads(pod *corev1.Pod) (workers int, says bool) {
 	value, says := pod.Annotations[v1alpha1.AnnotationLeads]
 	if !says {
@@ -55,15 +60,16 @@ func Leads(pod *corev1.Pod) (workers int, says bool) {
 	return int(n), true
 }
 
-// IsDriver reports whether a pod has the labels of a driver that creates its workers after it has
-// started.
+// IsDriver reports whether the labels of a pod are enough to know that it is a driver. [MayDrive]
+// also accepts other possible drivers.
 func IsDriver(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(knownDrivers(), func(of driverLabels) bool {
 		return !of.declared && pod.Labels[of.role] == of.driver
 	})
 }
 
-// MayDrive reports whether a pod may be a driver, according to the fields of the pod only.
+// MayDrive reports whether a pod may be a driver. It reads only the pod, so the result can be
+// indexed.
 func MayDrive(pod *corev1.Pod, derived Derived) bool {
 	if _, says := Leads(pod); says {
 		return true
@@ -72,7 +78,8 @@ func MayDrive(pod *corev1.Pod, derived Derived) bool {
 		derived != nil && derived.MayLead(pod)
 }
 
-// references returns the names that workers use to refer to their driver, the most precise first.
+// references returns the possible keys of a driver's workers in the index [WorkerIndexName], the
+// most precise first.
 func references(driver *corev1.Pod) []string {
 	out := []string{ownerReference(driver.Namespace, driver.UID), nameReference(driver.Namespace, driver.Name)}
 	for _, of := range knownDrivers() {
@@ -83,7 +90,8 @@ func references(driver *corev1.Pod) []string {
 	return out
 }
 
-// referencesOf returns the names that a worker uses for its driver; none for other pods.
+// referencesOf returns the keys of [WorkerIndexName] for a worker; none for a pod that is no
+// worker.
 func referencesOf(worker *corev1.Pod) []string {
 	var out []string
 	for i := range worker.OwnerReferences {
@@ -118,27 +126,27 @@ func ownerReference(namespace string, uid types.UID) string {
 
 func nameReference(namespace, name string) string { return "name/" + namespace + "/" + name }
 
-// IsSameApplication reports whether two drivers are of the same application: a driver and its
-// replacement.
+// IsSameApplication reports whether two drivers belong to the same application. This is the case
+// for a driver and its replacement.
 func IsSameApplication(a, b *corev1.Pod) bool {
 	of := references(b)
 	return slices.ContainsFunc(references(a), func(reference string) bool { return slices.Contains(of, reference) })
 }
 
-// ConcernsDrivers reports whether a pod may be a driver or a worker of one, according to the fields
-// of the pod only.
+// ConcernsDrivers reports whether a pod may be a driver, or may be a worker of a driver. It reads
+// only the pod.
 func ConcernsDrivers(pod *corev1.Pod, derived Derived) bool {
 	return MayDrive(pod, derived) || len(referencesOf(pod)) > 0
 }
 
 const (
-	// DriverIndexName is the name of the Pod informer's index of possible drivers, by namespace
-	// and under [allDrivers].
+	// DriverIndexName is the name of the Pod informer's index of possible drivers. Its keys are the
+	// namespaces of the drivers, and [allDrivers].
 	DriverIndexName = "reprieve.dev/driver"
 	// WorkerIndexName is the name of the Pod informer's index of workers by their driver.
 	WorkerIndexName = "reprieve.dev/worker"
 
-	// allDrivers is no name of a namespace.
+	// allDrivers is the key of all drivers. It cannot be the name of a namespace.
 	allDrivers = "*"
 )
 
@@ -168,8 +176,8 @@ func AddDriverIndexes(informer cache.SharedIndexInformer, derived Derived) error
 	return nil
 }
 
-// Drivers lists the pods that may be drivers, in a namespace or, for "", in all. It omits finished
-// pods.
+// Drivers lists the pods of a namespace that may be drivers, without finished pods. For the
+// namespace "", it lists the drivers of all namespaces.
 func (l *Lister) Drivers(namespace string) []*corev1.Pod {
 	if namespace == "" {
 		namespace = allDrivers
@@ -177,8 +185,8 @@ func (l *Lister) Drivers(namespace string) []*corev1.Pod {
 	return l.unfinished(DriverIndexName, namespace)
 }
 
-// Workers lists the pods that refer to a driver by a name, and uses the most precise name that any
-// pod refers to. It omits finished pods.
+// Workers lists the workers of a driver, without finished pods. It uses the most precise reference
+// to the driver that any worker has, and ignores workers that have only a less precise one.
 func (l *Lister) Workers(driver *corev1.Pod) []*corev1.Pod {
 	for _, reference := range references(driver) {
 		if found := l.unfinished(WorkerIndexName, reference); len(found) > 0 {
@@ -188,7 +196,8 @@ func (l *Lister) Workers(driver *corev1.Pod) []*corev1.Pod {
 	return nil
 }
 
-// unfinished lists the pods of the first indexer under a value. It has no finished pods.
+// unfinished lists the pods that the first indexer of l has under a value of an index. It omits
+// pods in phase Succeeded or Failed.
 func (l *Lister) unfinished(index, value string) []*corev1.Pod {
 	return slices.DeleteFunc((&Lister{indexers: l.indexers[:1]}).by(index, value, nil), func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed

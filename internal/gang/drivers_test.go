@@ -7,8 +7,8 @@ import (
 	"github.com/reprieve-dev/reprieve/deploy"
 )
 
-// TestPolicySealsDrivers checks that the policy for pods with a node lists the labels of drivers and
-// of their workers.
+// TestPolicySealsDrivers checks that the admission policy for scheduled pods names every label by
+// which the scheduler recognizes drivers and workers.
 func TestPolicySealsDrivers(t *testing.T) {
 	t.Parallel()
 	policy, err := deploy.API.ReadFile("admission-placed.yaml")

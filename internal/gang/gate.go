@@ -13,21 +13,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Verdict is a result of a check for the users of a group; see [workload.Verdict].
+// Verdict is the result of a check, as users see it; see [workload.Verdict].
 type Verdict = workload.Verdict
 
-// These reasons appear on Pods only, because there is no PodGroup to carry a condition.
+// These reasons appear in events and conditions of Pods only, because there is no PodGroup to
+// report them.
 const (
-	// ReasonPodGroupNotFound means that the PodGroup that the Pod names does not exist.
+	// ReasonPodGroupNotFound means that the Pod names a PodGroup that does not exist.
 	ReasonPodGroupNotFound = "PodGroupNotFound"
-	// ReasonPodGroupNotMade means that Reprieve cannot write the PodGroup for the Pod.
+	// ReasonPodGroupNotMade means that Reprieve failed to create or update the PodGroup for the
+	// Pod.
 	ReasonPodGroupNotMade = "PodGroupNotMade"
-	// ReasonTwoPodGroups means that the Pod names two PodGroups.
+	// ReasonTwoPodGroups means that the Pod's label and its spec name different PodGroups.
 	ReasonTwoPodGroups = "TwoPodGroups"
 )
 
-// Gate returns the reason why the members of a group are gated; the zero Verdict if they are not. g
-// is nil for a group that does not exist.
+// Gate returns the reason why the scheduler must not queue the members of a group yet; the zero
+// Verdict if it may queue them. g is nil if the group does not exist.
 func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	if g == nil {
 		return notFound(key, m)
@@ -50,7 +52,8 @@ func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	return Verdict{}
 }
 
-// unready returns the reason why a group cannot be scheduled yet, regardless of its members.
+// unready returns the reason why the fields of the PodGroup prevent its scheduling, regardless of
+// its members; the zero Verdict for none.
 func (g *Group) unready() Verdict {
 	title := Title(g.Key)
 	switch {
@@ -84,15 +87,17 @@ func (g *Group) unready() Verdict {
 	}
 }
 
-// Bounds reports which groups must not outrank any of their pods; see [Outranks]. These are the
-// groups that Reprieve derives for pods without a PodGroup. [Group.Bounded] marks further groups.
+// Bounds reports which derived groups must not outrank any of their pods; see [Outranks]. Derived
+// groups are the PodGroups that Reprieve creates for pods without one. [Group.Bounded] marks
+// further groups.
 type Bounds interface {
 	Membership
 	IsBounded(key types.NamespacedName) bool
 }
 
-// IsBounded reports whether a group must not outrank any of its pods. A group that was written with
-// the class of its namespace stays unbounded if the namespace changes.
+// IsBounded reports whether a group must not outrank any of its pods. A group with the
+// PriorityClass of its namespace may outrank them, even if the class of the namespace has changed
+// since.
 func IsBounded(bounds Bounds, g *Group) bool {
 	return !g.ClassOfNamespace && (g.Bounded || bounds.IsBounded(g.Key))
 }
@@ -104,10 +109,12 @@ func Outranks(g *Group, pod *corev1.Pod) bool {
 	return g.Priority != nil && *g.Priority > corev1helpers.PodPriority(pod) || never && g.PreemptionPolicy == corev1.PreemptLowerPriority
 }
 
-// Outranked returns the verdict that blocks a pod whose group outranks it although the group must
-// not; see [IsBounded]. For other pods, it returns the zero Verdict. Admission checks of
-// PriorityClasses, such as ResourceQuotas, see only pods. A pod could bypass them with a group of
-// higher rank.
+// Outranked returns the verdict that blocks a pod because its group outranks it and must not; see
+// [IsBounded]. It returns the zero Verdict for all other pods.
+//
+// Without this check, a pod could bypass the admission checks for PriorityClasses, such as
+// ResourceQuotas. These checks see only the pod's own priority, and not the higher one of its
+// group.
 func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	key, ok := bounds.GroupOf(pod)
 	if !ok {
@@ -124,8 +131,9 @@ func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	}
 }
 
-// notFound adds a hint if the pods name a PodGroup of scheduling.k8s.io, which may exist although
-// Reprieve does not read it.
+// notFound returns the verdict for a group that does not exist. It adds a hint if a pod names a
+// PodGroup of scheduling.k8s.io, because such a PodGroup may exist although Reprieve cannot read
+// it.
 func notFound(key types.NamespacedName, m *Members) Verdict {
 	msg := fmt.Sprintf("PodGroup %s does not exist", key)
 	if m != nil && slices.ContainsFunc(m.Pending, func(pod *corev1.Pod) bool { return schedulingGroupOf(pod) != "" }) {
@@ -145,10 +153,11 @@ func notEnough(key types.NamespacedName, g *Group, m *Members, have int) Verdict
 	return Verdict{Reason: v1alpha1.ReasonNotEnoughMembers, Message: msg}
 }
 
-// mostNamed is the maximum number of schedulers that a message names.
+// mostNamed is the maximum number of scheduler names in a message.
 const mostNamed = 5
 
-// mixedSchedulerNames returns the verdict on members that name different schedulers.
+// mixedSchedulerNames returns the verdict on a group whose members name different schedulers; the
+// zero Verdict for other groups.
 func mixedSchedulerNames(key types.NamespacedName, m *Members) Verdict {
 	example := make(map[string]*corev1.Pod)
 	for _, pods := range [][]*corev1.Pod{m.Pending, m.Gated, m.Assigned} {

@@ -182,7 +182,8 @@ func TestMembersOf(t *testing.T) {
 	}
 }
 
-// bounded is a Bounds with all pods in one group. Its value is the result of IsBounded.
+// bounded is a Bounds with all pods in one group. Its value is the result of IsBounded for that
+// group.
 type bounded bool
 
 func (bounded) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
@@ -190,7 +191,7 @@ func (bounded) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 }
 func (b bounded) IsBounded(types.NamespacedName) bool { return bool(b) }
 
-// TestOutranked checks that a group that is made for pods gives none of them a higher rank.
+// TestOutranked checks which pods are blocked because their group outranks them.
 func TestOutranked(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -234,7 +235,8 @@ func TestOutranked(t *testing.T) {
 	}
 }
 
-// TestBounded checks that a group that was made for pods with a Workload is recognized.
+// TestBounded checks which PodGroups are recognized as created by Reprieve for the pods of a
+// Workload.
 func TestBounded(t *testing.T) {
 	t.Parallel()
 	ours, theirs := map[string]string{LabelManagedBy: ManagedBy}, map[string]string{LabelManagedBy: "helm"}
@@ -260,8 +262,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestClassOfNamespace checks that the annotation counts on groups that Reprieve wrote, and not on
-// users' groups.
+// TestClassOfNamespace checks that the annotation with the origin of the class counts only on
+// groups that Reprieve wrote.
 func TestClassOfNamespace(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

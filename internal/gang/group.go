@@ -15,117 +15,122 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Group is the scheduler's model of a PodGroup from either API.
+// Group is the scheduler's model of a PodGroup of either API.
 type Group struct {
 	Key types.NamespacedName
 	UID types.UID
-	// APIVersion is the version of the PodGroup's API; "" for reprieve.dev.
+	// APIVersion is the apiVersion of a PodGroup of scheduling.k8s.io; "" for a PodGroup of
+	// reprieve.dev.
 	APIVersion string
-	// Ambiguous is true if both APIs have a PodGroup with this name. The scheduler cannot tell
-	// which of them a pod belongs to.
+	// Ambiguous is true if both APIs have a PodGroup with this name. Then the scheduler cannot tell
+	// which PodGroup a pod names.
 	Ambiguous bool
-	// Unsupported names the fields that ask for features that Reprieve lacks, or is "".
+	// Unsupported names the fields that request features that Reprieve lacks; "" for none.
 	Unsupported string
-	// Template is the template that the group takes its policy from, as "workload/template". It is
-	// "" without a template, and once the policy is filled in.
+	// Template is the template that still has to fill in the policy, as "workload/template". It is
+	// "" if the group names no template, or if the policy is already filled in.
 	Template string
-	// MinCount is the number of members that must be able to run together; 0 under the basic
+	// MinCount is the number of members that must be able to run together. It is 0 with the basic
 	// policy.
 	MinCount int
-	// Whole is true if members are disrupted together or not at all (disruptionMode PodGroup).
+	// Whole is true if the members are evicted together or not at all (disruptionMode PodGroup).
 	Whole bool
-	// Priority is the resolved priority; nil until then.
+	// Priority is the group's priority; nil until its PriorityClass is resolved.
 	Priority *int32
-	// PodPriorities is true if the API has no priority for groups, so that each pod's own priority
-	// counts.
+	// PodPriorities is true if groups of this API have no priority. Each pod then has its own
+	// priority.
 	PodPriorities bool
-	// PriorityClassName is the class that the user named, or the global default class that set the
-	// priority; "" for none.
+	// PriorityClassName is the class that the group's priority came from; "" for none. The user
+	// named the class, or it is the global default.
 	PriorityClassName string
-	// PreemptionPolicy is the resolved policy; "" if the API has none, or it is not resolved.
+	// PreemptionPolicy is the resolved policy. It is "" if the API has no such field, or if the
+	// policy is not resolved yet.
 	PreemptionPolicy corev1.PreemptionPolicy
-	// StartTime is the time since when minCount members have been running together; zero if they
-	// are not.
+	// StartTime is the time since which minCount members have run together; zero if they do not.
 	StartTime time.Time
-	// Scheduled is true if the status reports that minCount members have a node.
+	// Scheduled is true if the PodGroup's status reports minCount members with a node.
 	Scheduled bool
-	// DegradedSince is the time since when the gang has lacked members that it had, according to
-	// its status. It is zero if the gang lacks none. [Runs] has newer information.
+	// DegradedSince is the time when the gang lost members that it still lacks, according to its
+	// status. It is zero if the gang lacks none. The records of internal/runs can be newer than the
+	// status.
 	DegradedSince time.Time
-	// Queue is the leaf queue that the group names in its spec, or "". Labels are the labels of a
-	// group whose API has no queues: they may name a queue.
-	Queue  string
+	// Queue is the leaf queue in the group's spec; "" for none.
+	Queue string
+	// Labels are the labels of a group if its API has no queues. A label may name the queue.
 	Labels map[string]string
-	// Bounded is true if the group must not outrank any of its pods; see [Outranks]. Reprieve wrote
-	// it for pods that name a Workload of scheduling.k8s.io.
+	// Bounded is true if the group must not outrank any of its pods; see [Outranks]. Reprieve
+	// writes such groups for pods that name a Workload.
 	Bounded bool
-	// ClassOfNamespace is true if Reprieve wrote the group with the class of its namespace. It may
-	// outrank its pods.
+	// ClassOfNamespace is true if Reprieve wrote the group and gave it the PriorityClass of its
+	// namespace. Such a group may outrank its pods.
 	ClassOfNamespace bool
-	// PreemptionPriorityClass is the class that gives the group its priority as a potential victim;
-	// "" for none. See [Group.VictimPriority].
+	// PreemptionPriorityClass is the PriorityClass that sets the group's priority as a potential
+	// victim; "" for none. See [Group.VictimPriority].
 	PreemptionPriorityClass string
-	// BoundedRaise is true if PreemptionPriorityClass comes from the annotation of an object. Users
-	// who create such objects may lack the right to create PodGroups, so the class counts only up
-	// to the maxPriorityClass of a queue.
+	// BoundedRaise is true if PreemptionPriorityClass comes from the annotation of an object, such
+	// as a Job. Users who create such objects may lack the right to create PodGroups, so the
+	// maxPriorityClass of a queue bounds the class.
 	BoundedRaise bool
-	// TopologyKey is the node label whose value all members must share; "" for none.
+	// TopologyKey is the node label that must have the same value for all members; "" for none.
 	TopologyKey string
-	// PreferredKeys are the node labels whose value the members should share, the nearest level
-	// first.
+	// PreferredKeys are node labels that should have the same value for all members, the nearest
+	// level first.
 	PreferredKeys []string
-	// Progress has the PodGroup's annotations about lost work, without invalid values.
+	// Progress holds the valid values of the PodGroup's annotations about lost work.
 	Progress Progress
 	// Stops is the number of preemptions that stopped the group since it last made progress,
-	// according to its status. StoppedAt is the time of the last of them.
-	Stops     int32
+	// according to its status.
+	Stops int32
+	// StoppedAt is the time of the last preemption that stopped the group.
 	StoppedAt time.Time
-	// Disrupted has the members in the intent of a preemption of the whole group.
+	// Disrupted lists the members in the intent, if a preemption of the whole group is under way.
 	Disrupted []v1alpha1.DisruptedPod
 	// Parent is the key of the CompositePodGroup above the group; zero for none.
 	Parent types.NamespacedName
 	// MinGroupCount is the number of groups directly below that must be able to run together. It is
 	// 0 for a PodGroup, and for a CompositePodGroup with the basic policy.
 	MinGroupCount int
-	// Tree has the groups of a CompositePodGroup; nil for a PodGroup. Flaw is the reason why no
-	// group of the tree can be placed. [Trees] sets both.
+	// Tree holds the groups of a CompositePodGroup; nil for a PodGroup. [Trees] sets it.
 	Tree *Tree
+	// Flaw is the reason why no group of the tree can be placed. [Trees] sets it.
 	Flaw Verdict
 }
 
-// IsResolved reports whether all fields that the scheduler needs are filled in.
+// IsResolved reports whether the template and the priority of the group are resolved.
 func (g *Group) IsResolved() bool {
 	return g.Template == "" && (g.Priority != nil || g.PodPriorities)
 }
 
-// IsGang reports whether the members are placed together.
+// IsGang reports whether at least MinCount members must be placed together.
 func (g *Group) IsGang() bool { return g.MinCount > 0 }
 
 const (
-	// LabelManagedBy marks the PodGroups that Reprieve writes.
+	// LabelManagedBy is the label of the PodGroups that Reprieve writes.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is the label's value on them.
+	// ManagedBy is the value of LabelManagedBy on the PodGroups that Reprieve writes.
 	ManagedBy = "reprieve-scheduler"
 )
 
-// isMadeForWorkload reports whether Reprieve wrote a group for a Workload of scheduling.k8s.io.
+// isMadeForWorkload reports whether Reprieve wrote a group whose owner is a scheduling.k8s.io
+// Workload that the group's pods name.
 func isMadeForWorkload(pg *v1alpha1.PodGroup) bool {
 	return pg.Labels[LabelManagedBy] == ManagedBy && slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == "Workload" && strings.HasPrefix(o.APIVersion, schedulingv1.GroupName+"/")
 	})
 }
 
-// hasClassOfNamespace reports whether Reprieve wrote a group with the class of its namespace.
+// hasClassOfNamespace reports whether Reprieve wrote the group and gave it the class of its
+// namespace.
 func hasClassOfNamespace(pg *v1alpha1.PodGroup) bool {
 	return pg.Labels[LabelManagedBy] == ManagedBy && pg.Annotations[v1alpha1.AnnotationClassOf] == v1alpha1.FromNamespace
 }
 
-// AnnotationUnsupported names the fields of a PodGroup from another API that have no counterpart
-// and must not be ignored. It exists in memory only and is never written.
+// AnnotationUnsupported names fields of a PodGroup of scheduling.k8s.io that Reprieve does not
+// support and must not ignore. The annotation exists in memory only and is never written.
 const AnnotationUnsupported = v1alpha1.GroupName + "/unsupported"
 
-// FromPodGroup returns the Group of a PodGroup. If the PodGroup is from another API than
-// reprieve.dev, its apiVersion must name that API.
+// FromPodGroup returns the Group of a PodGroup. A PodGroup of scheduling.k8s.io must have its
+// apiVersion. A PodGroup of reprieve.dev may lack it.
 func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	g := &Group{
 		Key:              types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name},
@@ -181,9 +186,9 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	return g
 }
 
-// GroupOf returns the PodGroup that a Pod belongs to, if any, by spec.schedulingGroup or by its
-// label. The name in the spec takes precedence because it is immutable; see also [Contradiction]. A
-// Pod with a node stays in the group of its label at that time; see [Seal].
+// GroupOf returns the PodGroup that a Pod names in spec.schedulingGroup or by its label; false for
+// none. The name in the spec takes precedence because it is immutable; see also [Contradiction]. A
+// Pod with a node stays in the group that its label named when it was scheduled; see [Seal].
 func GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	name := schedulingGroupOf(pod)
 	if name == "" {
@@ -199,8 +204,8 @@ func schedulingGroupOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Contradiction returns the verdict on a Pod that names two different PodGroups. Such a Pod is not
-// scheduled.
+// Contradiction returns the verdict on a Pod whose label and spec name different PodGroups. Such a
+// Pod is never scheduled. For other Pods, it returns the zero Verdict.
 func Contradiction(pod *corev1.Pod) Verdict {
 	byLabel, bySpec := pod.Labels[v1alpha1.LabelPodGroup], schedulingGroupOf(pod)
 	if byLabel == "" || bySpec == "" || byLabel == bySpec {
@@ -215,7 +220,7 @@ func Contradiction(pod *corev1.Pod) Verdict {
 
 // Source finds groups. It must be safe for concurrent use and must not block.
 type Source interface {
-	// Group returns the group with that name, or false if there is none. The caller must not change
-	// the group.
+	// Group returns the group with a key, or false if there is none. The caller must not change the
+	// group.
 	Group(key types.NamespacedName) (*Group, bool)
 }

@@ -61,13 +61,13 @@ func AddAnchorIndex(informer cache.SharedIndexInformer, derived Derived) error {
 type Members struct {
 	// Pending have no node, no scheduling gate and no deletion timestamp: they can be scheduled.
 	Pending []*corev1.Pod
-	// Reserved are the pods that the scheduler had assumed on a node right before the listing. A
-	// pod that the informer has shown on its node since is among Assigned too. Lister leaves
-	// Reserved empty.
+	// Reserved are the UIDs of the pods that the scheduler had assumed on a node just before the
+	// listing. If the informer now shows such a pod on its node, the pod is also in Assigned.
+	// Lister leaves Reserved empty.
 	Reserved sets.Set[types.UID]
-	// Gated have no node and a scheduling gate.
+	// Gated have a scheduling gate and no node.
 	Gated []*corev1.Pod
-	// Refused name two different PodGroups, and could be scheduled otherwise.
+	// Refused name two different PodGroups, and would be Pending otherwise.
 	Refused []*corev1.Pod
 	// Assigned have a node and are neither terminating nor finished.
 	Assigned []*corev1.Pod
@@ -75,12 +75,13 @@ type Members struct {
 	Terminating []*corev1.Pod
 	// Succeeded are in phase Succeeded without a deletion timestamp.
 	Succeeded []*corev1.Pod
-	// Finished are the other pods in phase Succeeded or Failed.
+	// Finished are in phase Failed, or in phase Succeeded with a deletion timestamp.
 	Finished []*corev1.Pod
 }
 
-// Available returns the number of members to compare with minCount: members that run, could run, or
-// have succeeded. Succeeded members count so that the gang can still replace its last members.
+// Available returns the number to compare with minCount: members that can be scheduled, have a
+// node, or have succeeded. Succeeded members count so that a gang near its end can still replace a
+// lost member.
 func (m *Members) Available() int { return len(m.Pending) + m.Placed() }
 
 // Placed counts the members that have a node or have succeeded.
@@ -91,31 +92,31 @@ func (m *Members) Total() int {
 	return len(m.Pending) + len(m.Gated) + len(m.Refused) + len(m.Assigned) + len(m.Terminating) + len(m.Succeeded) + len(m.Finished)
 }
 
-// Lister lists Members from informers' indexers that have the index of AddIndex.
+// Lister lists the members of groups. Its indexers must have the index of AddIndex.
 type Lister struct {
 	indexers []cache.Indexer
 	derived  Derived
 	trees    *Trees
 }
 
-// NewLister returns a Lister over all of the indexers. If several indexers hold a Pod, the last one
-// counts.
+// NewLister returns a Lister over several indexers. If two indexers hold the same Pod, the later
+// one in the list has precedence.
 func NewLister(indexers ...cache.Indexer) *Lister { return &Lister{indexers: indexers} }
 
-// WithDerived returns a Lister that finds the Pods of derived groups as well. The indexers must
-// have the index of AddAnchorIndex.
+// WithDerived returns a Lister that also finds the Pods of derived groups; see [Derived]. The
+// indexers must have the index of AddAnchorIndex.
 func (l *Lister) WithDerived(derived Derived) *Lister {
 	return &Lister{indexers: l.indexers, derived: derived, trees: l.trees}
 }
 
-// WithTrees returns a Lister that finds the Pods of trees as well.
+// WithTrees returns a Lister that also finds the Pods of CompositePodGroups.
 func (l *Lister) WithTrees(trees *Trees) *Lister {
 	return &Lister{indexers: l.indexers, derived: l.derived, trees: trees}
 }
 
-// Members returns the Pods of a group by their state. All Pods of the PodGroups below a
-// CompositePodGroup are its members. Members is safe for concurrent use. The Pods belong to the
-// informer and must not be changed.
+// Members returns the Pods of a group by their state. The members of a CompositePodGroup are the
+// Pods of all PodGroups below it. Members is safe for concurrent use. The Pods belong to the
+// informer: callers must not change them.
 func (l *Lister) Members(key types.NamespacedName) Members {
 	if IsTree(key) {
 		return l.membersOfTree(key)
@@ -124,7 +125,8 @@ func (l *Lister) Members(key types.NamespacedName) Members {
 	if l.derived != nil {
 		for _, anchor := range l.derived.Anchors(key) {
 			pods = append(pods, l.by(AnchorIndexName, anchor, func(pod *corev1.Pod) bool {
-				// Pods that name the group have been found by the index by PodGroup.
+				// The index by PodGroup has found the pods that name the group, so they are omitted
+				// here.
 				_, named := GroupOf(pod)
 				own, ok := l.derived.GroupOf(pod)
 				return !named && ok && own == key
@@ -146,10 +148,11 @@ func (l *Lister) membersOfTree(key types.NamespacedName) Members {
 	return MembersOf(pods)
 }
 
-// Anchored returns the Pods with an anchor.
+// Anchored returns the Pods that have an anchor; see [Derived].
 func (l *Lister) Anchored(anchor string) []*corev1.Pod { return l.by(AnchorIndexName, anchor, nil) }
 
-// by returns the Pods that an index holds under a value and that are wanted; nil wants all.
+// by returns the Pods that an index has under a value, if wanted accepts them. A nil wanted accepts
+// all.
 func (l *Lister) by(index, value string, wanted func(*corev1.Pod) bool) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i, indexer := range l.indexers {
@@ -187,7 +190,7 @@ func SortByAge(pods []*corev1.Pod) {
 	})
 }
 
-// MembersOf sorts the Pods of one group by their state.
+// MembersOf groups the Pods of one PodGroup by their state.
 func MembersOf(pods []*corev1.Pod) Members {
 	var m Members
 	for _, pod := range pods {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// BenchmarkMembers lists the members of a gang. Half of them have finished and are in another
-// informer.
+// BenchmarkMembers lists the members of a gang from two informers. The second one holds the
+// finished half of the members.
 func BenchmarkMembers(b *testing.B) {
 	for _, size := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("members=%d", size), func(b *testing.B) {

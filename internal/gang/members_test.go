@@ -40,7 +40,7 @@ func TestListerFindsMembers(t *testing.T) {
 	t.Parallel()
 	elsewhere := named("p", 1, in("g"), func(pod *corev1.Pod) { pod.Namespace = "other" })
 	live := newIndexer(t, append(append(named("a", 2, in("g")), named("b", 3, in("h"))...), append(elsewhere, named("c", 1)...)...)...)
-	// a-1 has succeeded, and the first informer has not seen that yet.
+	// a-1 has succeeded, but only the second informer knows it.
 	finished := newIndexer(t, append(named("a", 2, in("g"), succeeded)[1:], named("d", 1, in("g"), succeeded)...)...)
 	m := NewLister(live, finished).Members(types.NamespacedName{Namespace: "ns", Name: "g"})
 	if len(m.Pending) != 1 || m.Pending[0].Name != "a-0" || len(m.Succeeded) != 2 || m.Total() != 3 {

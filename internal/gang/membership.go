@@ -11,23 +11,25 @@ type Membership interface {
 	GroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
 }
 
-// Named is the Membership of pods that name their group themselves; see the function [GroupOf].
+// Named is a Membership that finds only the groups that pods name themselves; see [GroupOf].
 type Named struct{}
 
 // GroupOf is part of Membership.
 func (Named) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return GroupOf(pod) }
 
-// Derived is a Membership that also finds the group of a pod that does not name one. An anchor is a
-// key that all pods of a group share. The fields of a pod alone determine its anchors, so informers
-// can index pods by anchor before the group is known.
+// Derived is a Membership that also finds the group of a pod that names none, a derived group.
+// Reprieve creates derived groups from the objects that own pods, such as Jobs.
+//
+// An anchor is a key that all pods of a derived group share, such as the UID of an owner. Only the
+// fields of a pod determine its anchors. So informers can index pods by anchor before the group is
+// known.
 type Derived interface {
 	Membership
-	// AnchorsOf returns the anchors of a pod. The result for a pod never changes.
+	// AnchorsOf returns the anchors of a pod. The result never changes during the life of the pod.
 	AnchorsOf(pod *corev1.Pod) []string
-	// Anchors returns the anchors that the pods of a group may have; none for groups that are not
-	// derived.
+	// Anchors returns the anchors that pods of a group may have; none if the group is not derived.
 	Anchors(key types.NamespacedName) []string
-	// MayLead reports whether a pod may be a driver according to its role. The result for a pod
-	// never changes.
+	// MayLead reports whether the role of a pod allows it to be a driver. The result never changes
+	// during the life of the pod.
 	MayLead(pod *corev1.Pod) bool
 }

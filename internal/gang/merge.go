@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Merge returns a Source over two others. A name stands for one group, so a name that both sources
-// have is ambiguous.
+// Merge returns a Source with the groups of two Sources, one for each API. If both APIs have a
+// group of the same name, the result has one ambiguous group.
 func Merge(first, second Source) Source { return merged{first, second} }
 
 type merged [2]Source
 
-// Group returns the group with that name, or false if there is none.
+// Group is part of Source.
 func (m merged) Group(key types.NamespacedName) (*Group, bool) {
 	g, ok := m[0].Group(key)
 	if !ok {
@@ -26,8 +26,8 @@ func (m merged) Group(key types.NamespacedName) (*Group, bool) {
 	return g, true
 }
 
-// both combines two groups with the same name, because their members cannot be told apart. The
-// result keeps the protections of both groups from preemption.
+// both combines two groups with the same name into one ambiguous group. If either group is
+// protected from preemption, the result is protected too.
 func both(first, second *Group) *Group {
 	out := *first
 	out.Ambiguous = true

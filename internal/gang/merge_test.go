@@ -49,8 +49,8 @@ func TestGroupOf(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsWhatProtects checks that protections of both groups count if two groups have one
-// name.
+// TestMergeKeepsWhatProtects checks that the combination of two groups with the same name has the
+// protections of each.
 func TestMergeKeepsWhatProtects(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}

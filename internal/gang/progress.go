@@ -10,24 +10,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Progress describes the work that the eviction of a pod or PodGroup would lose, according to its
-// annotations.
+// Progress holds the annotations of a pod or PodGroup about the work that its eviction would lose.
 type Progress struct {
-	// Saved is the time when the work was last saved; zero if that is not known.
+	// Saved is the time of the last checkpoint; zero if it is not known.
 	Saved time.Time
-	// Interval is the time between two saves of the work; 0 for no saves.
+	// Interval is the time between two checkpoints; 0 without regular checkpoints.
 	Interval time.Duration
-	// Restart is the run time that a restart loses in addition to the unsaved work. 0 means that no
-	// annotation sets it. NoRestart means that a restart loses no run time.
+	// Restart is the run time that a restart costs in addition to the work since the last
+	// checkpoint. It is 0 if no annotation sets it, and NoRestart if an annotation sets it to 0.
 	Restart time.Duration
 }
 
-// NoRestart is the Progress.Restart of work whose annotation sets a restart cost of 0. The
-// profile's default for work without the annotation does not apply to it.
+// NoRestart is the Progress.Restart of work whose annotation sets a restart cost of 0. It differs
+// from 0, so that the profile's default for work without the annotation does not replace it.
 const NoRestart = time.Duration(core.NoRestart)
 
-// longestProgress is the longest duration that an annotation about work may have. A pod with a high
-// restart cost is a less likely victim.
+// longestProgress is the longest duration that an annotation about lost work may have. The bound
+// exists because a higher restart cost makes a pod a less likely victim.
 const longestProgress = 24 * time.Hour
 
 // ProgressKeys lists the annotations about lost work.
@@ -35,11 +34,13 @@ func ProgressKeys() []string {
 	return []string{v1alpha1.AnnotationLastCheckpoint, v1alpha1.AnnotationCheckpointInterval, v1alpha1.AnnotationRestartCost}
 }
 
-// BadValue is a value of an annotation about lost work that has no effect.
+// BadValue is the error of an annotation about lost work whose value has no effect.
 type BadValue struct {
-	// Key is the annotation, and Value its value.
-	Key, Value string
-	// want describes valid values.
+	// Key is the annotation.
+	Key string
+	// Value is the value of the annotation.
+	Value string
+	// want describes the valid values, for the error message.
 	want string
 }
 
@@ -47,8 +48,8 @@ func (e *BadValue) Error() string {
 	return fmt.Sprintf("annotation %s: got %q, want %s", e.Key, e.Value, e.want)
 }
 
-// BadValues lists the values of annotations about lost work that have no effect at a time: invalid
-// values, and checkpoints in the future.
+// BadValues lists the annotations about lost work whose values have no effect: invalid values, and
+// checkpoints later than now.
 func BadValues(annotations map[string]string, now time.Time) (bad []*BadValue) {
 	p, err := ProgressOf(annotations)
 	if p.Saved.After(now.Add(time.Duration(core.ClockSkew))) {
@@ -67,8 +68,8 @@ func BadValues(annotations map[string]string, now time.Time) (bad []*BadValue) {
 	return bad
 }
 
-// ProgressOf reads the annotations about lost work. It leaves out invalid values, and returns an
-// error that joins a BadValue for each.
+// ProgressOf reads the annotations about lost work. It skips invalid values and returns an error
+// that joins one BadValue for each of them.
 func ProgressOf(annotations map[string]string) (Progress, error) {
 	var p Progress
 	var errs []error
@@ -100,8 +101,8 @@ func ProgressOf(annotations map[string]string) (Progress, error) {
 	return p, errors.Join(errs...)
 }
 
-// durationOf reads a number of seconds, or a duration with units. It returns false for a negative
-// or too long one.
+// durationOf reads a duration with units, or a number of seconds. It returns false for a duration
+// that is negative or longer than longestProgress.
 func durationOf(value string) (time.Duration, bool) {
 	length, err := time.ParseDuration(value)
 	if seconds, failed := strconv.ParseInt(value, 10, 64); failed == nil {

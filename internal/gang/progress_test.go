@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestProgress checks which values of the annotations about lost work are read, and that errors
-// name the others.
+// TestProgress checks which values of the annotations about lost work are valid. The error must
+// name each invalid value.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -17,7 +17,7 @@ func TestProgress(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		want        Progress
-		// wrong lists the values in the error.
+		// wrong lists the values that the error must name.
 		wrong []string
 	}{
 		"nothing":           {},

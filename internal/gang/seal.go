@@ -12,45 +12,51 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// Seal is the record of the facts that apply to a pod as long as it has a node, such as its queue
-// and priority. The scheduler makes it when it reserves the node, and stores it in the annotation
-// [v1alpha1.AnnotationPlacedAs] with the binding. A later change of a label, of the PodGroup or of
-// the namespace does not affect the pod.
+// Seal records the facts that count for a pod as long as it has a node, such as its queue and
+// priority. The scheduler makes the seal when it reserves the node. It stores the seal in the
+// annotation [v1alpha1.AnnotationPlacedAs] when it binds the pod. Later changes of labels, of the
+// PodGroup or of the namespace do not affect the pod.
 //
-// Where the admission policies are not installed, a user can forge the annotation. So a seal never
-// gives a pod more than its labels could. The rules of queues apply to the queue in it, and its
-// role is one of the group's roles. The priority, minCount, disruption mode and clock in it count
-// only if they protect the pod less than the current ones.
+// A user can forge the annotation if the admission policies are not installed. So a seal never
+// gives a pod more than labels can:
+//
+//   - The rules of queues apply to the queue in the seal.
+//   - The role in the seal must be one of the group's roles.
+//   - The priority, minCount, disruption mode and start in the seal count only if they protect the
+//     pod less than the current ones.
 type Seal struct {
-	// Group is the PodGroup that the pod named; "" for none. It is the first field in the
-	// annotation: [GroupOf] reads only the beginning.
+	// Group is the PodGroup that the pod named; "" for none. It must be the first field of the JSON
+	// text, because [GroupOf] reads only the beginning of the text.
 	Group string `json:"group"`
 	// Queue is the leaf queue of the pod; "" for none.
 	Queue string `json:"queue,omitempty"`
-	// Priority is the effective priority of the pod. Class is the PriorityClass that it came from;
-	// "" for none.
-	Priority int32  `json:"priority"`
-	Class    string `json:"class,omitempty"`
-	// MinCount is the minCount of the group; 0 for a pod that is in no gang. Whole is true if the
-	// group's disruption mode is PodGroup, and was so when each member got its node.
-	MinCount int  `json:"minCount,omitempty"`
-	Whole    bool `json:"whole,omitempty"`
-	// Role is the role of the pod in a group that was derived from its object; "" for none.
+	// Priority is the effective priority of the pod.
+	Priority int32 `json:"priority"`
+	// Class is the PriorityClass that Priority came from; "" for none.
+	Class string `json:"class,omitempty"`
+	// MinCount is the minCount of the group; 0 for a pod that is in no gang.
+	MinCount int `json:"minCount,omitempty"`
+	// Whole is true if the group's disruption mode is PodGroup, and was PodGroup when each of its
+	// members got a node.
+	Whole bool `json:"whole,omitempty"`
+	// Role is the role of the pod in its derived group; "" for none. See [Derived].
 	Role string `json:"role,omitempty"`
-	// Since is the start of the guaranteed times of the group's run; nil if it was not known.
+	// Since is the start of the group's guaranteed times, such as min-runtime; nil if it was not
+	// known.
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
 const (
-	// sealStart is the beginning of every seal, followed by the name of the group.
+	// sealStart is the beginning of every seal. The name of the group follows.
 	sealStart = `{"group":"`
-	// queueField precedes the queue in a seal that has one. It follows the name of the group.
+	// queueField comes directly after the name of the group in a seal with a queue. The name of the
+	// queue comes next.
 	queueField = `,"queue":"`
-	// roleField precedes the role in a seal that has one.
+	// roleField comes before the role in a seal with a role.
 	roleField = `,"role":"`
 )
 
-// Text returns the value of the annotation.
+// Text returns the seal as the value of its annotation.
 func (s *Seal) Text() (string, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -59,7 +65,7 @@ func (s *Seal) Text() (string, error) {
 	return string(text), nil
 }
 
-// ParseSeal reads the value of the annotation; false for a value that is no seal.
+// ParseSeal reads a seal from the value of its annotation; false if the value is not a seal.
 func ParseSeal(text string) (s Seal, ok bool) {
 	if !strings.HasPrefix(text, sealStart) {
 		return Seal{}, false
@@ -70,9 +76,10 @@ func ParseSeal(text string) (s Seal, ok bool) {
 	return s, true
 }
 
-// SealText returns the annotation with the seal of a pod; "" for a pod without one. Only a pod that
-// the API server reports as scheduled has a seal. Before that, users can write the annotation, also
-// in the copy of an assumed pod, which names a node.
+// SealText returns the value of the annotation with a pod's seal; "" if the annotation does not
+// count. It counts only once the API server reports the pod as scheduled. Until then, users can
+// write the annotation. An assumed pod already has a node name, but its annotation may come from
+// the user.
 func SealText(pod *corev1.Pod) string {
 	text := pod.Annotations[v1alpha1.AnnotationPlacedAs]
 	if text == "" || pod.Spec.NodeName == "" || preemptiontoleration.ScheduledAt(pod).IsZero() {
@@ -81,13 +88,14 @@ func SealText(pod *corev1.Pod) string {
 	return text
 }
 
-// SealOf returns the seal of a pod; false for a pod without one.
+// SealOf returns the seal of a pod; false for a pod without a seal.
 func SealOf(pod *corev1.Pod) (Seal, bool) { return ParseSeal(SealText(pod)) }
 
-// QueueInSeal returns the queue in the seal of a pod; "" for none.
+// QueueInSeal returns the queue in the seal of a pod; "" without a seal or a queue.
 func QueueInSeal(pod *corev1.Pod) string { return SealedQueue(SealText(pod)) }
 
-// SealedQueue returns the queue in a seal; "" for none. It reads only the beginning of the text.
+// SealedQueue returns the queue in the text of a seal; "" for none. It does not parse the rest of
+// the text.
 func SealedQueue(text string) string {
 	_, rest, ok := sealedGroup(text)
 	if !ok {
@@ -101,7 +109,8 @@ func SealedQueue(text string) string {
 	return name
 }
 
-// RoleInSeal returns the role in the seal of a pod; "" for none. It reads no other field.
+// RoleInSeal returns the role in the seal of a pod; "" for none. It does not parse the other
+// fields.
 func RoleInSeal(pod *corev1.Pod) string {
 	text := SealText(pod)
 	if !strings.HasPrefix(text, sealStart) {
@@ -112,8 +121,8 @@ func RoleInSeal(pod *corev1.Pod) string {
 	return name
 }
 
-// sealedGroup returns the group in a seal, and the text after its name. It is false for a text that
-// is no seal.
+// sealedGroup returns the group in the text of a seal, and the text after the name of the group. It
+// returns false if the text is not a seal.
 func sealedGroup(text string) (name, rest string, ok bool) {
 	if name, ok = strings.CutPrefix(text, sealStart); !ok {
 		return "", "", false
@@ -121,8 +130,8 @@ func sealedGroup(text string) (name, rest string, ok bool) {
 	return strings.Cut(name, `"`)
 }
 
-// labeled returns the group that a pod names by its label; "" for none. A pod with a node names the
-// group in its seal.
+// labeled returns the group in the seal of a pod or, without a seal, in the label of the pod; ""
+// for none.
 func labeled(pod *corev1.Pod) string {
 	if name, _, ok := sealedGroup(SealText(pod)); ok {
 		return name

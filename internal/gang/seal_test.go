@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestSeal checks that a seal is read as it was written, and that its parts are found without
-// reading all of it.
+// TestSeal checks that reading a seal returns the fields that were written, with each of the
+// functions that read a seal.
 func TestSeal(t *testing.T) {
 	t.Parallel()
 	since := metav1.NewTime(time.Unix(1000, 0).UTC())
@@ -52,7 +52,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestGroupOfASealedPod checks the labels and annotations that name the group of a pod.
+// TestGroupOfASealedPod checks whether the seal or the label determines the group of a pod.
 func TestGroupOfASealedPod(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store holds the groups of one API as its informer shows them. A lookup allocates nothing, because
-// the order of the scheduler's queue depends on it. The zero value is ready to use, and safe for
-// concurrent use.
+// Store holds the groups of one API, as its informer shows them. Lookups allocate no memory,
+// because each comparison in the scheduler's queue makes lookups. The zero value is ready to use. A
+// Store is safe for concurrent use.
 type Store struct {
 	mu    sync.RWMutex
 	byKey map[types.NamespacedName]*Group
@@ -33,7 +33,7 @@ func (s *Store) Delete(key types.NamespacedName) {
 	delete(s.byKey, key)
 }
 
-// Group returns the group with that name, or false if there is none.
+// Group is part of Source.
 func (s *Store) Group(key types.NamespacedName) (*Group, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -13,18 +13,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TreeKey returns the key of a CompositePodGroup among groups.
+// TreeKey returns the key of a CompositePodGroup in a Source. The name in the key has a prefix, so
+// the key differs from all keys of PodGroups.
 func TreeKey(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: workload.TreePrefix + name}
 }
 
-// CompositeOf returns the CompositePodGroup of a key; false for the key of a PodGroup.
+// CompositeOf returns the namespace and name of the CompositePodGroup with a key; false for the key
+// of a PodGroup. It is the inverse of TreeKey.
 func CompositeOf(key types.NamespacedName) (types.NamespacedName, bool) {
 	name, ok := strings.CutPrefix(key.Name, workload.TreePrefix)
 	return types.NamespacedName{Namespace: key.Namespace, Name: name}, ok
 }
 
-// IsTree reports whether a key belongs to a CompositePodGroup.
+// IsTree reports whether a key is the key of a CompositePodGroup.
 func IsTree(key types.NamespacedName) bool { return strings.HasPrefix(key.Name, workload.TreePrefix) }
 
 // Title returns the kind and the name of a group, for messages.
@@ -35,8 +37,8 @@ func Title(key types.NamespacedName) string {
 	return "PodGroup " + key.String()
 }
 
-// AsPodGroup returns a CompositePodGroup in the form of a PodGroup with the name of its key. Both
-// share their status. The scheduler treats a tree of groups as one gang.
+// AsPodGroup converts a CompositePodGroup to a PodGroup, because the scheduler treats a tree of
+// groups as one gang. The name of the PodGroup is the name in TreeKey, and its status is a copy.
 func AsPodGroup(c *v1alpha1.CompositePodGroup) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{ObjectMeta: *c.ObjectMeta.DeepCopy(), Status: *c.Status.DeepCopy()}
 	pg.Name = TreeKey(c.Namespace, c.Name).Name
@@ -60,13 +62,13 @@ func FromComposite(c *v1alpha1.CompositePodGroup) *Group {
 	return g
 }
 
-// Tree is a group with the groups below it.
+// Tree is a PodGroup or a CompositePodGroup, with all groups below it.
 type Tree struct {
-	// Key names the group.
+	// Key is the key of the group; see TreeKey.
 	Key types.NamespacedName
 	// Need is the minCount of a PodGroup, or the minGroupCount of a CompositePodGroup.
 	Need int
-	// Whole is true in disruption mode All or PodGroup.
+	// Whole is true if the disruption mode is All (CompositePodGroup) or PodGroup (PodGroup).
 	Whole bool
 	// Parts are the groups directly below a CompositePodGroup, by name. A PodGroup has none.
 	Parts []*Tree
@@ -75,7 +77,7 @@ type Tree struct {
 // isLeaf reports whether the group is a PodGroup.
 func (t *Tree) isLeaf() bool { return !IsTree(t.Key) }
 
-// Leaves returns the PodGroups of the tree.
+// Leaves returns the keys of the PodGroups in the tree.
 func (t *Tree) Leaves() []types.NamespacedName {
 	if t.isLeaf() {
 		return []types.NamespacedName{t.Key}
@@ -87,8 +89,8 @@ func (t *Tree) Leaves() []types.NamespacedName {
 	return out
 }
 
-// leastMembers returns the smallest number of members that can make the tree whole. It is at least
-// 1.
+// leastMembers returns the smallest number of members that satisfies the needs of the tree. For a
+// CompositePodGroup, it is at least 1.
 func (t *Tree) leastMembers() int {
 	if t.isLeaf() {
 		return t.Need
@@ -105,8 +107,8 @@ func (t *Tree) leastMembers() int {
 	return max(sum, 1)
 }
 
-// LeastSingle is like leastMembers, for the members that are evicted one by one. It omits groups in
-// mode All or PodGroup, and is 0 if no other group is left.
+// LeastSingle is like leastMembers, but counts only members that are evicted one by one. Groups in
+// mode All or PodGroup count as 0.
 func (t *Tree) LeastSingle() int {
 	switch {
 	case t.Whole:
@@ -126,7 +128,7 @@ func (t *Tree) LeastSingle() int {
 	return sum
 }
 
-// NeedOf returns the minCount of a PodGroup of the tree, by its name; 0 for others.
+// NeedOf returns the minCount of the PodGroup with a name; 0 if the tree has no such PodGroup.
 func (t *Tree) NeedOf(leaf string) int {
 	if t.isLeaf() {
 		if t.Key.Name == leaf {
@@ -142,19 +144,22 @@ func (t *Tree) NeedOf(leaf string) int {
 	return 0
 }
 
-// Choice says which PodGroups make a tree whole.
+// Choice is a set of PodGroups that satisfies the need of a tree.
 type Choice struct {
-	// Leaves are the names of the PodGroups, in the order of the tree.
+	// Leaves are the names of the chosen PodGroups, in the order of the tree.
 	Leaves []string
-	// Lacks is the number of members that must still be placed.
+	// Lacks is the number of members of the chosen PodGroups that must still be placed.
 	Lacks int
-	// Complete is true if there are enough groups, and each has the members that it needs.
+	// Complete is true if enough members exist: enough groups, each with the members that it needs.
 	Complete bool
 }
 
-// Choose returns the PodGroups that make the tree whole with the fewest further placements.
-// Complete groups come first, and of equal groups the first by name. have and placed count the
-// members of each PodGroup, by its name: the members that can run, and the members with a place.
+// Choose returns the PodGroups that satisfy the need of the tree with the fewest further
+// placements. It prefers complete groups, then groups that lack fewer placements, then the first by
+// name.
+//
+// have counts the existing members that can run, and placed the members that have a node or have
+// succeeded. The keys of both maps are names of PodGroups.
 func (t *Tree) Choose(have, placed map[string]int) Choice {
 	if t.isLeaf() {
 		name := t.Key.Name
@@ -169,8 +174,8 @@ func (t *Tree) Choose(have, placed map[string]int) Choice {
 	return out
 }
 
-// IsWholeAround reports whether a PodGroup of the tree and all groups above it are whole. placed
-// counts the members with a place, by the name of their PodGroup.
+// IsWholeAround reports whether the needs of a PodGroup and of all groups above it are satisfied.
+// placed is the number of placed members of each PodGroup, by its name.
 func (t *Tree) IsWholeAround(leaf string, placed map[string]int) bool {
 	if c := t.Choose(placed, placed); !c.Complete || c.Lacks > 0 {
 		return false
@@ -183,7 +188,7 @@ func (t *Tree) IsWholeAround(leaf string, placed map[string]int) bool {
 	return true
 }
 
-// ranked returns the choices of the parts, the preferred ones first.
+// ranked returns the choice of each part, in order of preference.
 func (t *Tree) ranked(have, placed map[string]int) []Choice {
 	out := make([]Choice, len(t.Parts))
 	for i, part := range t.Parts {
@@ -202,9 +207,9 @@ func (t *Tree) ranked(have, placed map[string]int) []Choice {
 	return out
 }
 
-// Further returns the groups that are not part of a choice and could be placed as a whole, each
-// with the members that it still lacks. The order is by name. Groups below a group that is not
-// whole are not listed: they come with it.
+// Further returns the groups that can be placed in addition to a satisfied tree. Each has enough
+// members, and lacks some placements. The order is by name. A group below a listed group is not
+// listed separately.
 func (t *Tree) Further(have, placed map[string]int) []Choice {
 	if t.isLeaf() {
 		return nil
@@ -221,7 +226,7 @@ func (t *Tree) Further(have, placed map[string]int) []Choice {
 	return out
 }
 
-// CountByPart counts pods by the name of their PodGroup.
+// CountByPart counts pods by the names of the PodGroups that the pods name.
 func CountByPart(pods ...[]*corev1.Pod) map[string]int {
 	out := make(map[string]int)
 	for _, some := range pods {
@@ -234,8 +239,8 @@ func CountByPart(pods ...[]*corev1.Pod) map[string]int {
 	return out
 }
 
-// IsPlaced reports whether enough members have a node or have succeeded. In a tree, these are
-// enough members of enough groups.
+// IsPlaced reports whether at least minCount members, and at least one, have a node or have
+// succeeded. In a tree with the gang policy, enough groups must have enough such members.
 func (g *Group) IsPlaced(m *Members) bool {
 	if g.Tree == nil {
 		return m.Placed() >= max(g.MinCount, 1)
@@ -248,7 +253,8 @@ func (g *Group) IsPlaced(m *Members) bool {
 	return c.Complete && c.Lacks == 0
 }
 
-// gate returns the verdict on a tree with too few complete groups.
+// gate returns the verdict on a tree that has too few groups with enough members; the zero Verdict
+// for other trees.
 func (t *Tree) gate(m *Members) Verdict {
 	have := CountByPart(m.Pending, m.Assigned, m.Succeeded)
 	if t.Choose(have, have).Complete {
@@ -271,7 +277,7 @@ func (t *Tree) gate(m *Members) Verdict {
 	}
 }
 
-// shortage names the first group with too few members or groups.
+// shortage describes the first group that has too few members or too few groups.
 func (t *Tree) shortage(have map[string]int) string {
 	if t.isLeaf() {
 		return fmt.Sprintf("%s needs %d members and has %d", Title(t.Key), t.Need, have[t.Key.Name])
@@ -287,7 +293,7 @@ func (t *Tree) shortage(have map[string]int) string {
 	return cmp.Or(short, fmt.Sprintf("%s needs %d groups and has %d", Title(t.Key), t.Need, complete))
 }
 
-// byName compares keys by namespace, then name.
+// byName compares keys by namespace and then by name.
 func byName(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

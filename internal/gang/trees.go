@@ -13,33 +13,36 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Trees is a Source that also has the trees of groups, by the keys of their CompositePodGroups. The
-// topmost group with the gang policy is a workload: its PodGroups are placed together. A PodGroup
-// without a parent is unchanged. Trees is safe for concurrent use.
+// Trees is a Source that combines PodGroups and CompositePodGroups into trees. For a key of a
+// CompositePodGroup, it returns a Group with the whole tree below it. The PodGroups below the
+// topmost group with the gang policy are placed together, as one workload. PodGroups without a
+// parent stay as they are. Trees is safe for concurrent use.
 type Trees struct {
 	source Source
-	// parented is the number of groups with a parent. Without any, every question costs one load.
+	// parented is the number of groups with a parent. While it is 0, lookups return without a lock.
 	parented atomic.Int64
 
-	// changing is held during Changed. Several informers call it, and each call compares with the
-	// workloads that the last one stored.
+	// changing serializes calls of Changed, which several informers make. Each call compares the
+	// workloads with the workloads that the last call stored.
 	changing sync.Mutex
 
 	mu sync.RWMutex
-	// parents has the parent of each group, and children the reverse.
-	parents  map[types.NamespacedName]types.NamespacedName
+	// parents maps each group to its parent.
+	parents map[types.NamespacedName]types.NamespacedName
+	// children maps each parent to its groups.
 	children map[types.NamespacedName]sets.Set[types.NamespacedName]
-	// workloads has the workload of each PodGroup at its last change.
+	// workloads maps each PodGroup with a parent to its workload at the last call of Changed.
 	workloads map[types.NamespacedName]types.NamespacedName
-	// known has the assembled groups of each namespace. changes counts the changes of a namespace.
-	known   map[string]map[types.NamespacedName]*Group
+	// known caches the assembled groups of each namespace.
+	known map[string]map[types.NamespacedName]*Group
+	// changes counts the changes of groups in each namespace.
 	changes map[string]uint64
 }
 
 var _ Source = (*Trees)(nil)
 
-// NewTrees returns the trees of a Source that has PodGroups and CompositePodGroups. Call Changed
-// with each group.
+// NewTrees returns the trees of a Source that has PodGroups and CompositePodGroups. The caller must
+// call Changed for each group that exists or changes.
 func NewTrees(source Source) *Trees {
 	return &Trees{
 		source: source, parents: make(map[types.NamespacedName]types.NamespacedName), children: make(map[types.NamespacedName]sets.Set[types.NamespacedName]),
@@ -47,12 +50,12 @@ func NewTrees(source Source) *Trees {
 	}
 }
 
-// Move is a PodGroup whose pods belong to another workload than before.
+// Move is a PodGroup whose workload has changed from From to To.
 type Move struct{ PodGroup, From, To types.NamespacedName }
 
 // Changed records that a group was created, changed or deleted. It returns the workloads that the
-// change concerns, and the PodGroups that have moved. A PodGroup that moves into a tree is no
-// workload any more.
+// change affects, and the PodGroups whose workload has changed. A PodGroup that moved into a tree
+// is no longer a workload, so it is not among the workloads.
 func (t *Trees) Changed(key types.NamespacedName) (workloads []types.NamespacedName, moves []Move) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -98,8 +101,8 @@ func (t *Trees) Changed(key types.NamespacedName) (workloads []types.NamespacedN
 	return slices.SortedFunc(slices.Values(out.UnsortedList()), byName), moves
 }
 
-// topOf returns the highest known ancestor of a group, or the group itself. The caller holds the
-// lock.
+// topOf returns the highest known ancestor of a group, or the group itself if it has no parent. The
+// caller holds the lock.
 func (t *Trees) topOf(key types.NamespacedName) types.NamespacedName {
 	for range longestLine {
 		parent, ok := t.parents[key]
@@ -111,8 +114,8 @@ func (t *Trees) topOf(key types.NamespacedName) types.NamespacedName {
 	return key
 }
 
-// relate updates the parent of a group; nil for a group that does not exist. The caller holds the
-// lock.
+// relate updates the recorded parent of a group. g is nil for a group that does not exist. The
+// caller holds the lock.
 func (t *Trees) relate(key types.NamespacedName, g *Group) {
 	before, was := t.parents[key]
 	if g != nil && g.Parent == before && was {
@@ -136,7 +139,8 @@ func (t *Trees) relate(key types.NamespacedName, g *Group) {
 	t.children[g.Parent].Insert(key)
 }
 
-// leavesBelow lists the PodGroups below a group, or the PodGroup itself. The caller holds the lock.
+// leavesBelow lists the PodGroups below a CompositePodGroup. For a PodGroup, it returns the
+// PodGroup itself. The caller holds the lock.
 func (t *Trees) leavesBelow(key types.NamespacedName) []types.NamespacedName {
 	var out []types.NamespacedName
 	for next := range t.below(key) {
@@ -148,8 +152,8 @@ func (t *Trees) leavesBelow(key types.NamespacedName) []types.NamespacedName {
 	return out
 }
 
-// below returns a group and all groups below it. The groups may form a cycle. The caller holds the
-// lock.
+// below returns a group and all groups below it. It terminates even if the groups form a cycle. The
+// caller holds the lock.
 func (t *Trees) below(key types.NamespacedName) sets.Set[types.NamespacedName] {
 	out := sets.New[types.NamespacedName]()
 	todo := []types.NamespacedName{key}
@@ -164,22 +168,22 @@ func (t *Trees) below(key types.NamespacedName) sets.Set[types.NamespacedName] {
 	return out
 }
 
-// Below returns a group and all groups below it, by name.
+// Below returns a group and all groups below it, sorted by name.
 func (t *Trees) Below(key types.NamespacedName) []types.NamespacedName {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.SortedFunc(slices.Values(t.below(key).UnsortedList()), byName)
 }
 
-// childrenOf lists the groups directly below a group, by name.
+// childrenOf lists the groups directly below a group, sorted by name.
 func (t *Trees) childrenOf(key types.NamespacedName) []types.NamespacedName {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.SortedFunc(slices.Values(t.children[key].UnsortedList()), byName)
 }
 
-// Leaves lists the PodGroups of a tree. It returns the PodGroup itself if the key is the
-// key of a PodGroup.
+// Leaves lists the PodGroups below a CompositePodGroup. For a PodGroup, it returns the PodGroup
+// itself.
 func (t *Trees) Leaves(key types.NamespacedName) []types.NamespacedName {
 	if !IsTree(key) {
 		return []types.NamespacedName{key}
@@ -189,9 +193,9 @@ func (t *Trees) Leaves(key types.NamespacedName) []types.NamespacedName {
 	return t.leavesBelow(key)
 }
 
-// WorkloadOf returns the workload of a PodGroup: the topmost group that is placed together with it.
-// If the tree has a flaw, the workload is a group that is never placed: the root, or a missing
-// ancestor.
+// WorkloadOf returns the workload of a PodGroup: its topmost ancestor with the gang policy, or the
+// PodGroup itself. If the tree has a flaw, it returns a group that is never placed: the root, or a
+// missing ancestor.
 func (t *Trees) WorkloadOf(podGroup types.NamespacedName) types.NamespacedName {
 	if t.parented.Load() == 0 {
 		return podGroup
@@ -205,7 +209,8 @@ func (t *Trees) WorkloadOf(podGroup types.NamespacedName) types.NamespacedName {
 		return l.top
 	}
 	if root := l.above[len(l.above)-1]; root.MinGroupCount == 0 {
-		// The parts of the root are placed independently, but none if the tree has a flaw.
+		// The parts of a root with the basic policy are placed independently. A flaw of the tree
+		// blocks all parts.
 		if whole, ok := t.Group(root.Key); ok && whole.Flaw != (Verdict{}) {
 			return root.Key
 		}
@@ -213,17 +218,20 @@ func (t *Trees) WorkloadOf(podGroup types.NamespacedName) types.NamespacedName {
 	out := podGroup
 	for _, above := range l.above {
 		if above.MinGroupCount > 0 {
-			// A basic group below it is a flaw.
+			// A basic group between a gang group and the PodGroup would be a flaw, so the last
+			// assignment is right.
 			out = above.Key
 		}
 	}
 	return out
 }
 
-// UnitOf returns the group that the members of a PodGroup are evicted with. That is the highest
-// ancestor in disruption mode All within the workload, or the PodGroup itself in mode PodGroup. It
-// returns the workload if no group has such a mode. Below a missing ancestor, it returns an
-// existing group.
+// UnitOf returns the group that is the preemption unit of a PodGroup's members:
+//
+//   - The highest ancestor within the workload that has disruption mode All.
+//   - Without such an ancestor, the PodGroup itself if its mode is PodGroup, or if an ancestor is
+//     missing.
+//   - Otherwise, the workload. Its members are evicted one by one.
 func (t *Trees) UnitOf(podGroup types.NamespacedName) types.NamespacedName {
 	workload := t.WorkloadOf(podGroup)
 	if workload == podGroup {
@@ -235,7 +243,8 @@ func (t *Trees) UnitOf(podGroup types.NamespacedName) types.NamespacedName {
 	}
 	l, unit := t.lineOf(g), workload
 	if g.Whole || l.flaw.Reason == v1alpha1.ReasonParentNotFound {
-		// A missing workload has no object for the intent of an eviction.
+		// The intent of an eviction is stored in an object, and a missing CompositePodGroup has
+		// none.
 		unit = podGroup
 	}
 	for _, above := range l.above {
@@ -260,7 +269,8 @@ func (t *Trees) KeysOf(podGroup types.NamespacedName) []types.NamespacedName {
 	return out
 }
 
-// PartOf returns the PodGroup of a pod and its minCount, for a pod in a tree.
+// PartOf returns the name and the minCount of the PodGroup of a pod; false for a pod that is not in
+// a tree.
 func (t *Trees) PartOf(pod *corev1.Pod) (name string, minCount int, ok bool) {
 	if t.parented.Load() == 0 {
 		return "", 0, false
@@ -276,7 +286,7 @@ func (t *Trees) PartOf(pod *corev1.Pod) (name string, minCount int, ok bool) {
 	return key.Name, g.MinCount, true
 }
 
-// Membership returns a Membership that maps the pods of a tree to their workload.
+// Membership wraps a Membership so that the pods of a tree belong to the workload of the tree.
 func (t *Trees) Membership(of Membership) Membership { return inTrees{of, t} }
 
 type inTrees struct {
@@ -293,9 +303,9 @@ func (m inTrees) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return m.trees.WorkloadOf(key), true
 }
 
-// Group returns the group with a key; false if no group has it. The group of a CompositePodGroup
-// has the facts of its whole tree. A missing CompositePodGroup exists as long as a group names it
-// as its parent, so that its members are known.
+// Group returns the group with a key; false if there is none. For a CompositePodGroup, the Group
+// has the facts of the whole tree. A missing CompositePodGroup has a Group as long as some group
+// names it as its parent, so that the scheduler can report it to the members.
 func (t *Trees) Group(key types.NamespacedName) (*Group, bool) {
 	if !IsTree(key) {
 		return t.source.Group(key)
@@ -321,19 +331,20 @@ func (t *Trees) Group(key types.NamespacedName) (*Group, bool) {
 	return g, true
 }
 
-// line is the line of ancestors of a group.
+// line is the chain of ancestors of a group.
 type line struct {
-	// above are the existing ancestors, the parent first.
+	// above are the existing ancestors, from the parent upwards.
 	above []*Group
-	// flaw says why the line does not end at a root. top then identifies all groups with this flaw.
+	// flaw is the reason why the chain does not end at a root; zero if it does.
 	flaw Verdict
-	top  types.NamespacedName
+	// top is the key of a group. It is the same for all chains that end in the same flaw.
+	top types.NamespacedName
 }
 
-// longestLine bounds the ancestors that are looked at. A tree has far fewer levels.
+// longestLine bounds the number of ancestors that are followed. Valid trees have far fewer levels.
 const longestLine = 32
 
-// lineOf returns the ancestors of a group.
+// lineOf returns the existing ancestors of a group, up to the root or to a flaw.
 func (t *Trees) lineOf(g *Group) line {
 	var l line
 	for from := g; from.Parent.Name != ""; {
@@ -355,8 +366,9 @@ func (t *Trees) lineOf(g *Group) line {
 	return l
 }
 
-// cycle ends a line that leads back to one of its groups. whole is true if that is the group at the
-// beginning.
+// cycle returns the line with a flaw, because an ancestor names a group of the line as its parent.
+// The cycle consists of the ancestors from index at on. whole is true if the cycle includes g
+// itself.
 func (l line) cycle(g *Group, at int, whole bool) line {
 	members := slices.Clone(l.above[at:])
 	if whole {

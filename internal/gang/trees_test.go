@@ -16,18 +16,20 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// node describes one group of a test: a PodGroup, or a CompositePodGroup if its name is in capital
-// letters. need 0 is the basic policy.
+// node describes a group of a test. A name in capital letters is a CompositePodGroup, others are
+// PodGroups. need is the minCount or minGroupCount; 0 means the basic policy.
 type node struct {
 	name, parent string
 	need         int
-	// whole is true in mode All or PodGroup. priority 0 is the priority 10.
-	whole    bool
+	// whole is true in disruption mode All or PodGroup.
+	whole bool
+	// priority is the priority of the group; 0 means 10.
 	priority int32
 	change   func(*Group)
 }
 
-// forest returns the Trees of some groups, in the order of their creation, with all moves.
+// forest creates groups in the given order. It returns their Trees, the Store with the groups, and
+// all moves on the way.
 func forest(nodes ...node) (*Trees, *Store, []Move) {
 	store := &Store{}
 	trees := NewTrees(store)
@@ -159,8 +161,8 @@ func TestTreesFollowChanges(t *testing.T) {
 	}
 }
 
-// TestGroupsAroundAPodGroup checks which PodGroups of a tree are whole together with all groups above
-// them. The tree needs two of its three parts. One part needs both of its PodGroups.
+// TestGroupsAroundAPodGroup checks IsWholeAround for each PodGroup of a tree. The tree needs two of
+// its three parts. One part needs both of its PodGroups.
 func TestGroupsAroundAPodGroup(t *testing.T) {
 	t.Parallel()
 	trees, _, _ := forest(
@@ -237,7 +239,7 @@ func TestTreeGate(t *testing.T) {
 	}
 }
 
-// TestChoiceIsTheBest compares Choose with all ways to choose groups.
+// TestChoiceIsTheBest compares the result of Choose with the best of all possible choices.
 func TestChoiceIsTheBest(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -271,7 +273,8 @@ func TestChoiceIsTheBest(t *testing.T) {
 	})
 }
 
-// fewest returns the fewest members to place among all subsets of groups that make a tree whole.
+// fewest returns the least number of further placements over all choices of groups that satisfy the
+// tree; false if no choice does.
 func fewest(n *Tree, have, placed map[string]int) (lacks int, possible bool) {
 	if n.isLeaf() {
 		return max(n.Need-placed[n.Key.Name], 0), have[n.Key.Name] >= n.Need

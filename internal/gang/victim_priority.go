@@ -7,22 +7,24 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Maximum is the highest priority that a queue accepts. The zero value has no bound.
+// Maximum is the highest priority that a queue accepts. The zero value accepts every priority.
 type Maximum struct {
-	// Queue is the queue, and Class its maxPriorityClass; "" for none.
-	Queue, Class string
-	// Value is the value of Class; nil if the class does not exist.
+	// Queue is the name of the queue.
+	Queue string
+	// Class is the maxPriorityClass of the queue; "" for none.
+	Class string
+	// Value is the priority value of Class; nil if the class does not exist.
 	Value *int32
 }
 
-// VictimPriority returns the priority of the group as a potential victim. That is the value of its
-// preemptionPriorityClassName, or the scheduling priority if the class has no effect. It is never
-// below the scheduling priority. The verdict has the reason and the message of
-// [v1alpha1.ConditionPreemptionPriority]; it is zero for a group without the field.
+// VictimPriority returns the group's priority as a potential victim, and a verdict to report. The
+// priority is the value of the group's preemptionPriorityClassName, and at least scheduling. If the
+// class has no effect, the priority is scheduling. The verdict has the reason and message of the
+// condition [v1alpha1.ConditionPreemptionPriority]; it is zero for a group without a class.
 //
-// scheduling is the priority of the group without the class; a seal may have lowered it. valueOf
-// returns the value of a PriorityClass; false if the class does not exist. maxima are bounds of the
-// class's value.
+// scheduling is the group's priority without the class; a seal may have lowered it. valueOf returns
+// the value of a PriorityClass; false if the class does not exist. maxima bound the value of the
+// class.
 func (g *Group) VictimPriority(scheduling int32, valueOf func(class string) (int32, bool), maxima ...Maximum) (int32, Verdict) {
 	class := g.PreemptionPriorityClass
 	if class == "" {
@@ -67,11 +69,12 @@ func (g *Group) VictimPriority(scheduling int32, valueOf func(class string) (int
 	}
 }
 
-// systemPrefix is the start of the names of Kubernetes' own PriorityClasses.
+// systemPrefix begins the names of the PriorityClasses that Kubernetes reserves for its own work.
 const systemPrefix = "system-"
 
-// FlawOfPreemptionClass returns the reason why a name cannot be a preemptionPriorityClassName
-// beside a priorityClassName; "" if it can. The API server rejects the same.
+// FlawOfPreemptionClass returns the reason why a name is not valid as the
+// preemptionPriorityClassName of a group with a priorityClassName; "" if it is valid. The API
+// server makes the same checks.
 func FlawOfPreemptionClass(name, priorityClass string) string {
 	const longest = 253
 	switch {

@@ -10,13 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// classValues has the PriorityClasses of the tests.
+// classValues returns the values of the PriorityClasses in these tests.
 func classValues(name string) (int32, bool) {
 	value, ok := map[string]int32{"low": 10, "mid": 50, "high": 100, "system-node-critical": 2_000_001_000}[name]
 	return value, ok
 }
 
-// TestVictimPriority checks the priority of a group as a potential victim, and the report on it.
+// TestVictimPriority checks the priority of a group as a potential victim, and the reported
+// verdict.
 func TestVictimPriority(t *testing.T) {
 	t.Parallel()
 	upTo := func(queue, class string) Maximum {
@@ -28,8 +29,9 @@ func TestVictimPriority(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		class string
-		// priority is the group's; scheduling is the priority without the class, if a seal is lower.
-		priority   *int32
+		// priority is the group's priority.
+		priority *int32
+		// scheduling is the priority without the class. It is below priority if a seal lowered it.
 		scheduling int32
 		bounded    bool
 		maxima     []Maximum
@@ -72,8 +74,8 @@ func TestVictimPriority(t *testing.T) {
 	}
 }
 
-// TestVictimPriorityIsBounded checks that no class lowers the priority of a potential victim, and
-// that none raises it above the class or above a queue's maximum.
+// TestVictimPriorityIsBounded checks that no class lowers the priority of a potential victim. No
+// class raises it above the value of the class or above the maximum of a queue.
 func TestVictimPriorityIsBounded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
