@@ -1,5 +1,6 @@
-// Package composite lets the controllers and evictions treat a CompositePodGroup as a PodGroup with
-// the key of its tree; see [gang.TreeKey].
+// Package composite provides a client that presents each CompositePodGroup as a PodGroup. So the
+// controllers and evictions need no code for the second kind. The name of such a PodGroup has a
+// prefix; see [gang.TreeKey].
 package composite
 
 import (
@@ -13,14 +14,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Client is a client that treats CompositePodGroups as PodGroups. It gets and lists them, and
-// writes their status. All other calls go to the wrapped client. It is safe for concurrent use.
+// Client is a client that presents CompositePodGroups as PodGroups. It can get and list them and
+// write their status. All other calls go to the wrapped client. Client is safe for concurrent use.
 type Client struct{ client.Client }
 
-// NewClient returns a Client for CompositePodGroups of reprieve.dev.
+// NewClient returns a Client that reads CompositePodGroups of reprieve.dev through c.
 func NewClient(c client.Client) *Client { return &Client{c} }
 
-// Get reads an object.
+// Get reads an object. For the key of a tree, it reads the CompositePodGroup and returns it as a
+// PodGroup.
 func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	pg, ok := obj.(*v1alpha1.PodGroup)
 	name, isTree := gang.CompositeOf(key)
@@ -35,7 +37,7 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return nil
 }
 
-// List reads objects. CompositePodGroups are part of the last page of PodGroups.
+// List reads objects. In a list of PodGroups, CompositePodGroups follow on the last page.
 func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Client.List(ctx, list, opts...); err != nil {
 		return err
@@ -45,7 +47,8 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 		return nil
 	}
 	whole := make([]client.ListOption, 0, len(opts)+1)
-	// A continue token belongs to the other kind.
+	// A continue token is valid only for the list of PodGroups, so the list of CompositePodGroups
+	// has none.
 	for _, opt := range opts {
 		if _, isToken := opt.(client.Continue); !isToken {
 			whole = append(whole, opt)
@@ -61,13 +64,14 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	return nil
 }
 
-// Status returns a writer for the status of objects.
+// Status returns a writer of statuses, which also accepts PodGroups that stand for
+// CompositePodGroups.
 func (c *Client) Status() client.SubResourceWriter { return &statusWriter{c.Client.Status()} }
 
 type statusWriter struct{ client.SubResourceWriter }
 
 // Update writes the status of an object. It fails with a conflict if the object has changed since
-// it was read.
+// the caller read it.
 func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 	pg, to, ok := treeOf(obj)
 	if !ok {
@@ -81,7 +85,7 @@ func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...cl
 	return nil
 }
 
-// Patch writes the changes of an object's status.
+// Patch writes the changes to the status of an object.
 func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	pg, to, ok := treeOf(obj)
 	if !ok {
@@ -101,8 +105,8 @@ func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch clien
 	return nil
 }
 
-// treeOf returns a PodGroup that stands for a CompositePodGroup, and an object with the name of the
-// latter; false for other objects.
+// treeOf returns the PodGroup that stands for a CompositePodGroup, and a CompositePodGroup with its
+// name to write to. It returns false for all other objects.
 func treeOf(obj client.Object) (*v1alpha1.PodGroup, *v1alpha1.CompositePodGroup, bool) {
 	pg, ok := obj.(*v1alpha1.PodGroup)
 	if !ok {

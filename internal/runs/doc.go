@@ -1,6 +1,6 @@
-// Package runs reads the members of groups into the records of internal/engine, which follow how
-// long each group is whole. Protections such as min-runtime count from that time.
+// Package runs determines since when a group has enough running members: the start of its run.
+// Protections such as min-runtime count from the start.
 //
-// The engine is plain Go without Kubernetes, so this package translates: pods and PodGroups go in,
-// and the run of a group comes out. It has no state of its own.
+// The records of runs are in internal/engine, which does not depend on Kubernetes. This package
+// reads pods and PodGroups, passes them to the engine, and returns the run. It has no state.
 package runs

@@ -12,9 +12,10 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// Reader follows the runs of groups: it reads their members into the records of an [engine.Gangs].
-// Protections such as min-runtime count from the start of a run. The status of a PodGroup stores
-// the start for the next process. A Reader has no state of its own. It is safe for concurrent use.
+// Reader keeps the records of runs in an [engine.Gangs] up to date with the members of groups. A
+// run starts when minCount members of a group run together. Protections such as min-runtime count
+// from the start. A later process of the scheduler reads the start from the PodGroup's status. A
+// Reader has no state and is safe for concurrent use.
 type Reader struct {
 	records *engine.Gangs
 	members func(types.NamespacedName) gang.Members
@@ -22,23 +23,23 @@ type Reader struct {
 	moved   func(types.NamespacedName)
 }
 
-// NewReader returns a Reader. The function members lists the members of a group. Its lists are
-// complete once ready returns true. Until then, the Reader uses the times in the statuses.
+// NewReader returns a Reader. members lists the members of a group; the lists are complete once
+// ready returns true. Until then, the Reader returns the times in the PodGroups' statuses.
 //
-// The Reader calls moved with each group whose start or time of degradation changes.
+// The Reader calls moved for each group whose start or DegradedSince changes.
 func NewReader(records *engine.Gangs, members func(types.NamespacedName) gang.Members, ready func() bool, moved func(types.NamespacedName)) *Reader {
 	return &Reader{records: records, members: members, ready: ready, moved: moved}
 }
 
-// Settle updates the runs of the groups with changed members. It returns a mark of the current
-// state for [Reader.HasBegun].
+// Settle updates the runs of all groups whose members have changed. It returns a mark of the
+// current state, which the caller can pass to [Reader.HasBegun] later.
 func (r *Reader) Settle(groups gang.Source, now time.Time) (mark uint64) {
 	r.lookAll(r.records.Touched(), groups, now)
 	return r.records.Mark()
 }
 
-// SettleLost updates the runs of the groups that lost members since the last look. Updating a group
-// for each new member would dominate the time of scheduling.
+// SettleLost updates only the runs of groups that have lost members since their last update. An
+// update for each added member would take most of the time of scheduling.
 func (r *Reader) SettleLost(groups gang.Source, now time.Time) {
 	r.lookAll(r.records.WithLost(), groups, now)
 }
@@ -53,7 +54,7 @@ func (r *Reader) lookAll(keys []workload.Key, groups gang.Source, now time.Time)
 	}
 }
 
-// Look updates the run of a group from its members, and returns the run.
+// Look updates the run of a group from its members and returns the run.
 func (r *Reader) Look(g *gang.Group, now time.Time) engine.Run {
 	if !r.ready() {
 		return engine.Run{Start: g.StartTime, Clock: g.StartTime, DegradedSince: g.DegradedSince}
@@ -68,14 +69,14 @@ func (r *Reader) Look(g *gang.Group, now time.Time) engine.Run {
 	return run
 }
 
-// recordOf describes a group for the engine.
+// recordOf converts a group to the engine's type.
 func recordOf(g *gang.Group) *engine.Group {
 	return &engine.Group{
 		UID: string(g.UID), MinCount: g.MinCount, Start: g.StartTime, DegradedSince: g.DegradedSince, Scheduled: g.Scheduled, Ambiguous: g.Ambiguous,
 	}
 }
 
-// placedOf describes the placed members of a group for the engine.
+// placedOf converts the placed members of a group to the engine's type.
 func placedOf(m *gang.Members) []engine.Member {
 	out := make([]engine.Member, 0, m.Placed())
 	var seals terms
@@ -97,15 +98,15 @@ func memberOf(pod *corev1.Pod) engine.Member {
 	return engine.Member{UID: string(pod.UID), Created: pod.CreationTimestamp.Time, Scheduled: preemptiontoleration.ScheduledAt(pod)}
 }
 
-// HasBegun reports whether a run of a group has begun, or begun again, since a mark. If so, a
-// decision from before the mark used another start. HasBegun looks at the members only if any has
+// HasBegun reports whether the group has started a run since a mark from [Reader.Settle]. If so, a
+// decision from before the mark assumed another start. HasBegun reads the members only if they have
 // changed.
 func (r *Reader) HasBegun(g *gang.Group, mark uint64, now time.Time) bool {
 	r.Current(g, now)
 	return r.records.HasBegun(gang.KeyOf(g.Key), mark)
 }
 
-// Current returns the run of a group. It looks at the members only if any has changed.
+// Current returns the run of a group. It reads the members only if they have changed.
 func (r *Reader) Current(g *gang.Group, now time.Time) engine.Run {
 	if r.ready() {
 		if run, ok := r.records.Current(gang.KeyOf(g.Key), string(g.UID)); ok {

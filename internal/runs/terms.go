@@ -10,14 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// terms reads seals for the engine. Members of a group often have the same seal, so it keeps the
-// last one.
+// terms converts seals to the engine's type. It caches the last seal, because members of a group
+// often have equal seals.
 type terms struct {
 	text string
 	of   *engine.Terms
 }
 
-// read returns the terms of a pod; nil for a pod without a seal.
+// read returns the terms in the seal of a pod; nil for a pod without a seal.
 func (t *terms) read(pod *corev1.Pod) *engine.Terms {
 	text := gang.SealText(pod)
 	if text == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestTermsBesideForgedText checks that an annotation that is no seal hides the terms of its own pod
-// only.
+// TestTermsBesideForgedText checks that an invalid seal on one pod does not affect the terms of the
+// other pods.
 func TestTermsBesideForgedText(t *testing.T) {
 	t.Parallel()
 	const seal = `{"group":"g","queue":"a","priority":7,"class":"low","minCount":2,"whole":true}`

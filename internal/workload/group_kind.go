@@ -2,11 +2,12 @@ package workload
 
 import "strings"
 
-// TreePrefix begins the name of a CompositePodGroup among the names of groups. No object has a
-// slash in its name, so a PodGroup never has such a name.
+// TreePrefix is the prefix that distinguishes the key of a CompositePodGroup from the key of a
+// PodGroup. Names of objects contain no slash, so no PodGroup has the prefix in its name.
 const TreePrefix = "compositepodgroup/"
 
-// GroupKind returns the kind and the name of the object of a group, from its name among groups.
+// GroupKind returns the kind and the name of the object behind a group's name: a CompositePodGroup
+// if the name has TreePrefix, otherwise a PodGroup.
 func GroupKind(group string) (kind, object string) {
 	if name, ok := strings.CutPrefix(group, TreePrefix); ok {
 		return "CompositePodGroup", name

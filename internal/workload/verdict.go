@@ -1,7 +1,7 @@
 package workload
 
-// Verdict is the result of a check that users of a group see: the reason and message of its
-// PodGroupScheduled condition and of its Pods' events. The zero value means that there is nothing
+// Verdict is the result of a check, as users see it. It holds the reason and message of the group's
+// PodGroupScheduled condition and of events of its Pods. The zero value means that there is nothing
 // to report.
 type Verdict struct {
 	Reason  string

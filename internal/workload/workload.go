@@ -2,17 +2,17 @@ package workload
 
 import "cmp"
 
-// Key identifies a workload: a gang, or a pod that is scheduled by itself. A pod and a gang of the
-// same name are different workloads. Two pods that have the same name one after the other also
-// differ, by UID. A gang keeps its identity while it has members, even if its PodGroup is deleted.
+// Key identifies a workload: a gang, or a single pod. A pod and a gang with the same name have
+// different keys. A pod and a later pod of the same name differ by UID. The key of a gang does not
+// change when its PodGroup is deleted and created again.
 type Key struct {
 	Gang            bool
 	Namespace, Name string
-	// UID is the pod's UID, and "" for gangs.
+	// UID is the pod's UID; "" for a gang.
 	UID string
 }
 
-// String returns "namespace/name", the form in logs and messages.
+// String returns "namespace/name" for logs and messages.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
 // Compare orders keys by namespace, then name, then UID.
@@ -22,20 +22,22 @@ func (k Key) Compare(other Key) int {
 	)
 }
 
-// SystemCritical is the lowest priority that takes precedence over queues.
+// SystemCritical is the lowest priority of pods that ignore queues. Kubernetes reserves this value
+// and higher ones for its own classes.
 const SystemCritical = 2_000_000_000
 
-// Standing is the rank of a workload against others.
+// Standing ranks a workload against other workloads.
 type Standing struct {
-	// Priority is the effective priority: the group's, if the pod belongs to a group.
+	// Priority is the priority of the gang, or of the single pod.
 	Priority int32
-	// Queue is the name of the leaf queue, or "" without a queue.
+	// Queue is the name of the workload's leaf queue; "" for none.
 	Queue string
 }
 
 // KeepsFrom reports whether a reservation of a workload with this standing excludes another
-// workload. Between different queues, priority does not count unless the other workload is
-// system-critical. Otherwise two queues could reclaim the same room from each other in turns.
+// workload from the reserved room. A reservation of one queue excludes workloads of other queues at
+// every priority below SystemCritical. Otherwise, two queues could take turns to reclaim the room
+// from each other.
 func (s Standing) KeepsFrom(other Standing) bool {
 	if s.Queue != "" && other.Queue != "" && s.Queue != other.Queue && other.Priority < SystemCritical {
 		return true
