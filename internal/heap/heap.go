@@ -1,17 +1,17 @@
 package heap
 
-// Heap is a binary heap. The first item in the order of Before is on top. A Heap is not safe for
+// Heap is a binary heap. The top item is the first in the order of Before. A Heap is not safe for
 // concurrent use.
 type Heap[T any] struct {
-	// Items holds the items, with the top at index 0. Call Init after changing it directly.
+	// Items holds the items; the top item has index 0. Call Init after changing Items directly.
 	Items  []T
 	Before func(a, b *T) bool
-	// Moved is called with the index of an item whenever the item is added or moves. It may be nil.
-	// Callers use it to find the index for Remove.
+	// Moved is called with the index of each item that is added or moved; it may be nil. Callers
+	// can keep the index to pass it to Remove.
 	Moved func(item *T, at int)
 }
 
-// Init establishes the heap order after Items was changed directly.
+// Init establishes the heap order after a direct change of Items.
 func (h *Heap[T]) Init() {
 	for i := len(h.Items)/2 - 1; i >= 0; i-- {
 		h.down(i)
@@ -33,7 +33,7 @@ func (h *Heap[T]) Push(item T) {
 // Pop removes and returns the top item. The heap must not be empty.
 func (h *Heap[T]) Pop() T { return h.Remove(0) }
 
-// Replace replaces the top item. The heap must not be empty.
+// Replace replaces the top item by another. The heap must not be empty.
 func (h *Heap[T]) Replace(item T) {
 	h.Items[0] = item
 	h.moved(0)

@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// item records its own index in the heap.
+// item keeps its index in the heap in the field at.
 type item struct{ value, at int }
 
-// TestHeap pushes, pops, removes and replaces items at random. The least item must be on top, and
-// every item must have the right index.
+// TestHeap pushes, pops, removes and replaces random items. After each step, the least item must be
+// on top, and each item must know its index.
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Heap[*item]{

@@ -14,17 +14,17 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Client is a client that treats the PodGroups of scheduling.k8s.io as PodGroups of reprieve.dev.
-// It gets and lists them, and writes their status. If both APIs have a PodGroup with the same name,
-// Get returns the PodGroup of reprieve.dev. All other calls go to the wrapped client. It is safe
-// for concurrent use.
+// Client is a client that presents the PodGroups of scheduling.k8s.io as PodGroups of reprieve.dev.
+// It can get and list them and write their status. If both APIs have a PodGroup of the same name,
+// Get returns the PodGroup of reprieve.dev. All other calls go to the wrapped client. Client is
+// safe for concurrent use.
 type Client struct {
 	client.Client
 	kind schema.GroupVersionKind
 }
 
-// NewClient returns a Client for PodGroups of that kind. If c reads from a cache, it must also read
-// unstructured objects from there.
+// NewClient returns a Client for PodGroups of a kind of scheduling.k8s.io. If c reads from a cache,
+// the cache must also serve unstructured objects.
 func NewClient(c client.Client, kind schema.GroupVersionKind) *Client {
 	return &Client{Client: c, kind: kind}
 }
@@ -36,7 +36,8 @@ func NewObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return u
 }
 
-// Get reads an object.
+// Get reads an object. If reprieve.dev has no PodGroup with the key, Get reads the PodGroup of
+// scheduling.k8s.io.
 func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	err := c.Client.Get(ctx, key, obj, opts...)
 	pg, ok := obj.(*v1alpha1.PodGroup)
@@ -51,7 +52,8 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return nil
 }
 
-// List reads objects. PodGroups of scheduling.k8s.io are part of the last page.
+// List reads objects. In a list of PodGroups, the PodGroups of scheduling.k8s.io follow on the last
+// page.
 func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Client.List(ctx, list, opts...); err != nil {
 		return err
@@ -63,7 +65,7 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(c.kind.GroupVersion().WithKind(c.kind.Kind + "List"))
 	whole := make([]client.ListOption, 0, len(opts)+1)
-	// A continue token belongs to the other API, and is not valid here.
+	// A continue token is valid only for the list of reprieve.dev, so the second list has none.
 	for _, opt := range opts {
 		if _, isToken := opt.(client.Continue); !isToken {
 			whole = append(whole, opt)
@@ -78,7 +80,7 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...clien
 	return nil
 }
 
-// Status returns a writer for the status of objects.
+// Status returns a writer of statuses, which also accepts PodGroups of scheduling.k8s.io.
 func (c *Client) Status() client.SubResourceWriter {
 	return &statusWriter{SubResourceWriter: c.Client.Status(), kind: c.kind}
 }
@@ -89,7 +91,7 @@ type statusWriter struct {
 }
 
 // Update writes the status of an object. It fails with a conflict if the object has changed since
-// it was read.
+// the caller read it.
 func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 	if pg, ok := obj.(*v1alpha1.PodGroup); ok && IsNative(pg) {
 		return w.write(ctx, pg)
@@ -97,8 +99,8 @@ func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...cl
 	return w.SubResourceWriter.Update(ctx, obj, opts...)
 }
 
-// Patch writes the changes of an object's status. For a PodGroup of scheduling.k8s.io, it replaces
-// all conditions. It writes nothing if only fields changed that such a PodGroup does not have.
+// Patch writes the changes to the status of an object. For a PodGroup of scheduling.k8s.io, it
+// replaces all conditions. It writes nothing if only fields changed that the API's status lacks.
 func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	pg, ok := obj.(*v1alpha1.PodGroup)
 	if !ok || !IsNative(pg) {
@@ -122,7 +124,8 @@ func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch clien
 	return nil
 }
 
-// write replaces the conditions of the version that was read.
+// write replaces the conditions of a PodGroup of scheduling.k8s.io. It fails with a conflict if the
+// object has changed since the caller read it.
 func (w *statusWriter) write(ctx context.Context, pg *v1alpha1.PodGroup) error {
 	if w.kind.Version != firstVersion {
 		setInitially(&pg.Status.Conditions)

@@ -81,7 +81,7 @@ func TestWritesStatus(t *testing.T) {
 	condition := metav1.Condition{Type: "PodGroupScheduled", Status: metav1.ConditionTrue, Reason: "Scheduled", LastTransitionTime: now}
 	cases := map[string]struct {
 		change func(*v1alpha1.PodGroupStatus)
-		// wantWritten is false if only fields changed that the status does not have.
+		// wantWritten is false if only fields changed that the API's status lacks.
 		wantWritten bool
 		want        []string
 	}{
@@ -137,7 +137,7 @@ func TestWritesStatus(t *testing.T) {
 				if pg.ResourceVersion != got.ResourceVersion {
 					t.Errorf("The object has version %s, want %s", pg.ResourceVersion, got.ResourceVersion)
 				}
-				// A writer with an outdated version must read again.
+				// An update of an outdated object must fail with a conflict.
 				stale := was.DeepCopy()
 				stale.Status.StartTime = &metav1.Time{Time: time.Unix(5, 0)}
 				err = cl.Status().Update(t.Context(), stale)
@@ -149,8 +149,8 @@ func TestWritesStatus(t *testing.T) {
 	}
 }
 
-// TestWritesStatusOfFirstVersion checks that v1alpha2 gets PodGroupScheduled, and not the condition
-// of later versions.
+// TestWritesStatusOfFirstVersion checks that a PodGroup of v1alpha2 gets the condition
+// PodGroupScheduled only, and not the condition of later versions.
 func TestWritesStatusOfFirstVersion(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupVersionKind{Group: Group, Version: firstVersion, Kind: "PodGroup"}

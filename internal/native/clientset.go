@@ -15,9 +15,9 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// NewClientset returns a client that translates spec.workloadRef of pods. Pods that name a group of
-// a Workload there name a PodGroup in spec.schedulingGroup instead. The Go types of pods no longer
-// have the field, so pods are read by another client. All other calls go to c.
+// NewClientset returns a client that reads pods with spec.workloadRef. It presents the reference to
+// a Workload's group as a PodGroup in spec.schedulingGroup. The current Go type of pods lacks
+// spec.workloadRef, so the dynamic client pods reads them. All other calls go to c.
 func NewClientset(c kubernetes.Interface, pods dynamic.Interface) kubernetes.Interface {
 	return &clientset{Interface: c, pods: pods}
 }
@@ -45,7 +45,7 @@ func (c *coreClient) Pods(namespace string) corev1client.PodInterface {
 	}
 }
 
-// podClient reads pods with their spec.workloadRef.
+// podClient reads pods and translates their spec.workloadRef.
 type podClient struct {
 	corev1client.PodInterface
 	raw dynamic.ResourceInterface
@@ -87,7 +87,7 @@ func (c *podClient) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 		return nil, err
 	}
 	return watch.Filter(w, func(event watch.Event) (watch.Event, bool) {
-		// An error event has a status as its object.
+		// The object of an error event is a Status and not a pod.
 		if u, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Error {
 			pod, err := podOf(u)
 			if err != nil {
@@ -100,13 +100,13 @@ func (c *podClient) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	}), nil
 }
 
-// podOf reads a pod. The result shares no data with the object.
+// podOf converts an unstructured pod. The result shares no data with u.
 func podOf(u *unstructured.Unstructured) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, pod); err != nil {
 		return nil, fmt.Errorf("read pod %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
-	// The typed client leaves these fields empty too.
+	// The typed client leaves TypeMeta empty, so this client does too.
 	pod.TypeMeta = metav1.TypeMeta{}
 	spec, ok := u.Object["spec"].(map[string]any)
 	if ok {

@@ -13,14 +13,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// IsNative reports whether a PodGroup was read from scheduling.k8s.io.
+// IsNative reports whether a PodGroup was read from scheduling.k8s.io. Its apiVersion shows that.
 func IsNative(pg *v1alpha1.PodGroup) bool {
 	gv, err := schema.ParseGroupVersion(pg.APIVersion)
 	return err == nil && gv.Group == Group
 }
 
-// FromObject reads a PodGroup of scheduling.k8s.io, of any version. The result has that version in
-// its apiVersion, and shares no data with the object.
+// FromObject converts a PodGroup of scheduling.k8s.io, of any version, to the type of reprieve.dev.
+// The result keeps its apiVersion and shares no data with u.
 func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{
 		TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()},
@@ -30,8 +30,8 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 			CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
 		},
 	}
-	// The API server has validated the object. A field of an unexpected type belongs to an unknown
-	// version, and counts as absent.
+	// The API server has validated the object. If a field has an unexpected type, its version is
+	// unknown, and the field is ignored.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
 	readTopology(&pg.Spec.PodGroupPolicy, spec)
@@ -49,9 +49,9 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	return pg
 }
 
-// unsupported names the fields that restrict the group in ways that Reprieve does not implement; ""
-// for none. They restrict it to shared devices or tie it to other groups, or are constraints other
-// than one topology key.
+// unsupported names the fields of a PodGroup that Reprieve does not implement and must not ignore;
+// "" for none. Examples are shared devices, ties to other groups, and constraints other than one
+// topology key.
 func unsupported(spec map[string]any, read *v1alpha1.PodGroupPolicy) string {
 	var fields []string
 	if constraints, ok := spec["schedulingConstraints"].(map[string]any); ok && len(constraints) > 0 && read.SchedulingConstraints == nil {
@@ -66,9 +66,9 @@ func unsupported(spec map[string]any, read *v1alpha1.PodGroupPolicy) string {
 	return strings.Join(fields, " and ")
 }
 
-// readTopology reads the only topology key of a group. With a key, a group with the basic policy is
-// read as a gang that needs one member. The first members that are placed choose the domain, and
-// all others join them.
+// readTopology reads the topology key of a group that has exactly one. It changes a group with the
+// basic policy into a gang that needs one member. So the first scheduled members choose the domain,
+// and later members join them.
 func readTopology(to *v1alpha1.PodGroupPolicy, spec map[string]any) {
 	key, ok := topologyKey(spec)
 	if !ok {
@@ -80,8 +80,8 @@ func readTopology(to *v1alpha1.PodGroupPolicy, spec map[string]any) {
 	}
 }
 
-// topologyKey returns the key of the only constraint of a group. It returns false if there are
-// others, or none.
+// topologyKey returns the topology key of a group; false if the group has no constraint, or any
+// other constraint.
 func topologyKey(spec map[string]any) (string, bool) {
 	constraints, ok := spec["schedulingConstraints"].(map[string]any)
 	if !ok || len(constraints) != 1 {
@@ -114,15 +114,15 @@ func readPolicy(to *v1alpha1.PodGroupPolicy, spec map[string]any) {
 		priority := int32(n)
 		to.Priority = &priority
 	}
-	// Kubernetes 1.37 and later.
+	// Only Kubernetes 1.37 and later have the field.
 	if p, ok := spec["preemptionPolicy"].(string); ok && p != "" {
 		policy := corev1.PreemptionPolicy(p)
 		to.PreemptionPolicy = &policy
 	}
 }
 
-// modeOf reads a disruption mode. The mode is a string in v1alpha2. Since Kubernetes 1.37 it is a
-// union of empty objects. An unknown mode counts as the mode that evicts members together.
+// modeOf reads a disruption mode. The field is a string in v1alpha2. Since Kubernetes 1.37, it is a
+// union of empty objects. An unknown mode is read as PodGroup: members are evicted together.
 func modeOf(field any) v1alpha1.DisruptionMode {
 	switch mode := field.(type) {
 	case nil:
@@ -139,7 +139,7 @@ func modeOf(field any) v1alpha1.DisruptionMode {
 	return v1alpha1.DisruptionModePodGroup
 }
 
-// ReadConditions returns all conditions of a PodGroup of scheduling.k8s.io.
+// ReadConditions returns all conditions in the status of a PodGroup of scheduling.k8s.io.
 func ReadConditions(u *unstructured.Unstructured) []metav1.Condition {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	out := make([]metav1.Condition, 0, len(list))

@@ -13,28 +13,33 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Group is the API group of these PodGroups.
+// Group is the API group of the PodGroups that this package reads.
 const Group = schedulingv1.GroupName
 
-// resource is the name of PodGroups in paths, in every version. workloads is the name of Workloads.
-const resource, workloads = "podgroups", "workloads"
+// resource is the name of the resource of PodGroups, in every version.
+const resource = "podgroups"
 
-// ErrNotServed is the error of Discover and DiscoverWorkloads if the cluster does not serve the
-// resource.
+// workloads is the name of the resource of Workloads.
+const workloads = "workloads"
+
+// ErrNotServed means that the cluster serves no resource that Discover or DiscoverWorkloads looks
+// for.
 var ErrNotServed = errors.New(Group + " is not served with a resource for groups of pods")
 
-// Discover finds the kind of the PodGroups that the API server serves, in the most stable version.
+// Discover returns the kind of the PodGroups of scheduling.k8s.io, in the most stable version that
+// the API server serves. The error is ErrNotServed if it serves none.
 func Discover(client discovery.DiscoveryInterface) (schema.GroupVersionKind, error) {
 	return find(client, resource, func(string) bool { return true })
 }
 
-// DiscoverWorkloads finds the kind of the Workloads that pods name in spec.workloadRef. Only
-// clusters without PodGroups serve it.
+// DiscoverWorkloads returns the kind of the Workloads that pods name in spec.workloadRef. Only
+// clusters without PodGroups of scheduling.k8s.io serve it; for others, the error is ErrNotServed.
 func DiscoverWorkloads(client discovery.DiscoveryInterface) (schema.GroupVersionKind, error) {
 	return find(client, workloads, func(version string) bool { return version == workloadsVersion })
 }
 
-// find looks for a resource in the selected versions of the group, the most stable version first.
+// find returns the kind of a resource in the most stable version that is served and that among
+// accepts.
 func find(client discovery.DiscoveryInterface, resource string, among func(version string) bool) (schema.GroupVersionKind, error) {
 	groups, err := client.ServerGroups()
 	if err != nil {

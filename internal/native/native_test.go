@@ -25,7 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// object returns a PodGroup of scheduling.k8s.io as a client reads it.
+// object returns a PodGroup of scheduling.k8s.io in the form in which clients read it.
 func object(t *testing.T, version, spec string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON(fmt.Appendf(nil, "apiVersion: scheduling.k8s.io/%s\nkind: PodGroup\nmetadata: {namespace: ns, name: g, uid: u, resourceVersion: '7', generation: 3}\nspec: %s\n", version, spec))
@@ -124,8 +124,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestStatusThereAndBack checks that data without a field in the status is written to conditions
-// and read back.
+// TestStatusThereAndBack checks that reading a written status returns the data that is stored in
+// conditions.
 func TestStatusThereAndBack(t *testing.T) {
 	t.Parallel()
 	now := metav1.NewTime(time.Unix(1000, 0).UTC())
@@ -230,7 +230,7 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestInitially checks that the condition of 1.37 stays True once it has been True.
+// TestInitially checks that the condition PodGroupInitiallyScheduled stays True once it was True.
 func TestInitially(t *testing.T) {
 	t.Parallel()
 	scheduled := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {

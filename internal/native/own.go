@@ -12,20 +12,22 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Conditions that Reprieve writes to the status of PodGroups of scheduling.k8s.io. They replace
-// fields that only the status of reprieve.dev has.
+// These conditions store data in the status of PodGroups of scheduling.k8s.io. They replace fields
+// that only the status of reprieve.dev has.
 const (
-	// ConditionStarted is True while there is a status.startTime, and has it as lastTransitionTime.
+	// ConditionStarted replaces status.startTime: it is True while the group has a start time, and
+	// its lastTransitionTime is that time.
 	ConditionStarted = v1alpha1.GroupName + "/Started"
-	// ConditionDisruption is True while there is a status.disruption. Its message is the disruption
-	// as JSON. Text that is too long for one message continues in conditions of the same name with
-	// a number.
+	// ConditionDisruption replaces status.disruption. Its message is the disruption as JSON. If the
+	// text is too long for one message, it continues in conditions with numbered types, from
+	// ConditionDisruption + "-2" on.
 	ConditionDisruption = v1alpha1.GroupName + "/Disruption"
-	// ConditionLastDisruption is True once there is a status.lastDisruption. Its message is the
-	// last disruption as JSON.
+	// ConditionLastDisruption replaces status.lastDisruption. Its message is the last disruption as
+	// JSON.
 	ConditionLastDisruption = v1alpha1.GroupName + "/LastDisruption"
-	// ConditionMembersScheduled is True while members have a node and do not terminate. It replaces
-	// status.scheduled: the policy podgroup-deletion keeps the group until it is False.
+	// ConditionMembersScheduled replaces status.scheduled. It is True while members have a node and
+	// are not terminating. Until it is False, the admission policy podgroup-deletion rejects the
+	// deletion of the group.
 	ConditionMembersScheduled = v1alpha1.GroupName + "/MembersScheduled"
 
 	reasonStarted    = "MembersRunning"
@@ -34,9 +36,9 @@ const (
 	reasonNoMembers  = "NoMembersOnNodes"
 )
 
-// SetMembersScheduled sets ConditionMembersScheduled of a PodGroup of scheduling.k8s.io with
-// scheduled members on nodes. A group that never had a member on a node gets no condition. The
-// condition has no count, so that it costs two writes in the life of a group.
+// SetMembersScheduled sets ConditionMembersScheduled. scheduled is the number of members that have
+// a node and are not terminating. A group that never had such a member gets no condition. The
+// condition does not contain the number, so most changes of the number cause no write.
 func SetMembersScheduled(st *v1alpha1.PodGroupStatus, scheduled int32, generation int64) {
 	c := metav1.Condition{
 		Type: ConditionMembersScheduled, Status: metav1.ConditionTrue, Reason: reasonOnNodes,
@@ -52,13 +54,15 @@ func SetMembersScheduled(st *v1alpha1.PodGroupStatus, scheduled int32, generatio
 }
 
 const (
-	// firstVersion has the condition PodGroupScheduled. Versions since 1.37 have another condition
-	// instead, conditionInitially. That condition stays True forever once it has been True.
-	firstVersion       = "v1alpha2"
+	// firstVersion is the version of the API with the condition PodGroupScheduled.
+	firstVersion = "v1alpha2"
+	// conditionInitially is the condition that replaces PodGroupScheduled since Kubernetes 1.37. It
+	// stays True once it was True.
 	conditionInitially = "PodGroupInitiallyScheduled"
 )
 
-// setInitially sets conditionInitially in addition to PodGroupScheduled.
+// setInitially adds conditionInitially, with the status of PodGroupScheduled. It changes nothing if
+// the condition is already True.
 func setInitially(conditions *[]metav1.Condition) {
 	now := meta.FindStatusCondition(*conditions, v1alpha1.ConditionPodGroupScheduled)
 	if now == nil || meta.IsStatusConditionTrue(*conditions, conditionInitially) {
@@ -69,10 +73,11 @@ func setInitially(conditions *[]metav1.Condition) {
 	meta.SetStatusCondition(conditions, initially)
 }
 
-// longestMessage is the maximum length of a condition's message.
+// longestMessage is the maximum length of a condition's message, in bytes.
 const longestMessage = 32768
 
-// takeOwn moves the data of Reprieve's own conditions to the fields that they replace.
+// takeOwn moves the data in Reprieve's own conditions to the fields of the status that they
+// replace.
 func takeOwn(st *v1alpha1.PodGroupStatus) {
 	parts := make(map[string]string)
 	st.Conditions = slices.DeleteFunc(st.Conditions, func(c metav1.Condition) bool {
@@ -107,8 +112,8 @@ func takeOwn(st *v1alpha1.PodGroupStatus) {
 	st.Disruption = &d
 }
 
-// allConditions returns the conditions of a status, and adds the conditions that replace its
-// fields.
+// allConditions returns the conditions of a status, and the conditions that replace its other
+// fields. It is the inverse of takeOwn.
 func allConditions(st *v1alpha1.PodGroupStatus) ([]metav1.Condition, error) {
 	out := slices.Clone(st.Conditions)
 	if st.StartTime != nil {
@@ -144,7 +149,8 @@ func allConditions(st *v1alpha1.PodGroupStatus) ([]metav1.Condition, error) {
 	return out, nil
 }
 
-// cut returns how many bytes of a text go into one message. It does not split a character.
+// cut returns the number of bytes of a text that fit into one message. It does not split a UTF-8
+// character.
 func cut(text []byte) int {
 	if len(text) <= longestMessage {
 		return len(text)

@@ -12,23 +12,23 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// workloadsVersion is the version of scheduling.k8s.io in Kubernetes 1.35. In it, pods name a group
-// of a Workload in spec.workloadRef, and PodGroups do not exist.
+// workloadsVersion is the version of scheduling.k8s.io in Kubernetes 1.35. It has no PodGroups.
+// Pods name a group of a Workload in spec.workloadRef instead.
 const workloadsVersion = "v1alpha1"
 
-// AnnotationWorkloadRef is the annotation with the Workload and the group that a pod names. Only
-// pods that were read with [NewClientset] have it. Its value is "workload/group" or
-// "workload/group/replica". It is never written, and a value from the API is dropped.
+// AnnotationWorkloadRef holds the spec.workloadRef of a pod, as "workload/group" or
+// "workload/group/replica". It exists only in memory, on pods that a client of [NewClientset] has
+// read. A value from the API is removed.
 const AnnotationWorkloadRef = v1alpha1.GroupName + "/workload-ref"
 
-// WorkloadRef names a group of a Workload, in the namespace of the pod.
+// WorkloadRef is a reference from a pod to a group of a Workload in the pod's namespace.
 type WorkloadRef struct {
 	Workload, PodGroup string
-	// Replica distinguishes replicas of the same group; it may be "".
+	// Replica distinguishes the replicas of one group; "" for a group without replicas.
 	Replica string
 }
 
-// WorkloadRefOf returns the group that a pod names; false for none.
+// WorkloadRefOf returns the reference of a pod; false for a pod without one.
 func WorkloadRefOf(pod *corev1.Pod) (WorkloadRef, bool) {
 	parts := strings.Split(pod.Annotations[AnnotationWorkloadRef], "/")
 	if len(parts) < 2 {
@@ -41,19 +41,21 @@ func WorkloadRefOf(pod *corev1.Pod) (WorkloadRef, bool) {
 	return ref, true
 }
 
-// String returns the value of AnnotationWorkloadRef. No part can contain a slash.
+// String returns the reference as the value of AnnotationWorkloadRef. The names contain no slash.
 func (r WorkloadRef) String() string {
 	return strings.TrimSuffix(r.Workload+"/"+r.PodGroup+"/"+r.Replica, "/")
 }
 
 const (
-	// longestStem is the maximum number of characters of the reference's names in a PodGroup's
-	// name. hashLength is the number of characters that distinguish references with the same stem.
-	// The result fits into a label.
-	longestStem, hashLength = 54, 8
+	// longestStem is the maximum length of the readable part of a PodGroup's name, in characters.
+	// With the hash, the name fits into the value of a label.
+	longestStem = 54
+	// hashLength is the length of the hash in a PodGroup's name, in characters. It distinguishes
+	// references with the same readable part.
+	hashLength = 8
 )
 
-// GroupName returns the name of the PodGroup that represents the group.
+// GroupName returns the name of the PodGroup that Reprieve creates for the referenced group.
 func (r WorkloadRef) GroupName() string {
 	stem := r.Workload + "-" + r.PodGroup
 	if r.Replica != "" {
@@ -64,7 +66,8 @@ func (r WorkloadRef) GroupName() string {
 	return stem + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// setWorkloadRef sets the PodGroup of a pod to the one for its spec.workloadRef, if it has any.
+// setWorkloadRef sets spec.schedulingGroup of a pod to the PodGroup for its spec.workloadRef, if it
+// has a reference.
 func setWorkloadRef(pod *corev1.Pod, spec map[string]any) {
 	delete(pod.Annotations, AnnotationWorkloadRef)
 	text := func(field string) string {
@@ -80,8 +83,8 @@ func setWorkloadRef(pod *corev1.Pod, spec map[string]any) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 }
 
-// GroupOfWorkload returns the policy of a group of a Workload, or false if the Workload has no
-// group of that name.
+// GroupOfWorkload returns the policy of a group of a Workload; false if the Workload has no such
+// group.
 func GroupOfWorkload(workload *unstructured.Unstructured, group string) (v1alpha1.PodGroupPolicy, bool) {
 	groups, _, _ := unstructured.NestedSlice(workload.Object, "spec", "podGroups")
 	for _, entry := range groups {

@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// fromYAML reads an object as a client does.
+// fromYAML returns an object in the form in which clients read it.
 func fromYAML(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -35,7 +35,7 @@ func fromYAML(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// podWith returns a pod with annotations and a spec, both in YAML.
+// podWith returns a pod. annotations and spec are YAML.
 func podWith(t *testing.T, name, annotations, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return fromYAML(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: ns, name: "+name+", annotations: "+annotations+"}\nspec: "+spec+"\n")
@@ -75,8 +75,8 @@ func TestWorkloadRefOfPod(t *testing.T) {
 	}
 }
 
-// TestGroupName checks that different references have different names, and that every name fits
-// into a label.
+// TestGroupName checks that different references give different names, and that each name is valid
+// as the value of a label.
 func TestGroupName(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 253)
@@ -111,8 +111,8 @@ func TestGroupOfWorkload(t *testing.T) {
 	}
 }
 
-// TestClientset checks that every way to read pods translates their spec.workloadRef. Calls for
-// other objects go to the wrapped client.
+// TestClientset checks that Get, List and Watch translate the spec.workloadRef of pods, and that
+// calls for other objects go to the wrapped client.
 func TestClientset(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
