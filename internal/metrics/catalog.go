@@ -8,29 +8,28 @@ import (
 	k8smetrics "k8s.io/component-base/metrics"
 )
 
-// Type is the type of a metric.
+// Type is the type of a metric in Prometheus.
 type Type string
 
 const (
-	// Counter only grows.
+	// Counter is a value that only grows.
 	Counter Type = "counter"
-	// Gauge grows and falls.
+	// Gauge is a value that grows and falls.
 	Gauge Type = "gauge"
 	// Histogram counts observations in buckets.
 	Histogram Type = "histogram"
 )
 
-// Description describes a metric. docs/troubleshooting.md has a row for each, which `make generate`
-// writes.
+// Description describes a metric. `make generate` writes it as a row of docs/troubleshooting.md.
 type Description struct {
 	// Name is the name of the metric, without the prefix "reprieve_".
 	Name string
-	// Help says what the metric measures. It is the help text at /metrics.
+	// Help describes the measured value. It is also the help text at /metrics.
 	Help string
-	// Advice says how to read the metric and when to act, in Markdown; "" for none. Only the page
-	// has it.
+	// Advice says how to read the metric and when to act, in Markdown; "" for none. It appears only
+	// in docs/troubleshooting.md.
 	Advice string
-	// Type is set by the constructor.
+	// Type is set by the methods of catalog that create the metric.
 	Type   Type
 	Labels []Label
 }
@@ -38,16 +37,15 @@ type Description struct {
 // Label is a label of a metric.
 type Label struct {
 	Name string
-	// values are all values of the label. They are nil if the process learns the values while it
-	// runs.
+	// values are all values of the label; nil if the process learns the values only while it runs.
 	values []string
 }
 
-// profileLabel is the name of the label with the profile of the preemptor. [Metrics.Serves] adds
-// its values.
+// profileLabel is the name of the label with the scheduler profile of the preemptor. Its values
+// become known by [Metrics.Serves].
 const profileLabel = "profile"
 
-// closed returns a label with a fixed set of values.
+// closed returns a label whose values are all known in advance.
 func closed[T ~string](name string, values ...T) Label {
 	l := Label{Name: name}
 	for _, v := range values {
@@ -59,20 +57,21 @@ func closed[T ~string](name string, values ...T) Label {
 // open returns a label whose values the process learns while it runs.
 func open(name string) Label { return Label{Name: name} }
 
-// catalog makes the metrics of a process, registers them, and lets them begin at 0.
+// catalog creates and registers the metrics of a process. It also creates their series with the
+// value 0, as far as the label values are known.
 //
-// Prometheus sees no increase in a counter that appears with its first event. So the first failure
-// would trigger no alert, and the dashboard would miss the first events after a restart. All series
-// whose label values are known exist before their first event.
+// The initial 0 matters because Prometheus sees no increase in a counter that appears with its
+// first event. Without it, the first failure would trigger no alert, and the dashboard would miss
+// the first events after a restart.
 type catalog struct {
 	entries []entry
 }
 
-// entry is a metric of a catalog.
+// entry is a metric in a catalog.
 type entry struct {
 	Description
 	metric k8smetrics.Registerable
-	// begin creates the series with these values of the labels; nil for a metric without labels.
+	// begin creates the series with the given label values; nil for a metric without labels.
 	begin func(values ...string)
 }
 
@@ -115,12 +114,13 @@ func (d *Description) labelNames() []string {
 	return names
 }
 
-// hasProfile reports whether the metric has the label profile.
+// hasProfile reports whether the metric has the label profileLabel.
 func (d *Description) hasProfile() bool {
 	return slices.Contains(d.labelNames(), profileLabel)
 }
 
-// register registers all metrics. If no registration fails, the series without a profile begin.
+// register registers all metrics. If every registration succeeds, it creates the series without a
+// profile.
 func (c *catalog) register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
 	for i := range c.entries {
@@ -139,7 +139,7 @@ func (c *catalog) register(register func(k8smetrics.Registerable) error) error {
 	return nil
 }
 
-// serve lets the series of a profile begin.
+// serve creates the series of a profile.
 func (c *catalog) serve(profile string) {
 	for i := range c.entries {
 		if e := &c.entries[i]; e.begin != nil && e.hasProfile() {
@@ -148,9 +148,9 @@ func (c *catalog) serve(profile string) {
 	}
 }
 
-// beginAll creates one series for each combination of label values. chosen has the values of the
-// first labels, and left has the remaining labels. A label whose values are not known in advance
-// gets its series later.
+// beginAll creates one series for each combination of label values. chosen holds the values of the
+// labels that come before the labels in left. It creates no series for a label whose values are not
+// known in advance.
 func (e *entry) beginAll(left []Label, profile string, chosen []string) {
 	if len(left) == 0 {
 		e.begin(chosen...)
@@ -165,7 +165,7 @@ func (e *entry) beginAll(left []Label, profile string, chosen []string) {
 	}
 }
 
-// Descriptions returns the descriptions of all metrics, in the order of the page.
+// Descriptions returns the descriptions of all metrics, in the order of docs/troubleshooting.md.
 func (m *Metrics) Descriptions() []Description {
 	out := make([]Description, len(m.catalog.entries))
 	for i := range m.catalog.entries {

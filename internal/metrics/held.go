@@ -1,18 +1,19 @@
 package metrics
 
-// Hold is the reason why a pod is blocked before it has a usable group.
+// Hold is the reason why a pod without a usable PodGroup is blocked.
 type Hold string
 
 const (
-	// OwnerUnknown: the object that the pod belongs to is not known. Its kind may not be readable.
+	// OwnerUnknown: the scheduler cannot find the object that owns the pod. It may lack the right
+	// to read the kind.
 	OwnerUnknown Hold = "OwnerUnknown"
-	// NotGroupable: the object asks for a gang, and the gang cannot be determined.
+	// NotGroupable: the object requests a gang, but the gang cannot be determined from it.
 	NotGroupable Hold = "NotGroupable"
-	// PodGroupNotMade: the PodGroup for the pod cannot be written.
+	// PodGroupNotMade: the scheduler failed to create or update the PodGroup for the pod.
 	PodGroupNotMade Hold = "PodGroupNotMade"
-	// PriorityAbovePods: the PodGroup already runs other pods, and outranks the pod.
+	// PriorityAbovePods: the PodGroup outranks the pod, and cannot change while its other pods run.
 	PriorityAbovePods Hold = "PriorityAbovePods"
 )
 
-// Held records how many pods are blocked for a reason.
+// Held records the number of pods that are blocked for a reason.
 func (m *Metrics) Held(reason string, pods int) { m.held.WithLabelValues(reason).Set(float64(pods)) }

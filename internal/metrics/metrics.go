@@ -1,4 +1,4 @@
-// Package metrics holds the metrics of Reprieve, in addition to the metrics of kube-scheduler.
+// Package metrics defines the metrics of Reprieve, in addition to the metrics of kube-scheduler.
 // Durations are in seconds. Labels have few values: no UIDs, and no names of pods or jobs.
 package metrics
 
@@ -14,14 +14,14 @@ import (
 
 const namespace = "reprieve"
 
-// Operation is an operation that Reprieve runs outside the scheduling cycle (KEP-4832, "Monitoring
-// Requirements").
+// Operation is an operation that Reprieve runs in a goroutine outside the scheduling cycle.
+// KEP-4832 describes it under "Monitoring Requirements".
 type Operation string
 
 const (
-	// Preemption makes the API calls that apply a decision.
+	// Preemption is the operation that makes the API calls of a decision: it evicts the victims.
 	Preemption Operation = "preemption"
-	// Completion completes the preemption of a group that was interrupted.
+	// Completion is the operation that completes the interrupted preemption of a group.
 	Completion Operation = "preemption_completion"
 )
 
@@ -31,19 +31,19 @@ type Result string
 const (
 	// Success: all steps are done.
 	Success Result = "success"
-	// Failure: a call failed.
+	// Failure: an API call failed.
 	Failure Result = "error"
-	// Abandoned: the preemptor no longer needs the operation.
+	// Abandoned: the operation stopped because the preemptor no longer needs it.
 	Abandoned Result = "abandoned"
 )
 
-// PreemptorType distinguishes pods from gangs.
+// PreemptorType distinguishes single pods from gangs.
 type PreemptorType string
 
 const (
 	// Pod is a single pod.
 	Pod PreemptorType = "pod"
-	// Gang is a gang. Its attempts count once, regardless of its size.
+	// Gang is a gang. One attempt of a gang counts once, regardless of the number of members.
 	Gang PreemptorType = "gang"
 )
 
@@ -51,40 +51,40 @@ const (
 type Attempt string
 
 const (
-	// Fits: there is room, or there will be once the terminating pods are gone.
+	// Fits: there is enough room now, or after the terminating pods are gone.
 	Fits Attempt = "fits"
 	// Preempts: the search found victims.
 	Preempts Attempt = "preempts"
-	// Infeasible: no permitted eviction would help.
+	// Infeasible: no permitted eviction makes enough room.
 	Infeasible Attempt = "infeasible"
-	// Broken: the search itself failed.
+	// Broken: the search returned an error.
 	Broken Attempt = "error"
 )
 
-// PlanFailure tells whether a gang's plan failed for the first time or repeatedly.
+// PlanFailure distinguishes the first failure of a gang's plan from repeated failures.
 type PlanFailure string
 
 const (
-	// FirstTime: usually, something has changed since the plan was made.
+	// FirstTime: the plan failed once. Usually, the cluster has changed since the decision.
 	FirstTime PlanFailure = "first"
-	// Repeated: the next plan, for the same nodes, failed too. This is a fault of Reprieve or of a
-	// filter.
+	// Repeated: the next plan failed too, for the same nodes. This shows a fault of Reprieve or of
+	// a filter.
 	Repeated PlanFailure = "repeated"
 )
 
-// Writing is the result of writing a decision to the file of the decision log.
+// Writing is the result of writing a decision to the decision log.
 type Writing string
 
 const (
 	// Written: the decision is in the file.
 	Written Writing = "written"
-	// Dropped: the decision was dropped because too many decisions were waiting.
+	// Dropped: the decision was not written, because too many decisions were waiting.
 	Dropped Writing = "dropped"
-	// Unwritable: the file could not be written.
+	// Unwritable: writing to the file failed.
 	Unwritable Writing = "unwritable"
 )
 
-// Metrics holds the metrics of one process. They record nothing until they are registered. All
+// Metrics holds the metrics of one process. They record nothing until Register is called. All
 // methods are safe for concurrent use.
 type Metrics struct {
 	catalog catalog
@@ -114,9 +114,9 @@ type Metrics struct {
 	recorded           *k8smetrics.CounterVec
 
 	mu sync.Mutex
-	// gangSince is the time when the oldest gang began to wait; zero for none.
+	// gangSince is the time since which the oldest waiting gang has waited; zero if no gang waits.
 	gangSince time.Time
-	// profiles and resources are the label values of the metric lost.
+	// profiles and resources hold the known label values of the metric lost.
 	profiles, resources map[string]bool
 }
 
@@ -165,7 +165,7 @@ func New() *Metrics {
 	return m
 }
 
-// defineDecisions makes the metrics of searches and plans.
+// defineDecisions defines the metrics of searches and plans.
 func (m *Metrics) defineDecisions(c *catalog) {
 	preemptor := closed("preemptor", Pod, Gang)
 	m.attempts = c.counter(Description{
@@ -202,8 +202,8 @@ func (m *Metrics) defineDecisions(c *catalog) {
 	})
 }
 
-// definePreemptions makes the metrics of API calls off the scheduling cycle. [Completion] has no
-// profile, so no profile has its series.
+// definePreemptions defines the metrics of API calls outside the scheduling cycle. The series of
+// [Completion] have an empty profile, so beginAll does not create them for each profile.
 func (m *Metrics) definePreemptions(c *catalog) {
 	labels := []Label{closed("operation", Preemption), closed("result", Success, Failure, Abandoned), open(profileLabel)}
 	m.goroutineExecution = c.counter(Description{
@@ -220,7 +220,7 @@ func (m *Metrics) definePreemptions(c *catalog) {
 	}, k8smetrics.ExponentialBuckets(0.001, 2, 18))
 }
 
-// defineGroups makes the metrics of groups and of lost work.
+// defineGroups defines the metrics of groups and of lost work.
 func (m *Metrics) defineGroups(c *catalog) {
 	m.oldestGang = c.gauge(Description{
 		Name: "oldest_pending_gang_seconds",
@@ -260,7 +260,7 @@ func (m *Metrics) defineGroups(c *catalog) {
 	})
 }
 
-// defineReservations makes the metrics of reservations.
+// defineReservations defines the metrics of reservations.
 func (m *Metrics) defineReservations(c *catalog) {
 	m.reservations = c.gauge(Description{
 		Name:   "reservations",
@@ -274,36 +274,37 @@ func (m *Metrics) defineReservations(c *catalog) {
 	})
 }
 
-// Malformed records how many PriorityClasses have an unreadable toleration or are missing.
+// Malformed records the number of PriorityClasses that have an unreadable toleration or do not
+// exist.
 func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
-// Orphaned records how many pods on nodes name a Queue that they cannot count for.
+// Orphaned records the number of pods with a node that do not count for the Queue that they name.
 func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
 
-// LongestStep records how long the longest step of the scheduler that is under way has taken.
+// LongestStep records the duration so far of the longest step of the scheduler that is under way.
 func (m *Metrics) LongestStep(age time.Duration) { m.longestStep.Set(age.Seconds()) }
 
-// KeptPods records how many pods on nodes keep their place in a deleted Queue.
+// KeptPods records the number of pods with a node that still count for a deleted Queue.
 func (m *Metrics) KeptPods(pods int) { m.keptPods.Set(float64(pods)) }
 
-// Waiting records how many gangs and single pods wait for the turn of their queue.
+// Waiting records the number of gangs and single pods that wait for their turn in a queue.
 func (m *Metrics) Waiting(workloads int) { m.waiting.Set(float64(workloads)) }
 
-// Promised records the number of pods with a reservation, and the age of the oldest one. The age
-// counts from the time when no victims are pending for the reservation.
+// Promised records the number of pods with a reservation, and the age of the oldest reservation.
+// The age counts from the time when the reservation's last pending victim was gone.
 func (m *Metrics) Promised(pods int, oldest time.Duration) {
 	m.reservations.Set(float64(pods))
 	m.oldestReservation.Set(oldest.Seconds())
 }
 
-// PreemptedAgain records that a PodGroup was preempted within an hour of its last preemption.
+// PreemptedAgain records that a PodGroup was preempted less than an hour after its last preemption.
 func (m *Metrics) PreemptedAgain() { m.preemptedAgain.WithLabelValues().Inc() }
 
-// BadAnnotation records a value of an annotation about lost work that has no effect. Further values
-// of the annotation in pods of the same owner are not recorded.
+// BadAnnotation records a value of an annotation about lost work that has no effect. Callers record
+// each annotation once for all pods with the same owner.
 func (m *Metrics) BadAnnotation(key string) { m.badAnnotations.WithLabelValues(key).Inc() }
 
-// OldestGang records the time when the oldest gang began to wait for nodes; zero for none.
+// OldestGang records since when the oldest waiting gang has waited; zero if no gang waits.
 // [Metrics.At] computes the gauge from that time.
 func (m *Metrics) OldestGang(since time.Time) {
 	m.mu.Lock()
@@ -311,7 +312,7 @@ func (m *Metrics) OldestGang(since time.Time) {
 	m.gangSince = since
 }
 
-// At sets the gauges that grow with time to their values at now.
+// At updates the gauges that grow with time to their values at the time now.
 func (m *Metrics) At(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -322,12 +323,11 @@ func (m *Metrics) At(now time.Time) {
 	m.oldestGang.Set(age.Seconds())
 }
 
-// CallsBounded records how many calls to the API server may run at the same time.
+// CallsBounded records the maximum number of concurrent calls to the API server.
 func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 
-// Register registers all metrics with a registry: legacyregistry.Register in a component, or a
-// separate registry in a test. If no registration fails, it also creates the series that do not
-// depend on a profile.
+// Register registers all metrics with the function register, for example legacyregistry.Register.
+// If every registration succeeds, it also creates the series that do not depend on a profile.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	if err := m.catalog.register(register); err != nil {
 		return err
@@ -340,7 +340,7 @@ func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	return nil
 }
 
-// Serves creates the series of a profile that the process schedules for. Call it after Register.
+// Serves creates the series of a scheduler profile. Call it after Register, for each profile.
 func (m *Metrics) Serves(profile string) {
 	m.catalog.serve(profile)
 	m.mu.Lock()
@@ -351,12 +351,12 @@ func (m *Metrics) Serves(profile string) {
 	}
 }
 
-// Offers creates the series of lost work for the resources of a node, for each profile.
+// Offers creates the series of the metric lost for the resources of a node, for each profile.
 func (m *Metrics) Offers(resources corev1.ResourceList) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name := range resources {
-		// Pods do not request the resource pods.
+		// Pods do not request the resource "pods".
 		if m.resources[string(name)] || name == corev1.ResourcePods {
 			continue
 		}
@@ -367,19 +367,19 @@ func (m *Metrics) Offers(resources corev1.ResourceList) {
 	}
 }
 
-// Ran records that an operation has ended, and its duration. The profile is "" for operations
-// without a profile.
+// Ran records the result and the duration of an operation. profile is "" for operations without a
+// profile.
 func (m *Metrics) Ran(op Operation, result Result, profile string, took time.Duration) {
 	m.goroutineDuration.WithLabelValues(string(op), string(result), profile).Observe(took.Seconds())
 	m.goroutineExecution.WithLabelValues(string(op), string(result), profile).Inc()
 }
 
-// Attempted records the result of a search for room.
+// Attempted records the result of a search for room for a preemptor.
 func (m *Metrics) Attempted(who PreemptorType, came Attempt, profile string) {
 	m.attempts.WithLabelValues(string(who), string(came), profile).Inc()
 }
 
-// Unconfirmed records that a member of a gang failed on the node of its plan.
+// Unconfirmed records that a member of a gang did not pass its cycle on the planned node.
 func (m *Metrics) Unconfirmed(r PlanFailure) { m.unconfirmed.WithLabelValues(string(r)).Inc() }
 
 // Unbound records preemptions whose preemptor was not bound.
@@ -387,35 +387,38 @@ func (m *Metrics) Unbound(who PreemptorType, preemptions int, profile string) {
 	m.unbound.WithLabelValues(string(who), profile).Add(float64(preemptions))
 }
 
-// Decided records the duration of a search for room.
+// Decided records the duration of a search for room for a preemptor.
 func (m *Metrics) Decided(who PreemptorType, profile string, took time.Duration) {
 	m.decision.WithLabelValues(string(who), profile).Observe(took.Seconds())
 }
 
-// Recorded records the result of writing a decision to the file of the decision log.
+// Recorded records the result of writing a decision to the decision log.
 func (m *Metrics) Recorded(w Writing) { m.recorded.WithLabelValues(string(w)).Inc() }
 
-// Took records how many pods one preemption evicted. Callers leave out preemptions that evicted no
-// pod.
+// Took records the number of pods that one preemption evicted. Callers skip preemptions without
+// evicted pods.
 func (m *Metrics) Took(pods int, profile string) {
 	m.victims.WithLabelValues(profile).Observe(float64(pods))
 }
 
-// Parties describes a preemptor and a victim. The names are of existing objects, so that a metric
-// has few series.
+// Parties holds the labels of a preemptor and its victim. Callers pass only names of existing
+// objects, so that the metric has few series.
 type Parties struct {
 	// Queue is the leaf queue of the preemptor; "" for none.
 	Queue string
-	// PreemptorClass and VictimClass are PriorityClasses; "" for none, or for deleted ones.
-	PreemptorClass, VictimClass string
+	// PreemptorClass is the PriorityClass of the preemptor; "" for none or a deleted class.
+	PreemptorClass string
+	// VictimClass is the PriorityClass of the victim; "" for none or a deleted class.
+	VictimClass string
 }
 
-// LostWork records work that a victim has lost to a preemptor, in device-seconds.
+// LostWork records the work that the eviction of a victim discarded, in device-seconds.
 func (m *Metrics) LostWork(of Parties, deviceSeconds float64) {
 	m.lostWork.WithLabelValues(of.Queue, of.PreemptorClass, of.VictimClass).Add(max(0, deviceSeconds))
 }
 
-// Lost records the eviction of a pod with these requests that had run for that long.
+// Lost records the eviction of a pod that had run for the time ran. For each requested resource,
+// the counter grows by quantity times seconds.
 func (m *Metrics) Lost(requests corev1.ResourceList, ran time.Duration, profile string) {
 	for name, quantity := range requests {
 		m.lost.WithLabelValues(string(name), profile).Add(quantity.AsApproximateFloat64() * max(0, ran.Seconds()))

@@ -50,8 +50,8 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("Registered twice: %v", err)
 	}
 	record(m)
-	// Add up counters, gauges and the sums of histograms. Buckets are left out, because they may
-	// change.
+	// Add up counters, gauges and the sums of histograms. The result omits buckets, because their
+	// bounds may change.
 	sums := map[string]float64{}
 	families, err := registry.Gather()
 	if err != nil {
@@ -98,14 +98,14 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestUnregistered checks that a process may use metrics that are not registered.
+// TestUnregistered checks that all methods can be called on metrics that are not registered.
 func TestUnregistered(t *testing.T) {
 	t.Parallel()
 	record(New())
 }
 
 // TestQueues checks that the gauges show the last status of each queue. They show 0 for a resource
-// that is no longer in the status, and nothing for deleted queues.
+// that is no longer in the status, and have no series for deleted queues.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	m := New()
@@ -152,8 +152,8 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQuotaMissing checks that the gauge shows the last missing quotas, and nothing for deleted
-// queues.
+// TestQuotaMissing checks that the gauge shows the last missing quotas. It must have no series for
+// deleted queues.
 func TestQuotaMissing(t *testing.T) {
 	t.Parallel()
 	m, registry := New(), k8smetrics.NewKubeRegistry()
@@ -180,7 +180,7 @@ func TestQuotaMissing(t *testing.T) {
 	}
 }
 
-// TestOldestGangIsGone checks that the value is 0 without a waiting gang.
+// TestOldestGangIsGone checks that the gauge is 0 when no gang waits.
 func TestOldestGangIsGone(t *testing.T) {
 	t.Parallel()
 	m, registry := New(), k8smetrics.NewKubeRegistry()
@@ -232,14 +232,14 @@ func TestBeginAtZero(t *testing.T) {
 		"reprieve_gang_plans_unconfirmed_total": 2,
 		"reprieve_decision_records_total":       3,
 		"reprieve_held_pods":                    4,
-		// Three results for each profile, and two results of completions.
+		// Two profiles have three results each. Completions have two results.
 		"reprieve_goroutines_execution_total":  2*3 + 2,
 		"reprieve_goroutines_duration_seconds": 2*3 + 2,
-		// Pods and gangs, with four results.
+		// Two profiles, pods and gangs, and four results.
 		"reprieve_preemption_attempts_total":   2 * 2 * 4,
 		"reprieve_preemption_decision_seconds": 2 * 2,
 		"reprieve_preemption_victims":          2,
-		// Pods and gangs.
+		// Two profiles, pods and gangs.
 		"reprieve_preemptions_without_binding_total": 2 * 2,
 		// Two profiles and two resources.
 		"reprieve_preempted_resource_seconds_total": 2 * 2,
@@ -250,8 +250,8 @@ func TestBeginAtZero(t *testing.T) {
 	}
 }
 
-// TestAllAreShown checks that Register registers the metric of each field, and that counters show
-// before their first event.
+// TestAllAreShown checks that Register registers the metrics of all fields, and that counters
+// appear before their first event.
 func TestAllAreShown(t *testing.T) {
 	t.Parallel()
 	m := New()

@@ -15,14 +15,14 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// ofTheKEP lists the metrics that KEP-1451 names with the label profile.
+// ofTheKEP lists the metrics that KEP-1451 requires to have the label profile.
 var ofTheKEP = []string{
 	"binding_duration_seconds", "e2e_scheduling_duration_seconds", "schedule_attempts_total", "scheduling_algorithm_duration_seconds",
 	"scheduling_algorithm_preemption_evaluation_seconds",
 }
 
-// TestMetricsByProfile compares the table of docs/monitoring.md with the existing metrics, by name
-// and label.
+// TestMetricsByProfile checks that the table in docs/monitoring.md lists the existing metrics and
+// the label of each.
 func TestMetricsByProfile(t *testing.T) {
 	t.Parallel()
 	hasProfile := metricsThere(t)
@@ -62,7 +62,7 @@ func TestMetricsByProfile(t *testing.T) {
 	}
 }
 
-// metricsThere reports for each metric of a scheduler whether it has the label profile.
+// metricsThere maps the name of each metric of a scheduler to whether it has the label profile.
 func metricsThere(t *testing.T) map[string]bool {
 	t.Helper()
 	upstream.Register()

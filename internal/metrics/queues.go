@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// queueGauges holds the gauges of all queues.
+// queueGauges holds the gauges that have a value for each queue.
 type queueGauges struct {
 	pending   *k8smetrics.GaugeVec
 	allocated *k8smetrics.GaugeVec
@@ -17,13 +17,13 @@ type queueGauges struct {
 	missing   *k8smetrics.GaugeVec
 
 	mu sync.Mutex
-	// shown is the set of queues and resources with a value.
+	// shown holds the queues and resources that have series in the gauges of the status.
 	shown map[queueResource]bool
-	// missed is the set of queues and resources with a value of the gauge missing.
+	// missed holds the queues and resources that have a series in the gauge of missing quota.
 	missed map[queueResource]bool
 }
 
-// queueResource is a resource of a queue. The resource is "" for values of the queue itself.
+// queueResource names a resource of a queue. resource is "" for gauges with the label queue only.
 type queueResource struct{ queue, resource string }
 
 func newQueueGauges(c *catalog) *queueGauges {
@@ -58,9 +58,9 @@ func newQueueGauges(c *catalog) *queueGauges {
 	}
 }
 
-// Queues records the status of all queues, by name. A resource that is no longer in the status gets
-// the value 0, so that a line in a graph falls instead of ending. The values of deleted queues are
-// removed.
+// Queues records the status of each queue, by the name of the queue. A resource that is no longer
+// in the status gets the value 0, so that its line in a graph falls to 0. The series of deleted
+// queues are removed.
 func (m *Metrics) Queues(all map[string]v1alpha1.QueueStatus) { m.queues.set(all) }
 
 func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
@@ -86,7 +86,7 @@ func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
 			shown[old] = true
 		}
 	}
-	// Each queue shows how many of its pods run, even if it never had any.
+	// Every queue has a series for the number of its pods, even if it never had any.
 	for queue := range all {
 		if pods := (queueResource{queue, string(corev1.ResourcePods)}); !shown[pods] {
 			g.fall(pods)
@@ -96,13 +96,13 @@ func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
 	g.shown = shown
 }
 
-// fall sets a queue's allocation and fair share of a resource to 0.
+// fall sets the gauges for allocation and fair share to 0 for a resource of a queue.
 func (g *queueGauges) fall(of queueResource) {
 	g.allocated.WithLabelValues(of.queue, of.resource).Set(0)
 	g.fairShare.WithLabelValues(of.queue, of.resource).Set(0)
 }
 
-// forget removes the values of a queue, or of one of its resources.
+// forget removes the series of a queue, or of one of its resources.
 func (g *queueGauges) forget(of queueResource) {
 	if of.resource == "" {
 		g.pending.Delete(map[string]string{"queue": of.queue})
@@ -113,8 +113,8 @@ func (g *queueGauges) forget(of queueResource) {
 	g.fairShare.Delete(labels)
 }
 
-// QuotaMissing records the part of their quotas that the queues lack, by name. The value is 0 for a
-// resource that a queue does not lack.
+// QuotaMissing records the quota that each queue lacks, by the name of the queue. The value is 0
+// for a resource that a queue does not lack.
 func (m *Metrics) QuotaMissing(all map[string]corev1.ResourceList) {
 	g := m.queues
 	g.mu.Lock()
