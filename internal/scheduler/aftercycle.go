@@ -12,12 +12,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// FailureHandler is the kube-scheduler's handler for a scheduling or binding cycle that failed.
+// FailureHandler is the type of kube-scheduler's handler for failed scheduling and binding cycles.
 type FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time)
 
-// AfterFailures wraps a scheduler's failure handler so that the plugins can correct its effects.
-// The handler decides the nomination of a pod last, and informs no plugin. Set the returned handler
-// in the scheduler.
+// AfterFailures wraps the failure handler of a scheduler. The wrapper corrects effects of the
+// handler: it nominates pods at the end of a cycle, without informing any plugin. The caller sets
+// the wrapper as the failure handler.
 func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
@@ -29,10 +29,10 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	}
 }
 
-// attemptEnds handles the end of an attempt that did not place the pod. It returns the status for
-// the framework, and a function to call after the framework's own handler. It closes the attempt
-// before this handler runs, because the handler returns the pod to its queue, and the next attempt
-// may begin at once.
+// attemptEnds closes the attempt of a pod that was not placed. It returns the status for the
+// failure handler, and a function to call after the handler. The attempt must be closed before the
+// handler runs: the handler returns the pod to the queue, so the pod's next attempt may begin at
+// once.
 func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) (*fwk.Status, func()) {
 	attempt, returned := h.records.Ends(string(pod.UID))
 	status = h.failedAfterDecision(profile, pod, &attempt, status)
@@ -40,8 +40,8 @@ func (h *Scheduler) attemptEnds(profile framework.Framework, pod *corev1.Pod, st
 	return status, func() { h.finishAttempt(pod, &attempt, returned, status) }
 }
 
-// finishAttempt completes the handling of an attempt that has ended. returned is the gang that
-// waited for this pod, and for no other, to give up its node; the zero Key for none.
+// finishAttempt completes the handling of a closed attempt. returned is the gang that waited only
+// for this pod to give up its node; the zero Key for none.
 func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, returned workload.Key, status *fwk.Status) {
 	if returned != (workload.Key{}) {
 		h.retryReturned(returned)
@@ -50,10 +50,10 @@ func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, retu
 		h.releaseNominated(attempt.As, pod)
 	}
 	if attempt.Recalled && h.turns.IsUnderway(attempt.As) {
-		// The pod's next turn has begun meanwhile, but the framework makes the pod back off.
+		// The pod's next turn began during this attempt, but the framework makes the pod back off.
 		h.activate(pod)
 	}
-	// A cycle with an error is no rejection: the pod is retried soon and keeps its reservation.
+	// An error is not a rejection: the pod is retried soon and keeps its reservation.
 	if attempt.Reserved && status.IsRejected() {
 		h.rejectedEarly(attempt.As, pod)
 	}
@@ -62,8 +62,8 @@ func (h *Scheduler) finishAttempt(pod *corev1.Pod, attempt *engine.Attempt, retu
 	}
 }
 
-// outcomeKnown records that an extension point has received the outcome of a pod's cycle. It makes
-// the nominations visible again that were hidden from the cycle.
+// outcomeKnown records that one of this plugin's extension points has received the outcome of a
+// pod's cycle. It restores the nominations that were hidden from the cycle.
 func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
 	h.restoreNominations(h.records.Reveals(string(pod.UID)))
 	if key, turn := h.records.Hears(string(pod.UID)); turn && key.Gang {
@@ -71,9 +71,9 @@ func (h *Scheduler) outcomeKnown(pod *corev1.Pod) {
 	}
 }
 
-// outcomeUnknown handles a workload that had its turn and was rejected before an extension point of
-// this plugin received the outcome. If the pod led its gang, another member leads next, unless it
-// was rejected as well. For a member with a place in the plan, see unanswered.
+// outcomeUnknown ends the turn of a workload that was rejected before one of this plugin's
+// extension points received the outcome. If the pod was the leader of its gang, the gang gets
+// another leader, and the turn continues. A member with a planned node loses its reservation.
 func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 	if !key.Gang {
 		h.turns.TurnFailed(key)
@@ -84,30 +84,31 @@ func (h *Scheduler) outcomeUnknown(key workload.Key, pod *corev1.Pod) {
 		return
 	}
 	if h.gangs.Leader(key) == string(pod.UID) && h.nextLeader(nameOf(key), pod.UID) {
-		// The turn continues, and other workloads need not wait for it.
+		// The turn continues with the next leader. Other workloads need not wait for it.
 		h.turns.Decided(key)
 	} else {
 		h.turns.TurnFailed(key)
 	}
 }
 
-// show returns the result that makes the framework nominate the pod of a cycle to a node at the end
-// of the cycle. The node "" deletes the nomination.
+// show returns a PostFilter result that makes the framework nominate the pod to a node when the
+// cycle ends. The node "" deletes the pod's nomination.
 func (p *Plugin) show(key workload.Key, pod *corev1.Pod, node string) *fwk.PostFilterResult {
 	if node != "" {
 		p.sched.records.Shows(string(pod.UID), key)
 		if p.sched.inflates(pod) {
-			// The framework would use the pod's own priority, which is too high here. The
-			// reservation keeps the room, and the evictor writes the nomination to the API.
+			// The framework would rank the nomination by the pod's own priority, which is too high
+			// here. The reservation keeps the room instead, and the evictor writes the nomination
+			// to the API.
 			return nil
 		}
 	}
 	return framework.NewPostFilterResultWithNominatedNode(node)
 }
 
-// releaseNominated deletes the nomination of a reservation that ended before the framework wrote
-// the nomination, and retries the workload. A pod in its cycle does not notice the end of its
-// reservation.
+// releaseNominated deletes the nomination of a pod whose reservation ended during its cycle, and
+// retries the workload. The framework wrote the nomination at the end of the cycle, after the
+// reservation had ended.
 func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 	if h.records.IsAssumed(string(pod.UID)) || h.reserved.Has(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
@@ -121,9 +122,13 @@ func (h *Scheduler) releaseNominated(key workload.Key, pod *corev1.Pod) {
 }
 
 // rejectedEarly releases the reservation of a pod that was rejected before Reprieve's PostFilter
-// ran. This happens if a plugin's PreFilter calls the pod unresolvable, for example because a
-// volume claim is gone. It also happens if the PostFilter of another plugin fails first. Others can
-// use the room, and the plugin that rejected the pod retries it after a change.
+// ran, so that other pods can use the room. This happens in two cases:
+//
+//   - PreFilter of another plugin finds the pod unresolvable, for example because a volume claim is
+//     gone.
+//   - PostFilter of another plugin fails first.
+//
+// The plugin that rejected the pod retries it after a change.
 func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 	if !h.reserved.Has(string(pod.UID)) || h.waits.Evicting(key) || h.records.IsAssumed(string(pod.UID)) || !h.awaitsPlace(pod) {
 		return
@@ -132,7 +137,8 @@ func (h *Scheduler) rejectedEarly(key workload.Key, pod *corev1.Pod) {
 	happened(logOf(context.Background(), key), "Took a promise back", why)
 	if g := h.gangOf(pod); g != nil {
 		if _, planned := h.gangs.PlannedNode(gangKey(g.Key), string(pod.UID)); planned {
-			// The pod is in no cycle, so it returns like all other members.
+			// The pod is in no cycle now, so the failed plan retries it together with the other
+			// members.
 			if h.planFailed(g, nil, "member "+pod.Name+" is refused: "+why); !h.gangs.Stuck(gangKey(g.Key)) {
 				h.activate(pod)
 			}

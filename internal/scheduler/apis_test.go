@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// inSpec sets the group of a pod in its spec.
+// inSpec sets spec.schedulingGroup of a pod.
 func inSpec(p *corev1.Pod, group string) *corev1.Pod {
 	p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 	return p
@@ -34,8 +34,8 @@ func (r *rig) victims() []string {
 	return names
 }
 
-// TestGangWithoutAPriority checks that a gang without a priority has the lowest priority of its
-// members, including running members.
+// TestGangWithoutAPriority checks that a gang without a priority gets the lowest priority among its
+// members, including the running members.
 func TestGangWithoutAPriority(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -76,8 +76,8 @@ func TestGangWithoutAPriority(t *testing.T) {
 	}
 }
 
-// TestLowestMemberMayBeReserved checks that the priority of a gang without one also depends on a
-// member that is only assumed on a node.
+// TestLowestMemberMayBeReserved checks that an assumed member also counts for the priority of a
+// gang that has no priority itself.
 func TestLowestMemberMayBeReserved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -91,9 +91,9 @@ func TestLowestMemberMayBeReserved(t *testing.T) {
 	}
 }
 
-// TestVictimsOfAGroupThatSaysNothing checks groups without a usable priority. Their members are
-// evicted one by one, each by its own priority. If they are evicted together, the highest priority
-// of the members counts for all.
+// TestVictimsOfAGroupThatSaysNothing checks the members of groups without a usable priority as
+// victims. Members that are evicted one by one have their own priorities. Members that are evicted
+// together have the highest priority among them.
 func TestVictimsOfAGroupThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	const between, above = 5, 10
@@ -126,7 +126,7 @@ func TestVictimsOfAGroupThatSaysNothing(t *testing.T) {
 	}
 }
 
-// TestPodOfTwoGroups checks that a pod that names two groups is gated until it names one.
+// TestPodOfTwoGroups checks that a pod that names two groups is gated until it names only one.
 func TestPodOfTwoGroups(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -192,8 +192,8 @@ func TestOnlyOutcome(t *testing.T) {
 	}
 }
 
-// TestOnlyOutcomeOfForeignGroups checks that reduced finished pods keep the annotations of other
-// schedulers that identify a group.
+// TestOnlyOutcomeOfForeignGroups checks which annotations the informer keeps on finished pods: the
+// annotations of other schedulers that name a group.
 func TestOnlyOutcomeOfForeignGroups(t *testing.T) {
 	t.Parallel()
 	args := &configv1alpha1.ReprieveArgs{Groups: configv1alpha1.GroupArgs{Labels: configv1alpha1.KnownLabels()}}

@@ -10,16 +10,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// retryGated retries gangs that are still gated although the cause has ended. Most changes of a
-// gang retry it at once, but its members get no events (see [Gate]). Some changes arrive in several
-// parts, and any part may end the cause. For example, a leader may be gated itself when other
-// members arrive, or may get its node from another scheduler.
+// retryGated retries gangs that were gated and that the gate would admit now. Most changes retry a
+// gang at once. But some causes end by several separate events, and members that the gate blocks
+// get no events (see [Gate]). For example, the leader may be gated itself when other members are
+// created.
 func (h *Scheduler) retryGated() {
 	moved := h.moved.Swap(false)
 	for key, reason := range h.gangs.Judged() {
 		if !isGateReason(reason) || h.turns.Holds(key) {
-			// A gang in the queue has passed the gate. Its verdict may be outdated until its turn
-			// is over.
+			// The gang has passed the gate and is in the queue. The recorded verdict may be
+			// outdated until its turn ends.
 			continue
 		}
 		if _, members, verdict := h.gate(nameOf(key)); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {
@@ -39,9 +39,10 @@ func (h *Scheduler) retryGated() {
 	}
 }
 
-// retryLed retries a gang whose leader waits, if other plugins gate other members than they did
-// when the leader was chosen. Those plugins have their own events. A member that ReprieveGate gates
-// gets none of these events: the queue stops at the first plugin that gates a pod.
+// retryLed retries a gang whose leader waits in the queue, if other plugins now gate other members
+// than when the leader was chosen. The events of these plugins reach only members that they gate. A
+// member that ReprieveGate gates gets none of these events, because the queue stops at the first
+// plugin that gates a pod.
 func (h *Scheduler) retryLed(lead *engine.Lead) {
 	key := nameOf(lead.Gang)
 	g, ok := h.groups.Group(key)
@@ -51,7 +52,7 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 	members := h.members(key)
 	if lead.Yielded {
 		if _, _, verdict := h.gate(key); verdict != (gang.Verdict{}) {
-			// The gang is retried once that cause ends.
+			// The end of that cause retries the gang.
 			return
 		}
 		able := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool {
@@ -68,9 +69,9 @@ func (h *Scheduler) retryLed(lead *engine.Lead) {
 	}
 }
 
-// blockedBy returns the cause that blocks a workload, so that it cannot use its reservations; "" if
-// it is not blocked. Most causes begin without an event, so the main loop and the evictions ask at
-// intervals. A gang with planned members is not blocked.
+// blockedBy returns the cause that blocks a workload from using its reservations; "" for none. It
+// returns "" for a gang with planned members. Most causes begin without an event, so the main loop
+// and the evictions call blockedBy at intervals.
 func (h *Scheduler) blockedBy(key workload.Key) string {
 	if !key.Gang {
 		pod, ok := h.podOf(key)
@@ -87,8 +88,8 @@ func (h *Scheduler) blockedBy(key workload.Key) string {
 	return h.gangBlockedBy(key, &members, verdict)
 }
 
-// gangBlockedBy is like blockedBy, for a gang. The caller passes the members, and the verdict that
-// lacks returned for them.
+// gangBlockedBy is blockedBy for a gang. members are the gang's members, and lacks is the verdict
+// that the method lacks returned for them.
 func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
 	switch {
 	case h.gangs.Planned(key) > 0:
@@ -107,8 +108,9 @@ func (h *Scheduler) gangBlockedBy(key workload.Key, members *gang.Members, lacks
 	return why
 }
 
-// GangGatedBy returns the reason why other plugins gate all waiting members of a gang. It returns
-// "" if any member can enter the queue, or if none waits. Any goroutine may call it.
+// GangGatedBy returns the reason why other plugins gate all pending members of a gang. It returns
+// "" if the gang has no pending member, or if any pending member can enter the queue. Any goroutine
+// may call it.
 func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 	var first keptOutMember
 	for _, pod := range members.Pending {
@@ -121,8 +123,8 @@ func (h *Scheduler) GangGatedBy(members *gang.Members) string {
 	return first.String()
 }
 
-// keptOutMember is a blocked member with the cause. Messages name the first one by name, so that
-// they do not change from time to time.
+// keptOutMember is the first gated member of a gang, by name, with the reason. Messages name the
+// first member so that they stay the same while the set of gated members is the same.
 type keptOutMember struct{ name, why string }
 
 func (m *keptOutMember) see(name, why string) {
@@ -131,7 +133,7 @@ func (m *keptOutMember) see(name, why string) {
 	}
 }
 
-// String returns "" if no member is blocked.
+// String describes the gated member; "" if there is none.
 func (m *keptOutMember) String() string {
 	if m.name == "" {
 		return ""
@@ -139,8 +141,8 @@ func (m *keptOutMember) String() string {
 	return "member " + m.name + ": " + m.why
 }
 
-// isBlockedByGroup reports whether a pod is blocked because of its group or its object. It does not
-// check queues and other plugins.
+// isBlockedByGroup reports whether the group or the owner of a pod blocks the pod. It does not
+// check queues or other plugins.
 func (h *Scheduler) isBlockedByGroup(pod *corev1.Pod) bool {
 	if h.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
 		return true
@@ -150,7 +152,8 @@ func (h *Scheduler) isBlockedByGroup(pod *corev1.Pod) bool {
 		return false
 	}
 	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
-		// The verdict does not depend on the members, and there may be many.
+		// For a basic group, the verdict does not depend on the members. Listing many members would
+		// take long.
 		return gang.Gate(key, g, nil) != gang.Verdict{}
 	}
 	members := h.members(key)

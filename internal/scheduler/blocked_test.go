@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// TestMembersThatHoldForOneHeldBack checks a leader that is gated because more members are needed.
-// New members wait for the leader, and no event in the cluster would retry it.
+// TestMembersThatHoldForOneHeldBack checks that a gang is retried if its leader is gated until more
+// members exist. The new members wait for the leader, and no cluster event would retry the leader.
 func TestMembersThatHoldForOneHeldBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -39,8 +39,8 @@ func TestMembersThatHoldForOneHeldBack(t *testing.T) {
 	})
 }
 
-// TestTurnAfterTheGate checks that the gate's verdict on a gang is replaced while the gang waits
-// long for its turn.
+// TestTurnAfterTheGate checks that the gate's verdict does not stay in the gang's condition while
+// the gang waits for its turn.
 func TestTurnAfterTheGate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ said, want string }{
@@ -62,8 +62,8 @@ func TestTurnAfterTheGate(t *testing.T) {
 	}
 }
 
-// TestTurnOfABasicGroupThatHasGone checks that the pods of a deleted basic group lose their turns,
-// so that others need not wait for them.
+// TestTurnOfABasicGroupThatHasGone checks that pods of a deleted basic group give up their turns,
+// so that other workloads need not wait for them.
 func TestTurnOfABasicGroupThatHasGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -81,8 +81,8 @@ func TestTurnOfABasicGroupThatHasGone(t *testing.T) {
 	}
 }
 
-// TestHeldBackWorkKeepsNoRoom checks that a workload loses its reservations if the gate blocks it
-// later, and that its evictions stop. Most of the causes come without an event.
+// TestHeldBackWorkKeepsNoRoom checks that a workload that becomes blocked loses its reservations,
+// and that its evictions stop. Most of these causes come without an event.
 func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 	t.Parallel()
 	refuse := func(r *rig, pods ...*corev1.Pod) {
@@ -137,8 +137,8 @@ func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 	}
 }
 
-// TestJudgedAsItLeft checks that no state remains of a gang that is checked after its last member
-// was deleted.
+// TestJudgedAsItLeft checks that no state of a gang remains if the gate checks it after its last
+// member was deleted.
 func TestJudgedAsItLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))

@@ -16,16 +16,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// guarded adds the labels of a budget to a pod and makes it ready.
+// guarded makes a pod ready and gives it the labels that the PodDisruptionBudget selects.
 func guarded(p *corev1.Pod) *corev1.Pod {
 	p.Labels = map[string]string{"app": "guarded"}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	return p
 }
 
-// TestBudgetOfTwoPreemptions checks two preemptions in a row, before the disruption controller has
-// seen either. They do not evict two pods of a budget that allows one, as long as there are other
-// victims.
+// TestBudgetOfTwoPreemptions checks two preemptions before the disruption controller has processed
+// the first. The budget allows one eviction, so the second preemption must evict other pods if it
+// can.
 func TestBudgetOfTwoPreemptions(t *testing.T) {
 	t.Parallel()
 	for name, healthy := range map[string]int32{"a budget that counts healthy pods": 2, "a budget that does not say": 0} {
@@ -51,8 +51,9 @@ func TestBudgetOfTwoPreemptions(t *testing.T) {
 	}
 }
 
-// TestStaticPodsStay checks that a mirror pod is never a victim, neither by priority nor between
-// queues. The message to the preemptor names the rule. Any other pod in its place is a victim.
+// TestStaticPodsStay checks that a mirror pod is never a victim, whether by priority or by reclaim.
+// The message to the preemptor names the rule. An ordinary pod with the same properties is a
+// victim.
 func TestStaticPodsStay(t *testing.T) {
 	t.Parallel()
 	for name, queued := range map[string]bool{"by priority": false, "between queues": true} {

@@ -24,8 +24,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// carryOut carries out a decision for a preemptor that does not fit now. pod is the pod in the
-// cycle.
+// carryOut applies a decision for a preemptor that does not fit on any node now. pod is the
+// preemptor's pod in the current cycle.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
 	p.sched.records.HasLookedElsewhere(string(pod.UID))
@@ -43,11 +43,11 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	nodes := snapshot.Placements(d)
 	promised, plan := nodes, seats(d)
 	if pre.pause != nil {
-		// A workload that waits because it could not be bound has no reservations.
+		// A workload in backoff after a failed binding has no reservations.
 		promised, plan = nil, nil
 	}
 	news := !p.sched.reserved.Keeps(nodesByUID(maps.All(promised)))
-	// Mark the victims as gone before the room is reserved. Otherwise the nodes would seem too
+	// Mark the victims as gone before reserving their room. Otherwise, the nodes would seem too
 	// small for the reservations.
 	taken := p.take(made)
 	p.reserve(ctx, pre, plan)
@@ -61,7 +61,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.sched.evictor.Nominate(ctx, nominations)
 		p.sched.waits.ResolveVictims(pre.key)
 		p.scheduleRetry(made)
-		// An empty node deletes an earlier nomination of the pod.
+		// The empty node name deletes the pod's earlier nomination.
 		return framework.NewPostFilterResultWithNominatedNode(""), made.status(fwk.Unschedulable)
 	}
 	p.sched.turns.Decided(pre.key)
@@ -81,12 +81,12 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.sched.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
 		p.sched.replanCrowded(pre.key)
 	}
-	// Here, too, an empty node deletes the nomination.
+	// An empty node name deletes the pod's earlier nomination.
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
 }
 
-// reportGang reports the decision on the members of a gang, unless they find room soon. It returns
-// the reported verdict, and the zero Verdict for a single pod.
+// reportGang reports the decision to the members of a gang, unless they will have room soon. It
+// returns the reported verdict; the zero Verdict for a single pod.
 func (p *Plugin) reportGang(made *cycleDecision) gang.Verdict {
 	if !made.pre.key.Gang {
 		return gang.Verdict{}
@@ -100,8 +100,8 @@ func (p *Plugin) reportGang(made *cycleDecision) gang.Verdict {
 	return v
 }
 
-// sayWith adds the condition of a gang's members to their nominations, so that one API call writes
-// both. It skips the pod in the cycle, because the framework writes that condition.
+// sayWith adds the condition of each member to its nomination, so that one API call writes both. It
+// skips the pod in the current cycle, because the framework writes the condition of that pod.
 func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle types.UID) {
 	for i := range nominations {
 		if n := &nominations[i]; n.Pod.UID != inCycle {
@@ -111,11 +111,11 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 	}
 }
 
-// retryDelay is the shortest delay before a preemptor is retried because time has passed.
+// retryDelay is the minimum delay before a retry that is scheduled for a certain time.
 const retryDelay = 200 * time.Millisecond
 
-// scheduleRetry records why a preemptor without room waits. It covers causes that the framework has
-// no event for.
+// scheduleRetry adds the causes why a preemptor without room waits to the waiting list. The
+// framework has no events for these causes.
 func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.sched.waits
 	missed := false
@@ -124,8 +124,8 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 		missed = !waits.Wait(pre.key, engine.Reserved, made.view.mark)
 	}
 	if d.RetryAt != 0 {
-		// For a protection that has not begun, RetryAt assumes that it begins at the decision. So
-		// the next decision may compute the same short delay again.
+		// A protection that has not begun is assumed to begin at the decision. So the next decision
+		// may compute the same short delay, and the preemptor would be retried in a loop.
 		now := p.sched.clock.Now()
 		at := onClock(time.Unix(0, d.RetryAt), now)
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
@@ -146,8 +146,9 @@ func (p *Plugin) scheduleRetry(made *cycleDecision) {
 	}
 }
 
-// retryAfterPause retries a preemptor at the end of its pause. Until then the preemptor preempts
-// nothing and has no reservation, even if there will be room after terminating pods are gone.
+// retryAfterPause schedules a retry at the end of the preemptor's pause; see
+// [engine.PreemptionPause]. During the pause, the preemptor preempts nothing and gets no
+// reservation, even where terminating pods will free room.
 func (p *Plugin) retryAfterPause(pre *preemptor) {
 	if pre.pause == nil {
 		return
@@ -155,8 +156,8 @@ func (p *Plugin) retryAfterPause(pre *preemptor) {
 	p.sched.waits.WaitUntil(pre.key, engine.ProtectionEnds, pre.pause.Until)
 }
 
-// status returns the status of a decision for the pod in the cycle. For a gang, the status of
-// PreFilter has most of the message.
+// status returns the status for the pod in the current cycle. For a gang, the pod already has most
+// of the message from the status of PreFilter.
 func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
 	said := made.waitsFor()
 	if !made.pre.key.Gang {
@@ -168,8 +169,8 @@ func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
 	return fwk.NewStatus(code, said)
 }
 
-// waitsFor returns a phrase that names the terminating pods that a placement without victims waits
-// for. It returns "" for other outcomes.
+// waitsFor returns a phrase that names the terminating pods that the preemptor waits for, if it
+// fits without victims once they are gone; "" for other outcomes.
 func (made *cycleDecision) waitsFor() string {
 	const most = 3
 	if made.decision.Outcome != core.Waits {
@@ -191,7 +192,7 @@ func (made *cycleDecision) waitsFor() string {
 	return "waits for " + strings.Join(core.FewNames(names, most), ", ")
 }
 
-// joined joins two parts of a message. Either part may be empty.
+// joined joins two parts of a message by a separator. Either part may be empty.
 func joined(first, second string) string {
 	if first == "" || second == "" {
 		return first + second
@@ -199,7 +200,7 @@ func joined(first, second string) string {
 	return first + "; " + second
 }
 
-// measure updates the metrics with the outcome of a search for room.
+// measure records the outcome of a search for room in the metrics.
 func (p *Plugin) measure(made *cycleDecision) {
 	if made.repeated {
 		return
@@ -230,10 +231,11 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// A decision may be made after the last victim is gone, while the scheduler's cache still contains
-// it. The preemptor is then retried after a delay: the time that has passed since the pod was
-// deleted. This package and the cache learn of a deletion in any order. On a busy machine the cache
-// may be seconds late, and each unsuccessful retry costs a cycle.
+// These constants bound the delay before the retry of a preemptor whose last victim is gone. The
+// delay is needed because the scheduler's cache may still contain the victim: the cache and this
+// package learn of a deletion in any order. The delay equals the time since the deletion, so it
+// doubles with each retry. It is bounded because each retry that fails costs a cycle, and a busy
+// cache may be seconds late.
 const (
 	leastCacheDelay = 10 * time.Millisecond
 	mostCacheDelay  = time.Second
@@ -243,9 +245,9 @@ func cacheDelay(since time.Duration) time.Duration {
 	return min(max(since, leastCacheDelay), mostCacheDelay)
 }
 
-// await retries a preemptor after the pods that its placement counts as gone have terminated, and
-// already after the needed ones have. Filters may also depend on pods on other nodes, for example
-// pods in an affinity term. Only the filters know which of these matter, so the end of each of them
+// await retries a preemptor when the needed terminating pods are gone, and again when all of them
+// are gone. The filters may also depend on terminating pods on other nodes, for example by an
+// affinity term. Only the filters know which of these pods matter, so the end of each of them
 // causes a retry.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
@@ -259,7 +261,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 		related[i] = string(pod.UID)
 	}
 	p.sched.waits.RetryAtEach(key, related)
-	// Some pods may be gone since the snapshot, and no event will report them again.
+	// A pod that has gone since the snapshot causes no further event, so it is handled here.
 	for _, pod := range slices.Concat(pods, made.related) {
 		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
@@ -267,7 +269,7 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 			now := p.sched.clock.Now()
 			p.sched.leaving.gone(pod, now)
 			if slices.Contains(p.sched.podDeparted(pod.UID), key) {
-				// If the preemptor were retried in its cycle, it would back off for seconds on a
+				// A retry within the preemptor's own cycle would make it back off, for seconds in a
 				// busy queue.
 				p.sched.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.sched.leaving.goneSince(pod.UID, now)))))
 			}
@@ -277,8 +279,8 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	}
 }
 
-// take marks the victims of a decision as gone for later decisions. Decisions that preempt nothing
-// have no victims.
+// take marks the victims of a decision as gone, so that later decisions use their room. It does
+// nothing for decisions without victims.
 func (p *Plugin) take(made *cycleDecision) takenVictims {
 	if made.decision.Outcome != core.Preempts {
 		return nil
@@ -290,8 +292,8 @@ func (p *Plugin) take(made *cycleDecision) takenVictims {
 	return taken
 }
 
-// evict passes a decision to the evictor. The preemptor is gated until the calls are done. If the
-// profile's evictions are not asynchronous, the cycle waits for the calls instead.
+// evict passes a decision to the evictor. The preemptor is gated until the API calls are done.
+// Without asynchronous eviction in the profile, the cycle waits for the calls.
 func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVictims, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
 	pre := made.pre
 	order := eviction.Order{
@@ -316,8 +318,8 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVict
 	return nil
 }
 
-// evictNow waits for the calls and returns their error. The preemptor is in its cycle, so it need
-// not be gated.
+// evictNow passes an order to the evictor, waits for the API calls and returns their error. The
+// preemptor need not be gated, because its cycle lasts until the calls are done.
 func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) error {
 	outcome := <-p.sched.evictor.Evict(ctx, order, p)
 	ended(outcome)
@@ -328,13 +330,14 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 		p.sched.leaving.over(taken, sets.KeySet(taken), p.sched.clock.Now())
 	}
 	if delay := p.sched.backOff(pre, outcome, p.args.Retry); outcome.Err != nil {
-		// The retry must not come before this cycle is over.
+		// The retry must come after the current cycle.
 		p.sched.waits.WaitUntil(pre.key, engine.RetryDue, p.sched.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
 	return outcome.Err
 }
 
-// evictSoon returns at once, before the calls are done. A goroutine handles their outcome.
+// evictSoon passes an order to the evictor and returns before the API calls are done. A goroutine
+// handles the outcome.
 func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) {
 	running := p.sched.waits.StartEviction(pre.key)
 	// The evictions outlast the cycle, so they must not use its context.
@@ -346,14 +349,19 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 	})
 }
 
-// evicted handles the outcome of an order for a gated preemptor, and retries the preemptor, at once
-// or after its backoff. If all victims are terminating, the preemptor waits for their departure
-// instead, because an earlier cycle would fail and cost an API call and an event. If the departure
-// takes long, or the reservation may be invalid, the preemptor is retried. ctx is the context of
-// the cycle, which may still run.
+// evicted handles the outcome of an order whose preemptor is gated. ctx is the context of the
+// cycle, which may still run. There are three cases:
+//
+//   - The calls failed: the reservations are released, and the preemptor is retried after its
+//     backoff.
+//   - All victims are terminating: the preemptor waits until they are gone, or for a maximum time.
+//     An earlier cycle would fail, and would cost an API call and an event.
+//   - In all other cases, for example if the order is no longer wanted, the preemptor is retried at
+//     once.
 func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *engine.Eviction) {
 	if outcome.Err != nil {
-		// At the end of the cycle, the framework nominates the pod itself. Wait for that.
+		// The framework nominates the pod at the end of the cycle. Wait for that, because
+		// evictionFailed deletes the nomination.
 		if over := ctx.Done(); over != nil {
 			<-over
 		}
@@ -374,20 +382,21 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 	p.sched.retry(pre.key)
 }
 
-// evictionFailed releases the reservations of a preemptor. It also retries the preemptors that
-// count on victims that this eviction did not touch, because these victims keep running.
+// evictionFailed releases the reservations of a preemptor whose order failed. Victims whose
+// eviction has not begun keep running, so other preemptors that count on their room are retried.
 func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
 	if p.sched.remains(pre) {
 		p.sched.waits.ResolveVictims(pre.key)
 	}
-	// Release by pod: newer members keep their own reservations, and so do pods that belong to
-	// another gang now.
+	// Release the reservations pod by pod. Newer members of the gang, and pods that have changed
+	// their gang, keep their reservations.
 	uids := make([]engine.UID, len(pre.pods))
 	for i, pod := range pre.pods {
 		uids[i] = string(pod.UID)
 	}
 	p.sched.step(engine.PodsRelease{Key: pre.key, Pods: uids})
-	// The reservations may have ended before the API had the nominations.
+	// Delete the nominations too, because they may have reached the API after the reservations
+	// ended.
 	own := *pre
 	own.pods = slices.DeleteFunc(slices.Clone(pre.pods), func(pod *corev1.Pod) bool { return p.sched.reserved.Has(string(pod.UID)) })
 	for _, pod := range own.pods {
@@ -403,7 +412,7 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	}
 }
 
-// byUID indexes pods by their UID.
+// byUID maps pods by their UID.
 func byUID(pods []*corev1.Pod) map[types.UID]*corev1.Pod {
 	out := make(map[types.UID]*corev1.Pod, len(pods))
 	for _, pod := range pods {
@@ -412,16 +421,16 @@ func byUID(pods []*corev1.Pod) map[types.UID]*corev1.Pod {
 	return out
 }
 
-// leaving returns the pods that must be gone before the nodes of a placement are free: its victims,
-// and the terminating pods on its nodes.
+// leaving returns the pods that must be gone before a placement is possible: its victims, and the
+// terminating pods on its nodes. nodes maps pods to their nodes in the placement.
 func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }
 
-// needed returns the pods that must terminate before the nodes of a decision
-// ([core.Snapshot.Needed]), or the limit of its queue, have room. At a limit, every victim that is
-// a single pod is needed, because the core would have reprieved it otherwise. A victim that is not
-// bound yet is left out: the scheduler returns it to the queue, and no informer reports that.
+// needed returns the UIDs of the pods that must terminate before the preemptor has room, on its
+// nodes ([core.Snapshot.Needed]) or below the limit of its queue. At a limit, every victim that is
+// a single pod is needed, because otherwise the core would have reprieved it. Victims that are not
+// bound are left out: they return to the queue, and no informer reports that.
 func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool {
 	needed := made.view.Cluster.Needed(&made.decision)
 	if made.pre.atLimit {

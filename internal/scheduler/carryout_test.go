@@ -38,8 +38,8 @@ func (r *rig) taken(order int) []string {
 	return names
 }
 
-// TestVictimsOfOthersCountAsGone checks that a preemptor counts on the victims of other preemptors
-// and evicts no more for the same room. If their evictions fail, it is retried.
+// TestVictimsOfOthersCountAsGone checks that a preemptor uses the room of other preemptors'
+// victims, and evicts no further pods for it. It is retried if the evictions of these victims fail.
 func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -49,13 +49,14 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	if got := r.taken(0); !slices.Equal(got, []string{"v-0"}) {
 		t.Fatalf("%v is taken", got)
 	}
-	// This preemptor fits beside the reservation of the first one.
+	// The pod "beside" fits beside the reservation of the first preemptor.
 	r.create(pod("beside", "", "1", 10))
 	r.cycle()
 	if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
 		t.Errorf("%v is taken for the one beside", got)
 	}
-	// This preemptor has a higher priority, so the reservations of both do not count.
+	// The pod "above" has a higher priority than both preemptors, so their reservations do not keep
+	// it away.
 	r.create(pod("above", "", "1", 20))
 	r.cycle()
 	if len(r.evictor.orders) != 2 {
@@ -74,7 +75,7 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 	}
 }
 
-// TestVictimsThatGoInSpiteOfAFailure checks that victims count as gone if their eviction began
+// TestVictimsThatGoInSpiteOfAFailure checks that a victim counts as gone if its eviction began
 // before the order failed.
 func TestVictimsThatGoInSpiteOfAFailure(t *testing.T) {
 	t.Parallel()
@@ -93,8 +94,8 @@ func TestVictimsThatGoInSpiteOfAFailure(t *testing.T) {
 	}
 }
 
-// TestListedMembersCountAsGone checks that members listed as disrupted by another scheduler count
-// as gone. They are not evicted again, and no other pods are evicted for the same room.
+// TestListedMembersCountAsGone checks that members that a PodGroup's status lists as disrupted
+// count as gone. No scheduler evicts them again, and no other pods are evicted for the same room.
 func TestListedMembersCountAsGone(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -123,7 +124,7 @@ func TestListedMembersCountAsGone(t *testing.T) {
 			if node, ok := r.reservedOn("uid-p"); !ok || node != "node-0" {
 				t.Errorf("It waits for room on %q", node)
 			}
-			// The other scheduler gives up, and the pod keeps running.
+			// The scheduler that listed the pod as disrupted gives up, so the pod keeps running.
 			r.groups.set(v)
 			r.sched.GroupChanged(key("v"))
 			r.eventually("it looks again", func() bool { return slices.Contains(r.active(), "p") })
@@ -135,8 +136,8 @@ func TestListedMembersCountAsGone(t *testing.T) {
 	}
 }
 
-// TestListsSpeakOfTheirOwnNamespace checks that a PodGroup's list counts only in its own namespace,
-// even if it has UIDs of other pods.
+// TestListsSpeakOfTheirOwnNamespace checks that the disruption in a PodGroup's status affects only
+// pods of its namespace, even if it lists UIDs of other pods.
 func TestListsSpeakOfTheirOwnNamespace(t *testing.T) {
 	t.Parallel()
 	var l leavingPods
@@ -154,7 +155,8 @@ func inNamespace(namespace string, uid types.UID) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: uid}}
 }
 
-// TestWaitingForLeavingPods checks that a preemptor that waits for terminating pods names them.
+// TestWaitingForLeavingPods checks that the message to a preemptor names the terminating pods that
+// it waits for.
 func TestWaitingForLeavingPods(t *testing.T) {
 	t.Parallel()
 	const want = "once leaving pods are gone; waits for ns/l-0 on node-0, ns/l-1 on node-0, ns/l-2 on node-0, and 1 more"
@@ -179,7 +181,8 @@ func TestWaitingForLeavingPods(t *testing.T) {
 					t.Errorf("The verdict is %+v, want %q", v, want)
 				}
 			}
-			// For a gang, the message to the pod has two parts.
+			// In the condition of a gang's member, other text may be between the two parts of the
+			// message.
 			_, pods, _ := strings.Cut(want, "; ")
 			r.eventually("the pod says so", func() bool {
 				p, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
@@ -191,8 +194,8 @@ func TestWaitingForLeavingPods(t *testing.T) {
 	}
 }
 
-// TestLowerNominationsMakeWay checks that workloads of lower priority lose their reservations to a
-// preemptor and are retried at once.
+// TestLowerNominationsMakeWay checks that a preemptor takes the reservations of workloads with
+// lower priority, and that these workloads are retried at once.
 func TestLowerNominationsMakeWay(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -232,8 +235,8 @@ func TestLowerNominationsMakeWay(t *testing.T) {
 	}
 }
 
-// TestPlanThatALowerGangHasMakesWay checks that the members of a lower gang are sent back and
-// planned again.
+// TestPlanThatALowerGangHasMakesWay checks that a preemptor returns the waiting members of a gang
+// with lower priority to the queue, and that the gang is planned again.
 func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))
@@ -256,8 +259,8 @@ func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	}
 }
 
-// TestVictimThatHasMoved checks a gang that was sent back before its eviction began and found room
-// elsewhere. Its members are no victims there.
+// TestVictimThatHasMoved checks a gang of victims that was returned to the queue before its
+// eviction began, and was placed elsewhere. Its members are not evicted there.
 func TestVictimThatHasMoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "3"))
@@ -290,8 +293,8 @@ func TestVictimThatHasMoved(t *testing.T) {
 	}
 }
 
-// TestNominationsOfAGang checks that the API gets the nominations of all members, either from the
-// framework or from the evictor.
+// TestNominationsOfAGang checks that the nominations of all members are written to the API. The
+// framework writes the nomination of the leader, and the evictor writes the rest.
 func TestNominationsOfAGang(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -299,7 +302,7 @@ func TestNominationsOfAGang(t *testing.T) {
 		r.create(on(pod([]string{"a", "b", "c"}[i], "", "1", 0), n))
 	}
 	r.gangOf("g", 3, 10)
-	// The own priority of one member is above the group's, and that of another is below.
+	// One member's own priority is above the priority of the group, and another member's is below.
 	all := members("g", 3, "1", 10)
 	*all[0].Spec.Priority, *all[1].Spec.Priority = 50, 1
 	r.create(all...)
@@ -355,8 +358,8 @@ func (f *fakeEvictor) taken() []podstatus.Nomination {
 	return slices.Clone(f.nominations)
 }
 
-// TestRoomIsNotWantedForWhoHasGone checks that an order is not wanted any more after its preemptor
-// is deleted.
+// TestRoomIsNotWantedForWhoHasGone checks that an order is no longer wanted after the preemptor was
+// deleted.
 func TestRoomIsNotWantedForWhoHasGone(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -381,8 +384,8 @@ func TestRoomIsNotWantedForWhoHasGone(t *testing.T) {
 	}
 }
 
-// TestNominationThatOverstatesItsPriority checks that the nomination of a member whose own priority
-// is above its group's keeps no room from workloads above the group.
+// TestNominationThatOverstatesItsPriority checks a member whose own priority is above the priority
+// of its group. Its nomination must not keep room from workloads that rank above the group.
 func TestNominationThatOverstatesItsPriority(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -403,12 +406,13 @@ func TestNominationThatOverstatesItsPriority(t *testing.T) {
 	r.eventually("the framework keeps the room", func() bool {
 		return slices.ContainsFunc(r.plugin.handle.NominatedPodsForNode("node-0"), func(pi fwk.PodInfo) bool { return pi.GetPod().Name == "g-0" })
 	})
-	// The gang is not planned again, because its evictions are under way.
+	// The gang must not be planned again while its evictions are under way.
 	r.remove(victim)
 	r.eventually("the one above is placed", func() bool { r.cycles(); return r.nodeOf("above") != "" })
 }
 
-// TestLeavingPods checks that leavingPods neither forgets pods too early nor keeps them forever.
+// TestLeavingPods checks when leavingPods forgets a pod. It must not forget a pod too early, and
+// must not keep it forever.
 func TestLeavingPods(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -486,8 +490,8 @@ func preempting(t *testing.T) (*rig, *corev1.Pod) {
 	return r, p
 }
 
-// TestNominationsThatOutliveTheirRoom checks a reservation that is released before the API has the
-// nomination. The end of the order deletes the nomination in the API, too.
+// TestNominationsThatOutliveTheirRoom checks a reservation that ends before the API has the
+// nomination. When the order ends, the nomination in the API is deleted.
 func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
@@ -500,8 +504,8 @@ func TestNominationsThatOutliveTheirRoom(t *testing.T) {
 	}
 }
 
-// TestWithdrawalThatComesLate checks that a late withdrawal does not delete the nomination of a pod
-// that has a new reservation.
+// TestWithdrawalThatComesLate checks that deleting the nomination of an ended reservation does not
+// delete the nomination of the pod's next reservation.
 func TestWithdrawalThatComesLate(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
@@ -512,9 +516,9 @@ func TestWithdrawalThatComesLate(t *testing.T) {
 	}
 }
 
-// TestVictimsThatGo checks that the departure of victims retries the preemptor. An earlier cycle
-// would fail. It is worth its cost only if the departure takes long: the preemptor then names the
-// victims.
+// TestVictimsThatGo checks that the preemptor is retried when its victims are gone, and not
+// earlier, because an earlier cycle would fail. If the victims take long, the preemptor is retried
+// once so that its message names them.
 func TestVictimsThatGo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -533,8 +537,8 @@ func TestVictimsThatGo(t *testing.T) {
 				r.gangOf("p", 2, 5)
 				r.create(c.preemptors...)
 				r.cycle()
-				// An event during the cycle may cause one more retry, which the eviction blocks
-				// now.
+				// An event during the cycle may cause one more retry. The eviction under way blocks
+				// that retry.
 				r.settles(0)
 				start := time.Now()
 				r.succeed(0)
@@ -542,7 +546,7 @@ func TestVictimsThatGo(t *testing.T) {
 					t.Fatalf("%q are to be tried with their victims there", got)
 				}
 				if !linger {
-					// Only the departure may retry them.
+					// From here on, only the departure of the victims may retry the preemptors.
 					r.sched.waits.Resolve(c.key, engine.Going)
 				} else {
 					r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })

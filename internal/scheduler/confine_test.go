@@ -9,14 +9,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestHeldToItsRoom checks that a pod with a reservation is confined to its node, and looks at
-// other nodes once it does not fit there.
+// TestHeldToItsRoom checks that a pod with a reservation goes to the reserved node. It looks at
+// other nodes only if it does not fit there.
 func TestHeldToItsRoom(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig) string{
 		"its room is there": func(*rig) string { return "node-0" },
 		"its room has been taken": func(r *rig) string {
-			// Another scheduler, which ignores reservations, placed the pod.
+			// Another scheduler placed the pod x, and ignored the reservation.
 			r.create(on(pod("x", "", "1", 9), "node-0"))
 			r.remove(on(pod("w", "", "1", 9), "node-1"))
 			return "node-1"
@@ -53,8 +53,8 @@ func TestHeldToItsRoom(t *testing.T) {
 	}
 }
 
-// TestLooksAtOneNode checks that the filters look only at the node of a reservation. Before the
-// victims are gone, they look at all nodes.
+// TestLooksAtOneNode checks that the filters run only on the reserved node once the victims are
+// gone. Until then, they run on all nodes.
 func TestLooksAtOneNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -82,9 +82,9 @@ func TestLooksAtOneNode(t *testing.T) {
 	}
 }
 
-// TestAlternativeWhileVictimsLeave checks a pod or gang whose victims terminate. It uses other room
-// that appears meanwhile, and evicts no more pods for it (KEP-5710, "Delayed preemption", first
-// case).
+// TestAlternativeWhileVictimsLeave checks a pod or gang that waits for its victims to terminate. If
+// other room becomes free, it uses that room and evicts no more pods (KEP-5710, "Delayed
+// preemption", first case).
 func TestAlternativeWhileVictimsLeave(t *testing.T) {
 	t.Parallel()
 	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {

@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// crashLimitOf returns the limit of a profile for the crashes of preemptors.
+// crashLimitOf returns the limit that a profile sets for crashes of preemptors.
 func crashLimitOf(args *configv1alpha1.RetryArgs) engine.CrashLimit {
 	return engine.CrashLimit{
 		Starts:  int(*args.CrashLimit),
@@ -21,8 +21,8 @@ func crashLimitOf(args *configv1alpha1.RetryArgs) engine.CrashLimit {
 	}
 }
 
-// followStart records the start, the readiness and the crash of a pod, for workloads that have
-// preempted others.
+// followStart records whether a pod of a preemptor has started, become ready or crashed. Only
+// workloads that have preempted others are recorded.
 func (h *Scheduler) followStart(before, after *corev1.Pod) {
 	if after.Spec.NodeName == "" || h.engine.Crashes.IsEmpty() {
 		return
@@ -42,14 +42,15 @@ func (h *Scheduler) followStart(before, after *corev1.Pod) {
 		f := crashOf(after, crashed)
 		h.crashed(key, h.engine.Crashes.Restarts(key, string(after.UID), f, h.stateOf(key), now), f)
 	}
-	// A crash ends the time since when the workload is ready. The kubelet may report the crash and
-	// the next readiness at once, and other members may keep the gang ready.
+	// A crash ends the period while the workload counts as ready. Record the crash explicitly. One
+	// update may report the crash together with the next readiness, or other members may keep the
+	// gang ready.
 	h.engine.Crashes.Observes(key, h.isWorking(key, after), now)
 	h.startEnds(after)
 }
 
-// memberEnds records the readiness of a gang that has lost a member on a node, or whose member has
-// succeeded. Single pods are ready or not by themselves.
+// memberEnds updates the readiness of a gang after a member on a node was lost or has succeeded. It
+// does nothing for single pods.
 func (h *Scheduler) memberEnds(pod *corev1.Pod) {
 	if h.engine.Crashes.IsEmpty() {
 		return
@@ -59,8 +60,8 @@ func (h *Scheduler) memberEnds(pod *corev1.Pod) {
 	}
 }
 
-// startEnds records the outcome of a pod that has ended, or that was deleted. Pods that are evicted
-// or deleted have not crashed.
+// startEnds records whether a pod that has finished or was deleted has crashed. Pods that were
+// evicted or deleted have not crashed.
 func (h *Scheduler) startEnds(pod *corev1.Pod) {
 	if h.engine.Crashes.IsEmpty() {
 		return
@@ -76,14 +77,15 @@ func (h *Scheduler) startEnds(pod *corev1.Pod) {
 	}
 }
 
-// crashed logs a crash that counts. Crashes that do not count have the number 0.
+// crashed logs a crash of a preemptor. count is the number of crashes in a row; 0 for a crash that
+// does not count.
 func (h *Scheduler) crashed(key workload.Key, count int, f engine.Failure) {
 	if count > 0 {
 		happened(logOf(context.Background(), key), "A preemptor crashed", f.Message, "crashed", f.Stage, "inARow", count)
 	}
 }
 
-// isWorking reports whether a workload is ready: enough members of a gang, or the given pod.
+// isWorking reports whether a workload is ready: enough members of a gang, or the single pod.
 func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
 	if !key.Gang {
 		return isReady(pod)
@@ -98,7 +100,8 @@ func (h *Scheduler) isWorking(key workload.Key, pod *corev1.Pod) bool {
 	return g.IsPlaced(&members)
 }
 
-// crashSentence says how long a workload does not preempt because of its crashes.
+// crashSentence returns a sentence that says until when a workload preempts nothing because of
+// crashes.
 func crashSentence(p *engine.PreemptionPause, key workload.Key) string {
 	what, n := "pod", "1 start"
 	if key.Gang {
@@ -111,10 +114,11 @@ func crashSentence(p *engine.PreemptionPause, key workload.Key) string {
 		n, what, engine.SettledAfter, p.Until.UTC().Format(time.RFC3339), p.Last.Stage, p.Last.Message)
 }
 
-// isReady reports whether a pod is ready.
+// isReady reports whether a pod has the condition Ready.
 func isReady(pod *corev1.Pod) bool { return hasCondition(pod, corev1.PodReady) }
 
-// isDisrupted reports whether a pod is evicted, by the scheduler, the kubelet or another component.
+// isDisrupted reports whether a pod is being evicted, by the scheduler, the kubelet or another
+// component.
 func isDisrupted(pod *corev1.Pod) bool { return hasCondition(pod, corev1.DisruptionTarget) }
 
 func hasCondition(pod *corev1.Pod, of corev1.PodConditionType) bool {
@@ -123,8 +127,8 @@ func hasCondition(pod *corev1.Pod, of corev1.PodConditionType) bool {
 	})
 }
 
-// restarted returns the status of a container of the pod that was restarted between two states of
-// the pod; nil for none. Sidecars and other init containers count too.
+// restarted returns the status of a container that restarted between two versions of a pod; nil for
+// none. It includes init containers and sidecars.
 func restarted(before, after *corev1.Pod) *corev1.ContainerStatus {
 	counts := make(map[string]int32, len(before.Status.ContainerStatuses))
 	for _, statuses := range [...][]corev1.ContainerStatus{before.Status.InitContainerStatuses, before.Status.ContainerStatuses} {
@@ -142,7 +146,7 @@ func restarted(before, after *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// crashOf describes the crash of a container that was restarted.
+// crashOf describes the crash of a container, after its restart.
 func crashOf(pod *corev1.Pod, container *corev1.ContainerStatus) engine.Failure {
 	f := engine.Failure{Stage: "container " + container.Name + " of pod " + pod.Name, Message: "it was restarted"}
 	if t := container.LastTerminationState.Terminated; t != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// afterTwo begins the pauses of crashing preemptors with the second crash.
+// afterTwo is the argument that pauses a preemptor after its second crash.
 const afterTwo = "{retry: {crashLimit: 2, initialBindingBackoff: 1h, maxBindingBackoff: 2h}}"
 
-// changeStatus changes the status of a pod, as its kubelet does, and waits until the scheduler has
-// seen that.
+// changeStatus changes the status of a pod, as a kubelet does, and waits until the informer of the
+// scheduler has the change.
 func (r *rig) changeStatus(name string, change func(*corev1.Pod)) {
 	r.t.Helper()
 	pods := r.client.CoreV1().Pods("ns")
@@ -40,8 +40,8 @@ func (r *rig) changeStatus(name string, change func(*corev1.Pod)) {
 }
 
 // awaitHandlers waits until the scheduler has handled all earlier changes of pods. The informer
-// stores a change before the handlers hear about it. So awaitHandlers adds a pod and waits for a
-// fact that only the handlers record.
+// stores a change before it calls the handlers, so its store shows nothing about the handlers.
+// Therefore, awaitHandlers adds a pod and waits for a fact that only the handlers record.
 func (r *rig) awaitHandlers() {
 	r.t.Helper()
 	last := pod("last-"+rand.String(8), "", "1", 0)
@@ -62,7 +62,7 @@ func readyIs(status corev1.ConditionStatus) func(*corev1.Pod) {
 	}
 }
 
-// restarts counts another crash of the container.
+// restarts raises the restart count of the pod's container.
 func restarts(p *corev1.Pod) {
 	if len(p.Status.ContainerStatuses) == 0 {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "train"}}
@@ -72,7 +72,7 @@ func restarts(p *corev1.Pod) {
 	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}
 }
 
-// crashes waits until a number of crashes of a workload count.
+// crashes waits until the scheduler counts the wanted number of crashes for the workload of a pod.
 func (r *rig) crashes(p *corev1.Pod, want int) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("%d crashes count", want), func() bool {
@@ -81,9 +81,9 @@ func (r *rig) crashes(p *corev1.Pod, want int) {
 	})
 }
 
-// TestCrashesAfterPreempting checks a preemptor whose container crashes, and whose pods are then
-// replaced while a controller has replaced the victims too. It preempts nothing more, and its
-// message says so. It is placed in free room.
+// TestCrashesAfterPreempting checks a preemptor whose container crashes, and whose controller then
+// replaces its pods. The controller of the victims replaces these too. The preemptor preempts
+// nothing more, its message says so, and it is placed in free room.
 func TestCrashesAfterPreempting(t *testing.T) {
 	t.Parallel()
 	for name, asGang := range map[string]bool{"of a ReplicaSet": false, "of a gang": true} {
@@ -130,7 +130,7 @@ func TestCrashesAfterPreempting(t *testing.T) {
 			r.create(second...)
 			r.eventually("the next one says why it finds no room", func() bool {
 				r.cycles()
-				// The leader of a gang says so for all.
+				// For a gang, only the leader's condition has the message.
 				said := ""
 				for _, p := range second {
 					said += r.scheduled(p.Name)
@@ -152,8 +152,8 @@ func TestCrashesAfterPreempting(t *testing.T) {
 	}
 }
 
-// TestWorksAfterPreempting checks crashes that do not count, and then one that does. The workload
-// preempts again in each case but the last.
+// TestWorksAfterPreempting checks crashes that do not count, and one that counts. After each case
+// except the last, the workload must preempt again.
 func TestWorksAfterPreempting(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

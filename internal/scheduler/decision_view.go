@@ -11,25 +11,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// decisionView is the cluster for one decision.
+// decisionView is a view of the cluster for one decision, with the state of this package that the
+// decision depends on.
 type decisionView struct {
 	*snapshot.View
-	// mark is the position in the order of ended causes when the view was taken. If a cause has
-	// ended since then, the preemptor does not wait for it.
+	// mark is the time of the view, in the order of the causes that have ended. The preemptor does
+	// not wait for a cause that has ended after the mark.
 	mark engine.Mark
-	// seen identifies the state of running groups when the view was taken.
+	// seen identifies the state of the running groups at the time of the view; see
+	// [eviction.Order].
 	seen uint64
-	// promised has the reservations and nominations of other workloads when the view was taken. own
-	// has the preemptor's reservations, in the order of its plan.
+	// promised holds the reservations and nominations of other workloads.
 	promised []snapshot.RankedRoom
-	own      []*engine.Reservation
-	// kept is the room for lost members of gangs that the preemptor must not use. It is part of the
-	// room above.
+	// own holds the preemptor's reservations, in the order of its plan.
+	own []*engine.Reservation
+	// kept holds the room for lost members of other gangs that the preemptor must not use. This
+	// room also counts among the reservations of other workloads.
 	kept []*engine.Reservation
 }
 
 // newView returns a view of the cycle's snapshot for a preemptor. It reads the reservations once,
-// for the decision and its record, because a second read could differ.
+// for both the decision and its record, because two reads could differ.
 func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -64,7 +66,7 @@ func (p *Plugin) newView(pre *preemptor) (*decisionView, error) {
 }
 
 // promisesTo returns the reservations and nominations of other workloads that affect a preemptor.
-// The preemptor must not use the room of some. The rest only count as usage of a queue.
+// Some exclude the preemptor from their room. The others only count as usage of their queue.
 func promisesTo(pre *preemptor, promised []snapshot.RankedRoom) []snapshot.ReservedRoom {
 	var out []snapshot.ReservedRoom
 	for i := range promised {
@@ -77,7 +79,7 @@ func promisesTo(pre *preemptor, promised []snapshot.RankedRoom) []snapshot.Reser
 	return out
 }
 
-// isKept reports whether the room of a reservation or nomination is closed to a preemptor.
+// isKept reports whether a reservation or nomination excludes a preemptor from its room.
 func isKept(promised *snapshot.RankedRoom, pre *preemptor) bool {
 	return workload.Standing{Priority: promised.Priority, Queue: promised.Queue}.KeepsFrom(pre.standing())
 }

@@ -7,15 +7,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// TestViewCountsWhatIsKept checks that reservations and nominations are unavailable room, each
-// counted once, for preemptors that must respect them.
+// TestViewCountsWhatIsKept checks that the room of reservations and nominations is unavailable to
+// preemptors that must respect them. The room of a pod that has a reservation and a nomination must
+// count once.
 func TestViewCountsWhatIsKept(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		// pods is the own priority of the pods with kept room. group is the priority of their gang.
-		pods, group int32
-		asks        int32
-		want        core.Outcome
+		// pods is the own priority of the pods with reserved room.
+		pods int32
+		// group is the priority of the gang of these pods.
+		group int32
+		asks  int32
+		want  core.Outcome
 	}{
 		"nominated and reserved, for an equal":       {pods: 5, group: 5, asks: 5, want: core.Infeasible},
 		"nominated and reserved, for a higher":       {pods: 5, group: 5, asks: 6, want: core.Fits},
@@ -34,7 +37,7 @@ func TestViewCountsWhatIsKept(t *testing.T) {
 			pre := r.plugin.gangPreemptor(g, &m)
 			r.snapshot()
 			r.plugin.reserve(t.Context(), &pre, []engine.Assignment{{Member: "uid-g-0", Node: "node-0"}, {Member: "uid-g-1", Node: "node-0"}})
-			// If the room were counted twice, nothing would be left.
+			// No room would be left if the reserved room were counted twice.
 			beside := pod("beside", "", "2", c.asks)
 			r.create(beside)
 			if d := r.decideFor(beside); d.Outcome != core.Fits {

@@ -14,22 +14,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// DecisionLog keeps records of decisions. Scheduling cycles call it, so its methods must not block.
+// DecisionLog keeps records of decisions. Its methods must not block, because scheduling cycles
+// call them.
 type DecisionLog interface {
-	// Record records a decision whose result is known.
+	// Record records a decision whose result is known, because it evicts nothing.
 	Record(r decisionlog.Record)
-	// Follow records a decision whose evictions are under way. Call ended once, from any goroutine.
-	// Another goroutine calls lost when the log needs the work that is lost with the victims.
+	// Follow records a decision whose evictions are under way. The caller calls ended once with the
+	// result, from any goroutine. When the log needs the work that is lost with the victims, it
+	// calls lost from its own goroutine.
 	Follow(r decisionlog.Record, lost func() []decisionlog.Lost) (ended func(decisionlog.Result))
-	// Awaits reports whether a workload still waits after its last decision. EndWait records how
-	// this wait ended. Any goroutine may call them.
+	// Awaits reports whether a workload still waits after its last decision. Any goroutine may call
+	// it.
 	Awaits(key workload.Key) bool
+	// EndWait records how the wait of a workload ended. Any goroutine may call it.
 	EndWait(key workload.Key, how decisionlog.End, at time.Time)
 }
 
 var _ DecisionLog = (*decisionlog.Log)(nil)
 
-// noDecisionLog is the DecisionLog that keeps no records.
+// noDecisionLog is a DecisionLog that records nothing.
 type noDecisionLog struct{}
 
 // Record is part of DecisionLog.
@@ -56,7 +59,7 @@ func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
 }
 
 // lostWith returns the work that is lost with the victims of a decision, in the order of the
-// victims. taken are the pods of the victims.
+// victims. taken are the pods of all victims.
 func lostWith(victims []core.Victim, taken []*corev1.Pod, now time.Time) []decisionlog.Lost {
 	if len(taken) == 0 {
 		return nil
@@ -76,8 +79,8 @@ func lostWith(victims []core.Victim, taken []*corev1.Pod, now time.Time) []decis
 	return out
 }
 
-// givenTo returns the requests of a pod by resource, in the units of the record: CPU in
-// thousandths, other resources in their base units.
+// givenTo returns the requests of a pod by resource, in the units of the log: millicores of CPU,
+// and the base units of other resources.
 func givenTo(pod *corev1.Pod) map[string]int64 {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	out := make(map[string]int64, len(requests))
@@ -97,22 +100,22 @@ func (p *Plugin) record(made *cycleDecision) {
 	p.endIfDeleted(made)
 }
 
-// endIfDeleted ends the wait of a preemptor that was deleted in its own cycle: the event that ends
-// it came before the record.
+// endIfDeleted ends the recorded wait of a preemptor that was deleted during its cycle. The event
+// of the deletion came before the decision was recorded, so it ended no wait.
 func (p *Plugin) endIfDeleted(made *cycleDecision) {
 	if !p.sched.engine.IsPresent(made.pre.key) {
 		p.sched.endWait(made.pre.key, decisionlog.Gone)
 	}
 }
 
-// endWait records how the wait of a workload ended, if a decision left it waiting.
+// endWait records how the wait of a workload ended, if its last decision left it waiting.
 func (h *Scheduler) endWait(key workload.Key, how decisionlog.End) {
 	if h.decisions.Awaits(key) {
 		h.decisions.EndWait(key, how, h.clock.Now())
 	}
 }
 
-// memberBound ends the wait of a gang once minCount of its members are on nodes.
+// memberBound ends the recorded wait of a gang if minCount of its members are bound.
 func (h *Scheduler) memberBound(key types.NamespacedName) {
 	work := gangKey(key)
 	if !h.decisions.Awaits(work) {
@@ -124,8 +127,8 @@ func (h *Scheduler) memberBound(key types.NamespacedName) {
 	}
 }
 
-// follow records a decision whose evictions are under way. Call the returned function with the
-// outcome.
+// follow records a decision whose evictions are under way. The caller passes their outcome to the
+// returned function.
 func (p *Plugin) follow(made *cycleDecision) (ended func(eviction.Outcome)) {
 	r, taken := p.recordOf(made), made.victims
 	tell := p.sched.decisions.Follow(r, func() []decisionlog.Lost { return lostWith(r.Decision.Victims, taken, r.Time) })

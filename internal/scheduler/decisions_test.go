@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// recorded starts a log of decisions. seen returns the preemptor, outcome and state of each
-// recorded decision.
+// recorded sets a decision log for the scheduler. seen returns the preemptor, the outcome and the
+// state of each record.
 func (r *rig) recorded() (seen func() []string, log *decisionlog.Log) {
 	log = decisionlog.New(decisionlog.Options{})
 	r.sched.decisions = log
@@ -40,7 +40,7 @@ func wantRecorded(t *testing.T, seen func() []string, want ...string) {
 	}
 }
 
-// TestPreemptionIsRecorded checks that a preemption is recorded from its beginning, and with its
+// TestPreemptionIsRecorded checks that a preemption is recorded when it begins, and again with its
 // result.
 func TestPreemptionIsRecorded(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,8 @@ func TestPreemptionIsRecorded(t *testing.T) {
 					wantRecorded(t, seen, "p Preempts UnderWay")
 					r.finish(0, c.outcome)
 				} else {
-					// This outcome does not contain the victims whose eviction began.
+					// If the order fails at once, the outcome lists no victims whose eviction
+					// began.
 					r.evictor.atOnce = func() error { return c.outcome.Err }
 					want.Begun = 0
 					r.cycle()
@@ -95,16 +96,17 @@ func TestPreemptionIsRecorded(t *testing.T) {
 	}
 }
 
-// TestWhatFindsNoRoomIsRecorded checks that decisions for workloads without room are recorded, and
-// that decisions for workloads with room are not.
+// TestWhatFindsNoRoomIsRecorded checks that a decision is recorded for a workload without room, and
+// not for a workload with room.
 func TestWhatFindsNoRoomIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		arrange func(r *rig)
 		want    []string
-		// wantWaitsFor and wantRetry are fields of the last record.
+		// wantWaitsFor is the field waitsFor of the last record.
 		wantWaitsFor string
-		wantRetry    bool
+		// wantRetry is true if the last record has a time of retry.
+		wantRetry bool
 	}{
 		"there is room": {arrange: func(r *rig) { r.create(pod("p", "", "1", 10)) }},
 		"no way": {
@@ -169,8 +171,8 @@ func TestWhatFindsNoRoomIsRecorded(t *testing.T) {
 	}
 }
 
-// TestEndOfWaitIsRecorded checks that the end of a wait is recorded for a pod and a gang with a
-// decision. For workloads that found room at once, nothing is recorded.
+// TestEndOfWaitIsRecorded checks that the end of a wait is recorded for pods and gangs that had to
+// wait after a decision. Workloads that found room at once have no record.
 func TestEndOfWaitIsRecorded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -8,13 +8,13 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// QueueDeleted handles the deletion of a Queue. If work of the Queue runs and the deletion is not
-// confirmed, the ledger keeps the Queue for deletedTimeout, so the work keeps its place. Otherwise
-// QueueDeleted drops the Queue at once. Any goroutine may call it.
+// QueueDeleted handles the deletion of a Queue. If work of the Queue runs, the ledger keeps the
+// Queue for deletedTimeout, so that its work is still protected. If no work runs, or if the
+// deletion is confirmed, QueueDeleted drops the Queue at once. Any goroutine may call it.
 //
-// The Queue is kept in memory only. A finalizer would preserve it over a restart, but an operator
-// who deleted the Queue by mistake could not create it again in that time. Removing the CRDs would
-// also wait for a scheduler that may not run any more.
+// The Queue is kept in memory only. A finalizer would also keep it over a restart of the scheduler.
+// But then an operator could not recreate a Queue that was deleted by mistake. Removing the CRDs
+// would wait for a scheduler that may no longer run.
 func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
 	until := h.clock.Now().Add(h.profiles.deletedTimeout())
 	if q.Annotations[v1alpha1.AnnotationConfirmDeletion] != "true" && h.clock.Now().Before(until) && h.quotas.KeepQueue(q.Name, until) {
@@ -29,7 +29,7 @@ func (h *Scheduler) QueueDeleted(q *v1alpha1.Queue) {
 	h.queuesChanged()
 }
 
-// expireQueues drops the deleted Queues whose time is over, or whose work has ended.
+// expireQueues drops the deleted Queues whose timeout has passed, or whose work has ended.
 func (h *Scheduler) expireQueues() {
 	dropped, confining := h.quotas.DropExpired(h.clock.Now())
 	h.metrics.KeptPods(h.quotas.KeptPods())
@@ -43,8 +43,8 @@ func (h *Scheduler) expireQueues() {
 	h.queuesChanged()
 }
 
-// deletedTimeout returns the time that a deleted Queue is kept while its work runs. It is the
-// longest time of all profiles, because all share the queues.
+// deletedTimeout returns how long a deleted Queue with running work is kept. It is the longest
+// timeout of all profiles, because the profiles share the queues.
 func (ps *profiles) deletedTimeout() (longest time.Duration) {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestDeletedQueue checks that running work of a deleted queue keeps its quota for a time. After
-// that, or at once if the deletion is confirmed, pending work of another queue preempts it.
+// TestDeletedQueue checks that running work of a deleted queue keeps its quota until the timeout,
+// or until the deletion is confirmed. Then pending work of another queue preempts it.
 func TestDeletedQueue(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -15,28 +15,29 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Derived finds the groups of pods that do not name a group, from the objects that own the pods.
+// Derived finds the derived groups: the groups of pods that name none. It derives them from the
+// objects that own the pods.
 type Derived interface {
 	gang.Derived
 	gang.Bounds
-	// Hold returns the reason why a pod must wait until more is known about its owner; the zero
-	// Verdict for other pods.
+	// Hold returns the reason why a pod must wait until its owner is known; the zero Verdict for
+	// none.
 	Hold(pod *corev1.Pod) gang.Verdict
-	// MinCount returns the number of members that a derived group must need; false for other
-	// groups.
+	// MinCount returns the minCount that the owner of a derived group demands now; false for groups
+	// that are not derived.
 	MinCount(key types.NamespacedName) (int, bool)
-	// RoleOf returns the role of a member in its derived group, and the number of members of that
+	// RoleOf returns the role of a member in its derived group, and the number of members in that
 	// role that the group needs. The number is 0 for pods of other groups.
 	RoleOf(pod *corev1.Pod) (role string, needed int)
-	// Leads returns the number of workers that a driver needs, from the object that owns the
-	// driver; false if the object does not tell.
+	// Leads returns the workers that a driver needs, according to the object that owns the driver;
+	// false if the object does not say.
 	Leads(pod *corev1.Pod) (gang.Lead, bool)
-	// QueueOf returns the queue that a pod names in the labels or annotations of another scheduler,
-	// if its profile reads these; "" for none.
+	// QueueOf returns the queue in the labels or annotations that another scheduler defines; "" for
+	// none. It reads them only if the pod's profile allows it.
 	QueueOf(pod *corev1.Pod) string
 }
 
-// underived is the Derived that derives no groups.
+// underived is a Derived without derived groups.
 type underived struct{ gang.Named }
 
 // AnchorsOf is part of gang.Derived.
@@ -66,14 +67,16 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 // QueueOf is part of Derived.
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
-// Anchored returns the pods whose group derives from an object, the anchor. It includes finished
-// pods.
+// Anchored returns the pods with an anchor, including finished pods. An anchor is a key that the
+// pods of a derived group share; see [gang.Derived].
 func (r *clusterIndex) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
 
-// MembershipChanged handles a pod whose group has changed because more is known about the object
-// that owns the pod. It retries a pod that waited for this. listed may be an outdated version of
-// the pod: the pod may have changed or been deleted, and the informer's handler may have run
-// before.
+// MembershipChanged handles a pod whose derived group has changed, because more is known about the
+// owner of the pod. It retries the pod if the pod waited for this. before is the previous group;
+// was is false if there was none.
+//
+// listed may be an outdated version of the pod. The pod may have been changed or deleted, and the
+// informer's handler may have seen that before this call.
 func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
 	pod, exists := h.podOf(podKey(listed))
 	if !exists {
@@ -89,7 +92,8 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 		case pod.Spec.NodeName != "":
 			h.cluster.NodeChanged(pod.Spec.NodeName)
 		case h.records.IsAssumed(string(pod.UID)):
-			// Only the scheduler's own cache has the node of the pod.
+			// Only the scheduler's cache has the node of an assumed pod, so the whole snapshot is
+			// read again.
 			h.cluster.Invalidate()
 		}
 	}
@@ -110,7 +114,8 @@ func (h *Scheduler) MembershipChanged(listed *corev1.Pod, before types.Namespace
 	}
 }
 
-// regrouped cleans up after a pod that has left a group, or was scheduled by itself before.
+// regrouped removes the state of a pod that belonged to another group, or was scheduled as a single
+// pod.
 func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
 	h.arrives(pod)
 	h.step(engine.PodRejoins{Pod: string(pod.UID), Key: podKey(pod)})
@@ -120,10 +125,10 @@ func (h *Scheduler) regrouped(pod *corev1.Pod, before types.NamespacedName, was 
 	}
 }
 
-// behind returns the reason why a derived or bounded gang is blocked before any member has a node.
-// For example, its PodGroup does not count all members yet, or has a higher priority than one of
-// its pods. After some members have nodes, only pods with too low a priority are blocked, each by
-// itself.
+// behind returns the reason why a derived or bounded gang is blocked as a whole, before any member
+// has a node. For example, its PodGroup does not count all members yet, or outranks one of its
+// pods. Once members have nodes, the gang is not blocked. Only pods that the group outranks are
+// then blocked.
 func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	want, derived := o.derived.MinCount(g.Key)
 	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
@@ -143,19 +148,21 @@ func (o *placements) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	}
 }
 
-// seatsOfRoles groups the waiting members of a gang by role.
+// seatsOfRoles is the result of byRole: the waiting members of a gang, divided by the need of their
+// roles.
 type seatsOfRoles struct {
-	// surplus has the waiting members whose role has enough other members for the gang.
+	// surplus holds the UIDs of the waiting members that their role does not need.
 	surplus map[types.UID]bool
-	// needed is the number of waiting members that the gang needs. counting is the number of placed
-	// members that count for the need of their role.
-	needed, counting int
+	// needed is the number of waiting members that their roles need.
+	needed int
+	// counting is the number of placed members that count for the need of their role.
+	counting int
 	// several is true if the members have more than one role.
 	several bool
 }
 
-// byRole separates the waiting members that a gang needs from its surplus. Placed members count
-// first. Of each role, the gang needs waiting members until the need of the role is met.
+// byRole divides the waiting members of a gang into needed and surplus members. In each role,
+// placed members fill the need first, then waiting members in their order. The rest is surplus.
 func (r *clusterIndex) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
 	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
@@ -180,9 +187,9 @@ func (r *clusterIndex) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) se
 	return out
 }
 
-// roleOf returns the role of a gang member, which decides whether the member is surplus. It returns
-// nil for pods of other groups, and if minCount is not the sum of the roles' needs. The sum
-// differs, for example, if the gang has grown since it began to run.
+// roleOf returns the role of a gang member. The search determines surplus by role. It returns nil
+// for pods of other groups. It also returns nil if minCount differs from the sum of the needs of
+// all roles, for example because the gang has grown since its start.
 func (r *clusterIndex) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
 	if want, derived := r.derived.MinCount(g.Key); !derived || want != g.MinCount {
 		return nil
@@ -194,9 +201,9 @@ func (r *clusterIndex) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
 	return &core.Role{Name: role, Needs: int32(needed)}
 }
 
-// neededFirst sorts the waiting members of a gang: the members that the gang needs of each role
-// come first. The order within both parts stays the same. minCount counts members in this order, so
-// a surplus worker never counts in place of a head, even if it is older.
+// neededFirst sorts the waiting members of a gang: members that their role needs come before
+// surplus. Otherwise, the order stays the same. The first members count for minCount, so an old
+// surplus worker must not come before a newer head.
 func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	turn := func(pod *corev1.Pod) int {
 		if s.surplus[pod.UID] {
@@ -212,10 +219,10 @@ func unplaced(members *gang.Members) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
 }
 
-// lacking returns the number of waiting members that must be placed to make a gang whole: minCount
-// minus the members that have passed their cycles. The number is higher if the placed members are
-// surplus in their role, for example if the gang lost its head and has too many workers. lacking
-// sorts waiting, because members count in this order.
+// lacking returns the number of waiting members that must be placed for a whole gang. It is
+// minCount minus the members that have passed their cycles. It is higher if placed members are
+// surplus in their role, for example if a gang with too many workers lost its head. lacking sorts
+// waiting, because the members count in this order.
 func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	if g.Tree != nil {
 		return lackingInTree(g, members, waiting)
@@ -228,8 +235,8 @@ func (o *placements) lacking(g *gang.Group, members *gang.Members, waiting []*co
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
 	roles := o.byRole(waiting, members.Assigned, members.Succeeded, assumed)
 	roles.neededFirst(waiting)
-	// A gang that has grown while it runs may have new roles. Members past minCount preempt
-	// nothing.
+	// A gang that has grown since its start may have new roles. Members past minCount preempt
+	// nothing, so the roles do not count for it.
 	if roles.several && want == g.MinCount {
 		lacking = max(lacking, min(roles.needed, g.MinCount-roles.counting))
 	}

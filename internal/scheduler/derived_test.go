@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// roles is a Derived for pods named ROLE-NUMBER. needed is the number of members that the gang
-// needs of each role.
+// roles is a Derived for pods with names of the form ROLE-NUMBER. needed maps each role to the
+// number of members that the gang needs.
 type roles struct {
 	underived
 	needed map[string]int
@@ -36,7 +36,7 @@ func TestNeededFirst(t *testing.T) {
 		needed          map[string]int
 		placed, waiting []string
 		want            []string
-		// wantNeeded is the number of waiting members that their roles need.
+		// wantNeeded is the number of waiting members that the gang needs by their roles.
 		wantNeeded int
 	}{
 		"a head that has gone from workers past their minimum": {
@@ -87,7 +87,7 @@ func TestNeededFirst(t *testing.T) {
 	}
 }
 
-// sized is a roles with the number of members that the group's object asks for now.
+// sized is a roles whose owner demands want members.
 type sized struct {
 	roles
 	want int
@@ -96,7 +96,8 @@ type sized struct {
 // MinCount is part of Derived.
 func (s sized) MinCount(types.NamespacedName) (int, bool) { return s.want, true }
 
-// TestLacking checks how many members a gang still has to place, by number and by role.
+// TestLacking checks the number of members that a gang still has to place, by minCount and by
+// roles.
 func TestLacking(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -148,7 +149,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// late is a Derived that learns later that pods without a group have one.
+// late is a Derived that does not know the group of a pod until known is set.
 type late struct {
 	underived
 	group types.NamespacedName
@@ -163,8 +164,8 @@ func (l *late) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return l.group, l.known.Load()
 }
 
-// TestPlacedMembersBecomeKnown checks that the group of placed pods may become known without a
-// change of the pods or their nodes.
+// TestPlacedMembersBecomeKnown checks placed pods whose group becomes known while neither the pods
+// nor their nodes change.
 func TestPlacedMembersBecomeKnown(t *testing.T) {
 	t.Parallel()
 	for name, assumed := range map[string]bool{"all of them bound": false, "one of them assumed": true} {

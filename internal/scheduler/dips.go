@@ -16,23 +16,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// dipTime is the time between a drop in a node's allocatable resources, or a taint that may be
-// temporary, and the review of the node's reservations. A device plugin that restarts removes its
-// devices from the node for some seconds, and a kubelet that restarts is not ready. If the
-// reservation were released in this time, a second set of victims would be evicted. If a node has
-// shrunk or failed permanently, the review comes dipTime late.
+// dipTime is the delay before a drop in a node's allocatable resources, or a taint that may be
+// temporary, takes effect. A device plugin that restarts removes its devices for some seconds, and
+// a kubelet that restarts is not ready for some seconds. If the node lost its reservations in that
+// time, a second set of victims would be evicted. For a node that has permanently shrunk or failed,
+// the reservations are reviewed dipTime later.
 const dipTime = 10 * time.Second
 
-// dips holds the nodes whose allocatable resources dropped, or that got a temporary taint, within
-// the last dipTime. A dip ends when the node is as before, when its time has passed, or when the
-// node is gone. Make one with newDips. It is safe for concurrent use.
+// dips records the dips of all nodes. A dip is a drop in allocatable resources or a temporary taint
+// within the last dipTime. A dip ends when the node has recovered, when the time has passed, or
+// when the node is deleted. newDips creates a dips. It is safe for concurrent use.
 type dips struct {
 	mu    sync.Mutex
 	lasts time.Duration
 	nodes map[string]nodeDips
 }
 
-// nodeDips are the dips of a node. The zero value has none.
+// nodeDips holds the dips of one node. The zero value has none.
 type nodeDips struct {
 	resources map[corev1.ResourceName]dip
 	// taintsEnd is the time until which temporary taints do not count; zero without such taints.
@@ -41,14 +41,15 @@ type nodeDips struct {
 
 // dip is a drop of one resource of a node.
 type dip struct {
-	// had is the amount that the node offered before.
+	// had is the amount that the node offered before the drop.
 	had  resource.Quantity
 	ends time.Time
 }
 
 // mayBeTemporary reports whether a taint may end within seconds. The node controller adds such
-// taints while a kubelet or a network agent restarts. Taints for memory, disk and processes last
-// for minutes, because the kubelet delays their end, and other taints have an owner.
+// taints while a kubelet or a network agent restarts. Taints for pressure of memory, disk or
+// processes last for minutes, because the kubelet delays their end. Other taints are set on
+// purpose.
 func mayBeTemporary(taint *corev1.Taint) bool {
 	switch taint.Key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable:
@@ -67,8 +68,8 @@ func newDips(lasts time.Duration) *dips {
 	return &dips{lasts: lasts, nodes: make(map[string]nodeDips)}
 }
 
-// follow records an update of a node. For a node that is new, before has neither resources nor
-// taints.
+// follow records an update of a node from before to after. For a new node, before has no resources
+// and no taints.
 func (d *dips) follow(before, after *corev1.Node, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +90,7 @@ func (d *dips) follow(before, after *corev1.Node, now time.Time) {
 			of.resources[name] = dip{had: had.DeepCopy(), ends: now.Add(d.lasts)}
 		}
 	}
-	// One temporary taint may replace another. The time runs from the first one.
+	// If one temporary taint replaces another, the time runs from the first one.
 	switch {
 	case !hasTemporaryTaint(after):
 		of.taintsEnd = time.Time{}
@@ -115,7 +116,7 @@ func (d *dips) forget(node string) {
 	delete(d.nodes, node)
 }
 
-// over ends the dips whose time has passed, and returns their nodes.
+// over removes the dips whose time has passed, and returns the names of their nodes.
 func (d *dips) over(now time.Time) (nodes []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,8 +141,8 @@ func (d *dips) over(now time.Time) (nodes []string) {
 	return nodes
 }
 
-// without returns a node as it was before its dips: with the resources that it offered, and without
-// temporary taints.
+// without returns a node as if it had no dips: with its previous resources and without temporary
+// taints.
 func (d *dips) without(node *corev1.Node) *corev1.Node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,7 +165,7 @@ func (d *dips) without(node *corev1.Node) *corev1.Node {
 	return out
 }
 
-// endOf returns the end of the last dip of a node; false for a node without dips.
+// endOf returns the time when the last dip of a node ends; false for a node without dips.
 func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,9 +179,9 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 	return end, !end.IsZero()
 }
 
-// dipUnder returns a node with both a dip and a reservation of the preemptor, and the end of the
-// dip. It returns "" if the decision may be carried out. During a dip, the decision would release a
-// reservation that fitted before, or evict other pods.
+// dipUnder returns a node that has both a dip and a reservation of the preemptor, and the end of
+// the dip. The decision must not be applied then: it would release the reservation, or evict other
+// pods. dipUnder returns "" if the decision may be applied.
 func (h *Scheduler) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}
@@ -199,8 +200,8 @@ func waitsForDip(node string) string {
 	return fmt.Sprintf("waits for node %s, which offers less or is not ready for now", node)
 }
 
-// waitForDip keeps the reservations of a preemptor until a dip ends. It does not carry out the
-// decision, because that was made during the dip.
+// waitForDip keeps the reservations of a preemptor until a dip ends, and does not apply the
+// decision, which was made during the dip.
 func (p *Plugin) waitForDip(made *cycleDecision, pod *corev1.Pod, node string, ends time.Time) (*fwk.PostFilterResult, *fwk.Status) {
 	key, said := made.pre.key, waitsForDip(node)
 	if key.Gang {

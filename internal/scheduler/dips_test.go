@@ -22,12 +22,13 @@ func TestDips(t *testing.T) {
 	t.Parallel()
 	type at struct {
 		after int
-		// cpu is the CPUs that the node offers from then on; "" for no change.
+		// cpu is the number of CPUs that the node offers from this time on; "" for no change, "-"
+		// for none.
 		cpu string
-		// counts is the CPUs that the node counts for then. over is true if a dip has ended because
-		// its time has passed.
+		// counts is the number of CPUs that the scheduler assumes for the node at this time.
 		counts string
-		over   bool
+		// over is true if a dip has ended because its time has passed.
+		over bool
 	}
 	tests := map[string]struct {
 		steps []at
@@ -80,7 +81,7 @@ func TestDips(t *testing.T) {
 	}
 }
 
-// TestTemporaryTaints checks for which taints a node counts as untainted, and for how long.
+// TestTemporaryTaints checks which taints of a node are ignored, and for how long.
 func TestTemporaryTaints(t *testing.T) {
 	t.Parallel()
 	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
@@ -92,7 +93,7 @@ func TestTemporaryTaints(t *testing.T) {
 	type at struct {
 		after  int
 		taints []corev1.Taint
-		// counts is the number of taints that the node counts with then.
+		// counts is the number of taints that the scheduler sees on the node at this time.
 		counts int
 	}
 	for name, steps := range map[string][]at{
@@ -127,7 +128,7 @@ func TestTemporaryTaints(t *testing.T) {
 	}
 }
 
-// aDip is a way in which a node can be unusable for a moment, and its end.
+// aDip is a way in which a node becomes unusable for a moment, and the way in which it recovers.
 type aDip struct{ begin, end func(*corev1.Node) }
 
 // offersCPU sets the CPUs of a node.
@@ -137,7 +138,7 @@ func offersCPU(cpu string) func(*corev1.Node) {
 
 func untainted(n *corev1.Node) { n.Spec.Taints = nil }
 
-// dipsOfNodes are the dips of node-0, which offers 5 CPUs.
+// dipsOfNodes are dips of node-0, which offers 5 CPUs.
 var dipsOfNodes = map[string]aDip{
 	"it offers less":  {offersCPU("0"), offersCPU("5")},
 	"it is not ready": {notReady, untainted},
@@ -148,9 +149,9 @@ var dipsOfNodes = map[string]aDip{
 	}, untainted},
 }
 
-// TestNodeThatDips checks that a node keeps its reservations if it offers less or is not ready for
-// a short time. That holds even if another pod is placed in the remaining room. If the state is
-// permanent, the node loses the reservations.
+// TestNodeThatDips checks a node that offers less, or is not ready, for a short time. It keeps its
+// reservations, even if another pod is placed in the remaining room. If the state is permanent, the
+// node loses its reservations.
 func TestNodeThatDips(t *testing.T) {
 	t.Parallel()
 	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
@@ -182,7 +183,7 @@ func TestNodeThatDips(t *testing.T) {
 }
 
 // TestPlanOnANodeThatDips checks that a gang keeps its plan if the node of its next member is not
-// ready for a moment. Otherwise another node would be preempted for it.
+// ready for a moment. A new plan would evict pods on another node.
 func TestPlanOnANodeThatDips(t *testing.T) {
 	t.Parallel()
 	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
@@ -223,8 +224,8 @@ func TestPlanOnANodeThatDips(t *testing.T) {
 	}
 }
 
-// TestEvictionOnANodeThatDips checks that an order is wanted as long as the node of the preemptor
-// may be ready again.
+// TestEvictionOnANodeThatDips checks that an order stays wanted while the preemptor's node has a
+// temporary taint.
 func TestEvictionOnANodeThatDips(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -240,8 +241,8 @@ func TestEvictionOnANodeThatDips(t *testing.T) {
 	})
 }
 
-// TestReplacedNodeHasNoDips checks a node that was deleted and created again within one update.
-// The new node did not offer the resources of the old one.
+// TestReplacedNodeHasNoDips checks a node that was deleted and created again within one update of
+// the informer. The resources of the old node are no dip of the new one.
 func TestReplacedNodeHasNoDips(t *testing.T) {
 	t.Parallel()
 	r, p := waitingForRoom(t, "", nil)
@@ -265,7 +266,8 @@ func TestReplacedNodeHasNoDips(t *testing.T) {
 	}
 }
 
-// waitingForRoom returns a pod, or a gang of one, that waits for its victim on node-0 to terminate.
+// waitingForRoom returns a rig with a preemptor that waits for its victim on node-0 to terminate.
+// The preemptor is a pod, or the only member of a gang if group is set.
 func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *corev1.Pod) {
 	t.Helper()
 	objects := []runtime.Object{node("node-0", "5")}
@@ -292,7 +294,7 @@ func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *c
 	return r, p
 }
 
-// dipsFor begins a dip of node-0, and then adds a pod of another scheduler there.
+// dipsFor begins a dip of node-0, and then places a pod of another scheduler there.
 func (r *rig) dipsFor(lasts time.Duration, begin func(*corev1.Node)) {
 	r.t.Helper()
 	r.sched.dips.lastFor(lasts)
@@ -303,8 +305,8 @@ func (r *rig) dipsFor(lasts time.Duration, begin func(*corev1.Node)) {
 	r.create(foreign)
 }
 
-// recovers ends the dip of node-0 after some time, during which the pod is retried. The pod then
-// gets its room.
+// recovers checks that the pod keeps its reservation during the dip of node-0, although it is
+// retried. Then it ends the dip and checks that the pod is placed.
 func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 	r.t.Helper()
 	r.sched.retry(r.sched.keyOf(p))
@@ -322,8 +324,8 @@ func (r *rig) recovers(p *corev1.Pod, end func(*corev1.Node)) {
 	}
 }
 
-// TestDoubtsEndWithTheirNode checks that doubts about a deleted node are dropped, and that late
-// events add none.
+// TestDoubtsEndWithTheirNode checks that the doubts about a node end when it is deleted, and that
+// later events add none.
 func TestDoubtsEndWithTheirNode(t *testing.T) {
 	t.Parallel()
 	exists := map[string]bool{"a": true, "b": true}
@@ -346,7 +348,7 @@ func TestDoubtsEndWithTheirNode(t *testing.T) {
 	}
 }
 
-// len returns the number of nodes with a dip. A node that remains is a leak.
+// len returns the number of nodes with a dip. Tests use it to find leaks.
 func (d *dips) len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

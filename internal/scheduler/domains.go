@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nodesOf lists the nodes of pods that are bound or assumed.
+// nodesOf lists the nodes of bound and assumed pods.
 func (o *placements) nodesOf(pods []*corev1.Pod) []string {
 	var nodes []string
 	for _, pod := range pods {
@@ -20,11 +20,12 @@ func (o *placements) nodesOf(pods []*corev1.Pod) []string {
 	return nodes
 }
 
-// domain is a topology domain of nodes. The zero value contains all nodes.
+// domain is a topology domain: the nodes with a value of a node label. The zero value contains all
+// nodes.
 type domain struct{ key, value string }
 
-// domainOf returns the topology domain that further members of a gang must join; the zero value if
-// they may use any node. The first placed member on a node with the label determines the domain.
+// domainOf returns the topology domain that further members of a gang must join. It is the domain
+// of the first placed member whose node has the label; the zero value if there is none.
 func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
 	if key == "" {
 		return domain{}
@@ -39,9 +40,9 @@ func (r *clusterIndex) domainOf(key string, members []*corev1.Pod) domain {
 	return d
 }
 
-// splitOver returns a message if the nodes of a gang's members and reservations are in several
-// domains, although the gang requires one. Labels of nodes may have changed since the gang was
-// planned. It returns "" for other gangs.
+// splitOver returns a message if the members and reservations of a gang are in several topology
+// domains although the gang requires one; "" otherwise. This happens if labels of nodes change
+// after the gang was planned.
 func (b *ledger) splitOver(key types.NamespacedName) string {
 	g, ok := b.groups.Group(key)
 	if !ok || g.TopologyKey == "" {
@@ -70,7 +71,8 @@ func (b *ledger) splitOver(key types.NamespacedName) string {
 	return ""
 }
 
-// has reports whether a node is in the domain. A domain without a value has no nodes.
+// has reports whether a node is in the domain. A domain with a key and without a value contains no
+// node.
 func (d domain) has(node *corev1.Node) bool {
 	return d.key == "" || d.value != "" && node.Labels[d.key] == d.value
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// racked returns nodes of one CPU, each in the given rack; "" for none.
+// racked returns nodes with one CPU each. racks has the rack of each node; "" for no rack.
 func racked(racks ...string) []runtime.Object {
 	out := make([]runtime.Object, len(racks))
 	for i, one := range nodes(len(racks), "1") {
@@ -21,8 +21,8 @@ func racked(racks ...string) []runtime.Object {
 	return out
 }
 
-// TestGangInOneRack checks that a gang is placed in one rack, and that a member that comes later
-// joins it.
+// TestGangInOneRack checks that a gang is placed in one rack, and that a later member joins that
+// rack.
 func TestGangInOneRack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, racked("", "a", "b", "a", "b", "b")...)
@@ -38,8 +38,8 @@ func TestGangInOneRack(t *testing.T) {
 	}
 }
 
-// TestGangPrefersOneRack checks that a gang shares a rack if that costs nothing, that a lost member
-// returns to it, and that the gang spreads if no rack has room.
+// TestGangPrefersOneRack checks a gang that prefers to share a rack. It shares one if that costs
+// nothing. A replaced member returns to the rack. If no rack has enough room, the gang spreads.
 func TestGangPrefersOneRack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, racked("a", "b", "a", "b", "c")...)
@@ -63,8 +63,8 @@ func TestGangPrefersOneRack(t *testing.T) {
 	r.eventually("the other gang spreads", func() bool { r.cycles(); return r.nodeOf("h-0") != "" && r.nodeOf("h-1") != "" })
 }
 
-// TestRoomIsKeptInTheRackOfTheGang checks that the room of a lost member is kept in the rack of its
-// gang only.
+// TestRoomIsKeptInTheRackOfTheGang checks that room for a lost member is kept only in the rack of
+// its gang.
 func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ racks, want string }{
@@ -96,8 +96,8 @@ func TestRoomIsKeptInTheRackOfTheGang(t *testing.T) {
 	}
 }
 
-// TestLabelsThatChangeBeforeTheBinding checks that a gang is not bound in two racks if the label of
-// a planned node changes while members wait for the others.
+// TestLabelsThatChangeBeforeTheBinding checks that a gang is not bound across two racks. The label
+// of a planned node changes while members wait for the other members.
 func TestLabelsThatChangeBeforeTheBinding(t *testing.T) {
 	t.Parallel()
 	for name, to := range map[string]string{"another rack": "c", "no rack": ""} {

@@ -17,16 +17,20 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// A driver is a pod that creates its workers after it has started. Many drivers can occupy all
-// room, so that no driver has room for its workers. So the gate blocks a driver if as many others
-// as drivers.withoutWorkers allows have a place and lack workers. No state is kept: each check
-// counts the drivers in the informers. The main loop checks the blocked drivers again at each tick,
-// and after each change of a driver or worker.
+// This file bounds the number of drivers without workers. A driver is a pod that creates its
+// workers after it has started. Too many drivers can occupy all room, so that no driver has room
+// for workers. The gate therefore blocks a driver while the allowed number of other drivers (the
+// argument drivers.withoutWorkers) have a place and lack workers.
+//
+// The package keeps no state about drivers. Each check counts the drivers in the informers. The
+// main loop repeats the check of blocked drivers at each tick, and after each change of a driver or
+// worker.
 
-// driversInTheWay is the reason why the cycle of a blocked driver preempts nothing.
+// driversInTheWay is the reason in the rejection of a blocked driver's cycle. Such a cycle preempts
+// nothing.
 const driversInTheWay = "other drivers run without their workers"
 
-// scope is the set of drivers that count together: the drivers in a queue, or the drivers in a
+// scope is a set of drivers with a common bound: the drivers of a queue, or the drivers of a
 // namespace that are in no queue.
 type scope struct{ queue, namespace string }
 
@@ -45,7 +49,7 @@ func (b *ledger) scopeOf(pod *corev1.Pod) scope {
 }
 
 // driverOf returns the workers that a driver needs. It returns false if the pod is no driver, or if
-// its profile sets no bound for drivers without workers.
+// its profile sets no bound.
 func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {
@@ -58,7 +62,7 @@ func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	case says:
 		lead.Workers = said
 	case known && (labeled || lead.Group.Name != ""):
-		// Otherwise nothing would identify the driver's workers.
+		// Without the labels, nothing would identify the workers of the driver.
 	case labeled:
 		lead = gang.Lead{Workers: 1}
 	default:
@@ -67,7 +71,7 @@ func (r *clusterIndex) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
 	return lead, lead.Workers > 0
 }
 
-// workersOf returns the number of workers of a driver with a node, and the number of all of its
+// workersOf returns the number of a driver's workers that have a node, and the number of all its
 // workers.
 func (r *clusterIndex) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
 	found := r.lister.Workers(driver)
@@ -89,18 +93,18 @@ func (r *clusterIndex) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, al
 	return placed, all
 }
 
-// countingDriver is a driver that counts in its scope.
+// countingDriver is a driver that lacks workers, and so counts for the bound of its scope.
 type countingDriver struct {
 	pod      *corev1.Pod
 	priority int32
-	// placed is true for a driver with a node or a reservation; others are about to be tried.
+	// placed is true for a driver with a node or a reservation. Other drivers will be tried soon.
 	placed bool
-	// until is the end of the time when the driver counts, at the latest; zero if it is not known.
+	// until is the latest time until which the driver counts; zero if it is not known.
 	until time.Time
 }
 
-// countingDrivers lists the drivers of a scope that lack workers. Each has a place, or waits for
-// one and is not known to be blocked by another cause.
+// countingDrivers lists the drivers of a scope that lack workers. Each has a place, or may be tried
+// soon.
 func (h *Scheduler) countingDrivers(of scope) []countingDriver {
 	now := h.clock.Now()
 	var out []countingDriver
@@ -137,8 +141,8 @@ func (h *Scheduler) hasPlace(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" || h.records.IsAssumed(string(pod.UID)) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
 }
 
-// mayBeTried reports whether a driver without a place may be tried soon. For a driver that found no
-// room or failed, this is not known, so the result is false.
+// mayBeTried reports whether a driver without a place is likely to be tried soon. It is false for a
+// driver that found no room or failed in its last attempt.
 func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return false
@@ -150,7 +154,7 @@ func (h *Scheduler) mayBeTried(pod *corev1.Pod) bool {
 	return !h.isBlockedByGroup(pod) && h.gatedBy(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
 }
 
-// countsUntil returns the last moment when a driver with a node counts, although it lacks workers.
+// countsUntil returns the time until which a driver with a node counts, although it lacks workers.
 func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	args := h.profiles.of(pod.Spec.SchedulerName).Drivers
 	if hasCreated {
@@ -159,8 +163,8 @@ func (h *Scheduler) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
 	return startOf(pod).Add(args.CreateTimeout.Duration)
 }
 
-// startOf returns the time when a pod was bound, or when its first container started if that was
-// later. The start of a restarted container does not count.
+// startOf returns the later of two times: the time when the pod was bound, and the time when its
+// first container started. A restart of a container does not change the result.
 func startOf(pod *corev1.Pod) time.Time {
 	at := preemptiontoleration.ScheduledAt(pod)
 	if at.IsZero() {
@@ -182,12 +186,13 @@ func startOf(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// goesBefore reports whether a driver without a place is tried before another one.
+// goesBefore reports whether the counting driver c is tried before a pod with a priority.
 func (c *countingDriver) goesBefore(pod *corev1.Pod, priority int32) bool {
 	return c.compare(pod, priority) < 0
 }
 
-// compare orders two drivers by priority, then age.
+// compare compares the counting driver c with a pod, by priority, then age. It is negative if c
+// comes first.
 func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 	return cmp.Or(
 		cmp.Compare(priority, c.priority), c.pod.CreationTimestamp.Compare(pod.CreationTimestamp.Time),
@@ -195,16 +200,16 @@ func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
 	)
 }
 
-// driversAhead returns the reason why a driver is blocked, and the latest end of the block. The
-// Verdict is zero for a driver that is not blocked. The Time is zero if the end is not known. The
-// function counting lists the drivers of a scope that lack workers.
+// driversAhead returns the reason why a driver is blocked, and the time when the block ends at the
+// latest. The Verdict is zero for a pod that is not blocked. The time is zero if it is not known.
+// counting lists the drivers of a scope that lack workers.
 func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
 	lead, ok := h.driverOf(pod)
 	if !ok || h.hasPlace(pod) {
 		return gang.Verdict{}, time.Time{}
 	}
 	if _, all := h.workersOf(pod, lead); all > 0 {
-		// The driver's workers exist already, so blocking the driver would not help them.
+		// The driver has created workers already, so blocking it would not keep room free for them.
 		return gang.Verdict{}, time.Time{}
 	}
 	of, priority, bound := h.scopeOf(pod), h.priorityOf(pod), int(*h.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
@@ -229,8 +234,8 @@ func (h *Scheduler) driversAhead(pod *corev1.Pod, counting func(scope) []countin
 	return gang.Verdict{Reason: v1alpha1.ReasonDriversWithoutWorkers, Message: messageOf(of, bound, ahead, until)}, until
 }
 
-// endOf returns the time when the given number of drivers have stopped counting, if nothing happens
-// before; zero if that is not known.
+// endOf returns the time when the given number of drivers no longer count, unless an event ends
+// that earlier. It is zero if the time is not known.
 func endOf(drivers []countingDriver, count int) time.Time {
 	var ends []time.Time
 	for i := range drivers {
@@ -245,7 +250,7 @@ func endOf(drivers []countingDriver, count int) time.Time {
 	return ends[count-1]
 }
 
-// mostDriversNamed is the largest number of drivers that a message names.
+// mostDriversNamed is the maximum number of drivers that a message names.
 const mostDriversNamed = 3
 
 func messageOf(of scope, bound int, ahead []countingDriver, until time.Time) string {
@@ -280,8 +285,8 @@ func only(is bool, text string) string {
 	return ""
 }
 
-// blockDriver returns the reason why a driver is blocked, and adds the cause to the waiting list.
-// For other pods it only reads their labels.
+// blockDriver returns the reason why a driver is blocked, and adds it to the waiting list as a
+// cause. It returns the zero Verdict for pods that are no drivers or are not blocked.
 func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
 	if _, ok := h.driverOf(pod); !ok {
 		return gang.Verdict{}
@@ -291,22 +296,23 @@ func (h *Scheduler) blockDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// awaitDrivers records that a workload waits because of drivers. It ends this wait if the Verdict
-// is zero.
+// awaitDrivers adds the cause engine.Drivers to a workload, until the given time. It removes the
+// cause if the Verdict is zero.
 func (h *Scheduler) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
 	switch {
 	case v == gang.Verdict{}:
 		h.waits.Resolve(key, engine.Drivers)
 	case until.IsZero():
-		// The main loop checks again at each tick, so no event is missed meanwhile.
+		// The time is not known. The main loop repeats the check at each tick, so no event is
+		// missed.
 		h.waits.Wait(key, engine.Drivers, h.waits.Mark())
 	default:
 		h.waits.WaitUntil(key, engine.Drivers, onClock(until, h.clock.Now()))
 	}
 }
 
-// blockSingleDriver is like blockDriver, for a pod that is scheduled by itself. A blocked driver
-// waits for no turn, and its condition has the reason.
+// blockSingleDriver is blockDriver for a pod without a gang. A blocked driver gives up its turn,
+// and the reason is written to its condition.
 func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
 	if _, ok := h.driverOf(pod); !ok {
 		return gang.Verdict{}
@@ -319,7 +325,7 @@ func (h *Scheduler) blockSingleDriver(pod *corev1.Pod) gang.Verdict {
 	return v
 }
 
-// blockGangDrivers is like blockDriver, for the waiting members of a gang.
+// blockGangDrivers is blockDriver for the pending members of a gang.
 func (h *Scheduler) blockGangDrivers(members *gang.Members) gang.Verdict {
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
@@ -332,20 +338,22 @@ func (h *Scheduler) blockGangDrivers(members *gang.Members) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// rejectDriver ends the cycle of a driver that passed PreEnqueue at the same time as other drivers.
+// rejectDriver ends the cycle of a driver that passed PreEnqueue together with too many other
+// drivers.
 func (p *Plugin) rejectDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
 	state.Write(rejectionKey, rejection{driversInTheWay})
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// BlockedDriver returns the reason why the bound on drivers blocks a driver; the zero Verdict for
-// other pods. Any goroutine may call it.
+// BlockedDriver returns the reason why the bound on drivers blocks a pod; the zero Verdict if it
+// does not. Any goroutine may call it.
 func (h *Scheduler) BlockedDriver(pod *corev1.Pod) gang.Verdict {
 	v, _ := h.driversAhead(pod, h.countingDrivers)
 	return v
 }
 
-// touchDrivers requests a check of the blocked drivers if a pod is a driver or a worker.
+// touchDrivers makes the main loop check the blocked drivers soon, if a pod is a driver or a
+// worker.
 func (h *Scheduler) touchDrivers(pod *corev1.Pod) {
 	if !h.waits.Awaits(engine.Drivers) {
 		return
@@ -359,8 +367,8 @@ func (h *Scheduler) touchDrivers(pod *corev1.Pod) {
 	}
 }
 
-// retryDrivers retries drivers that are not blocked any more, and updates the message of the
-// others.
+// retryDrivers retries the drivers that are no longer blocked, and updates the messages of the
+// blocked drivers.
 func (h *Scheduler) retryDrivers() {
 	known := make(map[scope][]countingDriver)
 	counting := func(of scope) []countingDriver {

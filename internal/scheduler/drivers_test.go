@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// sparkPod returns a pod of a Spark application with one CPU.
+// sparkPod returns a pod of a Spark application. It requests one CPU.
 func sparkPod(name, role, application string, priority int32) *corev1.Pod {
 	p := pod(name, "", "1", priority)
 	p.Labels = map[string]string{"spark-role": role, "spark-app-selector": application}
@@ -23,7 +23,7 @@ func sparkPod(name, role, application string, priority int32) *corev1.Pod {
 	return p
 }
 
-// drivers returns the drivers of count applications, oldest first.
+// drivers returns the drivers of count Spark applications, the oldest first.
 func drivers(count int) []*corev1.Pod {
 	out := make([]*corev1.Pod, count)
 	for i := range out {
@@ -37,16 +37,17 @@ func executor(name, application string) *corev1.Pod {
 	return sparkPod(name, "executor", application, 0)
 }
 
-// TestDriversLeaveRoomForWorkers creates four drivers at once where there is room for four pods.
-// Two drivers get their executors, one after the other. The others follow when those have ended.
+// TestDriversLeaveRoomForWorkers creates four drivers at once in a cluster with room for four pods.
+// Two drivers are placed and get their executors. The other two follow when these applications end.
 func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	t.Parallel()
-	// The machine may be slow, and no driver's time may end here.
+	// The machine may be slow, so the timeout of drivers must not end during the test.
 	r := newRigArgs(t, "{drivers: {createTimeout: 1h}}", node("node-0", "4"))
 	all := drivers(4)
 	r.create(all...)
-	// served are the drivers with an executor, and ended is the number of drivers that are gone.
+	// served are the drivers with an executor.
 	var served []*corev1.Pod
+	// ended is the number of served drivers that are gone.
 	ended := 0
 	waiting := func() (placed []*corev1.Pod) {
 		for _, p := range all {
@@ -59,14 +60,15 @@ func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	for range all {
 		r.eventually("another driver is placed", func() bool { r.cycles(); return len(waiting()) > 0 })
 		r.never("two drivers run without their workers", 50*time.Millisecond, func() bool { r.cycles(); return len(waiting()) > 1 })
-		// A driver that found no room at first may be placed after another one.
+		// The order of placement can differ from the order of creation, because a driver may find
+		// no room at first.
 		next := waiting()[0]
 		worker := executor("executor-of-"+next.Name, next.Labels["spark-app-selector"])
 		r.create(worker)
 		r.waitBound(worker.Name)
 		served = append(served, next)
 		if len(served)%2 == 0 {
-			// The cluster is full, and two applications end.
+			// The cluster is full, so two applications end.
 			for ; ended < len(served); ended++ {
 				r.remove(served[ended])
 				r.remove(executor("executor-of-"+served[ended].Name, ""))
@@ -79,8 +81,8 @@ func TestDriversLeaveRoomForWorkers(t *testing.T) {
 	}
 }
 
-// TestDriverIsRetried checks that a blocked driver is placed after the cause ends, for each way to
-// end it.
+// TestDriverIsRetried checks that a blocked driver is placed when the cause ends, for each way in
+// which the cause can end.
 func TestDriverIsRetried(t *testing.T) {
 	t.Parallel()
 	update := func(r *rig, name string, change func(*corev1.Pod)) {
@@ -96,7 +98,7 @@ func TestDriverIsRetried(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		args string
-		// first changes the first driver before it is created.
+		// first changes the driver that is placed first, before it is created.
 		first func(*corev1.Pod)
 		ends  func(r *rig, first *corev1.Pod)
 	}{
@@ -132,7 +134,7 @@ func TestDriverIsRetried(t *testing.T) {
 			}
 			r := newRigArgs(t, args, node("node-0", "8"))
 			two := drivers(2)
-			// Times are counted from here.
+			// The timeouts of the test count from this time.
 			two[0].CreationTimestamp = metav1.Now()
 			two[1].CreationTimestamp = metav1.NewTime(two[0].CreationTimestamp.Add(time.Millisecond))
 			if tt.first != nil {
@@ -153,8 +155,8 @@ func TestDriverIsRetried(t *testing.T) {
 	}
 }
 
-// TestDriverThatFindsNoRoom checks that a driver without room blocks no other driver, and counts
-// once it is bound.
+// TestDriverThatFindsNoRoom checks that a driver without room does not block other drivers. Once it
+// is bound, it counts.
 func TestDriverThatFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -170,7 +172,8 @@ func TestDriverThatFindsNoRoom(t *testing.T) {
 	r.waitBound("driver-0")
 }
 
-// TestDriverWhoseBindingFails checks that another driver gets its turn if a binding fails.
+// TestDriverWhoseBindingFails checks that another driver is placed if the binding of a driver
+// fails.
 func TestDriverWhoseBindingFails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))
@@ -180,8 +183,8 @@ func TestDriverWhoseBindingFails(t *testing.T) {
 	r.waitBound("driver-1")
 }
 
-// TestBlockedDriverPreemptsNothing checks that a blocked driver evicts nothing, and that its
-// condition says why it waits.
+// TestBlockedDriverPreemptsNothing checks that a blocked driver evicts no pods, and that its
+// condition has the reason why it waits.
 func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -194,7 +197,7 @@ func TestBlockedDriverPreemptsNothing(t *testing.T) {
 	if len(r.evictor.orders) > 0 {
 		t.Errorf("%d preemptions", len(r.evictor.orders))
 	}
-	// The message has the time once driver-0 is bound in the informers.
+	// The message contains a time only after the informer shows that driver-0 is bound.
 	said := "no condition"
 	r.eventually("it says why and until when", func() bool {
 		r.cycles()
@@ -217,7 +220,7 @@ func TestDriversAhead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		args string
-		// change changes the placed driver, and the driver that asks for a place.
+		// change changes the placed driver, and the driver that is checked.
 		change  func(placed, asks *corev1.Pod)
 		others  []*corev1.Pod
 		blocked bool
@@ -268,7 +271,8 @@ func TestDriversAhead(t *testing.T) {
 				tt.change(two[0], two[1])
 			}
 			for _, p := range tt.others {
-				// The table may be a minute old by now.
+				// A slow machine may run this case long after the table was built, so set the age
+				// of the pods here.
 				p.CreationTimestamp = metav1.Now()
 			}
 			for _, p := range slices.Concat(two, tt.others) {
@@ -304,7 +308,8 @@ func ledBy(p *corev1.Pod, driver string) *corev1.Pod {
 	return p
 }
 
-// runningSince makes the placed driver bound and started the given times ago.
+// runningSince sets the times since which the placed driver is bound and since which its container
+// runs.
 func runningSince(bound, started time.Duration, restarts int32) func(placed, asks *corev1.Pod) {
 	return func(placed, _ *corev1.Pod) {
 		at := func(ago time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-ago)) }

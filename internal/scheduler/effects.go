@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// step reports an event to the engine, and carries out the effects. It must not be called from
-// PreEnqueue or a queueing hint, which run under the queue's lock.
+// step reports an event to the engine, and applies the effects that it returns. PreEnqueue and
+// queueing hints must use stepUnderLock instead, because they run under the queue's lock.
 func (h *Scheduler) step(ev engine.Event) []engine.Effect {
 	effects := h.engine.Step(h.clock.Now(), ev)
 	for _, effect := range effects {
@@ -21,8 +21,8 @@ func (h *Scheduler) step(ev engine.Event) []engine.Effect {
 	return effects
 }
 
-// stepUnderLock is step for callers that run under the queue's lock. The main loop carries out the
-// effects.
+// stepUnderLock is step for callers under the lock of the queue. The main loop applies the effects
+// later.
 func (h *Scheduler) stepUnderLock(ev engine.Event) {
 	if effects := h.engine.Step(h.clock.Now(), ev); len(effects) > 0 {
 		h.postponed.add(effects)
@@ -30,8 +30,8 @@ func (h *Scheduler) stepUnderLock(ev engine.Event) {
 	}
 }
 
-// postponedEffects holds effects for the main loop. The zero value is ready to use. It is safe for
-// concurrent use.
+// postponedEffects collects effects for the main loop. The zero value is ready to use. It is safe
+// for concurrent use.
 type postponedEffects struct {
 	mu      sync.Mutex
 	effects []engine.Effect
@@ -43,7 +43,7 @@ func (p *postponedEffects) add(effects []engine.Effect) {
 	p.effects = append(p.effects, effects...)
 }
 
-// take returns the effects, and forgets them.
+// take returns the collected effects and clears them.
 func (p *postponedEffects) take() []engine.Effect {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *Scheduler) apply(effect engine.Effect) {
 		h.withdraw(pods)
 		h.step(engine.RoomFreed(effect))
 	case engine.UsageDrops:
-		// Reserved room counted as usage of a queue.
+		// The released room counted as usage of its queue, so workloads at that limit may fit now.
 		h.retryAtLimit(h.quotas.LimitsOn(effect.Queues...))
 	}
 }
@@ -85,13 +85,13 @@ func retriedBy(effects []engine.Effect) (keys []workload.Key) {
 	return keys
 }
 
-// withdraw deletes the nominations of pods whose reservations ended, from the framework's memory
-// and from the API.
+// withdraw deletes the nominations of pods whose reservations ended, in the framework's memory and
+// in the API.
 func (h *Scheduler) withdraw(pods []*corev1.Pod) {
 	none := make([]podstatus.Nomination, 0, len(pods))
 	for _, pod := range pods {
 		if h.reserved.Has(string(pod.UID)) {
-			// The pod has got another reservation since.
+			// The pod has a newer reservation.
 			continue
 		}
 		h.records.HasLookedElsewhere(string(pod.UID))

@@ -22,14 +22,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Evictor makes the API calls of a decision outside of the scheduling cycle (KEP-4832).
+// Evictor makes the API calls of decisions outside the scheduling cycle (KEP-4832).
 type Evictor interface {
-	// Evict starts to carry out an order and returns at once. It asks sched about the state of the
-	// scheduler meanwhile. The channel gets exactly one value, when every victim is terminating or
-	// the order has failed.
+	// Evict starts to apply an order and returns at once. While it runs, it asks sched for the
+	// current state of preemptor and victims. The channel gets exactly one value: when every victim
+	// is terminating, or when the order has failed.
 	Evict(ctx context.Context, order eviction.Order, sched eviction.Scheduler) <-chan eviction.Outcome
-	// Nominate writes the nominations of pods to the API and returns at once. The last nomination
-	// of a pod wins.
+	// Nominate writes nominations to the API and returns at once. If it is called several times for
+	// a pod, the last nomination counts.
 	Nominate(ctx context.Context, nominations []podstatus.Nomination)
 }
 
@@ -38,8 +38,8 @@ var (
 	_ eviction.Scheduler = (*Plugin)(nil)
 )
 
-// Wants reports whether an order is still useful: its preemptor still needs the room, still has the
-// reservations, and may use them.
+// Wants reports whether an order is still useful. Its preemptor must still need the room, have the
+// reservations, and be allowed to use them.
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.sched.wanted.asks(order, p.sched.reserved.Of(key), p.sched.clock, func() bool {
@@ -47,8 +47,7 @@ func (p *Plugin) Wants(order *eviction.Order) bool {
 	})
 }
 
-// needs reports whether a preemptor may still be scheduled, and is still the workload that the
-// decision was made for.
+// needs reports whether a preemptor may be scheduled, and is the same workload as in the decision.
 func (h *Scheduler) needs(key workload.Key, d *core.Decision) bool {
 	if !key.Gang {
 		return h.blockedBy(key) == ""
@@ -58,9 +57,9 @@ func (h *Scheduler) needs(key workload.Key, d *core.Decision) bool {
 	return h.gangBlockedBy(key, &members, verdict) == "" && h.isAsDecidedFor(d, g, &members)
 }
 
-// isAsDecidedFor reports whether a decision was made for this gang, and not for an earlier gang of
-// the same name. The gang must also lack at least as many members as the decision assumed. Pods are
-// evicted only for lacking members, and minCount may have been lowered since.
+// isAsDecidedFor reports whether a decision still matches a gang. The gang must be the same object,
+// and not a later gang of the same name. It must also lack at least as many members as the decision
+// assumed: if minCount was lowered since, fewer pods may be evicted.
 func (o *placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gang.Members) bool {
 	if g == nil || string(g.UID) != d.Preemptor.UID {
 		return false
@@ -68,33 +67,34 @@ func (o *placements) isAsDecidedFor(d *core.Decision, g *gang.Group, members *ga
 	return o.lacking(g, members, unplaced(members)) >= d.Preemptor.MinCount
 }
 
-// wants caches for a short time that the preemptor of an order still needs it. The evictor asks
-// twice for each victim, and for a gang of hundreds of members the answer takes milliseconds. The
-// zero value is ready to use. It is safe for concurrent use.
+// wants caches, for a short time, that an order is still wanted. The evictor asks twice for each
+// victim, and the check takes milliseconds for a gang of hundreds of members. The zero value is
+// ready to use. It is safe for concurrent use.
 type wants struct {
 	mu    sync.Mutex
 	known map[*eviction.Order]want
-	// changes is the number of events that invalidate all answers: lost nodes, changed groups, and
-	// changes of queues or of the access to queues.
+	// changes counts the events that invalidate all cached results: lost nodes, changed groups,
+	// changes of queues, and changes of the access to queues.
 	changes atomic.Uint64
 }
 
-// want is a cached answer: the preemptor of an order needs it.
+// want records that an order was wanted.
 type want struct {
-	// promised has the preemptor's reservations at the time of the answer. Any change of them makes
-	// a new slice.
+	// promised are the preemptor's reservations at the time of the check. Every change of the
+	// reservations makes a new slice.
 	promised []*engine.Reservation
 	changes  uint64
 	ends     time.Time
 }
 
-// wantedFor is the lifetime of a cached answer. At a limit, any pod may change the usage of the
-// queue, so no event could invalidate the answer.
+// wantedFor is the lifetime of a cached result. It is short because any pod may change the usage of
+// a queue at its limit, and no event reports that.
 const wantedFor = 20 * time.Millisecond
 
-// asks reports whether an order is wanted, from the cache or by calling isWanted. A change of the
-// preemptor's reservations invalidates the cached answer. asks holds its lock during the call, so
-// that concurrent callers share one answer. isWanted must not call asks.
+// asks reports whether an order is wanted, from the cache or from isWanted. A cached result is
+// valid only if the preemptor's reservations have not changed since. asks holds its lock while it
+// calls isWanted, so that concurrent callers share the result. Therefore, isWanted must not call
+// asks.
 func (w *wants) asks(order *eviction.Order, promised []*engine.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,23 +115,24 @@ func (w *wants) asks(order *eviction.Order, promised []*engine.Reservation, clk 
 	return true
 }
 
-// areSame reports whether two slices share their elements in memory.
+// areSame reports whether two slices have the same elements at the same address.
 func areSame(a, b []*engine.Reservation) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// askAnew ends all answers.
+// askAnew invalidates all cached results.
 func (w *wants) askAnew() { w.changes.Add(1) }
 
-// RunsAnew reports whether a new run of a victim group has begun since the decision. It also
-// returns true for a group that is evicted as stale and is complete now.
+// RunsAnew reports whether the protections of a victim group have changed since the decision, so
+// that the group must not be evicted now. For example, a new run of the group has begun, or the
+// group was evicted as stale and is complete again.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.sched.workloadOf(group)
 	return ok && (p.sched.runs.HasBegun(g, order.Seen, p.sched.clock.Now()) || p.sched.isStaleNoMore(order, g) || p.sched.isRaisedAbove(order, g))
 }
 
-// isGuarded reports whether a group is within the longest of its min-runtimes. Only its surplus may
-// be evicted then.
+// isGuarded reports whether a min-runtime protects a group now. In this time, only surplus members
+// may be evicted.
 func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	g, ok := p.sched.groups.Group(group)
 	if !ok {
@@ -146,9 +147,9 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	return now.Before(start.Add(p.sched.protection(g, &members, minRuntimeIn(p.args))))
 }
 
-// surplusIn returns those groups inside a min-runtime that lose only surplus members, according to
-// the snapshot of the decision. If such a group loses other members meanwhile, the eviction checks
-// before each pod that surplus is left.
+// surplusIn returns the groups that a min-runtime protects and that lose only surplus members,
+// according to the snapshot of the decision. For these groups, the eviction checks before each pod
+// that surplus is left, because the group may have lost other members since.
 func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) []types.NamespacedName {
 	guarded := slices.DeleteFunc(slices.Clone(groups), func(group types.NamespacedName) bool { return !p.isGuarded(group) })
 	if len(guarded) == 0 {
@@ -158,7 +159,7 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 	for i := range made.decision.Victims {
 		goes[made.decision.Victims[i].UID] = true
 	}
-	// left has the number of members that keep running, by the UID of their group.
+	// left maps the UID of each group to the number of its members that keep running.
 	left, minCount := make(map[string]*core.Headcount), make(map[string]int)
 	units := made.view.Cluster.Units
 	for i := range units {
@@ -185,8 +186,8 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 	})
 }
 
-// KeepsMinCount reports whether a group has enough running members, also of each role. Terminating
-// members do not count.
+// KeepsMinCount reports whether a group has enough running members, in total and in each role.
+// Terminating members do not count.
 func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	g, ok := p.sched.groups.Group(group)
 	if !ok {
@@ -195,7 +196,7 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	var left core.Headcount
 	members := p.sched.members(group)
 	for _, pod := range members.Terminating {
-		// The gang needs members of this role, even if no other member has it.
+		// Adding 0 records the role, so that its need is checked even without a running member.
 		left.Add(p.sched.roleOf(g, pod), 0)
 	}
 	for _, pod := range members.Assigned {
@@ -208,16 +209,17 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	return left.IsWhole(p.sched.countsBy(g))
 }
 
-// HasMoved reports whether a victim was returned to the queue and has another place now. Then it is
-// no victim any more.
+// HasMoved reports whether a victim was returned to the queue and placed elsewhere, so that it is
+// no longer a victim.
 func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
 	return !p.sched.leaving.takes(victim.UID) && p.sched.exists(victim)
 }
 
-// HasEnded reports whether a victim has finished or is gone. The informer has no finished pods.
+// HasEnded reports whether a victim has finished or is deleted. The informer does not hold finished
+// pods.
 func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.sched.exists(victim) }
 
-// groupsOf returns the groups of pods, in no order.
+// groupsOf returns the groups of pods, in undefined order.
 func (r *clusterIndex) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
 	out := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -237,8 +239,8 @@ func keyIn(d *core.Decision) workload.Key {
 	return key
 }
 
-// executions counts the goroutines that wait for the outcomes of orders or act on them. The zero
-// value is ready to use, and safe for concurrent use.
+// executions counts the goroutines that wait for the outcome of an order or handle it. The zero
+// value is ready to use. It is safe for concurrent use.
 type executions struct {
 	running sync.WaitGroup
 	count   atomic.Int64
@@ -253,6 +255,6 @@ func (e *executions) follow(outcomes <-chan eviction.Outcome, act func(eviction.
 	})
 }
 
-// Wait returns when no goroutine waits for the outcome of an order or acts on one. Stop the evictor
-// first, so that its orders end.
+// Wait blocks until no goroutine waits for the outcome of an order or handles one. Stop the evictor
+// before the call, so that all orders end.
 func (h *Scheduler) Wait() { h.executions.running.Wait() }

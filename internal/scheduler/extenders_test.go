@@ -6,8 +6,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// TestSeatsOfExtendersResources checks that members find room beside each other's reservations if
-// they request resources of an extender.
+// TestSeatsOfExtendersResources checks that members that request a resource of an extender fit
+// beside the reservations of other members.
 func TestSeatsOfExtendersResources(t *testing.T) {
 	t.Parallel()
 	extenders := []config.Extender{{

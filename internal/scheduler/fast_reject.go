@@ -16,21 +16,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// nominated returns a PostFilter result with the node that is reserved for the pod. Without the
-// result, the framework would keep the nomination from the start of the cycle, and its reservation
-// may have been released since.
+// unschedulable is a set of requests that found no room on any node. fastReject rejects pods with
+// such requests before the filters run.
 type unschedulable struct {
 	asks sets.Set[ask]
 }
 
-// ask holds the requests of one pod.
+// ask is the total of a pod's requests, in a form that can be compared. CPU is in millicores,
+// memory and storage are in bytes. scalars lists the other resources as text.
 type ask struct {
 	milliCPU, memory, storage int64
 	scalars                   string
 }
 
-// mostMisfits is the maximum number of requests in an unschedulable. When it is full, it starts
-// over.
+// mostMisfits is the maximum number of requests in an unschedulable. When it is reached, the set is
+// cleared.
 const mostMisfits = 256
 
 func askOf(request fwk.Resource) ask {
@@ -53,10 +53,11 @@ func (m *unschedulable) add(a ask) {
 	m.asks.Insert(a)
 }
 
-// fastReject rejects a pod before the filters run, if no node has room for the pod now. It returns
-// nil if there may be room.
+// fastReject rejects a pod before the filters run, if its requests found no room earlier and still
+// have none on any node. It returns nil if there may be room.
 func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	// A pod with a reservation fits after its victims have terminated, so the check would be wrong.
+	// A pod with a reservation is checked only while it waits for its victims. After that it fits,
+	// so the check would be wrong.
 	promised := p.sched.reserved.Has(string(pod.UID)) || pod.Status.NominatedNodeName != ""
 	if len(p.unschedulable.asks) == 0 || promised && !p.sched.waits.WaitsForVictims(p.sched.keyOf(pod)) || !p.filtersResources() {
 		return nil
@@ -77,7 +78,8 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	short, nowhere := v.Cluster.ShortOf(p.input(&pre, v, classes))
 	if !nowhere || v.LacksResource() {
 		if !promised {
-			// No node has the resource, but a DeviceClass may map it. The filters check that.
+			// No node has the resource, but a DeviceClass may map it to devices. The filters check
+			// that.
 			p.unschedulable.asks.Delete(a)
 		}
 		return nil
@@ -90,7 +92,8 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	return fwk.NewStatus(fwk.Unschedulable, besideReserved(short, &made.decision))
 }
 
-// noteUnschedulable records the requests of a pod that found no room.
+// noteUnschedulable records the requests of a pod that found no room, for later calls of
+// fastReject.
 func (p *Plugin) noteUnschedulable(pod *corev1.Pod) {
 	if a, err := askFor(pod); err == nil {
 		p.unschedulable.add(a)
@@ -115,8 +118,9 @@ func (p *Plugin) filtersResources() bool {
 	return false
 }
 
-// besideReserved returns the message of insufficient. It lists nodes separately if they have enough
-// room according to the decision, but the room is reserved for other pods.
+// besideReserved returns a message like insufficient. nodes maps each resource to the number of
+// nodes that lack it. The message counts nodes separately if their free room suffices but is
+// reserved for other pods.
 func besideReserved(nodes map[string]int, d *core.Decision) string {
 	reserved := 0
 	for _, out := range d.NodesOut {
@@ -134,8 +138,8 @@ func besideReserved(nodes map[string]int, d *core.Decision) string {
 	return strings.TrimSuffix(fmt.Sprintf("%d node(s) %s, %s", reserved, core.ReservedRoom, insufficient(nodes)), ", ")
 }
 
-// insufficient returns a message that says which resources nodes lack, in the words of the resource
-// filter.
+// insufficient returns a message with the number of nodes that lack each resource. The words are
+// the words of NodeResourcesFit.
 func insufficient(nodes map[string]int) string {
 	reasons := make([]string, 0, len(nodes))
 	for resource, n := range nodes {

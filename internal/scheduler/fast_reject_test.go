@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// refusedBy returns the plugins that rejected a pod.
+// refusedBy returns the names of the plugins that rejected a pod.
 func (r *rig) refusedBy(name string) []string {
 	r.t.Helper()
 	info, ok := r.upstream.SchedulingQueue.GetPod(name, "ns", nil)
@@ -43,8 +43,8 @@ func (r *rig) says(name string) string {
 	return message
 }
 
-// TestFastReject checks a pod with the requests of an earlier pod that found no room. The filters
-// do not run for it, and the results are the same.
+// TestFastReject checks a pod with the same requests as an earlier pod that found no room. The
+// filters must not run for it, and its victims and messages must be as with the filters.
 func TestFastReject(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "2")...)
@@ -61,7 +61,7 @@ func TestFastReject(t *testing.T) {
 	if got, want := r.taken(1), []string{"v-1"}; !slices.Equal(got, want) {
 		t.Errorf("%v is taken for the second, want %v", got, want)
 	}
-	// The messages are the same except for the node.
+	// The two messages may differ only in the names of nodes and victims.
 	told := func(name string) string {
 		return strings.NewReplacer("node-0", "node", "node-1", "node", "v-0", "v", "v-1", "v").Replace(r.says(name))
 	}
@@ -69,7 +69,8 @@ func TestFastReject(t *testing.T) {
 		t.Errorf("The first is told %q, the second %q", first, second)
 	}
 
-	// A pod that cannot preempt is rejected as well, and retried after a node is added.
+	// A pod that cannot preempt is also rejected without the filters. It is retried after a node is
+	// added.
 	r.create(pod("low", "", "2", 0))
 	r.cycle()
 	if got := r.refusedBy("low"); !slices.Equal(got, []string{Name}) {
@@ -82,15 +83,15 @@ func TestFastReject(t *testing.T) {
 	r.cycle()
 	r.waitBound("low")
 
-	// A pod may fit although an equal pod found no room before.
+	// A pod may fit although an earlier pod with the same requests found no room.
 	r.remove(on(pod("v-2", "", "2", 0), "node-2"))
 	r.create(pod("lucky", "", "2", 0))
 	r.cycles()
 	r.waitBound("lucky")
 }
 
-// TestFastRejectAgain checks a pod with a reservation. While its victim is still there, a retry
-// does not run the filters. Once the victim is gone, it does.
+// TestFastRejectAgain checks when the filters run for a pod with a reservation: not while its
+// victim still runs, but once the victim is gone.
 func TestFastRejectAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "2")...)
@@ -118,8 +119,8 @@ func TestFastRejectAgain(t *testing.T) {
 	r.waitBound("first")
 }
 
-// TestFastRejectNotTooMuch checks that a preemptor is placed as soon as its victim is gone. Another
-// pod that terminates on the same node does not block it.
+// TestFastRejectNotTooMuch checks that a preemptor is placed as soon as its victim is gone, even
+// while another pod on the node is terminating.
 func TestFastRejectNotTooMuch(t *testing.T) {
 	t.Parallel()
 	for name, group := range map[string]string{"a pod": "", "a gang": "p"} {
@@ -148,8 +149,8 @@ func TestFastRejectNotTooMuch(t *testing.T) {
 	}
 }
 
-// TestFastRejectKnowsDeviceClasses checks a resource that no node has free. The filters decide once
-// a DeviceClass maps the resource, and not before.
+// TestFastRejectKnowsDeviceClasses checks a resource that no node offers. Once a DeviceClass maps
+// the resource to devices, the filters must run.
 func TestFastRejectKnowsDeviceClasses(t *testing.T) {
 	t.Parallel()
 	const gpu = "example.com/gpu"

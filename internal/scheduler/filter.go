@@ -16,30 +16,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// seekerKey is the key in the cycle state for the seeker of the pod.
+// seekerKey is the key of the seeker in the state of a cycle.
 const seekerKey fwk.StateKey = Name + "/seeker"
 
-// seeker holds the facts that Filter needs about the pod of a cycle.
+// seeker holds the facts about the pod of a cycle that Filter needs.
 type seeker struct {
-	// confined is the planned node of the pod, or "".
+	// confined is the planned node of the pod; "" for none.
 	confined string
-	// apart is true if the pod must avoid nodes with reservations for pods that claim devices or
-	// local volumes.
+	// apart is true if the pod must avoid all nodes that have a reservation of a pod with device
+	// claims or local volumes.
 	apart bool
-	// kept is the room for lost members of gangs that this pod must not use.
+	// kept is the room for lost members of other gangs, which this pod must not use.
 	kept []*engine.Reservation
 	workload.Standing
 	request fwk.Resource
 	// ignored are the requested resources that the profile's resource filter does not check.
-	// delegated are the resources that the filter leaves to DynamicResources on nodes without them.
-	ignored, delegated sets.Set[corev1.ResourceName]
+	ignored sets.Set[corev1.ResourceName]
+	// delegated are the requested resources that the profile's resource filter leaves to the plugin
+	// DynamicResources, on nodes that do not offer them.
+	delegated sets.Set[corev1.ResourceName]
 }
 
-// Clone is part of fwk.StateData. It returns the same seeker, because a seeker never changes.
+// Clone returns the same seeker, because a seeker never changes.
 func (s *seeker) Clone() fwk.StateData { return s }
 
-// restrictFilter prepares Filter for a cycle of a pod. The options restrict the nodes that the pod
-// may use.
+// restrictFilter stores the seeker of a pod in the state of its cycle. The options restrict the
+// nodes that the pod may use.
 func (p *Plugin) restrictFilter(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker)) *fwk.Status {
 	pi, err := framework.NewPodInfo(pod)
 	if err != nil {
@@ -53,17 +55,17 @@ func (p *Plugin) restrictFilter(state fwk.CycleState, pod *corev1.Pod, but ...fu
 	return nil
 }
 
-// onlyOn confines a pod to the planned node.
+// onlyOn is an option of restrictFilter that confines a pod to its planned node.
 func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = node } }
 
-// apart makes a pod avoid nodes with reservations for pods that claim devices or local volumes.
+// apart is an option of restrictFilter that makes a pod avoid all nodes with a reservation of a pod
+// with device claims or local volumes.
 func apart(s *seeker) { s.apart = true }
 
-// beside makes a pod avoid the room that is reserved for lost members of gangs.
+// beside is an option of restrictFilter that makes a pod avoid the room for lost members of gangs.
 func beside(kept []*engine.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
 
-// wasKeptOut reports whether room for lost members of gangs excluded the pod of a cycle from any
-// node.
+// wasKeptOut reports whether a cycle excluded its pod from a node because of room for lost members.
 func wasKeptOut(state fwk.CycleState) bool {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -73,7 +75,7 @@ func wasKeptOut(state fwk.CycleState) bool {
 	return ok && len(s.kept) > 0
 }
 
-// seekerOf returns the seeker for a pod. resources says which resources the profile's filter
+// seekerOf returns the seeker of a pod. resources selects the resources that the profile's filter
 // checks.
 func seekerOf(pod fwk.PodInfo, standing workload.Standing, resources snapshot.ResourceFilter) *seeker {
 	s := &seeker{
@@ -91,7 +93,7 @@ func seekerOf(pod fwk.PodInfo, standing workload.Standing, resources snapshot.Re
 	return s
 }
 
-// confinedTo returns the planned node for the pod of a cycle, or "".
+// confinedTo returns the planned node of a cycle's pod; "" for none.
 func confinedTo(state fwk.CycleState) string {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -103,8 +105,9 @@ func confinedTo(state fwk.CycleState) string {
 	return ""
 }
 
-// Filter rejects a node if reserved room there is closed to the pod. It also confines members to
-// their planned nodes, even if the framework prefers a node from an earlier nomination.
+// Filter rejects a node if the pod does not fit beside the reservations that it must respect. It
+// also rejects all nodes except the planned one for a member with a plan. This is needed because
+// the framework may try the node of an earlier nomination first.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(seekerKey)
 	if err != nil {
@@ -133,8 +136,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-// heldFrom returns the reservations on a node whose room is closed to a pod of the given standing.
-// It omits the pod's own reservation, and reservations of pods that the NodeInfo counts already.
+// heldFrom returns the reservations on a node that exclude a pod with the standing from. It omits
+// the pod's own reservation, and reservations of pods that the NodeInfo already counts.
 func heldFrom(reserved []*engine.Reservation, node fwk.NodeInfo, from workload.Standing, own types.UID) []*engine.Reservation {
 	var held []*engine.Reservation
 	for _, r := range reserved {
@@ -145,8 +148,8 @@ func heldFrom(reserved []*engine.Reservation, node fwk.NodeInfo, from workload.S
 	return held
 }
 
-// fitsBeside reports whether a node has room for the pod beside reservations. As in
-// NodeResourcesFit, only the resources that the pod requests count.
+// fitsBeside reports whether a node has room for the pod in addition to some reservations. It
+// compares only resources that the pod requests, as NodeResourcesFit does.
 func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*engine.Reservation) bool {
 	request := s.request
 	room, used := node.GetAllocatable(), node.GetRequested()

@@ -34,7 +34,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 		reserved *corev1.Pod
 		priority int32
 		pod      *corev1.Pod
-		// resources is nil for a profile that counts all resources.
+		// resources is the resource filter of the profile; nil if it checks all resources.
 		resources snapshot.ResourceFilter
 		want      bool
 	}{
@@ -93,14 +93,14 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 	}
 }
 
-// countsAll is the resource filter of a profile that checks all resources itself.
+// countsAll is a resource filter that checks all resources.
 type countsAll struct{}
 
 func (countsAll) Ignores(corev1.ResourceName) bool { return false }
 
 func (countsAll) Delegates(corev1.ResourceName) bool { return false }
 
-// mapped is the resource filter for a cluster where a DeviceClass maps every resource.
+// mapped is a resource filter for a cluster in which a DeviceClass maps every resource.
 type mapped struct{ countsAll }
 
 func (mapped) Delegates(corev1.ResourceName) bool { return true }

@@ -15,14 +15,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// informerOfFinished returns an informer for finished members of groups. The scheduler's own
-// informer leaves them out, but members that succeeded count towards minCount. Call start to run
+// informerOfFinished returns an informer for finished pods of groups. The scheduler's own informer
+// leaves finished pods out, but members that succeeded count towards minCount. Call start to run
 // the informer until ctx is done.
 func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.SharedIndexInformer, start func(ctx context.Context)) {
 	derived := in.emptyIndex().derived
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			// No selector matches spec.schedulingGroup, or the owners of pods.
+			// No label selector can select pods by spec.schedulingGroup or by owner, so in that
+			// case the informer needs all finished pods.
 			if !in.SchedulingGroups && in.Derived == nil {
 				o.LabelSelector = v1alpha1.LabelPodGroup
 			}
@@ -34,12 +35,12 @@ func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.Sha
 }
 
 // watchFinished registers the handlers for finished members. The returned function reports whether
-// the handlers have seen all initial members.
+// the handlers have been called for all members that existed at the start.
 func (h *Scheduler) watchFinished() (cache.InformerSynced, error) {
 	handler, err := h.finished.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: h.memberFinished,
-		// While a watch is interrupted, a pod may be created again under its name and finish.
-		// Informers report that as an update.
+		// The informer reports an update if a finished pod was replaced by a pod of the same name
+		// while the watch was interrupted.
 		UpdateFunc: func(before, now any) {
 			was, ok := before.(*corev1.Pod)
 			if is, known := now.(*corev1.Pod); ok && known && was.UID != is.UID {
@@ -55,8 +56,8 @@ func (h *Scheduler) watchFinished() (cache.InformerSynced, error) {
 	return handler.HasSynced, nil
 }
 
-// onlyOutcome reduces a finished pod to the fields that are read. For a pod without a group, only
-// its name, UID, version and outcome remain.
+// onlyOutcome returns a finished pod with only the fields that the scheduler reads. For a pod
+// without a group, these are its name, UID, version and outcome.
 func onlyOutcome(obj any, derived gang.Derived) any {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -91,8 +92,8 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 	return out
 }
 
-// memberFinished handles a finished member of a group. Its gang may have lacked members, so the
-// gang is reviewed.
+// memberFinished handles a finished member. Its gang may now have enough members, so the gang is
+// checked again.
 func (h *Scheduler) memberFinished(obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -110,7 +111,7 @@ func (h *Scheduler) memberFinished(obj any) {
 	h.regroup(key)
 	h.updateGroupState(key)
 	h.reviewGang(key)
-	// Other members may have come before this one was known, and may be gated because of that.
+	// The gate did not count the finished member before, so it may have blocked other members.
 	if h.gangs.Idle(gangKey(key)) || isGateReason(h.gangs.Verdict(gangKey(key)).Reason) {
 		h.retrySoon(key)
 	}

@@ -19,9 +19,12 @@ var (
 	_ fwk.ScoreExtensions = (*Plugin)(nil)
 )
 
-// mixOf returns the typical workload in a profile's arguments, as amounts of some resources. It
-// returns nil if the list is empty, or if the device is not among the resources. A kind of pods
-// with another resource that is not among them fits on no node. No node has the last resource.
+// mixOf converts the typical workloads of a profile to amounts of resources. Amounts of CPU are
+// millicores, others are in the base unit. It returns nil without typical workloads, or if
+// resources lacks the profile's device.
+//
+// The last of the resources stands for all resources outside the list. No node has it, so a typical
+// pod that requests such a resource fits nowhere.
 func mixOf(args *configv1alpha1.PlacementArgs, resources []string) *fragmentation.Mix {
 	known := resources[:len(resources)-1]
 	device := slices.Index(known, *args.Device)
@@ -50,15 +53,15 @@ func mixOf(args *configv1alpha1.PlacementArgs, resources []string) *fragmentatio
 	return mix
 }
 
-// scoring is the criterion of fragmentation, for amounts of the resources in the list of typical
-// workloads. It is never changed.
+// scoring computes the criterion of fragmentation for a profile. It never changes.
 type scoring struct {
 	mix *fragmentation.Mix
-	// resources are the resources of amounts. No pod requests the last one, "".
+	// resources are the names of the resources in amounts, by index. The last name is "": no node
+	// has it.
 	resources []string
 }
 
-// scoringOf returns the criterion of a profile; nil if it is off.
+// scoringOf returns the scoring of a profile; nil if the profile does not use the criterion.
 func scoringOf(args *configv1alpha1.PlacementArgs) *scoring {
 	names := map[string]bool{*args.Device: true, string(corev1.ResourcePods): true}
 	for _, w := range args.Workloads {
@@ -73,7 +76,7 @@ func scoringOf(args *configv1alpha1.PlacementArgs) *scoring {
 	return s
 }
 
-// request returns the amounts that a pod requests.
+// request returns the amounts that a pod requests, in the order of the field resources.
 func (s *scoring) request(pod *corev1.Pod) []int64 {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	out := make([]int64, len(s.resources))
@@ -91,7 +94,7 @@ func (s *scoring) request(pod *corev1.Pod) []int64 {
 	return out
 }
 
-// free returns the free amounts of a node.
+// free returns the free amounts of a node, in the order of the field resources.
 func (s *scoring) free(node fwk.NodeInfo) []int64 {
 	room, used := node.GetAllocatable(), node.GetRequested()
 	out := make([]int64, len(s.resources))
@@ -112,17 +115,17 @@ func (s *scoring) free(node fwk.NodeInfo) []int64 {
 	return out
 }
 
-// scoredKey is the key of the amounts that the pod of a cycle requests.
+// scoredKey is the key of the pod's request in the state of a cycle.
 const scoredKey fwk.StateKey = Name + "/scored"
 
-// scored holds the amounts. They are never changed.
+// scored holds the request of a cycle's pod, in the order of scoring.resources. It never changes.
 type scored struct{ request []int64 }
 
 // Clone is part of fwk.StateData.
 func (s *scored) Clone() fwk.StateData { return s }
 
-// PreScore computes the request of the cycle's pod. It skips Score if the criterion of
-// fragmentation is off.
+// PreScore computes the request of the cycle's pod for Score. It skips Score if the profile does
+// not use the criterion of fragmentation.
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if p.scoring == nil {
 		return fwk.NewStatus(fwk.Skip)
@@ -131,9 +134,9 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	return nil
 }
 
-// Score returns how much the pod of the cycle lowers the fragmentation of a node. It is negative if
-// the fragmentation increases, and 0 if the criterion is off. A profile may run it without
-// PreScore.
+// Score returns the decrease of a node's fragmentation if the pod is placed there. It is negative
+// for an increase, and 0 if the profile does not use the criterion. Score also works in a profile
+// without PreScore.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	if p.scoring == nil {
 		return 0, nil
@@ -148,11 +151,12 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	return -p.scoring.mix.Rise(p.scoring.free(node), request), nil
 }
 
-// ScoreExtensions returns the plugin: NormalizeScore scales scores.
+// ScoreExtensions returns the plugin itself, which implements NormalizeScore.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore scales scores to the range of the framework. Only the nodes with the lowest rise
-// have the highest score. If all nodes are equal, all have it.
+// NormalizeScore scales the scores to the framework's range. Only the nodes whose fragmentation
+// changes for the best get the highest score. If all scores are equal, all nodes get the highest
+// score.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	if len(scores) == 0 {
 		return nil

@@ -35,13 +35,15 @@ func gpuPod(name, group, cpu, gpus string) *corev1.Pod {
 	return p
 }
 
-// byFragmentation is a configuration where the plugin's score decides, with one typical workload.
+// byFragmentation is a configuration with one typical workload. The weight is so high that only the
+// plugin's own score counts.
 const byFragmentation = schedulerYAML + `    score:
       enabled: [{name: Reprieve, weight: 1000}]
   pluginConfig: [{name: Reprieve, args: {placement: {workloads: [{requests: {cpu: 32, nvidia.com/gpu: 8}, weight: 1}]}}}]
 `
 
-// TestPodByFragmentation checks the node of a pod with the criterion of fragmentation and without.
+// TestPodByFragmentation checks which node a pod gets, with the criterion of fragmentation and
+// without.
 func TestPodByFragmentation(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ configuration, want string }{
@@ -61,7 +63,8 @@ func TestPodByFragmentation(t *testing.T) {
 	}
 }
 
-// TestGangByFragmentation checks the nodes of a gang's members with the criterion and without.
+// TestGangByFragmentation checks which nodes the members of a gang get, with the criterion and
+// without.
 func TestGangByFragmentation(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ configuration, want string }{
@@ -70,7 +73,8 @@ func TestGangByFragmentation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The small node has room for fewer members, and for the typical workload.
+			// The node "small" has room for fewer members than "broken", but has room for the
+			// typical workload.
 			r := newRigWith(t, c.configuration, nil, gpuNode("broken", "64", "7"), gpuNode("small", "32", "8"))
 			r.gangOf("g", 2, 0)
 			r.create(gpuPod("g-0", "g", "8", "1"), gpuPod("g-1", "g", "8", "1"))
@@ -82,12 +86,12 @@ func TestGangByFragmentation(t *testing.T) {
 	}
 }
 
-// scoringPlugin returns a plugin with some typical workloads.
+// scoringPlugin returns a plugin whose profile has the given typical workloads.
 func scoringPlugin(workloads ...configv1alpha1.TypicalWorkload) *Plugin {
 	return &Plugin{scoring: scoringOf(&configv1alpha1.PlacementArgs{Device: ptr.To(string(gpu)), Workloads: workloads})}
 }
 
-// scoresOf returns the scores of nodes for a pod, as the framework computes them.
+// scoresOf returns the normalized score of each node for a pod, by the name of the node.
 func scoresOf(ctx context.Context, t rapid.TB, p *Plugin, pod *corev1.Pod, infos []fwk.NodeInfo) map[string]int64 {
 	t.Helper()
 	state := framework.NewCycleState()
@@ -112,8 +116,9 @@ func scoresOf(ctx context.Context, t rapid.TB, p *Plugin, pod *corev1.Pod, infos
 	return out
 }
 
-// TestScores checks that scores do not depend on the order of nodes, that they are in the range of
-// the framework, and that only the nodes with the lowest rise have the highest score.
+// TestScores checks three properties of scores. They do not depend on the order of nodes, they are
+// in the framework's range, and only the nodes with the best score before scaling have the highest
+// score.
 func TestScores(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -150,8 +155,8 @@ func TestScores(t *testing.T) {
 	})
 }
 
-// TestLowerFragmentationScoresHighest checks that a node where the pod uses fragmented devices has
-// the highest score.
+// TestLowerFragmentationScoresHighest checks that a node whose fragmented devices the pod would use
+// has the highest score.
 func TestLowerFragmentationScoresHighest(t *testing.T) {
 	t.Parallel()
 	p := scoringPlugin(configv1alpha1.TypicalWorkload{Requests: map[string]resource.Quantity{"cpu": resource.MustParse("32"), string(gpu): resource.MustParse("8")}, Weight: 1})
@@ -167,7 +172,7 @@ func TestLowerFragmentationScoresHighest(t *testing.T) {
 	}
 }
 
-// TestNoScore checks that the plugin has no score without typical workloads.
+// TestNoScore checks that the plugin skips Score without typical workloads.
 func TestNoScore(t *testing.T) {
 	t.Parallel()
 	p := scoringPlugin()
@@ -176,7 +181,7 @@ func TestNoScore(t *testing.T) {
 	}
 }
 
-// TestScoreWithoutPreScore checks the score in a profile that runs Score alone.
+// TestScoreWithoutPreScore checks Score in a profile that does not run PreScore.
 func TestScoreWithoutPreScore(t *testing.T) {
 	t.Parallel()
 	info := framework.NewNodeInfo()
@@ -196,7 +201,7 @@ func TestScoreWithoutPreScore(t *testing.T) {
 	}
 }
 
-// TestBoundsOfWorkloads checks that the arguments and the mix have the same bounds.
+// TestBoundsOfWorkloads checks that the validation of the arguments has the same bounds as the mix.
 func TestBoundsOfWorkloads(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -225,7 +230,8 @@ func TestBoundsOfWorkloads(t *testing.T) {
 	}
 }
 
-// TestMixOfResources checks the amounts of typical workloads in the resources of a cluster.
+// TestMixOfResources checks how typical workloads are converted to amounts of a cluster's
+// resources.
 func TestMixOfResources(t *testing.T) {
 	t.Parallel()
 	args := &configv1alpha1.PlacementArgs{Device: ptr.To(string(gpu)), Workloads: []configv1alpha1.TypicalWorkload{{

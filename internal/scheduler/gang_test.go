@@ -38,8 +38,8 @@ func TestGangCostsOneCycleForEachMember(t *testing.T) {
 	r.waitBound("g-0", "g-1", "g-2")
 }
 
-// TestRoomOfAPlanCannotBeStolen checks the time between planning and a member's own cycle. An event
-// about the member may delete its nomination, but its reservation remains.
+// TestRoomOfAPlanCannotBeStolen checks that planned room is reserved until the member's own cycle,
+// even if an event deletes the member's nomination.
 func TestRoomOfAPlanCannotBeStolen(t *testing.T) {
 	t.Parallel()
 	for name, thief := range map[string]int32{"of a lower priority": 1, "of the same priority": 5} {
@@ -98,8 +98,8 @@ func TestLeaderThatGoesHasASuccessor(t *testing.T) {
 	})
 }
 
-// TestLeaderTurnedAwayByAnotherPlugin checks that another member leads if another plugin rejects
-// the leader, for example because its volume does not exist.
+// TestLeaderTurnedAwayByAnotherPlugin checks that another member becomes the leader if another
+// plugin rejects the leader, for example because its volume does not exist.
 func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -108,7 +108,7 @@ func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	r.create(all...)
 	leader := r.sched.gangs.Leader(gangKey(key("g")))
 	i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return string(p.UID) == leader })
-	// A PreFilter plugin that runs before this one has the same effect.
+	// Call the method directly, as if an earlier PreFilter plugin had rejected the member.
 	r.plugin.notConfirmed(framework.NewCycleState(), all[i], g, nil)
 	r.eventually("another member leads", func() bool {
 		next := r.sched.gangs.Leader(gangKey(key("g")))
@@ -116,8 +116,8 @@ func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	})
 }
 
-// TestMemberGoesWhileOthersWaitAtPermit checks that members at Permit are released at once if
-// another member is deleted, and not at their timeout.
+// TestMemberGoesWhileOthersWaitAtPermit checks that members that wait at Permit return at once when
+// another member is deleted. They must not wait for their timeout.
 func TestMemberGoesWhileOthersWaitAtPermit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -174,7 +174,7 @@ func TestPodGroupGoesWhileMembersWaitAtPermit(t *testing.T) {
 }
 
 // TestFailedEviction checks that a failed eviction deletes the nominations. The preemptor is
-// retried at once after the first failure, and later after the second.
+// retried at once after the first failure, and after a backoff from the second on.
 func TestFailedEviction(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -216,8 +216,8 @@ func TestFailedEviction(t *testing.T) {
 	}
 }
 
-// TestLastDepartureWakesThePreemptor checks that only the departure of the last victim retries the
-// preemptor.
+// TestLastDepartureWakesThePreemptor checks that the preemptor is retried only after its last
+// victim is gone.
 func TestLastDepartureWakesThePreemptor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -278,7 +278,7 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 	if got := r.sched.gangs.Verdict(gangKey(key("g"))); got.Reason != v1alpha1.ReasonUnschedulable || got.Message == "" {
 		t.Errorf("The verdict is %+v", got)
 	}
-	// A smaller member makes it fit.
+	// The third member is smaller, so the gang fits.
 	r.create(pod("small", "g", "0", 0))
 	r.eventually("three are placed", func() bool {
 		r.cycles()
@@ -290,8 +290,8 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsHeldBackDoesNotLead checks that a member that another plugin gates does not lead.
-// The queue calls PreEnqueue plugins in random order.
+// TestMemberThatIsHeldBackDoesNotLead checks that a member that another plugin gates does not
+// become the leader. The queue calls the PreEnqueue plugins in random order.
 func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -307,21 +307,21 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 		t.Errorf("%s leads", leader)
 	}
 	r.sched.retryGang(key("g"))
-	// The previous leader is still in the active queue, and leads only from its cycle on.
+	// The previous leader is still in the active queue. A new leader is chosen in its cycle.
 	r.cycle()
 	if leader := r.sched.gangs.Leader(gangKey(key("g"))); leader != "uid-g-0" && leader != "uid-g-1" {
 		t.Errorf("%q leads, want a member that can go", leader)
 	}
 }
 
-// TestGangThatCannotBeDecidedOn checks that a failed decision replaces the previous verdict of a
-// gang.
+// TestGangThatCannotBeDecidedOn checks that an error in a decision replaces the gang's previous
+// verdict.
 func TestGangThatCannotBeDecidedOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
 	r.gangOf("g", 2, 0)
 	r.sched.gangs.SetVerdict(gangKey(key("g")), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "there are no nodes"})
-	// The API server rejects such a request.
+	// The negative request makes the decision fail. A real API server would reject it.
 	r.create(members("g", 2, "-1", 0)...)
 	r.cycle()
 	if v := r.sched.gangs.Verdict(gangKey(key("g"))); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
@@ -329,9 +329,9 @@ func TestGangThatCannotBeDecidedOn(t *testing.T) {
 	}
 }
 
-// TestNobodyIsPlacedBesideThoseWhoGo checks a member that has returned while the other members
-// terminate. It is not placed beside them. It would soon be alone, and would use room that a
-// preemptor waits for.
+// TestNobodyIsPlacedBesideThoseWhoGo checks a new member while the other members of its gang
+// terminate. It must not be placed: it would soon be alone, and would use room that a preemptor
+// waits for.
 func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 	t.Parallel()
 	begin := map[string]func(r *rig, g *gang.Group, going []*corev1.Pod) (end func()){
@@ -377,7 +377,7 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			if v := r.sched.gangs.Verdict(gangKey(g.Key)); v.Reason != v1alpha1.ReasonNotEnoughMembers {
 				t.Errorf("The gang is told %+v", v)
 			}
-			// The other members keep running after all.
+			// The eviction ends, and the other members keep running.
 			end()
 			r.eventually("it is tried", func() bool { return slices.Contains(r.active(), "g-2") })
 			r.cycle()
@@ -386,8 +386,9 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 	}
 }
 
-// TestMemberBoundMeanwhile checks that a member counts as placed if it is bound after the members
-// were listed. Otherwise surplus would count as needed, and preempt.
+// TestMemberBoundMeanwhile checks a member that is bound after the members were listed for a
+// decision. It must count as placed, because otherwise a surplus member would count as needed and
+// would preempt.
 func TestMemberBoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "3")...)
@@ -422,8 +423,8 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 }
 
 // TestBasicGroupIsDisruptedWhole checks PodGroups of scheduling.k8s.io with the basic policy and
-// the disruption mode all. As in kube-scheduler, their members are placed one by one and evicted
-// together.
+// the disruption mode "all". Their members are placed one by one and evicted together, as in
+// kube-scheduler.
 func TestBasicGroupIsDisruptedWhole(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -440,8 +441,8 @@ func TestBasicGroupIsDisruptedWhole(t *testing.T) {
 	}
 }
 
-// TestSmallerSurplus checks that a member past minCount is placed although a larger one, which came
-// before it, found no room.
+// TestSmallerSurplus checks that a member past minCount is placed although an older, larger member
+// found no room.
 func TestSmallerSurplus(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)

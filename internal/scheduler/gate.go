@@ -18,11 +18,13 @@ import (
 // GateName is the name of Reprieve's PreEnqueue plugin, which gates pods.
 const GateName = "ReprieveGate"
 
-// Gate is the PreEnqueue plugin of a profile that has [Plugin]. At each event, the scheduler's
-// queue asks the plugin that gated a pod whether to retry it. Gate reacts only to changes of the
-// pod itself, because handlers of the informers and the main loop retry gated pods after other
-// changes. Plugin reacts to every deleted pod. If Plugin gated pods itself, it would check
-// thousands of gated pods for each of thousands of victims.
+// Gate is the PreEnqueue plugin that gates pods. It belongs to each profile with [Plugin].
+//
+// Gate is separate from Plugin because of the events that each registers. At each registered event,
+// the scheduler's queue asks the plugin that gated a pod whether to retry the pod. Plugin registers
+// deletions of pods, so it would be asked about thousands of gated pods for each of thousands of
+// victims. Gate registers only updates of the gated pod itself. After other changes, the informers'
+// handlers and the main loop retry gated pods.
 type Gate struct{ sched *Scheduler }
 
 var (
@@ -30,8 +32,8 @@ var (
 	_ fwk.EnqueueExtensions = (*Gate)(nil)
 )
 
-// AddGate adds [Gate] to each profile with [Plugin], so that no configuration needs to name it.
-// Call it on a valid configuration, before the scheduler is made.
+// AddGate adds [Gate] to each profile with [Plugin], so that configurations need not name it. Call
+// it on a valid configuration, before the scheduler is created.
 func AddGate(profiles []config.KubeSchedulerProfile) {
 	for i := range profiles {
 		plugins := profiles[i].Plugins
@@ -42,7 +44,7 @@ func AddGate(profiles []config.KubeSchedulerProfile) {
 			return func(p config.Plugin) bool { return p.Name == name }
 		}
 		ours := slices.ContainsFunc(slices.Concat(plugins.MultiPoint.Enabled, plugins.PostFilter.Enabled), named(Name))
-		// Plugin used to implement this extension point, so some configurations name it here.
+		// Plugin was once the PreEnqueue plugin, so old configurations may name it here.
 		plugins.PreEnqueue.Enabled = slices.DeleteFunc(plugins.PreEnqueue.Enabled, named(Name))
 		if ours && !slices.ContainsFunc(plugins.PreEnqueue.Enabled, named(GateName)) {
 			plugins.PreEnqueue.Enabled = append(plugins.PreEnqueue.Enabled, config.Plugin{Name: GateName})
@@ -53,8 +55,8 @@ func AddGate(profiles []config.KubeSchedulerProfile) {
 // Name returns the plugin's name.
 func (*Gate) Name() string { return GateName }
 
-// EventsToRegister returns updates of the pod itself. They may change its group, or the requests of
-// its gang.
+// EventsToRegister returns updates of the gated pod itself. Such an update may change the pod's
+// group, or the requests of its gang.
 func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{
@@ -71,9 +73,14 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}}, nil
 }
 
-// PreEnqueue gates pods that cannot be scheduled now. These are members of an incomplete PodGroup
-// or gang, members that wait for the plan of another member, and preemptors with evictions under
-// way. The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue.
+// PreEnqueue gates pods that cannot be scheduled now:
+//
+//   - members of a PodGroup that is incomplete or invalid,
+//   - members that wait for the plan of their gang's leader,
+//   - preemptors with evictions under way,
+//   - pods that wait for the turn of their queue.
+//
+// The queue calls PreEnqueue under its own lock, so PreEnqueue must not call the queue.
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return g.sched.gatePod(pod)
 }
@@ -111,11 +118,11 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 	if !g.IsGang() {
 		return h.gateSingle(pod)
 	}
-	// The pod may have been queued by itself before its group became a gang.
+	// Forget the turn of the single pod, because its group may have become a gang since.
 	h.turns.Forget(podKey(pod))
 	if !h.entersQueue(pod) {
-		// Another plugin gates the pod in any case. Only a member that can enter the queue may
-		// become the leader.
+		// Another plugin gates the pod, so the queue does not admit it. It must not become the
+		// leader.
 		return nil
 	}
 	if h.waits.StopForEviction(gangKey(key)) {
@@ -131,8 +138,8 @@ func (h *Scheduler) gatePod(pod *corev1.Pod) *fwk.Status {
 	return gated(string(a))
 }
 
-// blockGroup records why the group of a pod is blocked. It removes the group and the pod from the
-// queued work, so that other workloads need not wait for them.
+// blockGroup records why the group of a pod is blocked. The group and the pod leave their queue, so
+// that other workloads do not wait for them.
 func (h *Scheduler) blockGroup(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
 	h.gangs.SetVerdict(gangKey(key), verdict)
 	h.turns.Forget(gangKey(key))
@@ -153,14 +160,14 @@ func (h *Scheduler) gateSingle(pod *corev1.Pod) *fwk.Status {
 }
 
 const (
-	// holdForTurn is the message for queued work.
+	// holdForTurn is the message of a pod that waits for its turn.
 	holdForTurn = "other work of the queues comes first"
-	// holdForEviction is the message for a preemptor with evictions under way.
+	// holdForEviction is the message of a preemptor with evictions under way.
 	holdForEviction = "room is being made for it"
 )
 
-// gate returns a group, its current members, and the reason why they are blocked. If the group's
-// queue blocks the group, the group waits for the end of that cause.
+// gate returns a group, its current members, and the reason why they are blocked; the zero Verdict
+// if they are not. If the queue blocks the group, gate adds that cause to the waiting list.
 func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
 	members := h.members(key)
 	g, verdict := h.lacks(key, &members)
@@ -176,8 +183,8 @@ func (h *Scheduler) gate(key types.NamespacedName) (*gang.Group, gang.Members, g
 	return g, members, verdict
 }
 
-// lacks returns a group, and the reason why its members are blocked now. It does not check the
-// queue.
+// lacks returns a group, and the reason why its members are blocked regardless of their queue. The
+// group is nil if it does not exist.
 func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
 	g, ok := h.groups.Group(key)
 	if !ok {
@@ -193,8 +200,8 @@ func (h *Scheduler) lacks(key types.NamespacedName, members *gang.Members) (*gan
 	return g, verdict
 }
 
-// canLead returns a function that reports whether a member can enter the queue, and so plan for the
-// gang.
+// canLead returns a function that reports whether a member can enter the scheduler's queue. Only
+// such a member can plan for its gang.
 func (h *Scheduler) canLead(members *gang.Members) func(engine.UID) bool {
 	return func(uid engine.UID) bool {
 		for _, pod := range members.Pending {
@@ -206,13 +213,14 @@ func (h *Scheduler) canLead(members *gang.Members) func(engine.UID) bool {
 	}
 }
 
-// gated returns a status that keeps a pod out of the active queue until an event or a call of
-// Activate.
+// gated returns a PreEnqueue status that keeps a pod out of the active queue until one of the
+// plugin's events or a call of Activate.
 func gated(why string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 }
 
-// represents reports whether this pod is the pod to retry for its workload.
+// represents reports whether the retry of a workload goes to this pod: a single pod, or the leader
+// of a gang. It is false while the workload waits for its turn.
 func (h *Scheduler) represents(pod *corev1.Pod) bool {
 	if h.quotas.Used() && h.turns.Holds(h.keyOf(pod)) {
 		return false
@@ -225,8 +233,8 @@ func (h *Scheduler) represents(pod *corev1.Pod) bool {
 	return leader == "" || leader == string(pod.UID)
 }
 
-// updated handles an update of a gated pod. It reports whether to retry this pod. If the pod does
-// not represent its gang, updated schedules a retry of the gang instead.
+// updated handles an update of a gated pod and reports whether to retry that pod. For another
+// member of a gang than its leader, updated schedules a retry of the gang instead.
 func (h *Scheduler) updated(pod *corev1.Pod, newObj any) bool {
 	if h.represents(pod) {
 		return true

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestGateCaresForNoOtherPod checks that Gate registers only events of the pod itself. The queue
-// would check every gated pod at any other event.
+// TestGateCaresForNoOtherPod checks that Gate registers only events of the gated pod itself. At any
+// other event, the queue would check every gated pod.
 func TestGateCaresForNoOtherPod(t *testing.T) {
 	registered, err := (&Gate{}).EventsToRegister(t.Context())
 	if err != nil {
@@ -45,7 +45,7 @@ func TestGateCaresForNoOtherPod(t *testing.T) {
 	}
 }
 
-// TestAddGate checks that each profile with the plugin gets the gate, once.
+// TestAddGate checks that each profile with the plugin gets the gate exactly once.
 func TestAddGate(t *testing.T) {
 	set := func(names ...string) config.PluginSet {
 		var out config.PluginSet
@@ -79,15 +79,17 @@ func TestAddGate(t *testing.T) {
 	}
 }
 
-// TestBoundedGroup checks that a pod gets no higher priority from a group that was made for its
-// pods, in a gang or not.
+// TestBoundedGroup checks that a group that Reprieve created for pods gives no pod a higher
+// priority, whether the group is a gang or not.
 func TestBoundedGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		minCount int
 		bounded  bool
-		// lowWaits and highWaits are true if the gate blocks the pods.
-		lowWaits, highWaits bool
+		// lowWaits is true if the gate blocks the pod with the lower priority.
+		lowWaits bool
+		// highWaits is true if the gate blocks the pod with the higher priority.
+		highWaits bool
 	}{
 		"a gang of users":                  {minCount: 2},
 		"a gang that is made for pods":     {minCount: 2, bounded: true, lowWaits: true, highWaits: true},
@@ -115,8 +117,8 @@ func TestBoundedGroup(t *testing.T) {
 	}
 }
 
-// TestTriedWhileDevicesAreGivenBack checks a gang that is gated while its devices are released.
-// Events that arrive meanwhile retry it later.
+// TestTriedWhileDevicesAreGivenBack checks a gang that is gated while its devices are released. An
+// event in that time must retry the gang after the release.
 func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -15,9 +15,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestMembersThatLackAnother checks a gang with a member that another plugin gates, for example
-// because its ResourceClaim does not exist. The others cannot be planned without it. They must not
-// activate each other without end, because work of a lower priority would never have a cycle.
+// TestMembersThatLackAnother checks a gang that lacks a member that another plugin gates, for
+// example because its ResourceClaim does not exist. The other members must not activate each other
+// in a loop, because pods of lower priority would then never have a cycle.
 func TestMembersThatLackAnother(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -39,9 +39,9 @@ func TestMembersThatLackAnother(t *testing.T) {
 	}
 }
 
-// TestLeaderThatIsGatedWhileItWaits checks a gang with surplus that waits for room. Meanwhile
-// another plugin begins to gate the member that leads, because its ResourceClaim was deleted. The
-// other members must be placed without it.
+// TestLeaderThatIsGatedWhileItWaits checks a gang with surplus that waits for room. While it waits,
+// the ResourceClaim of its leader is deleted, so another plugin gates the leader. The other members
+// must be placed without it.
 func TestLeaderThatIsGatedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -75,10 +75,9 @@ func TestLeaderThatIsGatedWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestClaimsThatComeLate checks a gang whose claims are generated one by one, some of them after
-// the last member was created. The queue asks the plugins in any order, and stops at the first that
-// gates a pod, so some members get no events about their claims. Once the last claim exists, the
-// gang must be planned.
+// TestClaimsThatComeLate checks that a gang is planned once the last ResourceClaim of its members
+// exists. The claims are created one by one, some after the last member. The queue stops at the
+// first plugin that gates a pod, so some members get no events about their claims.
 func TestClaimsThatComeLate(t *testing.T) {
 	t.Parallel()
 	const count = 8
@@ -94,7 +93,8 @@ func TestClaimsThatComeLate(t *testing.T) {
 		r.cycles()
 		return strings.Contains(r.sched.gangs.Verdict(gangKey(key("g"))).Message, "can be scheduled")
 	})
-	// The claims of members that ReprieveGate gates come last.
+	// The last claims belong to members that ReprieveGate gates. These members get no events about
+	// claims.
 	var last []string
 	for i := 1; i < count; i++ {
 		name := fmt.Sprintf("g-%d", i)
@@ -120,8 +120,8 @@ func (r *rig) createClaim(claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// generateClaim creates the claim of a pod with a ResourceClaimTemplate, and then names it in the
-// status of the pod, like kube-controller-manager.
+// generateClaim acts like kube-controller-manager: it creates the claim of a pod with a
+// ResourceClaimTemplate, and then names the claim in the pod's status.
 func (r *rig) generateClaim(name string) {
 	r.t.Helper()
 	p, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -134,7 +134,7 @@ func (r *rig) generateClaim(name string) {
 	}}
 	r.createClaim(claim)
 	p = p.DeepCopy()
-	// The scheduler's queue ignores updates with the same version.
+	// The version must change, because the scheduler's queue ignores updates with an equal version.
 	p.ResourceVersion = "2"
 	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "devices", ResourceClaimName: ptr.To(claim.Name)}}
 	if _, err := r.client.CoreV1().Pods("ns").UpdateStatus(r.t.Context(), p, metav1.UpdateOptions{}); err != nil {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// claiming adds a claim for devices to a pod.
+// claiming adds a reference to a ResourceClaim to a pod.
 func claiming(p *corev1.Pod, claim string) *corev1.Pod {
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: ptr.To(claim)}}
 	return p
 }
 
-// TestKeptOutByAnotherPlugin checks a gang whose members are all gated by another plugin.
-// GangGatedBy names the plugin and its reason as long as that lasts.
+// TestKeptOutByAnotherPlugin checks GangGatedBy for a gang whose members are all gated by another
+// plugin. It names the plugin and the reason until the plugin admits a member.
 func TestKeptOutByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)

@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// group returns the group of a pod, or nil if the pod has none or the group does not exist.
+// group returns the group of a pod; nil if the pod has no group or its group does not exist.
 func (r *clusterIndex) group(pod *corev1.Pod) *gang.Group {
 	key, ok := r.groupOf(pod)
 	if !ok {
@@ -22,7 +22,7 @@ func (r *clusterIndex) group(pod *corev1.Pod) *gang.Group {
 	return g
 }
 
-// groupKeyOf returns the key of a pod's group; the empty key if the pod has none.
+// groupKeyOf returns the key of a pod's group; the zero key for a pod without a group.
 func (r *clusterIndex) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
 	if key, ok := r.groupOf(pod); ok {
 		return key
@@ -30,7 +30,7 @@ func (r *clusterIndex) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{}
 }
 
-// gangOf returns the gang that a pod belongs to, or nil.
+// gangOf returns the gang of a pod; nil for a pod in no gang.
 func (r *clusterIndex) gangOf(pod *corev1.Pod) *gang.Group {
 	if g := r.group(pod); g != nil && g.IsGang() {
 		return g
@@ -38,13 +38,14 @@ func (r *clusterIndex) gangOf(pod *corev1.Pod) *gang.Group {
 	return nil
 }
 
-// reconciled reports whether a pod named two different groups before and names one now.
+// reconciled reports whether an update resolved a contradiction: the pod named two different groups
+// before, and names one now.
 func reconciled(before, after *corev1.Pod) bool {
 	return gang.Contradiction(before) != (gang.Verdict{}) && gang.Contradiction(after) == (gang.Verdict{})
 }
 
-// priorityOf returns the effective priority of a pod: the resolved priority of its group, or else
-// its own.
+// priorityOf returns the effective priority of a pod: the priority of its group if the group has
+// one, otherwise the pod's own.
 func (r *clusterIndex) priorityOf(pod *corev1.Pod) int32 {
 	if g := r.group(pod); g != nil && g.Priority != nil {
 		return *g.Priority
@@ -55,7 +56,7 @@ func (r *clusterIndex) priorityOf(pod *corev1.Pod) int32 {
 // PriorityOf returns the effective priority of a pod. Any goroutine may call it.
 func (r *clusterIndex) PriorityOf(pod *corev1.Pod) int32 { return r.priorityOf(pod) }
 
-// lowestPriority returns the lowest of the pods' own priorities; 0 without pods.
+// lowestPriority returns the lowest of the own priorities of pods; 0 without pods.
 func lowestPriority(pods ...*corev1.Pod) int32 {
 	if len(pods) == 0 {
 		return 0
@@ -67,7 +68,7 @@ func lowestPriority(pods ...*corev1.Pod) int32 {
 	return lowest
 }
 
-// isGateReason reports whether a reason is a cause that blocks members before planning.
+// isGateReason reports whether the gate blocks members for a reason, before any planning.
 func isGateReason(reason string) bool {
 	switch reason {
 	case gang.ReasonPodGroupNotFound, gang.ReasonPodGroupNotMade, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonPriorityAbovePods, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,

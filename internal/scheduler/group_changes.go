@@ -10,55 +10,58 @@ import (
 )
 
 const (
-	// changeBurst is the number of changes of a PodGroup that the scheduler handles without delay.
-	// A gang that starts has a few. changeInterval is the time between two later changes; all
-	// changes within it are handled together.
-	changeBurst, changeInterval = 10, 100 * time.Millisecond
-	// changeRest is the pause after handling a delayed change, as a multiple of the time that this
-	// took. It applies to all PodGroups together.
+	// changeBurst is the number of changes of a PodGroup that are handled without delay. The start
+	// of a gang causes only a few changes.
+	changeBurst = 10
+	// changeInterval is the time between two later changes of a PodGroup. The scheduler handles all
+	// changes within one interval together.
+	changeInterval = 100 * time.Millisecond
+	// changeRest is the length of the pause after a delayed change, as a multiple of the time that
+	// handling the change took. The pause applies to the delayed changes of all PodGroups.
 	changeRest = 4
 )
 
-// groupChanges delays changes of PodGroups that change all the time. Handling a change takes time
-// for each member of the group, and a cycle of the gang. Namespaces take turns, so a tenant that
-// keeps changing PodGroups mostly delays itself. With the zero value, the first changeBurst changes
-// of each PodGroup are not delayed. It is safe for concurrent use.
+// groupChanges delays the handling of PodGroups that change very often. Handling one change takes
+// time for each member, and may cause a cycle of the gang. The namespaces take turns, so a tenant
+// with many changes mostly delays its own PodGroups. The zero value is ready to use. It is safe for
+// concurrent use.
 type groupChanges struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*changingGroup
-	// delayed lists the PodGroups with a change that is not handled yet, the earliest first.
+	// delayed lists the PodGroups with unhandled changes, the earliest first.
 	delayed []types.NamespacedName
-	// last has, for each namespace, the time when one of its delayed changes was last handled.
+	// last maps each namespace to the time when the main loop last handled one of its delayed
+	// changes.
 	last map[string]time.Time
-	// rests is the end of the pause after the last delayed change; see changeRest. Until then, the
-	// scheduler handles no delayed change.
+	// rests is the end of the pause after the last handled delayed change; see changeRest.
 	rests time.Time
 }
 
-// urgency selects whether a change of a PodGroup may be delayed.
+// urgency says whether the handling of a change may be delayed.
 type urgency int
 
 const (
 	// patient changes may be delayed.
 	patient urgency = iota
-	// urgent changes are handled at once. The deletion of a PodGroup is urgent, because the group
-	// holds room and will not change again.
+	// urgent changes are not delayed. The deletion of a PodGroup is urgent, because a deleted group
+	// may hold room and has no further changes.
 	urgent
 )
 
-// changingGroup is a PodGroup that has changed lately.
+// changingGroup is the state of a PodGroup with recent changes.
 type changingGroup struct {
 	limit *rate.Limiter
-	// due is the time to handle the changes of the PodGroup; zero if all are handled.
+	// due is the time to handle the PodGroup's changes; zero if there are none.
 	due time.Time
-	// following is true while the main loop handles a delayed change.
+	// following is true while the main loop handles a delayed change of the PodGroup.
 	following bool
 }
 
-// isDelayed records a change of a PodGroup. If it returns false, the caller must handle the change
-// now. Otherwise a later call of next returns the PodGroup. While the main loop handles a delayed
-// change of a PodGroup, isDelayed delays all other changes of it, even urgent ones. So no goroutine
-// handles an older state after a newer one.
+// isDelayed records a change of a PodGroup and reports whether its handling is delayed. If not, the
+// caller must handle the change at once. If so, a later call of next returns the PodGroup.
+//
+// While the main loop handles a change of a PodGroup, isDelayed delays all further changes of that
+// PodGroup, even urgent ones. So no goroutine handles an old state after a newer one.
 func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +84,7 @@ func (c *groupChanges) isDelayed(key types.NamespacedName, urgency urgency, now 
 	return true
 }
 
-// nextLook returns the time of the next delayed change; false for none.
+// nextLook returns the time when the next delayed change is due; false if there is none.
 func (c *groupChanges) nextLook() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +98,9 @@ func (c *groupChanges) nextLook() (time.Time, bool) {
 	return at, true
 }
 
-// next returns the PodGroup whose changes are due; false for none. The namespace that has waited
-// longest since its last turn comes first. The caller must call followed afterwards.
+// next returns a PodGroup whose changes are due; false if there is none. It prefers the namespace
+// whose last delayed change was handled the longest time ago. The caller must call followed when it
+// has handled the changes.
 func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +127,7 @@ func (c *groupChanges) next(now time.Time) (types.NamespacedName, bool) {
 	return key, true
 }
 
-// followed records that a delayed change of a PodGroup was handled from began until now.
+// followed records that the main loop handled a delayed change of a PodGroup, from began until now.
 func (c *groupChanges) followed(key types.NamespacedName, began, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +139,7 @@ func (c *groupChanges) followed(key types.NamespacedName, began, now time.Time) 
 	c.rests = now.Add(changeRest * now.Sub(began))
 }
 
-// prune forgets the PodGroups without recent changes. Their next changes are handled without delay.
+// prune drops the state of PodGroups without recent changes. Their next changes are not delayed.
 func (c *groupChanges) prune(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +153,7 @@ func (c *groupChanges) prune(now time.Time) {
 	}
 }
 
-// followDelayed handles delayed changes of PodGroups. The main loop calls it.
+// followDelayed handles the delayed changes that are due. The main loop calls it.
 func (h *Scheduler) followDelayed() {
 	for {
 		began := h.clock.Now()

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestGroupThatChangesAllTheTime checks that the last of many changes of a PodGroup has its effect,
-// although most of them are followed together.
+// TestGroupThatChangesAllTheTime checks that the last of many changes of a PodGroup takes effect,
+// although most of the changes are handled together.
 func TestGroupThatChangesAllTheTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -34,8 +34,8 @@ func TestGroupThatChangesAllTheTime(t *testing.T) {
 	})
 }
 
-// TestDelayOfGroupChanges checks that the first changes of a PodGroup are followed at once, and the
-// later ones together, at a bounded rate.
+// TestDelayOfGroupChanges checks that the first changes of a PodGroup are handled at once. Later
+// changes are handled together, at a bounded rate.
 func TestDelayOfGroupChanges(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
@@ -80,7 +80,7 @@ func TestDelayOfGroupChanges(t *testing.T) {
 	if _, ok := c.nextLook(); ok {
 		t.Error("A change is left")
 	}
-	// The rest after a slow change applies to all PodGroups.
+	// The pause after a slow change applies to all PodGroups.
 	for range 2 * changeBurst {
 		c.isDelayed(calm, patient, now)
 	}
@@ -104,8 +104,8 @@ func TestDelayOfGroupChanges(t *testing.T) {
 	}
 }
 
-// TestTurnsOfGroupChanges checks that the delayed changes of one namespace do not delay those of
-// another, and that a PodGroup is followed by one goroutine at a time.
+// TestTurnsOfGroupChanges checks that delayed changes in one namespace do not delay the changes in
+// another namespace. Only one goroutine at a time handles a PodGroup.
 func TestTurnsOfGroupChanges(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)

@@ -17,31 +17,32 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// keptDelay is the delay before the retry of a pod that room for lost members blocked only at the
-// start of its cycle.
+// keptDelay is the delay before the retry of a pod that room for lost members excluded from a node.
 const keptDelay = 200 * time.Millisecond
 
-// healing is a gang that lacks members, while room is reserved for them.
+// healing is a gang that has lost members. The scheduler keeps room until replacements are placed.
 type healing struct {
 	group    *gang.Group
 	standing workload.Standing
-	// lost has pods that stand for the missing members: first pending members, then copies of a
-	// member with a node.
+	// lost has one pod for each missing member. These are the pending members, and then copies of
+	// placed members.
 	lost []*corev1.Pod
 	// in is the topology domain that the missing members must join.
 	in domain
 }
 
-// isKeptFrom reports whether the gang's room is closed to a workload. It is open to a workload with
-// a higher priority or in another queue. Between queues, turns decide.
+// isKeptFrom reports whether a workload must not use the room that is kept for the gang. A workload
+// with a higher priority may use it. A workload of another queue may too, because turns decide
+// between queues.
 func (one *healing) isKeptFrom(from workload.Standing) bool {
 	otherQueue := one.standing.Queue != "" && from.Queue != "" && one.standing.Queue != from.Queue
 	return one.standing.Priority >= from.Priority && !otherQueue
 }
 
-// healing lists the gangs with missing members that have reserved room now, the most important
-// first. The list is computed from the members and the clock, so no record must be released. The
-// room is free once the gang is whole or gone, or has lacked members for healTimeout.
+// healing lists the degraded gangs with kept room, the most important first. A gang is degraded
+// while it lacks members that it had. Room is kept until the gang is whole or deleted, or has been
+// degraded for healTimeout. The list is computed from the members and the clock at each call, so no
+// stored state can become stale.
 func (h *Scheduler) healing() []healing {
 	if !h.gangs.MayLack() {
 		return nil
@@ -74,11 +75,12 @@ func (h *Scheduler) healing() []healing {
 	return out
 }
 
-// placeholdersOf returns pods that stand for a number of missing members of a gang.
+// placeholdersOf returns pods that represent the missing members of a gang. missing is their
+// number.
 func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
 	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(string(pod.UID)) })
 	gang.SortByAge(waiting)
-	// Pods that the gang needs of each role come first.
+	// lacking sorts the pods: the pods that the gang needs by their roles come first.
 	h.lacking(g, members, waiting)
 	out := waiting[:max(min(missing, len(waiting)), 0)]
 	have := make(map[string]int)
@@ -93,7 +95,7 @@ func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing
 			return needed == 0 || have[role] < needed
 		})
 		if at < 0 {
-			// No remaining member is like the missing ones.
+			// No placed member has the role of the members that are still missing.
 			break
 		}
 		role, _ := h.derived.RoleOf(members.Assigned[at])
@@ -103,18 +105,18 @@ func (h *Scheduler) placeholdersOf(g *gang.Group, members *gang.Members, missing
 	return out
 }
 
-// copyOf returns a pod with the requests and constraints of a member. It stands for a lost member
-// that has no replacement yet.
+// copyOf returns a pod that represents a lost member without a replacement. It has the requests and
+// constraints of another member. i makes its name and UID unique.
 func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
 	out := member.DeepCopy()
 	out.Name, out.UID = fmt.Sprintf("%s-lost-%d", g.Key.Name, i), types.UID(fmt.Sprintf("%s/lost-%d", g.UID, i))
 	out.Spec.NodeName, out.Status = "", corev1.PodStatus{}
-	// Volumes and claims belong to the member itself.
+	// Volumes and claims are specific to the copied member.
 	out.Spec.Volumes, out.Spec.ResourceClaims = nil, nil
 	return out
 }
 
-// isHealing reports whether a pending pod is needed to make a degraded gang whole.
+// isHealing reports whether a pod belongs to a degraded gang; see healing.
 func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 	if !h.gangs.MayLack() {
 		return false
@@ -123,9 +125,12 @@ func (h *Scheduler) isHealing(pod *corev1.Pod) bool {
 	return ok && !h.gangs.DegradedSince(gangKey(key)).IsZero()
 }
 
-// keptForLost returns the room that a pod or gang must leave to the missing members of other gangs.
-// It chooses the nodes where this hinders the pod least. A gang that lacks members itself leaves
-// room only to more important gangs, so one of several such gangs becomes whole first.
+// keptForLost returns the room that a workload must leave to the missing members of other gangs.
+// own is the group of the workload, and asks one of its pods. The room is chosen on nodes where it
+// hinders the pod least.
+//
+// A degraded gang leaves room only to degraded gangs that come before it. So one of several
+// degraded gangs becomes whole first.
 func (p *Plugin) keptForLost(
 	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
 ) ([]*engine.Reservation, error) {
@@ -160,7 +165,7 @@ func (p *Plugin) keptForLost(
 	return k.kept, nil
 }
 
-// keptFromSingle is like keptForLost, for a pod that is scheduled by itself.
+// keptFromSingle is keptForLost for a pod that is scheduled alone.
 func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*engine.Reservation, error) {
 	if !p.sched.gangs.MayLack() {
 		return nil, nil
@@ -168,20 +173,20 @@ func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*engine.Reservation, error) 
 	return p.keptForLost(p.sched.groupKeyOf(pod), pod, p.sched.standingOf(pod))
 }
 
-// keeping finds room for lost members of gangs, for one pod that requests room.
+// keeping chooses nodes with room for lost members, as seen by the pod of one cycle.
 type keeping struct {
 	p     *Plugin
 	asks  *seeker
 	pod   *corev1.Pod
 	infos []fwk.NodeInfo
-	// later are the nodes with terminating pods, as they are after these are gone; nil until
+	// later are the nodes with terminating pods, as if these pods were gone; nil until first
 	// needed.
 	later []fwk.NodeInfo
 	kept  []*engine.Reservation
 }
 
-// keep reserves room for a lost member on a node with enough room, or on a node that has enough
-// after its terminating pods are gone. If there is no such node, it reserves nothing.
+// keep reserves room for a lost member. It prefers a node that has room now over a node that will
+// have room after its terminating pods are gone. If there is no such node, it reserves nothing.
 func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 	pi, err := framework.NewPodInfo(lost)
 	if err != nil {
@@ -198,9 +203,9 @@ func (k *keeping) keep(lost *corev1.Pod, of *healing) error {
 	return nil
 }
 
-// nodeFor returns the first node of a domain that has room for a lost member and does not hinder
-// the requesting pod. The pod is not hindered if it fits beside the member, or does not fit at all.
-// If there is none, nodeFor returns the first node with room.
+// nodeFor returns a node of a domain with room for a lost member; "" for none. It prefers a node
+// where the room does not hinder the requesting pod: the pod fits there beside the member, or does
+// not fit at all.
 func (k *keeping) nodeFor(r *engine.Reservation, s *seeker, in domain, infos []fwk.NodeInfo) (hindered string) {
 	for _, info := range infos {
 		name := info.Node().Name
@@ -220,8 +225,8 @@ func (k *keeping) nodeFor(r *engine.Reservation, s *seeker, in domain, infos []f
 	return hindered
 }
 
-// leaving returns the nodes with terminating pods, as they are after these are gone. It omits nodes
-// with an overdue pod.
+// leaving returns the nodes with terminating pods, as if these pods were gone. It omits nodes with
+// an overdue pod.
 func (k *keeping) leaving() []fwk.NodeInfo {
 	if k.later != nil {
 		return k.later
@@ -244,7 +249,7 @@ func (k *keeping) leaving() []fwk.NodeInfo {
 	return k.later
 }
 
-// keptOn returns the room on a node.
+// keptOn returns the reservations on a node.
 func keptOn(kept []*engine.Reservation, node string) (out []*engine.Reservation) {
 	for _, r := range kept {
 		if r.Node == node {
@@ -254,8 +259,8 @@ func keptOn(kept []*engine.Reservation, node string) (out []*engine.Reservation)
 	return out
 }
 
-// promisedToLost returns the room for lost members in the form that a view uses. The room counts
-// for no queue.
+// promisedToLost converts the room for lost members for a decisionView. The room counts as usage of
+// no queue.
 func promisedToLost(kept []*engine.Reservation) []snapshot.RankedRoom {
 	out := make([]snapshot.RankedRoom, len(kept))
 	for i, r := range kept {
@@ -264,13 +269,14 @@ func promisedToLost(kept []*engine.Reservation) []snapshot.RankedRoom {
 	return out
 }
 
-// room describes the room that is reserved for the missing members of a gang.
+// room describes the kept room of the gang for the engine.
 func (one *healing) room() engine.Kept {
 	return engine.Kept{Standing: one.standing, Lost: len(one.lost)}
 }
 
-// sweepKept retries the workloads that waited for room for lost members to become free. That
-// happens when a gang is whole or gone, or has lacked members for too long. The main loop calls it.
+// sweepKept retries the workloads that kept room excluded, if that room is not kept any more. The
+// reason may be that the gang is whole or deleted, or that healTimeout has passed. The main loop
+// calls it.
 func (h *Scheduler) sweepKept() {
 	if !h.gangs.HasKept() {
 		return

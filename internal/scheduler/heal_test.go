@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// shortGang returns a rig with a gang that needs two members of one CPU. One member runs, the other
-// is lost, and the second node is full.
+// shortGang returns a rig with a gang that needs two members with one CPU each. One member runs on
+// the first node. The other member is lost, and the pod filler occupies the second node.
 func shortGang(t *testing.T, healTimeout string) (r *rig, filler *corev1.Pod) {
 	t.Helper()
 	r = newRigArgs(t, "{gang: {healTimeout: "+healTimeout+", staleTimeout: 0s}}", nodes(2, "1")...)
@@ -27,14 +27,14 @@ func shortGang(t *testing.T, healTimeout string) (r *rig, filler *corev1.Pod) {
 	return r, filler
 }
 
-// older sets the creation of a pod to a minute ago.
+// older sets the creation time of a pod to one minute ago.
 func older(p *corev1.Pod) *corev1.Pod {
 	p.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute))
 	return p
 }
 
-// TestLostMemberComesBackFirst checks that new room goes to the member that makes a running gang
-// whole. An older pod of equal priority comes later, and a pod of higher priority comes first.
+// TestLostMemberComesBackFirst checks that free room goes to the replacement of a lost member
+// first. An older pod of equal priority comes after it, and a pod of higher priority before it.
 func TestLostMemberComesBackFirst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -62,8 +62,8 @@ func TestLostMemberComesBackFirst(t *testing.T) {
 	}
 }
 
-// TestMembersThatHealSortFirst checks that a member that makes a running gang whole sorts before
-// other pods of its priority. That holds even if no room is kept, and ends once the gang is whole.
+// TestMembersThatHealSortFirst checks that the replacement of a lost member sorts before other pods
+// of its priority, even if no room is kept. This ends when the gang is whole.
 func TestMembersThatHealSortFirst(t *testing.T) {
 	t.Parallel()
 	r, filler := shortGang(t, "0s")
@@ -77,9 +77,9 @@ func TestMembersThatHealSortFirst(t *testing.T) {
 	r.eventually("the gang is whole", func() bool { return r.sched.positionOf(lost, came).Time.Equal(came) })
 }
 
-// TestRoomIsKeptForALostMember checks that the room of a lost member is kept from others of equal
-// priority until healTimeout. There is no new member yet. Others can use the room at once if the
-// gang is deleted or needs fewer members.
+// TestRoomIsKeptForALostMember checks that room is kept for a lost member without a replacement,
+// until healTimeout. Pods of equal priority cannot use it. They can use it at once if the gang is
+// deleted or needs fewer members.
 func TestRoomIsKeptForALostMember(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -119,8 +119,8 @@ func TestRoomIsKeptForALostMember(t *testing.T) {
 	}
 }
 
-// TestRoomIsKeptWhereItHindersLeast checks that the room is kept on the node that the other pod
-// cannot use. If no node has room, it is kept on a node with terminating pods.
+// TestRoomIsKeptWhereItHindersLeast checks that room is kept on the node that the requesting pod
+// cannot use. If no node has free room, it is kept on a node with terminating pods.
 func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 	t.Parallel()
 	r, filler := shortGang(t, "1h")
@@ -137,7 +137,7 @@ func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
 	large := pod("large", "", "2", 0)
 	r.create(large)
 	r.waitBound("large")
-	// Only node-2 has room, and a pod that terminates has some on node-1.
+	// Now only node-2 has free room. On node-1, the end of a terminating pod will free room.
 	lone := pod("lone", "", "1", 0)
 	r.create(lone)
 	if d := r.decideFor(lone); d.Outcome != core.Infeasible {

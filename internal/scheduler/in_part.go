@@ -8,9 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// isInPart reports whether a gang would run in part if its assumed members were bound. The planned
-// members count as placed. The minCount of a tree is the smallest number of members that can make
-// the tree whole. So it says nothing about other PodGroups of the tree: see partial.
+// isInPart reports whether a gang would run in part, with too few members, if its assumed and
+// planned members were bound. For a tree, it checks each PodGroup with partial, because the
+// minCount of a tree does not show which PodGroups are whole.
 func (o *placements) isInPart(g *gang.Group, members *gang.Members, planned []engine.UID) bool {
 	if g.Tree == nil {
 		return o.through(members)+len(planned) < g.MinCount
@@ -18,8 +18,8 @@ func (o *placements) isInPart(g *gang.Group, members *gang.Members, planned []en
 	return len(o.partial(g, members, planned)) > 0
 }
 
-// mayBecomeWhole reports whether a gang is whole once all members have passed that have passed or
-// may still pass their cycles; see atMost.
+// mayBecomeWhole reports whether a gang will be whole if all members pass their cycles that may
+// still pass them; see atMost.
 func (o *placements) mayBecomeWhole(g *gang.Group, members *gang.Members) bool {
 	if g.Tree == nil {
 		return o.atMost(g.Key, members) >= g.MinCount
@@ -28,9 +28,9 @@ func (o *placements) mayBecomeWhole(g *gang.Group, members *gang.Members) bool {
 	return len(inPart(g.Tree, members, coming, coming)) == 0
 }
 
-// partial returns the PodGroups of a tree that would run in part, by name. Each has members that
-// are assumed or planned, and it or a group above it is not whole with them. A member that is
-// deleted in its cycle does not count in place of later members.
+// partial returns the names of the PodGroups in a tree that would run in part. Such a PodGroup has
+// assumed or planned members, and with them the PodGroup, or a group above it, is not whole. A
+// member that is being evicted does not count, because later members must replace it.
 func (o *placements) partial(g *gang.Group, members *gang.Members, planned []engine.UID) sets.Set[string] {
 	coming := o.coming(members, planned)
 	var counted []*corev1.Pod
@@ -42,8 +42,9 @@ func (o *placements) partial(g *gang.Group, members *gang.Members, planned []eng
 	return inPart(g.Tree, members, coming, counted)
 }
 
-// inPart returns the PodGroups of the coming pods that are not whole with the counted pods, or are
-// below a group that is not.
+// inPart checks the PodGroups of the pods in coming. It returns the names of those PodGroups that
+// would run in part. counted are the pods that count as placed, in addition to the assigned
+// members.
 func inPart(tree *gang.Tree, members *gang.Members, coming, counted []*corev1.Pod) sets.Set[string] {
 	placed, out := gang.CountByPart(members.Assigned, members.Succeeded, counted), sets.New[string]()
 	for name := range gang.CountByPart(coming) {
@@ -54,8 +55,8 @@ func inPart(tree *gang.Tree, members *gang.Members, coming, counted []*corev1.Po
 	return out
 }
 
-// coming returns the pending members that are planned, or are assumed and were not rejected at
-// Permit.
+// coming returns the pending members that will be placed. They are planned, or they are assumed and
+// Permit has not rejected them.
 func (o *placements) coming(members *gang.Members, planned []engine.UID) []*corev1.Pod {
 	isPlanned := sets.New(planned...)
 	var out []*corev1.Pod

@@ -13,23 +13,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// clusterIndex is the index of pods, groups and nodes. It returns the group, priority and profile
-// of a pod. It reads the informers and has no state of its own. It is safe for concurrent use.
+// clusterIndex finds pods, groups and nodes in the informers. It returns the group, the priority
+// and the profile of a pod. It has no state of its own and is safe for concurrent use.
 type clusterIndex struct {
 	groups gang.Source
-	// derived finds the groups of all pods, including pods that name a group.
+	// derived finds the group of a pod, whether the pod names it or not.
 	derived  Derived
 	trees    *gang.Trees
 	profiles profiles
 	lister   *gang.Lister
 	pods     corelisters.PodLister
-	// placed indexes the pods by their node.
+	// placed holds the pods by their node, in the index nodeIndex.
 	placed cache.Indexer
 	nodes  corelisters.NodeLister
 }
 
-// indexOf returns the index over the scheduler's informers. finished is the informer for finished
-// pods, which the scheduler's own informer leaves out.
+// indexOf returns the clusterIndex over the scheduler's informers. finished is the informer for
+// finished pods, because the scheduler's own informer leaves them out.
 func (in *Inputs) indexOf(factory informers.SharedInformerFactory, finished cache.SharedIndexInformer) (*clusterIndex, error) {
 	r := in.emptyIndex()
 	pods := factory.Core().V1().Pods()
@@ -60,7 +60,7 @@ func (in *Inputs) indexOf(factory informers.SharedInformerFactory, finished cach
 	return r, nil
 }
 
-// nodeIndex is the index of pods by the node that they are bound to.
+// nodeIndex is the name of the informer's index of pods by the node that they are bound to.
 const nodeIndex = "reprieve/node"
 
 func indexByNode(obj any) ([]string, error) {
@@ -86,8 +86,7 @@ func (r *clusterIndex) podsOn(node string) []*corev1.Pod {
 }
 
 // addNamespaceIndex adds the index by namespace to an informer that has not been started, unless
-// the informer has it. Without the index, a list of the objects in a namespace goes through all
-// objects.
+// the informer already has it. Without the index, listing a namespace reads all objects.
 func addNamespaceIndex(informer cache.SharedIndexInformer) error {
 	if _, ok := informer.GetIndexer().GetIndexers()[cache.NamespaceIndex]; ok {
 		return nil
@@ -98,7 +97,7 @@ func addNamespaceIndex(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// emptyIndex returns an index with groups and without pods.
+// emptyIndex returns a clusterIndex that finds groups, but no pods.
 func (in *Inputs) emptyIndex() *clusterIndex {
 	r := &clusterIndex{groups: in.Groups, derived: in.Derived}
 	if r.derived == nil {
@@ -120,14 +119,14 @@ func (r *clusterIndex) hasNode(name string) bool {
 	return err == nil
 }
 
-// remains reports whether any pod of a preemptor still waits for a place. Another workload may have
-// taken the preemptor's name.
+// remains reports whether any pod of a preemptor still waits for a place. It checks the pods,
+// because another workload may have the preemptor's name by now.
 func (r *clusterIndex) remains(pre *preemptor) bool {
 	return slices.ContainsFunc(pre.pods, r.awaitsPlace)
 }
 
-// awaitsPlace reports whether a pod exists and has no node, according to the informer. If not, the
-// scheduler has forgotten the pod, or is about to.
+// awaitsPlace reports whether the informer has the pod without a node and without a deletion
+// timestamp. Otherwise the scheduler has removed its state for the pod, or is about to.
 func (r *clusterIndex) awaitsPlace(pod *corev1.Pod) bool {
 	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil

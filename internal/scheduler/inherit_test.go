@@ -11,13 +11,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// TestWhatIsInherited checks how a new leader handles the nominations of the previous one. It turns
-// valid nominations into reservations, and deletes the others in memory and in the API.
+// TestWhatIsInherited checks the nominations that a new leading scheduler finds. It turns the valid
+// ones into reservations, and deletes the others in memory and in the API.
 func TestWhatIsInherited(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		minCount int
-		// group is the PodGroup that the pods name. Only the PodGroup g exists.
+		// group is the PodGroup that the pods name. Only the PodGroup "g" exists.
 		group  string
 		change func(r *rig, p *corev1.Pod)
 		want   bool

@@ -12,15 +12,15 @@ import (
 // gangKey returns the key of a gang.
 func gangKey(name types.NamespacedName) workload.Key { return gang.KeyOf(name) }
 
-// podKey returns the key of a pod that is scheduled by itself.
+// podKey returns the workload key of a pod that is scheduled alone.
 func podKey(pod *corev1.Pod) workload.Key {
 	return workload.Key{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
 }
 
-// nameOf returns the name of a workload's PodGroup, or of its pod.
+// nameOf returns the namespace and name of a workload's PodGroup or single pod.
 func nameOf(key workload.Key) types.NamespacedName { return gang.NameOf(key) }
 
-// typed returns UIDs of the engine with the type that they have in the API.
+// typed converts UIDs of the engine to the type of the API.
 func typed(pods []engine.UID) []types.UID {
 	out := make([]types.UID, len(pods))
 	for i, uid := range pods {
@@ -29,7 +29,7 @@ func typed(pods []engine.UID) []types.UID {
 	return out
 }
 
-// keyOf returns the key of the workload that a pod belongs to: its gang, or the pod itself.
+// keyOf returns the key of a pod's workload: its gang, or the single pod.
 func (r *clusterIndex) keyOf(pod *corev1.Pod) workload.Key {
 	if g := r.gangOf(pod); g != nil {
 		return gangKey(g.Key)
@@ -37,8 +37,8 @@ func (r *clusterIndex) keyOf(pod *corev1.Pod) workload.Key {
 	return podKey(pod)
 }
 
-// standingOf returns the standing of a pod. While its workload backs off from preempting, it has
-// the lowest priority.
+// standingOf returns the standing of a pod. While the pod's workload must not preempt because of
+// failures, its standing has the lowest priority.
 func (b *ledger) standingOf(pod *corev1.Pod) workload.Standing {
 	standing := workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
 	if b.backsOff(b.keyOf(pod)) {
@@ -47,7 +47,7 @@ func (b *ledger) standingOf(pod *corev1.Pod) workload.Standing {
 	return standing
 }
 
-// podOf returns the pod of a single-pod workload from the informer; false if it is gone.
+// podOf returns the pod of a single-pod workload from the informer; false if it does not exist.
 func (r *clusterIndex) podOf(key workload.Key) (*corev1.Pod, bool) {
 	pod, err := r.pods.Pods(key.Namespace).Get(key.Name)
 	return pod, err == nil && string(pod.UID) == key.UID

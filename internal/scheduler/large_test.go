@@ -9,11 +9,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// crowd is the number of members of the largest gang here. The fake client fails when about a
-// hundred events are pending.
+// crowd is the number of members of the largest gang in these tests. With more than about a hundred
+// pending events, the fake client fails.
 const crowd = 40
 
-// dissolve deletes pods one by one, in the order of next, and waits until the gang is forgotten.
+// dissolve deletes the pods one by one, and waits until no state of the gang remains. next returns
+// the index of the next pod to delete.
 func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 	r.t.Helper()
 	for len(pods) > 0 {
@@ -31,15 +32,15 @@ func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 	r.eventually("the gang is forgotten", func() bool { return r.sched.gangs.Len() == 0 && r.sched.reserved.Empty() })
 }
 
-// waiting returns the number of pods that wait at Permit.
+// waiting returns the number of pods at Permit.
 func (r *rig) waiting() int {
 	count := 0
 	r.plugin.handle.IterateOverWaitingPods(func(fwk.WaitingPod) { count++ })
 	return count
 }
 
-// TestGangDissolves checks that no state remains of a gang whose members are deleted one by one
-// while all but one wait at Permit.
+// TestGangDissolves checks that no state of a gang remains after its members are deleted one by
+// one. All members but one wait at Permit.
 func TestGangDissolves(t *testing.T) {
 	r := newRig(t, nodes(crowd/8, "8")...)
 	r.gangOf("g", crowd, 0)
@@ -52,7 +53,8 @@ func TestGangDissolves(t *testing.T) {
 	r.dissolve(func([]*corev1.Pod) int { return 0 }, all)
 }
 
-// TestGangThatDoesNotFitDissolves deletes the leader first each time.
+// TestGangThatDoesNotFitDissolves is like TestGangDissolves for a gang without room. Each time, the
+// leader is deleted first.
 func TestGangThatDoesNotFitDissolves(t *testing.T) {
 	r := newRig(t, nodes(1, "8")...)
 	r.gangOf("g", crowd-4, 0)

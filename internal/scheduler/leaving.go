@@ -17,28 +17,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// leavingPods holds the pods that will terminate although their objects do not show it yet. These
-// are the victims of evictions under way, and the members that PodGroups list as disrupted, by any
-// process. Planning counts them as gone and does not evict them again. The zero value is ready to
-// use, and safe for concurrent use.
+// leavingPods holds the pods that will terminate although their objects do not show that yet. These
+// are the victims of evictions under way, and members that PodGroups list as disrupted. Planning
+// counts these pods as gone and does not evict them again. The zero value is ready to use. It is
+// safe for concurrent use.
 type leavingPods struct {
 	mu sync.RWMutex
-	// victims has the victims of evictions by this process, and deleted pods that a snapshot still
-	// had. swept is the time of the last sweep.
+	// victims holds the victims of this process by UID. It also holds deleted pods that a snapshot
+	// still had.
 	victims map[types.UID]*leavingVictim
-	swept   time.Time
-	// listed has the members that PodGroups list, and byGroup has the lists. A list counts only in
-	// its own namespace, because its writer may have no rights in others.
+	// swept is the time of the last call of sweep that did anything.
+	swept time.Time
+	// listed holds the members that PodGroups list as disrupted. A list counts only in the
+	// namespace of the PodGroup, because its writer may have no rights in other namespaces.
 	listed sets.Set[listedPod]
-	// spared has victims that keep running although a PodGroup may still list them. The list may be
-	// updated late, or the scheduler may see the update late.
-	spared  sets.Set[types.UID]
+	// spared holds victims that keep running, although a PodGroup may still list them: the list is
+	// updated later, or its update has not arrived yet.
+	spared sets.Set[types.UID]
+	// byGroup holds the list of disrupted members of each PodGroup.
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
 	// overdue are pods that have been terminating for so long that planning counts them as running.
 	overdue sets.Set[types.UID]
 }
 
-// listedPod is a pod on the list of a PodGroup.
+// listedPod identifies a member that a PodGroup lists as disrupted.
 type listedPod struct {
 	namespace string
 	uid       types.UID
@@ -46,57 +48,57 @@ type listedPod struct {
 
 func listedOf(pod *corev1.Pod) listedPod { return listedPod{pod.Namespace, pod.UID} }
 
-// leavingVictim is a victim of evictions.
+// leavingVictim is a victim of one or more evictions.
 type leavingVictim struct {
 	pod *corev1.Pod
-	// evictions is the number of evictions under way. over is the end of the last eviction that
-	// touched the pod; zero before.
+	// evictions is the number of evictions of the pod that are under way.
 	evictions int
-	over      time.Time
-	// gone is the time when the pod was deleted; zero before.
+	// over is the time when the last eviction that touched the pod ended; zero before.
+	over time.Time
+	// gone is the time when the deletion of the pod was first seen; zero before.
 	gone time.Time
 }
 
-// lag is the longest delay of caches. For this long, the scheduler's snapshot may contain a pod
-// that its informer has seen deleted. For the same time, the informer may not show the effect of an
-// eviction.
+// lag is the assumed maximum delay of caches. For this long, a snapshot may contain a pod whose
+// deletion the informer has reported, or the informer may lack the effect of an eviction.
 const lag = time.Minute
 
-// has reports whether a pod will terminate, although its object may not show it.
+// has reports whether planning must count a pod as gone, although its object may not show it.
 func (l *leavingPods) has(pod *corev1.Pod) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.knows(pod)
 }
 
-// knows is has for callers that hold the lock.
+// knows is like the method has. The caller holds l.mu.
 func (l *leavingPods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
 }
 
-// takes reports whether this process is evicting a pod or has just evicted it.
+// takes reports whether this process is evicting a pod, or evicted it recently.
 func (l *leavingPods) takes(uid types.UID) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.victims[uid] != nil
 }
 
-// taken lists the pods that this process is evicting or has just evicted.
+// taken lists the pods that this process is evicting or evicted recently.
 func (l *leavingPods) taken() []types.UID {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return slices.Collect(maps.Keys(l.victims))
 }
 
-// listings returns the disrupted members that PodGroups list.
+// listings returns the disrupted members that each PodGroup lists.
 func (l *leavingPods) listings() map[types.NamespacedName][]v1alpha1.DisruptedPod {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return maps.Clone(l.byGroup)
 }
 
-// part moves the pods that will terminate from the list pods to the list leaving.
+// part moves the pods that will terminate from one list to another. It returns the shortened list
+// and the extended list.
 func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.Pod) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -113,7 +115,7 @@ func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.P
 	return stay, leaving
 }
 
-// take records the victims of an eviction.
+// take adds the victims of an eviction that begins.
 func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) takenVictims {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,12 +130,13 @@ func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) takenVictims {
 	return taken
 }
 
-// takenVictims are the victims of one eviction. A victim may be returned to the queue and get a new
-// place. leavingPods then has another entry for it, or none.
+// takenVictims holds the entries that one eviction has added to leavingPods, by UID. If a victim
+// returns to the queue and gets another place, leavingPods drops the entry. It may then add a new
+// entry for the pod.
 type takenVictims map[types.UID]*leavingVictim
 
-// over records the end of an eviction for the victims that it touched. From now on, the pods
-// themselves or the list of their group show that they terminate.
+// over records that an eviction ended for the victims in begun. From now on, the pods or the lists
+// of their PodGroups show that they terminate.
 func (l *leavingPods) over(taken takenVictims, begun sets.Set[types.UID], now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,9 +148,9 @@ func (l *leavingPods) over(taken takenVictims, begun sets.Set[types.UID], now ti
 	}
 }
 
-// sweep drops pods that were deleted so long ago that no snapshot has them. It also drops and
-// returns victims whose eviction ended more than lag ago, because the informers are up to date by
-// now. Some of them may keep running. It does nothing if the last sweep was recent.
+// sweep drops pods that were deleted so long ago that no snapshot has them. It also drops victims
+// whose eviction ended more than lag ago. It returns these victims, because some of them may keep
+// running although the informers are up to date. It does nothing if the last sweep was recent.
 func (l *leavingPods) sweep(now time.Time) (over []*corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +178,8 @@ func (l *leavingPods) victim(uid types.UID) *leavingVictim {
 	return l.victims[uid]
 }
 
-// spare records that an eviction ends before it has touched some of its victims, so these keep
-// running.
+// spare records that an eviction ended before it touched the victims outside begun. These victims
+// keep running.
 func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,8 +197,7 @@ func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	}
 }
 
-// gone records that a pod has been deleted, if the pod is a victim or a PodGroup lists it as a pod
-// to evict.
+// gone records the deletion of a pod, if the pod is a victim or a PodGroup lists it as disrupted.
 func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +210,7 @@ func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// goneSince records that a pod was deleted, and returns the time when the scheduler first saw that.
+// goneSince records the deletion of a pod, and returns the time when its deletion was first seen.
 func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +221,7 @@ func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
 	return v.gone
 }
 
-// setOverdue records that planning counts a terminating pod as running.
+// setOverdue makes planning count a terminating pod as running.
 func (l *leavingPods) setOverdue(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,15 +237,15 @@ func (l *leavingPods) isOverdue(uid types.UID) bool {
 	return l.overdue.Has(uid)
 }
 
-// placed drops a victim that was returned to the queue and has a place again.
+// placed drops the entry of a victim that returned to the queue and has a new place.
 func (l *leavingPods) placed(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.victims, uid)
 }
 
-// list records the members that a PodGroup lists, and returns the members that it does not list any
-// more.
+// list replaces the disrupted members that a PodGroup lists. It returns the members that are no
+// longer listed.
 func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPod) (dropped []v1alpha1.DisruptedPod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,16 +277,16 @@ func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPo
 	return dropped
 }
 
-// lists reports whether a PodGroup lists members.
+// lists reports whether a PodGroup lists disrupted members.
 func (l *leavingPods) lists(key types.NamespacedName) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return len(l.byGroup[key]) > 0
 }
 
-// members returns the members of a group as planning counts them. A pod that will terminate counts
-// as terminating, so no member is placed next to it. The assumed pods are read before the informer,
-// so a member that is bound meanwhile counts as placed in any case.
+// members returns the members of a group as planning counts them. Members that will terminate are
+// in Terminating, so no member is placed beside them. The assumed pods are read before the
+// informer. So a member that is bound between the two reads is counted in any case.
 func (o *placements) members(key types.NamespacedName) gang.Members {
 	reserved := sets.New(typed(o.gangs.Reserved(gangKey(key)))...)
 	m := o.lister.Members(key)
@@ -293,9 +295,9 @@ func (o *placements) members(key types.NamespacedName) gang.Members {
 	return m
 }
 
-// departureOf returns whether planning counts a pod as running, terminating or overdue. A deleted
-// pod may be overdue because its node does not respond, because of a finalizer, or because its
-// grace period is too long.
+// departureOf returns whether planning counts a pod as running, terminating or overdue. A
+// terminating pod is overdue if its node does not respond, a finalizer keeps it, or its grace
+// period is too long.
 func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
 	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):
@@ -309,14 +311,15 @@ func (o *placements) departureOf(pod *corev1.Pod) snapshot.Departure {
 	}
 }
 
-// leavesLate reports whether a pod on a node is terminating with a longer grace period than
-// planning waits for. Its owner may have chosen the period, so the pod counts in its queue from the
-// start.
+// leavesLate reports whether the grace period of a terminating pod is longer than planning waits.
+// Such a pod counts as usage of its queue from the beginning, because its owner may have chosen the
+// period.
 func (o *placements) leavesLate(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && o.profiles.departureLimits().cut(pod)
 }
 
-// departing returns the terminating pods on nodes. Their usage does not count against limits.
+// departing returns the UIDs of the terminating pods on nodes, whose usage does not count against
+// limits.
 func (b *ledger) departing() []types.UID {
 	out := sets.New(slices.Concat(b.quotas.Going(), b.leaving.taken())...)
 	for key, pods := range b.leaving.listings() {
@@ -329,14 +332,15 @@ func (b *ledger) departing() []types.UID {
 	return slices.DeleteFunc(out.UnsortedList(), b.leaving.isOverdue)
 }
 
-// isLeaving reports whether planning counts a pod as gone because it terminates.
+// isLeaving reports whether planning counts a pod as gone because it is terminating.
 func (o *placements) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod).IsLeaving() }
 
-// KnowsDisruption reports whether planning already counts the pods on a PodGroup's list as gone.
-// Any goroutine may call it.
+// KnowsDisruption reports whether planning already counts the disrupted members of a PodGroup as
+// gone. Any goroutine may call it.
 func (o *placements) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
 
-// disrupted records the members that a group lists as disrupted.
+// disrupted records the members that a PodGroup lists as disrupted, and handles members that are no
+// longer listed.
 func (h *Scheduler) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
 	for _, p := range h.leaving.list(key, pods) {
 		if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
@@ -345,19 +349,17 @@ func (h *Scheduler) disrupted(key types.NamespacedName, pods []v1alpha1.Disrupte
 	}
 }
 
-// sweepLeaving checks victims some time after their eviction. A victim may keep running although
-// neither the pod nor a group's list shows that it terminates. For example, the deletion of a
-// member failed and its group was deleted, or a pod was returned to the queue and bound
-// nonetheless.
+// sweepLeaving handles victims that keep running after their eviction ended. For example, the
+// deletion of a member failed and its PodGroup was deleted. Or a pod was returned to the queue and
+// was bound after all.
 func (h *Scheduler) sweepLeaving() {
 	for _, pod := range h.leaving.sweep(h.clock.Now()) {
 		h.stays(pod)
 	}
 }
 
-// stays retries all workloads that count on the end of a pod that will not terminate, and returns
-// them. It does nothing if the pod does terminate or is gone. pod may be an older version from a
-// snapshot.
+// stays retries and returns the workloads that count on the end of a pod that will not terminate.
+// It does nothing if the pod is terminating or gone. pod may be an old version from a snapshot.
 func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
@@ -366,11 +368,10 @@ func (h *Scheduler) stays(pod *corev1.Pod) []workload.Key {
 	h.cluster.NodeChanged(pod.Spec.NodeName)
 	h.doubt(now.Spec.NodeName)
 	misled := retriedBy(h.step(engine.VictimStays{Pod: string(pod.UID)}))
-	// Work at a limit counts on the end of terminating pods on any node.
+	// Work at its limit may count on the end of a pod on any node.
 	h.retryAtLimit(h.quotas.LimitsOn(h.queueOf(now)))
 	if g := h.gangOf(now); g != nil {
-		// Members can now be placed or bound next to the pod. That is not possible while the pod
-		// terminates.
+		// The pod does not terminate, so other members of its gang can be placed again.
 		h.updateGroupState(g.Key)
 		h.retrySoon(g.Key)
 	}

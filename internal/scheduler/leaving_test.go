@@ -9,20 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// TestVictimThatLivesOn checks how long a victim counts as gone. It does until it is known to keep
-// running, or until some time after the last eviction that began with it.
+// TestVictimThatLivesOn checks how long a victim counts as gone. That ends when it is known to keep
+// running, or some time after the end of the last eviction that touched it.
 func TestVictimThatLivesOn(t *testing.T) {
 	t.Parallel()
 	v := pod("v", "", "1", 0)
 	victims, uids := map[types.UID]*corev1.Pod{v.UID: v}, sets.New(v.UID)
 	start := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		// happens continues after an eviction of the pod has started.
+		// happens continues the test after an eviction of the pod has begun.
 		happens func(l *leavingPods, taken takenVictims)
-		// wantAfter is true if the pod counts as gone then, and wantLater if it does some time
-		// later.
-		wantAfter, wantLater bool
-		// wantStays is true if sweep then returns the pod as possibly running.
+		// wantAfter is true if the pod counts as gone after happens.
+		wantAfter bool
+		// wantLater is true if the pod counts as gone after a later sweep.
+		wantLater bool
+		// wantStays is true if the sweep returns the pod, because it may keep running.
 		wantStays bool
 	}{
 		"while it is taken": {func(*leavingPods, takenVictims) {}, true, true, false},
@@ -75,7 +76,7 @@ func TestVictimThatLivesOn(t *testing.T) {
 	}
 }
 
-// TestLivingVictimIsCountedAgain checks a pod whose eviction began and which keeps running. The pod
+// TestLivingVictimIsCountedAgain checks a pod that keeps running although its eviction began. It
 // counts as running again, and the preemptors that wait for it look for other room.
 func TestLivingVictimIsCountedAgain(t *testing.T) {
 	t.Parallel()

@@ -23,14 +23,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// again makes a pod a new pod with the same name.
+// again turns a pod into a new pod with the same name and another UID.
 func again(p *corev1.Pod) *corev1.Pod {
 	p.UID += "-again"
 	return p
 }
 
-// eachKind runs a test for a preemptor that is a pod, and for a gang of one. newPreemptor returns
-// the pod.
+// eachKind runs a test twice: for a preemptor that is a single pod, and for one that is a gang with
+// one member. newPreemptor returns the pod.
 func eachKind(t *testing.T, run func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod)) {
 	t.Helper()
 	for kind, group := range map[string]string{"a pod": "", "a gang": "p"} {
@@ -46,8 +46,8 @@ func eachKind(t *testing.T, run func(t *testing.T, newPreemptor func(r *rig) *co
 	}
 }
 
-// TestFailuresOfThoseWhoHaveLeft checks that the failures of deleted preemptors are forgotten.
-// Otherwise the next workload of that name would back off because of them.
+// TestFailuresOfThoseWhoHaveLeft checks that the failures of a deleted preemptor are forgotten. The
+// next workload of that name must not back off because of them.
 func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -63,8 +63,8 @@ func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 	})
 }
 
-// TestUnwantedIsNoFailure checks that a workload whose reservations are released is retried at
-// once, any number of times.
+// TestUnwantedIsNoFailure checks that a workload is retried at once when its reservations are
+// released, any number of times.
 func TestUnwantedIsNoFailure(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -85,7 +85,8 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 				t.Fatalf("It is held back after it has been displaced %d times", i+1)
 			}
 		}
-		// A victim may change for some time if events about it are late.
+		// While events about a victim are late, the eviction may fail several times because it is
+		// outdated.
 		for i := 3; i < 5; i++ {
 			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
 			r.cycle()
@@ -98,7 +99,7 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 }
 
 // TestNothingIsPromisedToThoseWhoHaveLeft checks a preemptor that is deleted during its decision.
-// It gets no reservation, and nothing is evicted for it.
+// It must get no reservation, and no pod is evicted for it.
 func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -117,7 +118,7 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.remove(p)
-		// When this pod is known, the informer has reported the deletion.
+		// Events arrive in order. So when the informer has this pod, it has reported the deletion.
 		r.create(on(pod("w", "", "1", 0), "elsewhere"))
 		r.plugin.carryOut(t.Context(), p, made)
 		if !r.sched.reserved.Empty() {
@@ -132,7 +133,7 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 }
 
 // TestPlanForThoseWhoHaveLeft checks that a member that is deleted during planning is not in the
-// plan. Others would wait for it.
+// plan. Other members would wait for it.
 func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -154,8 +155,8 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	}
 }
 
-// TestPromiseAsPartOfAnother checks that a failed eviction does not release the reservation that
-// the pod has since gained as part of another workload.
+// TestPromiseAsPartOfAnother checks a pod that joins another workload during its eviction. When the
+// eviction fails, the reservation of the other workload remains.
 func TestPromiseAsPartOfAnother(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -181,8 +182,8 @@ func TestPromiseAsPartOfAnother(t *testing.T) {
 	})
 }
 
-// TestPromiseToANamesake checks that the failed eviction of a deleted preemptor does not release
-// the reservation of the next workload of that name.
+// TestPromiseToANamesake checks a preemptor that is deleted and created again during its eviction.
+// When the eviction fails, the reservation of the new workload remains.
 func TestPromiseToANamesake(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -196,10 +197,10 @@ func TestPromiseToANamesake(t *testing.T) {
 		}
 		r.remove(p)
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
-		// A gang is forgotten once it has no members. If the next gang of that name came before, it
-		// would wait for the evictions to end.
+		// Wait until the old gang is forgotten. A new gang of the same name would otherwise wait
+		// until its evictions end.
 		r.eventually("it is forgotten", func() bool { return !r.sched.waits.Evicting(r.sched.keyOf(p)) })
-		// The next workload does not need the first victim.
+		// The new workload does not need the first victim, which is on another node.
 		next := again(newPreemptor(r))
 		next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
 		r.create(next)
@@ -221,7 +222,7 @@ func TestPromiseToANamesake(t *testing.T) {
 	})
 }
 
-// TestReplacedInARelist checks a pod that is deleted and created again while the watch is
+// TestReplacedInARelist checks a pod that is replaced by a pod of the same name while the watch is
 // interrupted. Informers report that as an update.
 func TestReplacedInARelist(t *testing.T) {
 	t.Parallel()
@@ -244,8 +245,8 @@ func TestReplacedInARelist(t *testing.T) {
 	})
 }
 
-// TestVictimsThatHaveGoneAreNotRemembered checks victims that are deleted before the eviction. No
-// second event reports their deletion.
+// TestVictimsThatHaveGoneAreNotRemembered checks that no state remains of victims that are deleted
+// before their eviction. No further event will report their deletion.
 func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -269,8 +270,8 @@ func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	}
 }
 
-// TestGangThatLeavesWhileItIsPlanned checks that no state remains of a gang that is deleted during
-// planning.
+// TestGangThatLeavesWhileItIsPlanned checks that no state remains of a gang that is deleted while
+// it is planned.
 func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -287,14 +288,14 @@ func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
 	}
 }
 
-// ofQueue puts a pod without a group into a queue.
+// ofQueue puts a single pod into a queue.
 func ofQueue(queue string, p *corev1.Pod) *corev1.Pod {
 	p.Labels = map[string]string{v1alpha1.LabelQueue: queue}
 	return p
 }
 
 // TestTurnOfAPodThatHasLeft checks that a deleted pod gets no turn, even if the scheduler's queue
-// still asks for one.
+// calls PreEnqueue for it afterwards.
 func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -311,8 +312,8 @@ func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	}
 }
 
-// TestTurnOfANamesake checks a deletion event that arrives after the next pod of that name is in
-// the scheduler's queue. The new pod still gets its turn.
+// TestTurnOfANamesake checks that a pod gets its turn if the deletion of an earlier pod with its
+// name is reported late.
 func TestTurnOfANamesake(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -326,8 +327,8 @@ func TestTurnOfANamesake(t *testing.T) {
 	r.waitBound("p")
 }
 
-// boundMeanwhile is a lister that returns a pod without a node at first, and with a node from then
-// on. The binding is recorded with the first call.
+// boundMeanwhile is a lister whose first call returns the pod without a node and records its
+// binding. All later calls return the pod with a node.
 type boundMeanwhile struct {
 	corelisters.PodNamespaceLister
 
@@ -336,7 +337,7 @@ type boundMeanwhile struct {
 	once  bool
 }
 
-// oneNamespace is a lister of a single namespace.
+// oneNamespace is a lister that has the pods of a single namespace.
 type oneNamespace struct {
 	corelisters.PodLister
 
@@ -356,14 +357,14 @@ func (l *boundMeanwhile) Get(string) (*corev1.Pod, error) {
 	return l.pod, nil
 }
 
-// nobodyWaits is a framework without pods at Permit or in PreBind.
+// nobodyWaits is a framework that has no pods at Permit or in PreBind.
 type nobodyWaits struct{ framework.Framework }
 
 func (nobodyWaits) GetWaitingPod(types.UID) fwk.WaitingPod     { return nil }
 func (nobodyWaits) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
 
-// TestVictimThatIsBoundMeanwhile checks that a victim that was just bound is not sent back. It must
-// be deleted, because no event would report its return.
+// TestVictimThatIsBoundMeanwhile checks that a victim that was just bound is deleted. It cannot
+// return to the queue, and no event would report the attempt.
 func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{})
@@ -378,7 +379,7 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 }
 
 // TestThoseWhoHaveLeftAreNotThrough checks a member that is deleted in its cycle. It stays assumed
-// until the framework forgets it, but must not count for the next gang of that name.
+// until the framework forgets it. It must not count for the next gang of the same name.
 func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -410,7 +411,7 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 }
 
 // TestPlanIsTakenBackBeforePermit checks a member whose gang loses its plan before the member
-// reaches Permit. It does not wait there, because no other members come.
+// reaches Permit. It must not wait there, because no other members will come.
 func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -430,8 +431,8 @@ func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	}
 }
 
-// TestCacheThatIsBehind checks a preemptor that was tried before the scheduler's cache knew that
-// its victim was gone. It is retried soon and does not back off.
+// TestCacheThatIsBehind checks a preemptor whose cycle ran before the scheduler's cache knew that
+// the victim is gone. It must be retried soon, without a backoff.
 func TestCacheThatIsBehind(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -450,7 +451,7 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.succeed(0)
 		r.eventually("it is tried", func() bool { return slices.Contains(r.active(), p.Name) })
 		r.cycle()
-		// The pause may be over already. A backoff takes at least a second.
+		// A backoff takes at least one second, so a retry within half a second is none.
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Second/2, true, func(context.Context) (bool, error) {
 			return r.sched.waits.WaitsFor(r.sched.keyOf(p), engine.Pause) || slices.Contains(r.active(), p.Name), nil
 		})
@@ -465,8 +466,8 @@ func TestCacheThatIsBehind(t *testing.T) {
 	})
 }
 
-// TestCacheThatIsLongBehind checks the delays if the cache is behind for seconds on a busy machine,
-// where each failed try costs others a cycle. The delays double up to one second.
+// TestCacheThatIsLongBehind checks the delays of retries while the cache is late. They double up to
+// one second, because each failed retry costs a cycle.
 func TestCacheThatIsLongBehind(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
@@ -489,8 +490,8 @@ func TestCacheThatIsLongBehind(t *testing.T) {
 	}
 }
 
-// TestPromiseToThoseWhoHaveMoved changes a gang during its decision. The change comes before the
-// reservation, which must end all the same.
+// TestPromiseToThoseWhoHaveMoved checks a gang that changes during its decision, before the
+// reservation is made. The reservation must be released.
 func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(r *rig, g *gang.Group, member *corev1.Pod){
@@ -522,7 +523,8 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			happens(r, g, all[1])
-			// When this pod is known, the informer has reported the change.
+			// Events arrive in order. So when the informer has this pod, it has reported the
+			// change.
 			r.create(on(pod("w", "", "1", 0), "elsewhere"))
 			r.plugin.carryOut(t.Context(), all[0], made)
 			r.sched.membersLeft(g.Key, made.pre.pods)
@@ -533,7 +535,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 	}
 }
 
-// looking is a recorder that calls a function when a decision begins.
+// looking is a Recorder that calls a function at the beginning of each decision.
 type looking struct {
 	noRecorder
 	looks func()
@@ -543,7 +545,7 @@ type looking struct {
 func (l *looking) Looks() { l.looks() }
 
 // TestQueueThatGoesWhileAGangIsPlanned checks that a gang is not placed if its queue is deleted
-// during planning, before there are reservations to release.
+// during planning, when there are no reservations to release yet.
 func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 	t.Parallel()
 	l := &looking{looks: func() {}}
@@ -566,7 +568,7 @@ func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
 	}
 }
 
-// isIn reports whether the informer has a pod as a member of a group.
+// isIn reports whether the informer has the pod, and the pod is a member of the group.
 func isIn(r *rig, group types.NamespacedName, pod *corev1.Pod) bool {
 	now, ok := r.sched.podOf(podKey(pod))
 	if !ok {
@@ -576,8 +578,8 @@ func isIn(r *rig, group types.NamespacedName, pod *corev1.Pod) bool {
 	return isMember && of == group
 }
 
-// TestMemberThatComesWhileAGangIsDecided checks that a member is tried that arrives during a decision
-// without room. The gang has no verdict yet when the member's event comes.
+// TestMemberThatComesWhileAGangIsDecided checks that a gang is retried for a member that arrives
+// during a decision without room. At the event of the member, the gang has no verdict yet.
 func TestMemberThatComesWhileAGangIsDecided(t *testing.T) {
 	t.Parallel()
 	l := &looking{looks: func() {}}
@@ -586,7 +588,7 @@ func TestMemberThatComesWhileAGangIsDecided(t *testing.T) {
 	l.looks = func() {
 		l.looks = func() {}
 		r.create(pod("small", "g", "1", 0))
-		// The handlers of this package have seen it once the engine knows it.
+		// When the engine knows the member, the handlers of this package have handled its event.
 		r.eventually("the engine knows the member", func() bool {
 			small, err := r.sched.pods.Pods("ns").Get("small")
 			return err == nil && r.sched.engine.IsPresent(podKey(small))

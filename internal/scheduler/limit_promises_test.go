@@ -6,19 +6,22 @@ import (
 )
 
 // TestPromiseAtTheLimit checks that a reservation of less important work does not block more
-// important work of the queue. The reservation is released only if the limit has no room for both.
+// important work of the same queue. The reservation is released only if the limit has no room for
+// both.
 func TestPromiseAtTheLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		limit, cpus string
 		priority    int32
 		gang        bool
-		// full is true if the other node has no room, so that the second workload must wait for
-		// room.
+		// full is true if node-1 has no free room, so that the second workload must wait.
 		full bool
-		// wantBound and wantWaiting are the expected results for the second workload. wantPromise
-		// is true if the first reservation remains.
-		wantBound, wantWaiting, wantPromise bool
+		// wantBound is true if the second workload must be bound.
+		wantBound bool
+		// wantWaiting is true if the second workload must wait for room.
+		wantWaiting bool
+		// wantPromise is true if the first workload must keep its reservation.
+		wantPromise bool
 	}{
 		"a pod that fits":                    {limit: "2", cpus: "1", priority: 10, wantBound: true},
 		"a pod that waits":                   {limit: "2", cpus: "1", priority: 10, full: true, wantWaiting: true},
@@ -75,8 +78,8 @@ func TestPromiseAtTheLimit(t *testing.T) {
 }
 
 // TestEvictionAtTheLimit checks that an eviction stops if more important work uses the room below
-// the limit of the queue. The reservation does not block that work while the evictions are under
-// way.
+// the limit of the queue. While the eviction is under way, its reservation must not block that
+// work.
 func TestEvictionAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)

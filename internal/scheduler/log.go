@@ -8,11 +8,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Log lines have level 2 for events of a workload, level 4 for their reasons, and level 6 for each
-// step. The key of a gang is podGroup, or preemptor if it needs room. The key of a pod is pod. The
-// value is always "namespace/name", so that one search finds all lines about a workload.
+// Log lines about events of a workload have level 2, lines about reasons level 4, and lines about
+// single steps level 6. The workload of a line is the value of one of three keys. The key is
+// "podGroup" for a gang, "pod" for a single pod, or "preemptor" for a workload that needs room. The
+// value is always "namespace/name", so one search finds all lines about a workload.
 
-// logOf returns a logger for events of a workload, inside or outside of a cycle.
+// logOf returns a logger with the key of a workload.
 func logOf(ctx context.Context, key workload.Key) klog.Logger {
 	kind := "pod"
 	if key.Gang {
@@ -21,7 +22,7 @@ func logOf(ctx context.Context, key workload.Key) klog.Logger {
 	return klog.FromContext(ctx).WithValues(kind, klog.KRef(key.Namespace, key.Name))
 }
 
-// happened logs an event of a workload at level 2, with its reason from level 4 on.
+// happened logs an event of a workload at level 2. From level 4 on, the line includes the reason.
 func happened(logger klog.Logger, what, why string, values ...any) {
 	if logger.V(4).Enabled() {
 		values = append(values, "reason", why)
@@ -29,7 +30,7 @@ func happened(logger klog.Logger, what, why string, values ...any) {
 	logger.V(2).Info(what, values...)
 }
 
-// logOfPreemptor returns a logger for actions that help a preemptor.
+// logOfPreemptor returns a logger with the key "preemptor" for a workload that needs room.
 func (p *Plugin) logOfPreemptor(ctx context.Context, key workload.Key) klog.Logger {
 	return klog.FromContext(ctx).WithValues("preemptor", klog.KRef(key.Namespace, key.Name), "profile", p.handle.ProfileName())
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Lead starts the actions of a scheduler that leads from now on. It takes over the reservations of
-// the previous leader, and begins to report to users. A standby only follows the cluster. Call Lead
-// before the first pod is scheduled, when all pods and groups are known.
+// Lead makes the scheduler active: it takes over the reservations of the previous leader and begins
+// to report to users. A standby keeps its caches up to date and does nothing else. Call Lead when
+// all pods and groups are known, and before the first pod is scheduled.
 func (h *Scheduler) Lead() {
 	h.inheritNominations()
 	h.leads.Store(true)
-	// Pods that arrived before have waited for the start of leading.
+	// Pods that were queued on the standby get their turns now.
 	h.beginTurns(h.clock.Now())
 	for _, key := range h.reserved.Keys() {
-		// A workload with reservations waits for no turn.
+		// Workloads with reservations need no turn.
 		h.retryNow(key)
 	}
 }
 
-// run is the main loop. Until ctx is done, it retries workloads whose time has come, and admits
+// run is the main loop. Until ctx is done, it retries workloads whose time has come and admits
 // queued work.
 func (h *Scheduler) run(ctx context.Context) {
 	ticker := h.clock.NewTicker(admission.Interval)
@@ -38,38 +38,41 @@ func (h *Scheduler) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := h.clock.Now()
 		ended := h.progress.begin("a turn of the main loop", now)
-		// 1. Retry workloads and handle changes of PodGroups whose time has come.
+		// 1. Apply postponed effects, retry workloads, and handle changes of PodGroups that are
+		// due.
 		for _, effect := range h.postponed.take() {
 			h.apply(effect)
 		}
 		h.step(engine.TimePasses{})
 		h.followDelayed()
-		// 2. Release reservations that nodes with new pods or fewer resources cannot fulfill any
-		// more.
+		// 2. Release reservations on nodes that no longer have room for them, because of new pods
+		// or fewer resources.
 		h.reviewRooms(now)
-		// 3. Check whether there is still room for all queued work. If not, workloads wait for
+		// 3. Check whether there is still room for all queued work. If not, queued workloads need
 		// turns from now on.
 		lull := h.turns.IsGathering(now)
 		if h.turns.AnyFree() || !lull && h.turns.CanBegin(now) {
 			h.followPlenty(now)
 		}
-		// 4. Begin the next turns, unless workloads of one event are still arriving.
+		// 4. Begin the next turns. During a burst of new workloads, wait until it has ended.
 		if !lull {
 			h.beginTurns(now)
 		}
 		ended()
-		// 5. Wait until something happens, or the next moment comes.
+		// 5. Wait for an event or for the next scheduled time.
 		if ticked := h.waitForWork(ctx, ticker.C(), now); ticked {
-			// 6. Do the work that no event triggers.
+			// 6. At a tick, do the work that no event triggers.
 			h.tick(now)
 		}
 	}
 }
 
-// tick does the work of each interval. It checks victims that keep running, and removes deleted
-// Queues whose time is over. It releases reservations on lost nodes and of blocked workloads. It
-// retries workloads that are not blocked any more, or whose queue has a larger share. It checks the
-// blocked drivers again, and reports to users why their work waits.
+// tick does the work of each interval:
+//
+//   - It checks victims that keep running, and drops deleted Queues whose timeout has passed.
+//   - It releases reservations on lost nodes and of blocked workloads.
+//   - It retries workloads that are no longer blocked, or whose queue has a larger share.
+//   - It checks the blocked drivers again, and reports to users why their work waits.
 func (h *Scheduler) tick(now time.Time) {
 	defer h.progress.begin("a tick of the main loop", h.clock.Now())()
 	h.findStall()
@@ -92,8 +95,7 @@ func (h *Scheduler) tick(now time.Time) {
 	}
 }
 
-// waitForWork returns when the main loop must look at the waiting list again. It reports whether a
-// tick was the reason.
+// waitForWork returns when the main loop has work. It reports whether a tick was the reason.
 func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
 	var moment <-chan time.Time
 	at, ok := h.engine.NextLook(now)
@@ -122,8 +124,8 @@ func (h *Scheduler) waitForWork(ctx context.Context, tick <-chan time.Time, now 
 	return false
 }
 
-// retry retries a workload whose waiting time is over. It first releases reservations that are no
-// longer valid.
+// retry retries a workload whose cause of waiting has ended. Before that, it releases the
+// workload's reservations if they are no longer valid.
 func (h *Scheduler) retry(key workload.Key) {
 	if why := h.invalidBecause(key); why != "" && !h.waits.Evicting(key) {
 		h.releaseAll(key, why)
@@ -131,19 +133,19 @@ func (h *Scheduler) retry(key workload.Key) {
 	h.retryNow(key)
 }
 
-// shares is the view of the quota ledger for the waiting list.
+// shares is the view of the quota ledger that admission uses.
 type shares struct {
 	*queue.Snapshot
-	// reserved returns the reserved amounts by queue, which the Snapshot does not include. The
-	// first call computes the sum.
+	// reserved returns the reserved amounts of each queue. The Snapshot does not include them. The
+	// sum is computed in the first call.
 	reserved func() map[string]queue.Amounts
 	books    *ledger
 }
 
 var _ admission.Shares = (*shares)(nil)
 
-// Next picks the leaf queue that has the next turn; see [queue.Snapshot.Next]. underway is the
-// request of admitted work without a node.
+// Next returns the leaf queue that has the next turn; see [queue.Snapshot.Next]. underway holds,
+// for each queue, the requests of admitted work without a node.
 func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.Request) (string, bool) {
 	askers := make([]queue.Asker, len(waiting))
 	for i := range waiting {
@@ -164,12 +166,13 @@ func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.
 	return s.Snapshot.Next(askers, sums)
 }
 
-// Entitled reports whether a leaf queue would stay within its fair share with a workload added.
+// Entitled reports whether the queue of a workload stays within its fair share if the workload is
+// admitted.
 func (s *shares) Entitled(w admission.Waiter) bool {
 	return s.Snapshot.Entitled(askerOf(w))
 }
 
-// HasShare reports whether a leaf queue has a share of every requested resource, as
+// HasShare reports whether the queue of a workload has a share of each requested resource, as
 // [queue.Snapshot.HasShare] computes it.
 func (s *shares) HasShare(w admission.Waiter) bool {
 	return s.Snapshot.HasShare(askerOf(w))
@@ -179,8 +182,8 @@ func (s *shares) HasShare(w admission.Waiter) bool {
 // [queue.Ledger.Plenty] computes it.
 func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
 
-// Servable reports whether the nodes and limits could serve a workload, as
-// [queue.Ledger.Servable] computes it.
+// Servable reports whether the nodes and limits could serve a workload, as [queue.Ledger.Servable]
+// computes it.
 func (s *shares) Servable(key workload.Key) bool { return s.books.isServable(key) }
 
 func askerOf(w admission.Waiter) queue.Asker {
@@ -203,7 +206,7 @@ func requestOf(amounts queue.Amounts) admission.Request {
 	return out
 }
 
-// shares returns the current state of the queues for the waiting list; nil without queues.
+// shares returns the current shares of the queues for admission; nil if the cluster has no queues.
 func (b *ledger) shares() admission.Shares {
 	if !b.quotas.Used() {
 		return nil
@@ -220,11 +223,11 @@ func (b *ledger) shares() admission.Shares {
 	}
 }
 
-// beginTurns begins the next turns.
+// beginTurns admits the workloads that have the next turns.
 func (h *Scheduler) beginTurns(now time.Time) {
-	// A standby schedules nothing. It would begin turns without using them, and would have admitted
-	// all queued work by the time it leads. Reading the ledger is also slow, and every end of a
-	// turn calls this function.
+	// A standby schedules nothing, so its turns would never be used. By the time it leads, all
+	// queued work would be admitted. Computing shares is slow, and each end of a turn calls this
+	// function, so check first whether a turn can begin.
 	if !h.leads.Load() || !h.turns.CanBegin(now) {
 		return
 	}
@@ -234,7 +237,7 @@ func (h *Scheduler) beginTurns(now time.Time) {
 	}
 }
 
-// retryTurns retries work whose turn failed, if the share of its queue has grown since.
+// retryTurns retries workloads whose turn failed, if the share of their queue has grown since.
 func (h *Scheduler) retryTurns() {
 	if s := h.shares(); s != nil {
 		for _, key := range h.turns.RetryForShares(s) {
@@ -243,7 +246,7 @@ func (h *Scheduler) retryTurns() {
 	}
 }
 
-// waitsForTurn reports whether a pod must wait for the turn of its queue. PreEnqueue calls it,
+// waitsForTurn reports whether a pod must wait for the turn of its workload. PreEnqueue calls it,
 // under the lock of the scheduler's queue.
 func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	if !h.quotas.Used() {
@@ -252,15 +255,15 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	claim := h.claimOf(pod)
 	name, key := claim.Queue, h.keyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
-		// The pod may have been in a queue before.
+		// The pod may have belonged to a queue before.
 		h.turns.Forget(key)
 		return false
 	}
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
-		// The gang has some members on nodes, which is of no use before it is whole, so it needs no
-		// turn. It may have been queued for its surplus, after a recall, or before this scheduler
-		// led. While queued it got no events, and the queued member is still its leader, so retry
-		// it.
+		// A gang that runs in part needs no turn, because its placed members are useless until it
+		// is whole. It may still be queued: for its surplus, after a recall, or from the time
+		// before this scheduler led. While queued, it got no events, and its leader is unchanged,
+		// so retry it.
 		if h.turns.TurnOf(key, name) == admission.Admitted {
 			return false
 		}
@@ -284,7 +287,7 @@ func (h *Scheduler) waitsForTurn(pod *corev1.Pod) bool {
 	return !passes
 }
 
-// isPartlyThrough reports whether some members of a gang are on nodes, but fewer than it needs.
+// isPartlyThrough reports whether some members of a gang are placed, but fewer than minCount.
 func (o *placements) isPartlyThrough(key workload.Key) bool {
 	g, ok := o.groups.Group(nameOf(key))
 	if !ok {
@@ -298,13 +301,13 @@ func (o *placements) isPartlyThrough(key workload.Key) bool {
 	return through > 0 && through < g.MinCount
 }
 
-// waiter returns the data that decide the turn of a pod or its gang.
+// waiter returns the facts that determine the turn of a pod or its gang.
 func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
 	if g := o.gangOf(pod); key.Gang && g != nil {
-		// The members of a gang are similar enough for the order of turns. Missing members count as
-		// empty requests, because minCount may have been set to any number after the gang passed
-		// the gate.
+		// The request of one member stands for all members, which is precise enough for the order
+		// of turns. The request counts only for members that exist: minCount may have been raised
+		// after the gang passed the gate.
 		members := o.members(g.Key)
 		request = request.Times(max(min(g.MinCount-o.through(&members), len(members.Pending)), 1))
 	}
@@ -314,8 +317,8 @@ func (o *placements) waiter(key workload.Key, pod *corev1.Pod, name string) admi
 	}
 }
 
-// tellOfTurns reports to the users of work that has waited long for its first turn. After the first
-// turn, other reports have the reason. tellOfTurns also updates the metrics.
+// tellOfTurns reports to users whose work has waited long for its first turn. After the first turn,
+// other reports have the reason. tellOfTurns also updates the metrics.
 func (t *reporter) tellOfTurns() {
 	picked, waiting := t.turns.Unreported(t.clock.Now())
 	sum := 0

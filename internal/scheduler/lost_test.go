@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// TestLostWork checks that each victim is recorded with the resource time that its pods have used
-// since they started, in the order of victims.
+// TestLostWork checks the lost work that is recorded for each victim, in the order of victims: the
+// resources of its pods, multiplied by the time since their start.
 func TestLostWork(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)

@@ -6,17 +6,21 @@ import (
 )
 
 // TestMinCountThatChanges changes minCount while members wait at Permit. If minCount falls, the
-// waiting members are bound at once. If minCount exceeds the plan or the room, the gang is planned
-// again, and no member is bound in too small a group.
+// waiting members are bound at once. If minCount rises above the plan or the room, the gang is
+// planned again. In no case are fewer than minCount members bound.
 func TestMinCountThatChanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// members is the number of members created for a gang of 3. Each node has room for one.
-		members, nodes int
-		// to is the minCount after two members have passed their cycles. want is the number of
-		// members with a node at the end.
-		to, want int
-		// atOnce is the number of members that have a node before any other member is tried.
+		// members is the number of pods that are created for a gang whose minCount is 3 at first.
+		members int
+		// nodes is the number of nodes. Each has room for one member.
+		nodes int
+		// to is the minCount that is set after two members have passed their cycles.
+		to int
+		// want is the number of members with a node at the end.
+		want int
+		// atOnce is the number of members that have a node directly after the change, before any
+		// further cycle.
 		atOnce int
 	}{
 		"lowered to those that are through": {members: 3, nodes: 3, to: 2, want: 3, atOnce: 2},

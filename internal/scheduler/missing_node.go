@@ -2,16 +2,17 @@ package scheduler
 
 import corev1 "k8s.io/api/core/v1"
 
-// isOnMissingNode reports whether a pod names a node that does not exist. Anyone who may create
-// pods can name any node, and such a pod uses no room. A pod whose node was deleted may still run,
-// so it counts until the pod is gone.
+// isOnMissingNode reports whether a pod names a node that does not exist, and never was charged for
+// it. Users who may create pods can name any node, and such a pod uses no room. If a node was
+// deleted, its pods may still run, so they count until they are gone.
 func (b *ledger) isOnMissingNode(pod *corev1.Pod) bool {
 	node := pod.Spec.NodeName
-	// Without informers, every node may exist.
+	// Without an informer for nodes, assume that every node exists.
 	return node != "" && b.nodes != nil && !b.hasNode(node) && !b.quotas.IsOn(pod.UID, node)
 }
 
-// chargeOn charges the pods on a node to their queues. The node may have appeared after the pods.
+// chargeOn charges the pods on a node to their queues. It is called when the node appears, because
+// its pods may have appeared first.
 func (h *Scheduler) chargeOn(node string) {
 	if !h.quotas.Used() {
 		return

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestPodOnANodeThatDoesNotExist checks that a pod with such a node is no usage of its queue. It
-// counts once the node exists. If the node is deleted, the pod counts until it is gone.
+// TestPodOnANodeThatDoesNotExist checks that a pod on a node that does not exist is no usage of its
+// queue. It counts once the node exists. If the node is deleted, the pod counts until it is gone.
 func TestPodOnANodeThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// TestGroupThatGoes checks a preemptor on a node where a whole group runs. All members are evicted,
-// and the departure of any one member is enough for the preemptor.
+// TestGroupThatGoes checks a preemptor whose victims are all members of a group on one node. The
+// preemptor is placed as soon as any one of them is gone.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -30,7 +30,7 @@ func TestGroupThatGoes(t *testing.T) {
 		}
 		r.succeed(0)
 		r.cycles()
-		// Only the departure of the pod may retry the preemptor.
+		// From here on, only the departure of the pod may retry the preemptor.
 		r.sched.waits.Resolve(r.sched.keyOf(p), engine.Going)
 		r.remove(group[2])
 		r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf(p.Name) == "node-0" })
@@ -38,7 +38,7 @@ func TestGroupThatGoes(t *testing.T) {
 }
 
 // TestHeardByTheQueueFirst checks that a preemptor does not back off if the scheduler's queue is
-// the first to learn that its last victim is gone.
+// the first component to learn that the last victim is gone.
 func TestHeardByTheQueueFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))

@@ -22,14 +22,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// watchNodes keeps the capacity in the quota ledger up to date. When a node accepts fewer pods or
-// is deleted, it releases the reservations on the node.
+// watchNodes registers the handlers for nodes. They update the capacity in the quota ledger. When a
+// node is deleted or accepts fewer pods, they release reservations on it.
 func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHandlerRegistration, error) {
 	return nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			h.nodeSet(obj)
 			if node, ok := obj.(*corev1.Node); ok {
-				// A node with reservations of an earlier leader may be not ready for a moment.
+				// An earlier leader may have left reservations on the node, so a temporary taint
+				// counts as a dip.
 				h.dips.follow(&corev1.Node{}, node, h.clock.Now())
 				h.chargeOn(node.Name)
 			}
@@ -55,8 +56,8 @@ func (h *Scheduler) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceE
 	})
 }
 
-// turnsMoreAway reports whether a node may accept fewer pods than before the update. Most updates
-// are heartbeats, which change nothing here.
+// turnsMoreAway reports whether a node may accept fewer pods after an update. It is false for
+// heartbeats, which are most of the updates.
 func turnsMoreAway(before, after any) bool {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
@@ -64,9 +65,9 @@ func turnsMoreAway(before, after any) bool {
 		!maps.Equal(now.Labels, old.Labels))
 }
 
-// noteDips records whether a node offers less than before, or has a temporary taint. If that is so
-// some time later, the main loop reviews the node's reservations. A node that was replaced by
-// another of its name within one update has no dips: its reservations are reviewed at once.
+// noteDips records a dip if a node offers less than before or has a temporary taint; see dips. If
+// the dip lasts, the main loop reviews the node's reservations later. A node that was replaced by a
+// node of the same name within one update has no dip, so its reservations are reviewed at once.
 func (h *Scheduler) noteDips(before, after any) {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
@@ -94,32 +95,31 @@ func (h *Scheduler) nodeSet(obj any) {
 	}
 }
 
-// isClosed reports whether a node accepts no pods for now: it is cordoned or not ready.
+// isClosed reports whether a node is cordoned or not ready.
 func isClosed(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
 	})
 }
 
-// releaseBlocked releases the reservations of workloads that are blocked now, because no scheduling
-// cycle will release them.
+// releaseBlocked releases the reservations of workloads that have become blocked. Such workloads
+// have no scheduling cycle that could release them.
 func (h *Scheduler) releaseBlocked() {
 	if h.reserved.Empty() {
 		return
 	}
 	for _, key := range h.reserved.Keys() {
-		// Skip a workload with evictions under way. It is reviewed when they end.
+		// Skip a workload with evictions under way. The end of the evictions reviews it.
 		if why := h.blockedBy(key); why != "" && !h.waits.Evicting(key) {
-			// The retry makes the workload report its cause.
+			// The retry makes the workload report why it is blocked.
 			h.releaseAndRetry(key, why)
 		}
 	}
 }
 
 // releaseLost releases reservations on nodes that no longer accept the pods, and retries the
-// workloads. The main loop calls it too, because a cycle that began before the node was lost may
-// reserve room there afterwards. Cycles cannot do this, because the framework runs none without
-// nodes.
+// workloads. The framework runs no cycles without nodes, so cycles cannot do this. The main loop
+// calls it regularly, because a cycle may reserve room on a node just after the node was lost.
 func (h *Scheduler) releaseLost() {
 	h.wanted.askAnew()
 	if !h.reserved.Empty() {
@@ -137,8 +137,8 @@ func (h *Scheduler) releaseLost() {
 	}
 }
 
-// loseNode releases the reservations of a workload, logs the reason, and retries the workload. For
-// a gang, it also updates the verdict.
+// loseNode releases the reservations of a workload that lost a node, logs the reason, and retries
+// the workload. For a gang, it also updates the verdict.
 func (h *Scheduler) loseNode(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Released the reservations of a workload", why)
 	if key.Gang {
@@ -147,8 +147,8 @@ func (h *Scheduler) loseNode(key workload.Key, why string) {
 	h.releaseAndRetry(key, why)
 }
 
-// reportLost sets the verdict of a gang that lost its room to Unschedulable, if the verdict was
-// Preempting or Pending. Without any node, no cycle would update the verdict.
+// reportLost changes the verdict of a gang that lost its room from Preempting or Pending to
+// Unschedulable. A cycle would do the same, but without any node the framework runs no cycle.
 func (h *Scheduler) reportLost(key types.NamespacedName, why string) {
 	v := h.gangs.Verdict(gangKey(key))
 	if v == released() || v.Reason == v1alpha1.ReasonPreempting || v.Reason == v1alpha1.ReasonPending {
@@ -156,8 +156,8 @@ func (h *Scheduler) reportLost(key types.NamespacedName, why string) {
 	}
 }
 
-// lostNode returns a message that names a node with a reservation of the workload, and says why the
-// node cannot accept the pod any more. It returns "" if all nodes can, or may soon.
+// lostNode returns a message about a reserved node of the workload that no longer accepts the pod;
+// "" for none. A node with a dip counts as it was before the dip.
 func (b *ledger) lostNode(key workload.Key) string {
 	for _, r := range b.reserved.Of(key) {
 		if why := b.turnsAway(r.Node, podIn(r)); why != "" {
@@ -171,7 +171,7 @@ func (b *ledger) lostNode(key workload.Key) string {
 }
 
 // invalidBecause returns the reason why the reservations of a workload are no longer valid; "" if
-// they are.
+// they are valid.
 func (b *ledger) invalidBecause(key workload.Key) string {
 	if b.isDisallowed(key) {
 		return "its queue has changed"
@@ -179,8 +179,8 @@ func (b *ledger) invalidBecause(key workload.Key) string {
 	return b.lostNode(key)
 }
 
-// waitingOnLost returns the gangs with a member at Permit whose node no longer accepts it, with the
-// reason. Such a member would need a replacement at once if it were bound.
+// waitingOnLost returns the gangs with a member at Permit whose node no longer accepts it, each
+// with the reason. A bound member on such a node would need a replacement at once.
 func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 	lost := make(map[types.NamespacedName]string)
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
@@ -196,8 +196,9 @@ func (h *Scheduler) waitingOnLost() map[types.NamespacedName]string {
 	return lost
 }
 
-// turnsAway returns the reason why a node has no place for a pod any more, or "" if it has. The
-// node may be gone, or may reject the pod. A node with a dip counts as it was before.
+// turnsAway returns the reason why a node no longer accepts a pod; "" if it does. The reason may be
+// that the node is deleted, or that rejects returns a reason. A node with a dip counts as it was
+// before the dip.
 func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
 	node, err := b.nodes.Get(name)
 	if err != nil {
@@ -206,10 +207,9 @@ func (b *ledger) turnsAway(name string, pod *corev1.Pod) string {
 	return b.rejects(b.dips.without(node), pod)
 }
 
-// rejects returns the reason why a node cannot accept a pod, or "" if it can. The node may be
-// cordoned, may have a taint that the pod does not tolerate, or may lack labels that the pod
-// requires. A node that is not ready has such a taint. Other obstacles are for the filters of a
-// cycle.
+// rejects returns the reason why a node cannot accept a pod; "" if it can. It checks for a cordoned
+// node, for taints that the pod does not tolerate, and for labels that the pod requires. A node
+// that is not ready has a taint. The filters of a cycle check everything else.
 func (r *clusterIndex) rejects(node *corev1.Node, pod *corev1.Pod) string {
 	name := node.Name
 	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) &&

@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// changeNode changes a node and waits until the scheduler has seen the change.
+// changeNode changes a node and waits until the scheduler's informer and cache have the change.
 func (r *rig) changeNode(name string, change func(*corev1.Node)) {
 	r.t.Helper()
 	got, err := r.client.CoreV1().Nodes().Get(r.t.Context(), name, metav1.GetOptions{})
@@ -45,7 +45,7 @@ func (r *rig) removeNode(name string) {
 	if err := r.client.CoreV1().Nodes().Delete(r.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	// The scheduler's cache keeps a node as long as pods are on it.
+	// The cache keeps an entry for a deleted node while pods are on the node.
 	r.eventually("the scheduler notices that "+name+" has gone", func() bool {
 		_, err := r.sched.nodes.Get(name)
 		for known, info := range r.upstream.Cache.Dump().Nodes {
@@ -63,7 +63,7 @@ func notReady(n *corev1.Node) {
 	n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// ways are the ways to lose a node.
+// ways maps the ways to lose a node to functions that do it.
 var ways = map[string]func(*rig, string){
 	"it goes":        (*rig).removeNode,
 	"it is cordoned": func(r *rig, name string) { r.changeNode(name, cordon) },
@@ -75,7 +75,7 @@ var ways = map[string]func(*rig, string){
 	"it is not ready for too long": (*rig).failNode,
 }
 
-// failNode makes a node not ready, and returns after the time of a dip. That time is short.
+// failNode makes a node not ready. It shortens the time of dips, and returns after that time.
 func (r *rig) failNode(name string) {
 	r.t.Helper()
 	r.sched.dips.lastFor(time.Millisecond)
@@ -83,7 +83,8 @@ func (r *rig) failNode(name string) {
 	r.eventually("the dip is over", func() bool { return r.sched.dips.len() == 0 })
 }
 
-// nominatedTo returns the nodes that pods are nominated to in the framework.
+// nominatedTo returns the node of each nomination in the framework's memory. It looks at node-0,
+// node-1 and so on, up to the given number of nodes.
 func (r *rig) nominatedTo(nodes int) []string {
 	var out []string
 	for i := range nodes {
@@ -95,7 +96,7 @@ func (r *rig) nominatedTo(nodes int) []string {
 	return out
 }
 
-// lastNomination returns the node of a pod's last nomination in the API.
+// lastNomination returns the node of the last nomination of a pod that the evictor has written.
 func (r *rig) lastNomination(name string) (node string, told bool) {
 	r.evictor.mu.Lock()
 	defer r.evictor.mu.Unlock()
@@ -107,8 +108,9 @@ func (r *rig) lastNomination(name string) (node string, told bool) {
 	return node, told
 }
 
-// promised creates a preemptor of two pods, a gang or single pods, that waits for its victims on
-// two of four full nodes. It returns the workload keys and the nodes.
+// promised creates a preemptor that waits for its victims on two of four full nodes. The preemptor
+// is a gang of two pods, or two single pods. It returns the keys of the workloads and the two
+// nodes.
 func promised(r *rig, isGang bool) (keys []workload.Key, on2 []string) {
 	r.t.Helper()
 	for i := range 4 {
@@ -147,7 +149,7 @@ func (r *rig) terminate(name string, since time.Time) {
 	r.terminateWithin(name, since, nil)
 }
 
-// terminateWithin makes a pod terminate with a grace period in seconds that ends at a time.
+// terminateWithin sets the deletion timestamp and the grace period, in seconds, of a pod.
 func (r *rig) terminateWithin(name string, until time.Time, seconds *int64) {
 	r.t.Helper()
 	got, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -167,7 +169,7 @@ func (r *rig) terminateWithin(name string, until time.Time, seconds *int64) {
 }
 
 // TestPromiseOnALostNode checks that workloads with reservations on a lost node are planned again
-// at once. The plan counts terminating victims as gone, and the old nominations are deleted.
+// at once. The new plan counts terminating victims as gone. The old nominations are deleted.
 func TestPromiseOnALostNode(t *testing.T) {
 	t.Parallel()
 	for way, lose := range ways {
@@ -200,8 +202,8 @@ func TestPromiseOnALostNode(t *testing.T) {
 	}
 }
 
-// TestPromiseOnTheLastNode checks that a reservation ends if no node is left, although the
-// framework then runs no cycle.
+// TestPromiseOnTheLastNode checks that a reservation is released when no node is left. The
+// framework runs no cycles then.
 func TestPromiseOnTheLastNode(t *testing.T) {
 	t.Parallel()
 	for _, isGang := range []bool{true, false} {
@@ -223,7 +225,7 @@ func TestPromiseOnTheLastNode(t *testing.T) {
 					t.Errorf("The gang is told %+v", v)
 				}
 			}
-			// Nothing of the reservation is left when a node is added.
+			// A new node is added. Nothing of the old reservation may be left.
 			if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("new", "2"), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -237,8 +239,8 @@ func TestPromiseOnTheLastNode(t *testing.T) {
 	}
 }
 
-// TestToleratedIsNotLost checks that a taint does not end the reservation of a pod that tolerates
-// it.
+// TestToleratedIsNotLost checks that a pod keeps its reservation when its node gets a taint that
+// the pod tolerates.
 func TestToleratedIsNotLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -265,8 +267,8 @@ func TestToleratedIsNotLost(t *testing.T) {
 	}
 }
 
-// TestFiltersThatAreOff checks that pods of a profile without the taint filters get reservations on
-// tainted nodes.
+// TestFiltersThatAreOff checks that a taint does not release a reservation if the profile of the
+// pod does not run the filters for taints.
 func TestFiltersThatAreOff(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, strings.Replace(schedulerYAML, "{name: DefaultPreemption}", "{name: DefaultPreemption}, {name: TaintToleration}, {name: NodeUnschedulable}", 1),
@@ -286,8 +288,8 @@ func TestFiltersThatAreOff(t *testing.T) {
 	r.eventually("nothing is promised", r.sched.reserved.Empty)
 }
 
-// TestNodeLostDuringAnEviction checks that no victim is evicted for room on a lost node, and that
-// the reservation ends when the eviction ends.
+// TestNodeLostDuringAnEviction checks that no victim is evicted for room on a lost node. The
+// reservation is released when the eviction ends.
 func TestNodeLostDuringAnEviction(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -300,12 +302,12 @@ func TestNodeLostDuringAnEviction(t *testing.T) {
 			t.Fatal("It is not wanted before")
 		}
 		r.removeNode("node-0")
-		// The informer reports the deletion of a node a moment after its lister has removed it.
+		// The lister knows the deletion of the node a moment before the handlers do, so wait.
 		r.eventually("no victim is to go from a node that has gone", func() bool { return !r.wants(0) })
 		if !r.sched.reserved.Has(string(p.UID)) {
 			t.Error("The promise has ended, with calls under way")
 		}
-		// All calls have been made, so it is too late.
+		// All API calls of the order succeed. The reservation must be released anyway.
 		r.finish(0, eviction.Outcome{})
 		if r.sched.reserved.Has(string(p.UID)) {
 			t.Error("The promise goes on")
@@ -318,8 +320,8 @@ func TestNodeLostDuringAnEviction(t *testing.T) {
 	})
 }
 
-// TestUnwantedOnTheLastNode checks the verdict of a gang whose order is dropped because no node is
-// left. The verdict must not stay at Preempting.
+// TestUnwantedOnTheLastNode checks a gang whose order is dropped because no node is left. Its
+// verdict must not stay at Preempting.
 func TestUnwantedOnTheLastNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -337,8 +339,8 @@ func TestUnwantedOnTheLastNode(t *testing.T) {
 	}
 }
 
-// TestPlannedOnALostNode checks that a reservation ends although the cycle that made it began
-// before the node was lost.
+// TestPlannedOnALostNode checks a cycle that reserves room on a node that was lost after the cycle
+// began. The reservation must be released.
 func TestPlannedOnALostNode(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -359,9 +361,9 @@ func TestPlannedOnALostNode(t *testing.T) {
 	})
 }
 
-// TestTakenBackInItsCycle releases a reservation before the end of the cycle that made it. The
-// framework writes the nomination at the end of the cycle. The nomination must not stay, nothing
-// may wait for the victims, and the pod is retried.
+// TestTakenBackInItsCycle releases a reservation before the end of the cycle that made it. At the
+// end of the cycle, the framework writes the nomination. The nomination must be deleted, the wait
+// for the victims must end, and the pod must be retried.
 func TestTakenBackInItsCycle(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -373,8 +375,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		key := r.sched.keyOf(p)
 		made := r.decide(p)
 		result, _ := r.plugin.carryOut(t.Context(), p, made)
-		// There may be a pause between the reservation and the next steps, so the wait for victims
-		// may begin again.
+		// The cycle may record its wait for victims after the release of the reservation.
 		r.sched.releaseAll(key, "its queue has changed")
 		r.sched.waits.WaitForVictims(key, []string{"uid-v"}, nil)
 		pi, err := framework.NewPodInfo(p)
@@ -394,7 +395,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 	})
 }
 
-// TestPermitOnALostNode checks that a member at Permit is not bound to a deleted node.
+// TestPermitOnALostNode checks that a member at Permit is not bound to a node that was deleted.
 func TestPermitOnALostNode(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)

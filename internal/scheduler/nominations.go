@@ -21,13 +21,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// nominations returns the nominations of the preemptor's pods that have no node yet. nodes maps
-// pods to their planned nodes. inCycle is the pod that is in its scheduling cycle, or nil. The
-// framework writes the nomination of that pod at the end of the cycle.
+// nominations returns the nominations of all pods of a preemptor that have no node. nodes maps pods
+// to their planned nodes. inCycle is the pod whose cycle runs; nil for none. It gets no nomination
+// here, because the framework writes it at the end of the cycle.
 func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle *corev1.Pod) []podstatus.Nomination {
 	var out []podstatus.Nomination
 	for _, pod := range pre.pods {
-		// The informer may have a newer version than the cycle started with.
+		// The informer may have a newer version of the pod than the cycle.
 		now, err := p.sched.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
 			continue
@@ -40,21 +40,21 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 	return out
 }
 
-// nominated returns a PostFilter result with the node that is reserved for the pod. Without it, the
-// framework would keep the nomination that the pod had at the start of the cycle. The reservation
-// may have been released since.
+// nominated returns a PostFilter result with the reserved node of a pod. Without the result, the
+// framework would keep the nomination from the start of the cycle, although its reservation may
+// have been released since.
 func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
 	return p.show(p.sched.keyOf(pod), pod, p.sched.reserved.NodeOf(string(pod.UID)))
 }
 
 // inflates reports whether a pod's own priority is above its effective priority. The framework
-// compares nominations by the pods' own priorities, so it would close the room to pods that may use
-// it.
+// ranks nominations by the pods' own priorities. So the nomination of such a pod would keep its
+// room from workloads that may use it.
 func (r *clusterIndex) inflates(pod *corev1.Pod) bool {
 	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
 }
 
-// nominationOf returns the nomination of a pending pod; zero for other pods.
+// nominationOf returns the nomination of a pending pod; the zero Nomination for other pods.
 func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 	node := pod.Status.NominatedNodeName
 	if node == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
@@ -63,10 +63,9 @@ func (r *clusterIndex) nominationOf(pod *corev1.Pod) engine.Nomination {
 	return engine.Nomination{Node: node, Inflated: r.inflates(pod)}
 }
 
-// nominates records the nomination of a pod. If another nomination has ended by this, and no
-// reservation covers the pod, it retries the workloads that waited for the room. The framework
-// retries some of them: it compares the pods' own priorities, and it keeps the nominations of
-// terminating pods.
+// nominates records the nomination of a pod. If this ends an earlier nomination of a pod without a
+// reservation, the workloads that waited for its room are retried. The framework retries only some
+// of them, because it compares own priorities and keeps nominations of terminating pods.
 func (h *Scheduler) nominates(pod *corev1.Pod, n engine.Nomination) {
 	ended := h.records.Nominates(string(pod.UID), n)
 	if ended != "" && ended != pod.Spec.NodeName && !h.reserved.Has(string(pod.UID)) {
@@ -74,8 +73,8 @@ func (h *Scheduler) nominates(pod *corev1.Pod, n engine.Nomination) {
 	}
 }
 
-// nominatedNodes returns the nodes that pods without a reservation are nominated to. It exists
-// because asking the framework about a node copies all its nominated pods.
+// nominatedNodes returns the nodes that pods without a reservation are nominated to. Asking the
+// framework instead would copy all nominated pods of each node.
 func (b *ledger) nominatedNodes() sets.Set[string] {
 	out := sets.New[string]()
 	for uid, node := range b.records.Nominated() {
@@ -86,17 +85,17 @@ func (b *ledger) nominatedNodes() sets.Set[string] {
 	return out
 }
 
-// nominatedOn returns the pods without a reservation that are nominated to a node and still wait
-// for a place. The framework also keeps nominations of deleted pods.
+// nominatedOn returns the pods that are nominated to a node, have no reservation, and still wait
+// for a place. The framework also has nominations of deleted pods.
 func (h *Scheduler) nominatedOn(node string) []fwk.PodInfo {
 	return slices.DeleteFunc(h.handle.NominatedPodsForNode(node), func(pi fwk.PodInfo) bool {
 		return h.reserved.Has(string(pi.GetPod().UID)) || !h.awaitsPlace(pi.GetPod())
 	})
 }
 
-// dropInflated deletes nominations that inflate a priority from the framework's memory, and reports
-// whether there were any. The framework copies them from the API whenever a pod changes.
-// Reservations keep the room.
+// dropInflated deletes the nominations of pods whose own priority is above their effective
+// priority, from the framework's memory. It reports whether there were any. Reservations keep the
+// room instead. The framework copies such nominations from the API again whenever a pod changes.
 func (h *Scheduler) dropInflated() (found bool) {
 	for uid, node := range h.records.Inflated() {
 		for _, nominated := range h.handle.NominatedPodsForNode(node) {
@@ -113,9 +112,10 @@ func (h *Scheduler) dropInflated() (found bool) {
 // must not block the pod. It reports whether it deleted any. The framework counts nominated pods as
 // if they were on the node. dropInTheWay deletes three kinds:
 //
-//   - Nominations that the plan of the pod's gang or the reservations contradict. The framework
-//     copies a nomination from the API whenever the pod changes, so it may be of an earlier plan.
-//   - Nominations of pods that do not wait for a place any more.
+//   - Nominations that contradict the plan of the pod's gang, or the reservations. The framework
+//     copies a nomination from the API whenever the pod changes, so it may come from an earlier
+//     plan.
+//   - Nominations of pods that no longer wait for a place.
 //   - Nominations whose room need not be kept from the pod. The framework compares the pods' own
 //     priorities, and the priority of the pod's group may be higher. Reservations keep the room
 //     from other pods.
@@ -126,7 +126,7 @@ func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		if other.UID == pod.UID {
 			continue
 		}
-		// Later members are not on the node yet. Their reservations keep the room for them.
+		// The later members of the gang are not on the node yet. Their reservations keep the room.
 		key, grouped := h.groupOf(other)
 		promised := h.reserved.NodeOf(string(other.UID))
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
@@ -139,9 +139,9 @@ func (h *Scheduler) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 	return found
 }
 
-// nominationStanding returns the standing of a nomination to a node. If the pod has a reservation
-// there, the standing of the reservation counts. A group whose members have their own priorities
-// has the standing of its lowest member.
+// nominationStanding returns the standing of a pod's nomination to a node. It is the standing of
+// the pod's reservation there, if there is one. In a group without a priority, it is the standing
+// of the lowest member.
 func (h *Scheduler) nominationStanding(pod *corev1.Pod, node string) workload.Standing {
 	if r := h.reservedOn(node, pod.UID); r != nil {
 		return r.Standing
@@ -158,11 +158,13 @@ func (h *Scheduler) reservedOn(node string, uid types.UID) *engine.Reservation {
 	return reserved[at]
 }
 
-// hideNominations deletes nominations from the framework's memory: those to the node, of other pods
-// with reservations there. It does so for the cycle of a pod with spread constraints that is
-// confined to the node. The decision checked two cases: with all reserved pods, and without them.
-// The framework would count only the nominations to this node, which is neither case. Filter keeps
-// the room of the pods.
+// hideNominations prepares the cycle of a pod with spread constraints that is confined to a node.
+// It deletes the nominations to that node, of other pods with reservations, from the framework's
+// memory.
+//
+// The plan satisfies the constraints both with all reserved pods and without them. With the
+// nominations, the framework would count the reserved pods of the node, but not the reserved pods
+// of other nodes. So it might find the pods skewed. Filter keeps the room of the other pods.
 func (h *Scheduler) hideNominations(pod *corev1.Pod, node string) {
 	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
 		return
@@ -175,8 +177,8 @@ func (h *Scheduler) hideNominations(pod *corev1.Pod, node string) {
 	}
 }
 
-// restoreNominations restores the nominations of some pods to a node in the framework, if the pods
-// still have their reservations.
+// restoreNominations adds the hidden nominations of pods to a node to the framework's memory again,
+// for pods that still have their reservations.
 func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
 	for _, hidden := range pods {
 		uid := types.UID(hidden)
@@ -186,15 +188,16 @@ func (h *Scheduler) restoreNominations(node string, pods []engine.UID) {
 		}
 		h.handle.AddNominatedPod(klog.Background(), podInfoIn(r), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		if h.reservedOn(node, uid) == nil {
-			// The reservation was released meanwhile, before there was a nomination to delete.
+			// The reservation was released before the nomination was restored. The release could
+			// not delete the nomination, so delete it here.
 			h.handle.DeleteNominatedPodIfExists(podIn(r))
 		}
 	}
 }
 
-// inheritNominations takes over the nominations that the previous scheduler wrote. The framework
-// reads them from the API too, but never ends them. An inherited reservation counts until the next
-// decision about the pod or its gang. Nominations of blocked pods are deleted instead.
+// inheritNominations makes reservations of the nominations that the previous scheduler wrote. An
+// inherited reservation counts until the next decision about the pod or its gang. Nominations of
+// blocked pods are deleted instead, because the framework would keep them forever.
 func (h *Scheduler) inheritNominations() {
 	all, err := h.pods.List(labels.Everything())
 	if err != nil {
@@ -215,7 +218,7 @@ func (h *Scheduler) inheritNominations() {
 			klog.Background().Error(err, "Take over the nomination of a pod", "pod", klog.KObj(pod))
 			continue
 		}
-		// The informer has listed these pods, but their own events may not have been handled yet.
+		// The informer lists the pod, but the handler of its event may not have run yet.
 		h.ensurePresent(pod)
 		key := h.keyOf(pod)
 		promised[key] = append(promised[key], &engine.Reservation{
@@ -230,9 +233,9 @@ func (h *Scheduler) inheritNominations() {
 	h.releaseDisallowed()
 }
 
-// displace releases reservations and nominations on the preemptor's nodes whose room the preemptor
-// may use. It retries their workloads at once, so that they look for other nodes. It skips
-// workloads with evictions under way; releaseCrowded handles them when the evictions end.
+// displace releases the reservations and nominations on the preemptor's nodes whose room the
+// preemptor may use. It retries their workloads at once, so that they look for other nodes. It
+// skips workloads with evictions under way: releaseCrowded handles them when the evictions end.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {
@@ -262,7 +265,7 @@ func (h *Scheduler) releaseAndRetry(key workload.Key, why string) {
 	h.retryNow(key)
 }
 
-// releaseAll releases all reservations of a workload, and the plan of a gang.
+// releaseAll releases all reservations of a workload. For a gang, it also releases the plan.
 func (h *Scheduler) releaseAll(key workload.Key, why string) {
 	if key.Gang && h.gangs.Planned(key) > 0 {
 		h.release(nameOf(key), nil, why)
@@ -270,15 +273,14 @@ func (h *Scheduler) releaseAll(key workload.Key, why string) {
 	h.step(engine.Releases{Key: key})
 }
 
-// released returns the verdict on a gang that has lost its reservations. It counts until the next
-// decision.
+// released returns the verdict for a gang that has lost its reservations, until the next decision.
 func released() gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the room that was reserved for it has been released; it is planned again"}
 }
 
-// reservationsEnded changes the verdict of gangs that lost their last reservation while the verdict
-// was Preempting. The next decision sets a better verdict, but without any node there is no
-// decision.
+// reservationsEnded updates the verdicts of gangs that have lost their last reservation. It changes
+// the verdict only if it is Preempting. The next decision replaces the verdict, but without any
+// node there is no next decision.
 func (b *ledger) reservationsEnded(pods []*corev1.Pod) {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {

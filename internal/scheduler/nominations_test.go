@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// nominate adds a nomination to the framework, as the framework does when a changed pod has one in
-// the API.
+// nominate adds a nomination to the framework's memory. The framework does this when a pod with a
+// nomination in the API changes.
 func (r *rig) nominate(p *corev1.Pod, node string) {
 	pi, err := framework.NewPodInfo(p)
 	if err != nil {
@@ -23,9 +23,8 @@ func (r *rig) nominate(p *corev1.Pod, node string) {
 	r.plugin.handle.AddNominatedPod(klog.Background(), pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 }
 
-// TestNominationOfAPlanBefore brings back a nomination of an earlier plan while a member is on its
-// way to the same node. The member is retried, and the gang keeps its reservations: the next pod
-// finds no room.
+// TestNominationOfAPlanBefore adds a nomination from an earlier plan while a member is in its cycle
+// on the same node. The member must be retried, and the gang must keep its reservations.
 func TestNominationOfAPlanBefore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -50,8 +49,8 @@ func TestNominationOfAPlanBefore(t *testing.T) {
 	}
 }
 
-// TestNominationThatWasReplaced checks that a nomination keeps no room if the pod has a reservation
-// on another node.
+// TestNominationThatWasReplaced checks that a nomination keeps no room on a node if the pod has its
+// reservation on another node.
 func TestNominationThatWasReplaced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"), node("node-1", "1"))
@@ -70,8 +69,8 @@ func TestNominationThatWasReplaced(t *testing.T) {
 	r.eventually("the next is placed", func() bool { r.cycles(); return r.nodeOf("next") == "node-1" })
 }
 
-// TestNominationOfOneThatStandsLower checks that a nomination keeps no room from a pod with a low
-// priority of its own and a high priority of its group.
+// TestNominationOfOneThatStandsLower checks that a nomination keeps no room from a pod whose group
+// has a higher priority. The pod's own priority is low.
 func TestNominationOfOneThatStandsLower(t *testing.T) {
 	t.Parallel()
 	for name, minCount := range map[string]int{"a gang": 1, "a pod of a basic group": 0} {
@@ -96,16 +95,16 @@ func TestNominationOfOneThatStandsLower(t *testing.T) {
 	}
 }
 
-// TestNominationOfOneThatIsDeleted checks that a nomination of a deleted pod keeps no room, however
-// long a finalizer keeps the pod.
+// TestNominationOfOneThatIsDeleted checks that the nomination of a deleted pod keeps no room, even
+// if a finalizer keeps the pod.
 func TestNominationOfOneThatIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, minCount := range map[string]int{"a gang": 2, "pods of a basic group": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(1, "3")...)
-			// The nomination of a pod that waits keeps its room. It also makes the scheduler look
-			// at the nominations of this node.
+			// The nomination of this pending pod is valid and keeps its room. It makes the
+			// scheduler look at the nominations of the node.
 			waits := pod("waits", "", "1", 5)
 			waits.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
 			waits.Status.NominatedNodeName = "node-0"
@@ -114,8 +113,8 @@ func TestNominationOfOneThatIsDeleted(t *testing.T) {
 			nominee.Finalizers = []string{"test/stays"}
 			now := metav1.Now()
 			nominee.DeletionTimestamp = &now
-			// The pod stays in the scheduler's queue. This also happens if a pod returns to the
-			// queue before its deletion is seen.
+			// The gate keeps the pod in the scheduler's queue. A pod that returns to the queue just
+			// before its deletion is reported also stays there.
 			nominee.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
 			r.create(nominee)
 			r.nominate(nominee, "node-0")
@@ -129,8 +128,8 @@ func TestNominationOfOneThatIsDeleted(t *testing.T) {
 	}
 }
 
-// TestNominationEnds checks that work which waits for the room of a nomination is retried when the
-// nomination ends, although no plan was involved.
+// TestNominationEnds checks that workloads that wait for the room of a nomination are retried when
+// the nomination ends, even if no plan made the nomination.
 func TestNominationEnds(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(r *rig, p *corev1.Pod){

@@ -13,14 +13,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// noRoomCache caches decisions that found no room for single pods. The same events retry many equal
-// pods, such as the replacements of victims. The cache gives them the same decision without a
-// search, until a relevant change. Only scheduling cycles use it. The zero value is ready to use.
+// noRoomCache caches decisions without room for single pods. Many equal pods, such as the
+// replacements of victims, are retried at the same events. They get the cached decision without a
+// search, until a change that may free room. Only scheduling cycles use the cache. The zero value
+// is ready to use.
 type noRoomCache struct {
 	byNeeds map[equals]*noRoomDecision
 }
 
-// equals is the key of a decision: it is the same for pods that get the same decision.
+// equals is the key of a cached decision. Pods with the same key get the same decision.
 type equals struct {
 	needs    string
 	priority int32
@@ -28,29 +29,30 @@ type equals struct {
 	queue    string
 }
 
-// noRoomDecision is a cached decision that found no room, with its inputs.
+// noRoomDecision is a cached decision without room, with the state that it depends on.
 type noRoomDecision struct {
 	decision core.Decision
 	changes  snapshot.Changes
-	// respected has the pods whose reservations were closed to the preemptor, with their nodes.
-	// reserved has all pods with reservations.
+	// respected maps the pods whose reservations excluded the preemptor to their nodes.
 	respected map[types.UID]string
-	promised  sets.Set[types.UID]
-	// tree and shares are the state of the queues.
-	tree   *fairshare.Tree
+	// promised are all pods with reservations.
+	promised sets.Set[types.UID]
+	// tree is the state of the queues at the decision.
+	tree *fairshare.Tree
+	// shares are the fair shares of the queues at the decision.
 	shares []fairshare.Amounts
 	made   time.Time
 }
 
 const (
-	// mostRefusals is the capacity of the cache. When it is full, the cache starts over.
+	// mostRefusals is the maximum number of cached decisions. When it is reached, the cache is
+	// cleared.
 	mostRefusals = 256
-	// refusalLasts is the longest age of a cached decision, because the cache may miss a change
-	// that matters.
+	// refusalLasts is the maximum age of a cached decision, in case the cache misses a change.
 	refusalLasts = 30 * time.Second
 )
 
-// of returns the cached decision for an equal pod, if it is still valid.
+// of returns the cached decision for an equal pod, if it is still valid; false otherwise.
 func (rs *noRoomCache) of(p *Plugin, pre *preemptor, v *decisionView) (core.Decision, bool) {
 	if len(rs.byNeeds) == 0 {
 		return core.Decision{}, false
@@ -84,7 +86,7 @@ func (rs *noRoomCache) add(p *Plugin, pre *preemptor, v *decisionView, d *core.D
 	rs.byNeeds[key] = r
 }
 
-// equalsOf returns the cache key of a pod; false for a pod that must have its own decision.
+// equalsOf returns the cache key of a pod; false for a pod whose decision must not be shared.
 func (p *Plugin) equalsOf(pre *preemptor, v *decisionView) (equals, bool) {
 	if pre.key.Gang || pre.group != nil || pre.pause != nil || len(v.own) > 0 || !p.sched.isCharged(pre) {
 		return equals{}, false
@@ -93,11 +95,14 @@ func (p *Plugin) equalsOf(pre *preemptor, v *decisionView) (equals, bool) {
 	return equals{needs: needs, priority: pre.priority, never: pre.never, queue: pre.queue}, ok
 }
 
-// holds reports whether a cached decision is still valid, because no change since could have freed
-// room. Room may become free when a pod or a reservation ends that the decision counted on, when a
-// node changes, or when a protection ends. Changes that only use more room do not matter. If the
-// permitted victims depend on queues or on the surplus of gangs, any change invalidates the
-// decision.
+// holds reports whether a cached decision is still valid. It is not if a change may have freed
+// room:
+//
+//   - A pod or a reservation that the decision counted has ended.
+//   - A node has changed, or a protection has ended.
+//   - Anything has changed, if the permitted victims depend on queues or on the surplus of gangs.
+//
+// Changes that only use more room do not matter.
 func (r *noRoomDecision) holds(p *Plugin, pre *preemptor, v *decisionView) bool {
 	now := p.sched.clock.Now()
 	if now.Sub(r.made) > refusalLasts || r.decision.RetryAt != 0 && now.UnixNano() >= r.decision.RetryAt {
@@ -118,7 +123,7 @@ func (r *noRoomDecision) holds(p *Plugin, pre *preemptor, v *decisionView) bool 
 	}
 }
 
-// queuesOf returns the state of the queues in a view; nil if there are no queues.
+// queuesOf returns the tree and the fair shares of the queues in a view; nil without queues.
 func queuesOf(v *decisionView) (*fairshare.Tree, []fairshare.Amounts) {
 	if q := v.Cluster.Queues; q != nil {
 		return q.Tree, q.Shares
@@ -126,7 +131,7 @@ func queuesOf(v *decisionView) (*fairshare.Tree, []fairshare.Amounts) {
 	return nil, nil
 }
 
-// reserved returns the other pods with reservations in a view.
+// reserved returns the other pods that have reservations in a view.
 func (v *decisionView) reserved() sets.Set[types.UID] {
 	out := sets.New[types.UID]()
 	for i := range v.promised {
@@ -137,8 +142,8 @@ func (v *decisionView) reserved() sets.Set[types.UID] {
 	return out
 }
 
-// hasForeignFilters reports whether the profile has third-party filters or extenders, whose inputs
-// are unknown here.
+// hasForeignFilters reports whether the profile has third-party filters or extenders. Their
+// decisions may depend on anything.
 func (p *Plugin) hasForeignFilters() bool {
 	known := sets.New(Name, names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
 		names.NodeResourcesFit, names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,

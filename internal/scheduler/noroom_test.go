@@ -17,16 +17,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// plainYAML is a profile that runs only known plugins, so the inputs of its filters are known, too.
+// plainYAML is a profile with in-tree plugins and this plugin only, so that the cache knows the
+// inputs of all filters.
 var plainYAML = strings.NewReplacer(", {name: SlowPreBind}", "", ", {name: Refusing}", "").Replace(schedulerYAML)
 
-// searches returns the number of searches that found no room.
+// searches returns the number of searches so far that found no room.
 func (r *rig) searches() int {
 	r.t.Helper()
 	return r.counted("reprieve_preemption_attempts_total", "result", "infeasible")
 }
 
-// counted returns the sum of a counter for a label value.
+// counted returns the sum of all series of a counter that have a label value.
 func (r *rig) counted(counter, label, value string) (sum int) {
 	r.t.Helper()
 	families, err := r.measured.Gather()
@@ -48,8 +49,9 @@ func (r *rig) counted(counter, label, value string) (sum int) {
 	return sum
 }
 
-// TestReplacementsAreNotSearchedForAgain checks the replacements of victims, which find nothing to
-// preempt. They are retried on every change, but a search runs only when the change could matter.
+// TestReplacementsAreNotSearchedForAgain checks the replacements of victims, for which there is
+// nothing to preempt. They are retried on every change, but a search runs only after changes that
+// may make room.
 func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 	t.Parallel()
 	const victims = 8
@@ -68,9 +70,9 @@ func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 		r.remove(on(pod(victim, "", "1", 0), "node-"+strings.TrimPrefix(victim, "low-")))
 		r.eventually(high+" is bound", func() bool { r.cycles(); return r.nodeOf(high) != "" })
 	}
-	// There is one search for the first pod after each preemption. If that takes so long that
-	// earlier pods are retried meanwhile, there is one while the victim terminates, and one when it
-	// is gone.
+	// Each preemption causes one search, for the first replacement. If the preemption takes long,
+	// retries of earlier replacements cause a second search while the victim terminates, and a
+	// third when it is gone.
 	if n, most := r.searches(), 3*victims; n > most {
 		t.Errorf("%d searches in vain for %d replacements, want at most %d", n, victims, most)
 	} else {
@@ -78,8 +80,8 @@ func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 	}
 }
 
-// TestRefusedUntilItMatters checks that a change that frees room makes the next of several rejected
-// pods search again.
+// TestRefusedUntilItMatters checks several equal pods without room. After a change that may free
+// room, the next retried pod must cause a search.
 func TestRefusedUntilItMatters(t *testing.T) {
 	t.Parallel()
 	full := func(r *rig) {
@@ -89,8 +91,9 @@ func TestRefusedUntilItMatters(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*rig)
-		// wantOn is the node of the pod; "" for none. wantTaken are the victims.
-		wantOn    string
+		// wantOn is the node of the pod at the end; "" for none.
+		wantOn string
+		// wantTaken are the names of the victims.
 		wantTaken []string
 	}{
 		"nothing": {change: func(*rig) {}},
@@ -148,15 +151,15 @@ func TestRefusedUntilItMatters(t *testing.T) {
 	}
 }
 
-// turmoil is a fixture of running pods and reservations with random changes.
+// turmoil is a rig with running pods and reservations, to which a test makes random changes.
 type turmoil struct {
 	*rig
 	rnd  *rand.Rand
 	pods map[string]*corev1.Pod
 	used map[string]int
-	// promised are the pods with a reservation and without a node.
+	// promised are the pods that have a reservation and no node, by name.
 	promised map[string]*corev1.Pod
-	// queues are the queues that pods may be in; nil for none.
+	// queues are the names of the queues that pods may be in; nil for no queues.
 	queues []string
 }
 
@@ -213,7 +216,7 @@ func (c *turmoil) promise(p *corev1.Pod, node string) {
 	c.promised[p.Name] = p
 }
 
-// settle binds a pod to its reserved node, or releases the reservation.
+// settle binds a pod to its reserved node or, at random, only releases the reservation.
 func (c *turmoil) settle(p *corev1.Pod) {
 	node, _ := c.reservedOn(p.UID)
 	delete(c.promised, p.Name)
@@ -240,8 +243,8 @@ func (c *turmoil) leave(p *corev1.Pod) {
 	c.remove(p)
 }
 
-// TestRefusalsHold checks that a cached decision is the same as the result of a search, after
-// random changes.
+// TestRefusalsHold checks, after random changes, that a cached decision equals the result of a
+// search.
 func TestRefusalsHold(t *testing.T) {
 	t.Parallel()
 	for name, queues := range map[string][]string{"by priority": nil, "with queues": {"a", "b"}} {
@@ -259,7 +262,8 @@ func TestRefusalsHold(t *testing.T) {
 	}
 }
 
-// decideInTurmoil returns the number of cached decisions. A search must confirm each of them.
+// decideInTurmoil makes random changes and decisions. It fails if a search does not confirm a
+// cached decision, and returns the number of cached decisions.
 func decideInTurmoil(t *testing.T, seed uint64, steps int, queues []string) (repeated int) {
 	t.Helper()
 	r := newRigWith(t, plainYAML, nil, nodes(3, "4")...)
@@ -291,8 +295,7 @@ func decideInTurmoil(t *testing.T, seed uint64, steps int, queues []string) (rep
 			kept := r.plugin.refusals
 			r.plugin.refusals = noRoomCache{}
 			want := decide(probe)
-			// An event may have come between the two decisions. Then the cached decision is not
-			// used now.
+			// An event between the two decisions may have invalidated the cached one.
 			r.plugin.refusals = kept
 			if want.decision.Outcome != core.Infeasible && decide(probe).repeated {
 				t.Fatalf("seed %d, step %d: %s is told no again, and a search says %s: %s", seed, i, probe.Name, want.decision.Outcome, want.decision.Message)

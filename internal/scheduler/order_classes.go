@@ -7,8 +7,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// nameClasses sets the names of the PriorityClasses in an order: for the preemptor and for each
-// victim.
+// nameClasses sets the PriorityClasses of the preemptor and of each victim in an order.
 func (p *Plugin) nameClasses(order *eviction.Order, pre *preemptor) {
 	if len(pre.pods) > 0 {
 		order.PreemptorClass = p.classOf(pre.pods[0])
@@ -25,8 +24,8 @@ func (p *Plugin) nameClasses(order *eviction.Order, pre *preemptor) {
 	}
 }
 
-// classOf returns the PriorityClass of a pod, or of its PodGroup if it has one. It returns "" for
-// none, and for a class that does not exist.
+// classOf returns the PriorityClass of a pod: the class of its PodGroup, or its own without a
+// PodGroup. It returns "" for no class, and for a class that does not exist.
 func (p *Plugin) classOf(pod *corev1.Pod) string {
 	name := pod.Spec.PriorityClassName
 	if key, ok := p.sched.groupOf(pod); ok {

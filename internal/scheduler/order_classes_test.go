@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestOrderNamesClasses checks the PriorityClasses of an order. A group's class counts for its
-// members, and a class that does not exist has no name.
+// TestOrderNamesClasses checks the PriorityClasses in an order. The class of a group counts for its
+// members, and a deleted class counts as none.
 func TestOrderNamesClasses(t *testing.T) {
 	t.Parallel()
 	class := func(name string) *schedulingv1.PriorityClass {

@@ -22,12 +22,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// zoned returns nodes that are spread over the given number of zones in turn.
+// zoned returns nodes that alternate between the given number of zones.
 func zoned(count, zones int, cpu string) []runtime.Object {
 	return inZones(0, count, cpu, func(i int) int { return i % zones })
 }
 
-// inZones returns nodes with numbers from the given number on.
+// inZones returns count nodes. The number of the first node is from. zone returns the zone of the
+// node with an index.
 func inZones(from, count int, cpu string, zone func(i int) int) []runtime.Object {
 	out := make([]runtime.Object, count)
 	for i := range out {
@@ -55,8 +56,9 @@ func nearRole(key, role string) func(*corev1.Pod) {
 	}
 }
 
-// TestMembersThatMindEachOther confirms members with affinity or spread rules one by one, through
-// the queue, the cache and all filters. It does so with other pods on the nodes, and without.
+// TestMembersThatMindEachOther plans gangs with affinity or spread rules between their members.
+// Each member must confirm its node in its own cycle, with all filters. Some cases have other pods
+// on the nodes.
 func TestMembersThatMindEachOther(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -126,8 +128,8 @@ func TestMembersThatMindEachOther(t *testing.T) {
 	}
 }
 
-// TestSamePlanIsNotMadeForEver checks that a plan that is rejected again at the same member waits
-// for a change.
+// TestSamePlanIsNotMadeForEver checks a gang whose plan is rejected twice at the same member. It
+// must not be planned again until something changes.
 func TestSamePlanIsNotMadeForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -147,19 +149,20 @@ func TestSamePlanIsNotMadeForEver(t *testing.T) {
 	}
 }
 
-// refusedBy names a filter that rejects a pod only in the pod's own cycle, as an extender may do
-// that was not called before.
+// refusedBy is the name of a filter that rejects a pod in the pod's own cycle, and not while
+// another member plans. An extender can behave like this.
 const refusedBy = "Refusing"
 
 type refusing struct {
-	// meanwhile is called in every cycle after Reprieve's PreFilter has returned.
+	// meanwhile is called in every cycle after Reprieve's PreFilter.
 	meanwhile func(*corev1.Pod)
 }
 
 func (refusing) Name() string { return refusedBy }
 
-// PreFilter skips the filter for pods without the annotation. It rejects some pods for good, and
-// others once nothing runs. It comes before DynamicResources, whose PostFilter then fails.
+// PreFilter skips the filter for pods without the annotation. The value of the annotation decides
+// whether it rejects a pod always, or only while no pod runs. It comes before DynamicResources,
+// whose PostFilter then fails.
 func (r refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !filters.Simulates(state) {
 		r.meanwhile(pod)
@@ -179,7 +182,7 @@ func (r refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1
 	}
 }
 
-// PreEnqueue blocks pods with the annotation.
+// PreEnqueue gates pods with a certain value of the annotation.
 func (refusing) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if pod.Annotations[refusedBy] == "before the queue" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held back")
@@ -189,8 +192,9 @@ func (refusing) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 
 func (refusing) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// EventsToRegister retries rejected pods when a node is added. The framework retries the pods of a
-// plugin without this method on every event, including the return of another member of the gang.
+// EventsToRegister makes the queue retry rejected pods only when a node is added. Without this
+// method, the framework would retry them on every event, including the return of another member to
+// the queue.
 func (refusing) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}, nil
 }
@@ -202,13 +206,14 @@ func (refusing) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	return fwk.NewStatus(fwk.Unschedulable, "refused")
 }
 
-// TestPlanThatIsRefusedForEver checks that a plan is made twice, and then again after a change. A
-// member that was at Permit returns to the queue each time.
+// TestPlanThatIsRefusedForEver checks a plan that is rejected each time. The gang is planned twice
+// in a row, and then again only after a change. Each time, the member that waits at Permit returns
+// to the queue.
 func TestPlanThatIsRefusedForEver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"), node("node-1", "1"))
 	g := r.gangOf("g", 2, 0)
-	// The larger member goes first, and is at Permit when the other member is rejected.
+	// The larger member is first. It waits at Permit when the other member is rejected.
 	all := []*corev1.Pod{pod("g-0", "g", "2", 0), pod("g-1", "g", "1", 0)}
 	for i, p := range all {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%d", i)}
@@ -239,8 +244,8 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 	r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 }
 
-// TestPlanOfAGangThatIsHeldBack checks that a member that is blocked before it can confirm its node
-// does not count as rejected there.
+// TestPlanOfAGangThatIsHeldBack checks a member that the gate blocks before it can confirm its
+// node. The block must not count as a rejection on the node.
 func TestPlanOfAGangThatIsHeldBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -267,9 +272,9 @@ func TestPlanOfAGangThatIsHeldBack(t *testing.T) {
 	}
 }
 
-// TestTurnedAwayByAnotherPlugin checks that reservations become free if another plugin's PreFilter
-// rejects the workload for good. No extension point of Reprieve is called then. A gang is planned
-// twice, and then after a change.
+// TestTurnedAwayByAnotherPlugin checks that reservations are released if PreFilter of another
+// plugin rejects the workload as unresolvable. The framework then calls none of Reprieve's
+// extension points. A gang is planned twice, and then only after a change.
 func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -295,8 +300,8 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 	})
 }
 
-// TestNextAttemptBeginsEarly checks that the end of an attempt leaves the record of the next
-// attempt alone. The framework puts a pod back into its queue before it has ended the attempt.
+// TestNextAttemptBeginsEarly checks that the end of an attempt does not change the record of the
+// pod's next attempt. The framework returns a pod to its queue before it ends the attempt.
 func TestNextAttemptBeginsEarly(t *testing.T) {
 	t.Parallel()
 	r, p := preempting(t)
@@ -313,8 +318,8 @@ func TestNextAttemptBeginsEarly(t *testing.T) {
 	}
 }
 
-// TestErrorsTakeNothingBack checks that a workload whose cycle ends with an error keeps its
-// reservations until the retry.
+// TestErrorsTakeNothingBack checks that a workload keeps its reservations if its cycle ends with an
+// error.
 func TestErrorsTakeNothingBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -330,8 +335,8 @@ func TestErrorsTakeNothingBack(t *testing.T) {
 	r.never("its promise is taken back", 4*admission.Interval, func() bool { return r.sched.reserved.Empty() })
 }
 
-// TestHeldBackByAnotherPlugin checks that reservations become free if another plugin keeps the
-// workload from entering the queue.
+// TestHeldBackByAnotherPlugin checks that reservations are released if another plugin gates the
+// workload.
 func TestHeldBackByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	for name, group := range map[string]string{"a pod": "", "a gang": "g"} {
@@ -355,7 +360,7 @@ func TestHeldBackByAnotherPlugin(t *testing.T) {
 				t.Fatal(err)
 			}
 			if group != "" {
-				// Another member plans.
+				// The deletion makes another member plan.
 				r.remove(pod("v", "", "2", 0))
 			}
 			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.sched.reserved.Empty() })
@@ -363,8 +368,8 @@ func TestHeldBackByAnotherPlugin(t *testing.T) {
 	}
 }
 
-// settles runs cycles until the queue has been empty for the given time. A workload that is retried
-// forever never settles.
+// settles runs cycles until the active queue has been empty for the time quiet. It fails if a
+// workload is retried forever.
 func (r *rig) settles(quiet time.Duration) {
 	r.t.Helper()
 	since := time.Now()

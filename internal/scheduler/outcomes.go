@@ -10,9 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// awaitOutcome keeps the reservations of a pod's gang until it is known whether the pod succeeded.
-// It applies to a pod that was removed from its node without being marked for deletion: the pod may
-// have ended by itself.
+// awaitOutcome handles a pod that was deleted before its result was known, without a deletion
+// timestamp. Such a pod may have succeeded. Its gang keeps its reservations until the result is
+// known.
 func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
@@ -22,9 +22,9 @@ func (h *Scheduler) awaitOutcome(pod *corev1.Pod) {
 	}
 }
 
-// membersAsReserved returns the members of a gang, for checks of existing reservations. A member
-// whose pod was deleted before its result was known counts as succeeded. If the result arrived
-// before the deletion, that result counts. New reservations are checked against members instead.
+// membersAsReserved returns the members of a gang for checks of existing reservations. A deleted
+// member whose result is not known yet counts as succeeded. Checks for new reservations use the
+// method members instead.
 func (h *Scheduler) membersAsReserved(key types.NamespacedName) gang.Members {
 	awaited := h.gangs.Ended(gangKey(key), h.clock.Now())
 	members := h.members(key)

@@ -18,15 +18,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// departureLimits bound how long planning counts a terminating pod as gone.
+// departureLimits bounds how long planning counts a terminating pod as gone.
 type departureLimits struct {
-	// grace is the longest grace period that planning waits for. timeout is the time that follows
-	// the grace period.
-	grace, timeout time.Duration
+	// grace is the longest grace period that planning waits for.
+	grace time.Duration
+	// timeout is the time that planning waits after the grace period.
+	timeout time.Duration
 }
 
-// departureLimits returns the longest limits of all profiles. The profiles share one snapshot, and
-// a pod of the snapshot is either terminating or running for all of them.
+// departureLimits returns the longest limits of all profiles. The profiles share one snapshot, so a
+// pod must be either terminating or overdue for all of them.
 func (ps *profiles) departureLimits() departureLimits {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -41,33 +42,35 @@ func (ps *profiles) departureLimits() departureLimits {
 	return longest
 }
 
-// cut reports whether a terminating pod has a longer grace period than planning waits for.
+// cut reports whether the grace period of a terminating pod is longer than planning waits for.
 func (l departureLimits) cut(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.DeletionGracePeriodSeconds, 0) > int64(l.grace/time.Second)
 }
 
 // overdueAt returns the time when a terminating pod becomes overdue: l.timeout after the end of its
-// grace period. A grace period longer than l.grace counts as l.grace, from the start of the
-// deletion. The deletion timestamp is the end of the grace period. Subtracting the grace period
-// gives the start of the deletion, which stays the same if the grace period is shortened.
+// grace period. Of a longer grace period, only l.grace counts.
+//
+// The deletion timestamp is the end of the grace period. So the deletion began at the timestamp
+// minus the grace period, even if the grace period was shortened later.
 func (l departureLimits) overdueAt(pod *corev1.Pod) time.Time {
 	if !l.cut(pod) {
 		return pod.DeletionTimestamp.Add(l.timeout)
 	}
-	// For a grace period of more than 292 years, the API server's addition overflows. The
-	// subtraction overflows in the same way, so the result is exact.
+	// For a grace period over 292 years, the addition in the API server overflows. This subtraction
+	// overflows in the same way, so the result is exact.
 	begun := pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
 	return begun.Add(l.grace).Add(l.timeout)
 }
 
-// TerminationTimeout returns the longest timeout of all profiles. Any goroutine may call it.
+// TerminationTimeout returns how long planning waits for terminating pods after their grace period.
+// It is the longest time of all profiles. Any goroutine may call it.
 func (h *Scheduler) TerminationTimeout() time.Duration { return h.profiles.departureLimits().timeout }
 
-// MaxGracePeriod returns the longest grace period that victims get. It is the longest of all
-// profiles. Any goroutine may call it.
+// MaxGracePeriod returns the longest grace period that planning waits for. It is the longest period
+// of all profiles. Any goroutine may call it.
 func (h *Scheduler) MaxGracePeriod() time.Duration { return h.profiles.departureLimits().grace }
 
-// followDeparture schedules a check of a terminating pod on a node for the time when it is overdue.
+// followDeparture schedules a check of a terminating pod for the time when it becomes overdue.
 func (h *Scheduler) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
 		at := h.profiles.departureLimits().overdueAt(pod)
@@ -76,14 +79,13 @@ func (h *Scheduler) followDeparture(pod *corev1.Pod) {
 	}
 }
 
-// onClock converts a time from the API or the core to the clock of the process, which all other
-// deadlines use. Without the conversion, a change of the system time would break the order of
-// deadlines.
+// onClock converts a time from the API or the core to the clock of the process. All deadlines use
+// that clock, so a change of the system time does not change their order.
 func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 
-// overdue marks a terminating pod as overdue and retries the workloads that wait for it. From then
-// on, the snapshot counts the pod as running. The mark does not depend on the time of a decision,
-// so all workloads see the same state.
+// overdue marks a terminating pod as overdue, and retries the workloads that wait for it. The
+// snapshot counts the pod as running from then on. All workloads see the same state, because the
+// mark does not depend on the time of a decision.
 func (h *Scheduler) overdue(key workload.Key) {
 	pod, ok := h.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
@@ -91,11 +93,11 @@ func (h *Scheduler) overdue(key workload.Key) {
 	}
 	h.leaving.setOverdue(pod.UID)
 	if !h.exists(pod) {
-		// The pod was deleted and forgotten meanwhile.
+		// The pod was deleted, and its state was dropped, after its deadline had been scheduled.
 		h.leaving.gone(pod, h.clock.Now())
 		return
 	}
-	// The pod's requests count as usage of its queue again.
+	// An overdue pod counts as usage of its queue again.
 	h.charge(pod)
 	misled := h.stays(pod)
 	limits := h.profiles.departureLimits()
@@ -113,7 +115,7 @@ func (h *Scheduler) overdue(key workload.Key) {
 	}
 }
 
-// sentence explains why a terminating pod is overdue.
+// sentence returns a sentence that says why a terminating pod is overdue.
 func (l departureLimits) sentence(pod *corev1.Pod) string {
 	if l.cut(pod) {
 		return fmt.Sprintf("%s was deleted with a grace period of %d s, longer than maxGracePeriod (%v), and is still here %v after that",
@@ -122,7 +124,7 @@ func (l departureLimits) sentence(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s is still here %v after its grace period: node %s may not answer", klog.KObj(pod), l.timeout, pod.Spec.NodeName)
 }
 
-// pendingOf returns a pod of a workload that waits for its place.
+// pendingOf returns a pending pod of a workload; false if there is none.
 func (r *clusterIndex) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 	if !key.Gang {
 		return r.podOf(key)
@@ -134,8 +136,8 @@ func (r *clusterIndex) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 	return members.Pending[0], true
 }
 
-// overdueSentence names the overdue pods of a view on nodes where members of some class could run.
-// It returns "" if there are none.
+// overdueSentence names the overdue pods on nodes where a pod of one of the classes could run; ""
+// if there are none.
 func (r *clusterIndex) overdueSentence(v *decisionView, classes []snapshot.Class) string {
 	const most = 3
 	limits := r.profiles.departureLimits()
@@ -162,8 +164,8 @@ func (r *clusterIndex) overdueSentence(v *decisionView, classes []snapshot.Class
 	return out
 }
 
-// couldRunOn reports whether the node selector, affinity and tolerations of a pod allow a node.
-// Other pods on the node do not matter.
+// couldRunOn reports whether a pod's node selector, node affinity and tolerations allow a node. It
+// ignores the other pods on the node.
 func (r *clusterIndex) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
 	wanted, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	return err == nil && wanted && r.rejects(node, pod) == ""

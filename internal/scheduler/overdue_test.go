@@ -15,10 +15,11 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// long is the time for which pods may be terminating in these tests.
+// long is a profile's argument that lets pods terminate for 10 s before they are overdue.
 const long = "{terminationTimeout: 10s}"
 
-// said returns the last message to a preemptor, from its PodGroup's condition or from its own.
+// said returns the last message about a preemptor: from the verdict of its gang, or from its
+// condition.
 func (r *rig) said(p *corev1.Pod) string {
 	if g := r.sched.gangOf(p); g != nil {
 		return r.sched.gangs.Verdict(gangKey(g.Key)).Message
@@ -35,8 +36,9 @@ func (r *rig) said(p *corev1.Pod) string {
 	return ""
 }
 
-// TestOverdue checks a terminating pod. For a time the preemptor waits for it and evicts nothing.
-// Then the pod counts as running, messages name it, and the preemptor looks for other room.
+// TestOverdue checks a preemptor that waits for a terminating pod and evicts no other pods. When
+// the pod is overdue, it counts as running. The messages then name it, and the preemptor looks for
+// other room.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -67,8 +69,8 @@ func TestOverdue(t *testing.T) {
 	})
 }
 
-// TestLongGraceIsBounded checks a pod that its owner has deleted with a grace period of 31 years.
-// The preemptor waits for maxGracePeriod and the timeout, and then looks for other room.
+// TestLongGraceIsBounded checks a pod that was deleted with a grace period of 31 years. The
+// preemptor waits for maxGracePeriod and the timeout, and then looks for other room.
 func TestLongGraceIsBounded(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -96,14 +98,13 @@ func TestLongGraceIsBounded(t *testing.T) {
 	})
 }
 
-// TestOverdueAt checks the time when a terminating pod becomes overdue, from the begin of its
-// deletion.
+// TestOverdueAt checks the time from the start of a deletion until the pod is overdue.
 func TestOverdueAt(t *testing.T) {
 	t.Parallel()
 	limits := departureLimits{grace: time.Hour, timeout: 5 * time.Minute}
 	begun := time.Unix(1_000_000, 0)
 	for name, tt := range map[string]struct {
-		// seconds is the grace period; negative for none.
+		// seconds is the grace period; a negative value means none.
 		seconds int64
 		want    time.Duration
 	}{
@@ -120,7 +121,7 @@ func TestOverdueAt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := pod("p", "", "1", 0)
-			// As the API server computes it, with the same overflow.
+			// The API server computes the timestamp with the same overflow.
 			p.DeletionTimestamp = &metav1.Time{Time: begun.Add(time.Second * time.Duration(max(tt.seconds, 0)))}
 			if tt.seconds >= 0 {
 				p.DeletionGracePeriodSeconds = &tt.seconds
@@ -132,8 +133,8 @@ func TestOverdueAt(t *testing.T) {
 	}
 }
 
-// TestOverdueIsNoRoom checks that the reservation ends if there is no other room, and that the
-// message names the overdue pod.
+// TestOverdueIsNoRoom checks a preemptor whose only possible room is used by an overdue pod. Its
+// reservation is released, and the message names the overdue pod.
 func TestOverdueIsNoRoom(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -153,7 +154,7 @@ func TestOverdueIsNoRoom(t *testing.T) {
 			t.Errorf("It is told %+v", r.sched.gangs.Verdict(gangKey(g.Key)))
 		}
 		r.eventually("it is named", func() bool { return strings.Contains(r.said(p), "ns/stuck on node-0") })
-		// The pod terminates after all.
+		// The overdue pod terminates at last.
 		r.remove(stuck)
 		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 		r.cycles()
@@ -161,8 +162,8 @@ func TestOverdueIsNoRoom(t *testing.T) {
 	})
 }
 
-// TestOverdueBeforeItCame checks that the cached view of a node does not count after a terminating
-// pod has become overdue, although nothing on the node has changed.
+// TestOverdueBeforeItCame checks that the snapshot of a node is updated when a pod on it becomes
+// overdue, although nothing on the node has changed.
 func TestOverdueBeforeItCame(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, long, nodes(1, "1")...)
@@ -186,7 +187,7 @@ func TestOverdueBeforeItCame(t *testing.T) {
 }
 
 // TestOverdueByTheLongestProfile checks that the longest timeout of all profiles counts, because
-// profiles share the facts about pods.
+// the profiles share the state of pods.
 func TestOverdueByTheLongestProfile(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, schedulerYAML+`  pluginConfig: [{name: Reprieve, args: {terminationTimeout: 1s}}]
@@ -205,9 +206,9 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 	}
 }
 
-// TestOverdueIsAskedFor checks that an overdue pod counts for its queue with its requests.
-// Otherwise the queue's share would be less than its usage, and other pods in the queue would be
-// evicted for that.
+// TestOverdueIsAskedFor checks that the requests of an overdue pod count as demand of its queue.
+// Otherwise, the queue's share would fall below its usage, and other pods of the queue would be
+// evicted.
 func TestOverdueIsAskedFor(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{terminationTimeout: 1s}", nodes(1, "4")...)
@@ -226,9 +227,9 @@ func TestOverdueIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestLongGraceCountsInTheQueue checks a pod that its owner deleted with a grace period of 31 years.
-// It counts as usage and as demand of its queue from the start. So another queue can reclaim its
-// quota from the rest of the queue at once. Preemptors on its own node still wait for the pod.
+// TestLongGraceCountsInTheQueue checks a pod that was deleted with a grace period of 31 years. It
+// counts as usage and demand of its queue from the start, so another queue can reclaim its quota at
+// once. Preemptors on the pod's node still wait for the pod.
 func TestLongGraceCountsInTheQueue(t *testing.T) {
 	t.Parallel()
 	const years = 1_000_000_000
@@ -264,8 +265,8 @@ func TestLongGraceCountsInTheQueue(t *testing.T) {
 	}
 }
 
-// TestOnClock checks that a time of day from the API comes after that much time has passed, even if
-// the clock is set meanwhile.
+// TestOnClock checks that a deadline converted by onClock is as far away as before, even if the
+// system time is changed.
 func TestOnClock(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

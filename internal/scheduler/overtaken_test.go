@@ -9,22 +9,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// TestOvertaken adds another pod, for the first node, while victims are evicted for a gang on two
-// nodes.
+// TestOvertaken creates another pod for the first node, while victims on two nodes are evicted for
+// a gang.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// first and second are the CPUs of the nodes. A pod on the first node that only the other
-		// pod can evict uses the CPUs in kept. Victims use the CPUs in taken on the first node, and
-		// all CPUs of the second.
-		first, second, kept, taken string
-		// asked is the request of each member, and other is the request of the other pod.
-		asked, other string
-		priority     int32
-		// wanted is true if the gang still needs its victims. bound is true if the other pod is
-		// placed at once. preempts is true if the other pod evicts the pod that the gang cannot
-		// evict.
-		wanted, bound, preempts bool
+		// first is the number of CPUs of the first node.
+		first string
+		// second is the number of CPUs of the second node. Victims of the gang use all of them.
+		second string
+		// kept is the number of CPUs of a pod on the first node that only the other pod can evict.
+		kept string
+		// taken is the number of CPUs of the gang's victims on the first node.
+		taken string
+		// asked is the number of CPUs that each member requests.
+		asked string
+		// other is the number of CPUs that the other pod requests.
+		other    string
+		priority int32
+		// wanted is true if the gang still needs its victims after the other pod is created.
+		wanted bool
+		// bound is true if the other pod is placed at once.
+		bound bool
+		// preempts is true if the other pod evicts the pod that the gang cannot evict.
+		preempts bool
 	}{
 		"it counts on a victim of the gang": {first: "2", second: "2", taken: "2", asked: "2", other: "2", priority: 10, wanted: true},
 		"it counts on one, and both find room": {
@@ -74,8 +82,8 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// TestLowerDoesNotOvertake checks that a reservation of lower standing takes no room from workloads
-// above it, even if its eviction is complete.
+// TestLowerDoesNotOvertake checks that a reservation of lower standing takes no room from a
+// workload of higher standing, even if its eviction is complete.
 func TestLowerDoesNotOvertake(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "5"), node("node-1", "2"))
@@ -98,7 +106,7 @@ func TestLowerDoesNotOvertake(t *testing.T) {
 		t.Fatalf("%v is taken for the lowest", got)
 	}
 	r.succeed(1)
-	// There is room for the gang and one more pod, or for the lowest pod and the gang.
+	// The room suffices for the gang and this pod, or for the gang and the pod of lowest priority.
 	other := pod("other", "", "1", 10)
 	other.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
 	r.create(other)
@@ -108,7 +116,8 @@ func TestLowerDoesNotOvertake(t *testing.T) {
 	}
 }
 
-// TestOvertakenInTime checks that the victims of a gang stay if their eviction has not begun.
+// TestOvertakenInTime checks that victims of a gang whose eviction has not begun keep running if
+// another pod takes the room.
 func TestOvertakenInTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"), node("node-1", "2"))

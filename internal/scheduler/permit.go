@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Reserve records that a member of a gang has passed its cycle. If reservations of lower standing
-// do not fit beside the pod any more, they are released.
+// Reserve records that a pod has passed its cycle on a node. It releases reservations of lower
+// standing that no longer fit beside the pod.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.sched.outcomeKnown(pod)
 	p.sched.step(engine.PodAssumes{Pod: string(pod.UID), Key: podKey(pod), Node: node})
@@ -31,7 +31,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 		return nil
 	}
 	if complete := p.sched.gangs.Reserve(gangKey(g.Key), string(pod.UID), node); complete {
-		// Members that the plan leaves out wait for another turn and another leader from now on.
+		// The turn ends. Members outside the plan wait for another turn and another leader.
 		p.sched.turns.TurnEnds(gangKey(g.Key))
 		p.sched.retryGang(g.Key)
 	} else {
@@ -40,12 +40,12 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	return nil
 }
 
-// Unreserve releases the reservations and the plan of the whole gang, because a gang is placed
-// together or not at all.
+// Unreserve releases the node of a pod that was not bound. For a gang, it releases all reservations
+// and the plan, because a gang is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
 	if key, tried := p.sched.records.HasTurn(string(pod.UID)); tried && !key.Gang {
-		// The Reserve of another plugin rejected the pod before this plugin's Reserve, and the turn
-		// of the pod must still end.
+		// Reserve of an earlier plugin rejected the pod, so this plugin's Reserve was not called.
+		// The pod's turn must end here.
 		p.sched.records.HearsReservation(string(pod.UID))
 	} else {
 		p.sched.outcomeKnown(pod)
@@ -56,7 +56,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 		p.sched.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return
 	}
-	// The PodGroup may have been deleted since.
+	// The PodGroup may have been deleted since Reserve.
 	if key, ok := p.sched.groupOf(pod); ok {
 		p.sched.release(key, pod, "its PodGroup is gone")
 	}
@@ -81,8 +81,8 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	members := p.sched.members(key)
 	if p.sched.isInPart(g, &members, nil) {
 		if !p.sched.mayBecomeWhole(g, &members) {
-			// The plan was released while the member was in its cycle, so no other members will
-			// come.
+			// The plan was released during the member's cycle. No other members will come, so it
+			// must not wait.
 			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of %s was released", gang.Title(key))), 0
 		}
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of %s are through", p.sched.through(&members), g.MinCount, gang.Title(key))), p.args.Gang.PermitTimeout.Duration
@@ -95,9 +95,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	return nil, 0
 }
 
-// atMost returns an upper bound of the members that pass their cycles. Some have passed, and others
-// may still pass. Planned members count. So do members that may still have to return to the
-// queue because another preemptor needs their room.
+// atMost returns an upper bound of the number of members that will have passed their cycles. It
+// counts placed and planned members. It also counts members that may still be returned to the
+// queue, because a preemptor needs their room.
 func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed() + o.gangs.Planned(gangKey(key))
 	o.rejecting.Lock()
@@ -110,7 +110,7 @@ func (o *placements) atMost(key types.NamespacedName, members *gang.Members) int
 	return count
 }
 
-// allow ends the wait of all members of a gang at Permit.
+// allow lets all members of a gang pass Permit.
 func (h *Scheduler) allow(key types.NamespacedName) {
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		if k, ok := h.groupOf(w.GetPod()); ok && k == key {

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// preemptionEnded lets the given orders succeed and removes their victims.
+// carriedOut lets some orders succeed, and removes their victims.
 func (r *rig) carriedOut(orders ...int) {
 	r.t.Helper()
 	for _, order := range orders {
@@ -26,9 +26,9 @@ func (r *rig) carriedOut(orders ...int) {
 	}
 }
 
-// TestSpreadBesidePromised checks pods with reservations in several zones. They are placed one
-// after the other, although a filter that counts only the nominations to one node finds them
-// skewed.
+// TestSpreadBesidePromised checks pods with spread constraints and reservations in several zones.
+// They must be placed one after the other. A filter that counted the nominations of only one node
+// would find them skewed.
 func TestSpreadBesidePromised(t *testing.T) {
 	t.Parallel()
 	zone := func(name, zone string) *corev1.Node {
@@ -72,9 +72,9 @@ func TestSpreadBesidePromised(t *testing.T) {
 	}
 }
 
-// TestRefusedWhereItIsPromised checks a pod that is rejected on its reserved node. The plugin may
-// not know yet that the victims are gone, so the pod keeps the reservation at first. A second
-// rejection releases it.
+// TestRefusedWhereItIsPromised checks a pod that is rejected on its reserved node. It keeps the
+// reservation after the first rejection, because the rejecting plugin may not know yet that the
+// victims are gone. A second rejection releases it.
 func TestRefusedWhereItIsPromised(t *testing.T) {
 	t.Parallel()
 	for name, times := range map[string]int{"once": 1, "for good": 100} {
@@ -85,7 +85,7 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 			p := pod("p", "", "1", 5)
 			r.create(p)
 			r.cycle()
-			// This nomination is not in the API, and keeps room from the pod.
+			// This nomination exists only in the framework's memory, and keeps room from the pod.
 			other := pod("other", "", "1", 5)
 			other.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
 			r.create(other)
@@ -117,8 +117,8 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 	}
 }
 
-// halfGone preempts on two full nodes for a gang of two, and empties one of them. Then it creates a
-// small pod that finds room beside the member with a reservation there.
+// halfGone makes a gang of two preempt on two full nodes, and removes the victims on one of them.
+// Then it creates a small pod that fits on that node beside the reservation.
 func (r *rig) halfGone(gang []*corev1.Pod, small *corev1.Pod) {
 	r.t.Helper()
 	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
@@ -130,8 +130,8 @@ func (r *rig) halfGone(gang []*corev1.Pod, small *corev1.Pod) {
 	r.create(small)
 }
 
-// TestPromisedDevices checks that a device for a member with a reservation is not allocated to a
-// pod that finds room beside it.
+// TestPromisedDevices checks that a device for a member with a reservation is not allocated to
+// another pod on the node.
 func TestPromisedDevices(t *testing.T) {
 	t.Parallel()
 	objects := append(nodes(2, "4"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
@@ -171,14 +171,14 @@ func TestPromisedDevices(t *testing.T) {
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s", at)
 	}
-	// Even after it looked at other nodes, it leaves the device alone.
+	// The pod looks at other nodes, and must still not get the device.
 	r.sched.records.LooksElsewhere(string(small.UID))
 	r.sched.activate(small)
 	r.eventually("it has looked elsewhere", func() bool { r.cycles(); return !r.sched.records.IsElsewhere(string(small.UID)) })
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s, looking elsewhere", at)
 	}
-	// The scheduler learns of a driver with more devices.
+	// A driver publishes more devices.
 	more := slice(0)
 	more.Spec.Devices = append(more.Spec.Devices, resourceapi.Device{Name: "gpu-1"})
 	more.Spec.Pool.Generation = 1
@@ -190,8 +190,8 @@ func TestPromisedDevices(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 }
 
-// TestGroupWithPrioritiesOfItsOwn checks that the reservations of a gang whose members have their
-// own priorities have the standing of the lowest member, for the framework too.
+// TestGroupWithPrioritiesOfItsOwn checks a gang whose members have their own priorities. Its
+// reservations and nominations must have the priority of the lowest member.
 func TestGroupWithPrioritiesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -205,8 +205,8 @@ func TestGroupWithPrioritiesOfItsOwn(t *testing.T) {
 	r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
 }
 
-// TestHiddenForACycle checks the nominations of others that are hidden for the cycle of a confined
-// pod. They return after the cycle if they still have a reservation.
+// TestHiddenForACycle checks nominations that are hidden during the cycle of a confined pod. After
+// the cycle, they are restored for pods that still have a reservation.
 func TestHiddenForACycle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "3")...)
@@ -239,8 +239,8 @@ func TestHiddenForACycle(t *testing.T) {
 	}
 }
 
-// TestPromisedVolumes checks that a local volume for a member with a reservation is not bound to a
-// pod that finds room beside it.
+// TestPromisedVolumes checks that a local volume for a member with a reservation is not bound to
+// another pod on the node.
 func TestPromisedVolumes(t *testing.T) {
 	t.Parallel()
 	volume := func(name, node string) *corev1.PersistentVolume {

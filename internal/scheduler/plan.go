@@ -22,15 +22,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// preemptor is the pod or gang of a decision.
+// preemptor describes the pod or gang that a decision is made for.
 type preemptor struct {
-	// key identifies the workload; uid is the UID of the PodGroup for a gang, and of the pod
-	// otherwise.
+	// key identifies the workload.
 	key workload.Key
+	// uid is the UID of the gang's PodGroup, or of the single pod.
 	uid types.UID
-	// group is the PodGroup that the pod or gang belongs to, or nil.
+	// group is the PodGroup of the gang or pod; nil for none.
 	group *gang.Group
-	// queue is the name of the leaf queue, or "".
+	// queue is the name of the leaf queue; "" for none.
 	queue    string
 	priority int32
 	never    bool
@@ -38,16 +38,17 @@ type preemptor struct {
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
-	// rounds are the attempts to place the members of a tree; nil for other preemptors.
+	// rounds are the attempts to place members of a tree, in order; nil for other preemptors.
 	rounds []round
-	// beside has the nodes of the placed members, for a gang that must share a topology domain.
+	// beside lists the nodes of the placed members, if the gang must share a topology domain.
 	beside []string
-	// keptOut names one pending member that cannot be scheduled, with the cause; "" if all can.
+	// keptOut names a pending member that other plugins block, with the reason; "" if there is
+	// none.
 	keptOut string
-	// atLimit is true if the limit of the queue has no room for the pods now. Then all victims must
-	// terminate first, regardless of their nodes.
+	// atLimit is true if the pods do not fit below the limit of their queue now. Then all victims
+	// must terminate first, whichever node they are on.
 	atLimit bool
-	// pause is the time without preemptions for the preemptor, with the reason; nil if it may
+	// pause is the time without preemptions for this preemptor, with the reason; nil if it may
 	// preempt.
 	pause *engine.PreemptionPause
 }
@@ -68,8 +69,8 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 	}
 }
 
-// gangPreemptor returns the preemptor for a gang, by its current members. Members that run or are
-// assumed count towards minCount. Members that other plugins block cannot be planned.
+// gangPreemptor returns the preemptor for a gang with these members. Running and assumed members
+// count towards minCount. Members that other plugins block are left out.
 func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	var pending, through []*corev1.Pod
 	var keptOut keptOutMember
@@ -105,13 +106,13 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pre.beside = p.sched.nodesOf(slices.Concat(members.Assigned, through))
 	}
 	if g.PodPriorities {
-		// The gang as a whole has the priority of its lowest member.
+		// A gang without a priority has the priority of its lowest member.
 		pre.priority = lowestPriority(slices.Concat(pending, through, members.Assigned)...)
 	}
 	return pre
 }
 
-// groupKey returns the name of the preemptor's PodGroup; it is empty if there is none.
+// groupKey returns the key of the preemptor's PodGroup; the zero key for none.
 func (pre *preemptor) groupKey() types.NamespacedName {
 	if pre.group == nil {
 		return types.NamespacedName{}
@@ -119,7 +120,7 @@ func (pre *preemptor) groupKey() types.NamespacedName {
 	return pre.group.Key
 }
 
-// standing returns the standing of the preemptor. During a pause, the priority is the lowest.
+// standing returns the standing of the preemptor. During a pause, it has the lowest priority.
 func (pre *preemptor) standing() workload.Standing {
 	if pre.pause != nil {
 		return workload.Standing{Priority: lowest, Queue: pre.queue}
@@ -136,8 +137,8 @@ func (r *clusterIndex) owns(pre *preemptor, pod *corev1.Pod) bool {
 	return ok && key == nameOf(pre.key)
 }
 
-// classesOf groups members by their scheduling needs and, if some of them are surplus, also by
-// their role.
+// classesOf groups the preemptor's pods into classes with the same scheduling needs. If some
+// members are surplus, the members of a class also have the same role.
 func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 	if pre.minCount == 0 || pre.minCount >= len(pre.pods) {
 		return snapshot.ClassesOf(pre.pods, p.claims, nil)
@@ -148,7 +149,7 @@ func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
 	})
 }
 
-// decide takes a view of the snapshot and asks the core for a decision.
+// decide takes a view of the snapshot and makes a decision for a preemptor.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.sched.clock.Now()
 	defer p.sched.progress.begin("the decision on "+pre.key.String(), start)()
@@ -163,7 +164,8 @@ func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, err
 	return p.decideIn(ctx, pre, v, classes, start)
 }
 
-// decideIn asks the core for a decision on a view. start is when the cycle began to take the view.
+// decideIn makes a decision for a preemptor on a view. start is the time when the cycle began to
+// take the view.
 func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, classes []snapshot.Class, start time.Time) (*cycleDecision, error) {
 	input := p.input(&pre, v, classes)
 	if d, ok := p.refusals.of(p, &pre, v); ok {
@@ -202,8 +204,8 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *decisionView, c
 	return p.recordInputs(made), nil
 }
 
-// input describes the preemptor to the core. Resources that no node has are in the view's spare
-// dimension.
+// input converts the preemptor for the core. Resources that no node has are counted together, in
+// the view's spare resource.
 func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class) *core.Preemptor {
 	input := &core.Preemptor{
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
@@ -238,7 +240,8 @@ func (p *Plugin) input(pre *preemptor, v *decisionView, classes []snapshot.Class
 	return input
 }
 
-// levelRuleOf returns the rule between preferred levels and cost in a profile's arguments.
+// levelRuleOf returns the rule, from a profile's arguments, that ranks preferred levels against
+// cost.
 func levelRuleOf(args *configv1alpha1.ReprieveArgs) core.LevelRule {
 	if *args.LevelOrder == configv1alpha1.NearerLevel {
 		return core.NearerLevel
@@ -246,7 +249,7 @@ func levelRuleOf(args *configv1alpha1.ReprieveArgs) core.LevelRule {
 	return core.LowerCost
 }
 
-// BandsOf returns the priority bands of a profile's arguments in ascending order, nil for none.
+// BandsOf returns the priority bands in a profile's arguments, in ascending order; nil for none.
 func BandsOf(args *configv1alpha1.ReprieveArgs) []core.Band {
 	var bands []core.Band
 	for _, band := range args.PriorityBands {
@@ -256,7 +259,7 @@ func BandsOf(args *configv1alpha1.ReprieveArgs) []core.Band {
 	return bands
 }
 
-// CascadeOf returns the cascade mode of a profile's arguments.
+// CascadeOf returns the cascade mode in a profile's arguments.
 func CascadeOf(args *configv1alpha1.ReprieveArgs) core.CascadeMode {
 	switch *args.Cascade {
 	case configv1alpha1.CascadeMeasure:
@@ -268,7 +271,8 @@ func CascadeOf(args *configv1alpha1.ReprieveArgs) core.CascadeMode {
 	}
 }
 
-// devicesAmong returns how many milli-devices one unit of each resource is.
+// devicesAmong returns the number of devices, in thousandths, that one unit of each resource
+// represents.
 func devicesAmong(resources []string, args *configv1alpha1.LostWorkArgs) core.Amounts {
 	out := make(core.Amounts, len(resources))
 	for r, name := range resources {
@@ -277,9 +281,9 @@ func devicesAmong(resources []string, args *configv1alpha1.LostWorkArgs) core.Am
 	return out
 }
 
-// reserve reserves room for every pod in a plan, and releases all other reservations of the
-// preemptor. If reservations then exceed the limits of its queue, reservations of less important
-// work in that queue are released.
+// reserve makes a reservation for each pod in a plan, and releases all other reservations of the
+// preemptor. If the reservations then exceed a limit of the queue, reservations of less important
+// work in the queue are released.
 func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assignment) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	places := make(map[engine.UID]int, len(plan))
@@ -288,8 +292,7 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []engine.Assi
 	}
 	reserved := make([]*engine.Reservation, 0, len(plan))
 	for _, pod := range pre.pods {
-		// The informer has listed these members, but their own events may not have been handled
-		// yet.
+		// The informer lists the pod, but the handler of its event may not have run yet.
 		p.sched.ensurePresent(pod)
 		place, ok := places[string(pod.UID)]
 		if !ok {

@@ -14,46 +14,48 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// judgeAgain and judgeAgainInVain are the shortest pauses between two checks whether there is room
-// for all queued work. Each check looks at every node. judgeAgainInVain applies after a check that
-// found too little room.
-const judgeAgain, judgeAgainInVain = 20 * time.Millisecond, 250 * time.Millisecond
+// judgeAgain is the minimum pause between two checks whether all queued work has room. Each check
+// reads all nodes.
+const judgeAgain = 20 * time.Millisecond
 
-// judgeRest is the pause after a check, as a multiple of its duration, because the quota ledger is
+// judgeAgainInVain is the minimum pause after a check that found too little room.
+const judgeAgainInVain = 250 * time.Millisecond
+
+// judgeRest is the minimum pause after a check, as a multiple of its duration. The quota ledger is
 // locked during a check.
 const judgeRest = 10
 
-// isAdmittedFreely reports whether a new workload is admitted at once, because there is room for
-// all queued work. PreEnqueue calls it, under the lock of the scheduler's queue.
+// isAdmittedFreely reports whether a new workload is admitted without a turn, because all queued
+// work has room. PreEnqueue calls it, under the lock of the scheduler's queue.
 func (h *Scheduler) isAdmittedFreely(pod *corev1.Pod, w *admission.Waiter) bool {
 	if !h.hasPlenty(w.Queue) {
 		return false
 	}
 	if !w.Key.Gang && !h.quotas.Knows(pod.UID) {
-		// The scheduler's queue may receive the pod before the ledger does, so add it to the ledger
-		// now.
+		// The scheduler's queue may receive the pod before the quota ledger does, so add the pod
+		// here.
 		h.recharge(pod)
 	}
 	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.turns.Pass(*w, h.clock.Now())
 }
 
-// followPlenty recalls workloads that were admitted without a turn, if there is no longer enough
-// room for all of them. The main loop calls it.
+// followPlenty recalls the workloads that were admitted without a turn, if the room no longer
+// suffices for all queued work. The main loop calls it.
 func (h *Scheduler) followPlenty(now time.Time) {
 	if h.judgePlenty(now) {
 		h.turns.Recall(h.hasPlenty)
 	}
 }
 
-// nextJudgement returns the earliest time of the next check for room, and whether admitted
-// workloads wait for it. The main loop calls it.
+// nextJudgement returns the earliest time of the next check for room. It returns false if no
+// workload that was admitted without a turn depends on the check. The main loop calls it.
 func (h *Scheduler) nextJudgement() (time.Time, bool) {
 	return h.judgeNext, h.turns.AnyFree() && h.profiles.knowFilters() && !h.quotas.Judged()
 }
 
-// judgePlenty checks whether there is room for all queued work, limits aside, unless the last
-// result is still valid. It reports whether hasPlenty is up to date. Before the first check
-// hasPlenty is false. The main loop calls it.
+// judgePlenty checks whether all queued work has room, if the last result is no longer valid. It
+// does not check limits. It reports whether the result that hasPlenty returns is up to date. Before
+// the first check, hasPlenty returns false. The main loop calls it.
 func (h *Scheduler) judgePlenty(now time.Time) bool {
 	if !h.profiles.knowFilters() || h.quotas.Judged() {
 		return true
@@ -70,13 +72,13 @@ func (h *Scheduler) judgePlenty(now time.Time) bool {
 	return true
 }
 
-// hasPlenty reports whether there is room for all work that waits in a queue, in any order.
+// hasPlenty reports whether all work that waits in a queue has room, in any order.
 func (b *ledger) hasPlenty(queue string) bool {
 	return b.profiles.knowFilters() && b.quotas.Plenty(queue)
 }
 
-// isServable reports whether the nodes and limits could serve a workload if nothing else ran, as
-// far as the quota ledger knows.
+// isServable reports whether the nodes and limits could serve a workload in an otherwise empty
+// cluster, as far as the quota ledger knows.
 func (b *ledger) isServable(key workload.Key) bool {
 	if !key.Gang {
 		pod, ok := b.podOf(key)
@@ -87,7 +89,7 @@ func (b *ledger) isServable(key workload.Key) bool {
 }
 
 // knowFilters reports whether the scheduler knows the inputs of all plugins that may reject a pod.
-// That is so if each profile runs only in-tree plugins of that kind, and no extender filters.
+// This is true if each profile runs only in-tree plugins of that kind, and no extender filters.
 func (ps *profiles) knowFilters() bool {
 	switch ps.filtersKnown.Load() {
 	case yes:
@@ -110,7 +112,7 @@ func (ps *profiles) knowFilters() bool {
 	return known == yes
 }
 
-// answer is a boolean that may be unknown.
+// answer is yes, no, or 0 if it is not known.
 type answer = int32
 
 const (
@@ -118,9 +120,11 @@ const (
 	no
 )
 
-// Confine reports whether plugin arguments in any profile restrict the nodes of pods that do not
-// ask for it. It also reports true if arguments or an extender let pods use nodes with less free
-// room than the quota ledger assumes.
+// Confine reports whether the scheduler's configuration makes a free pass wrong:
+//
+//   - Arguments of a plugin restrict the nodes of pods that do not request it.
+//   - Arguments or an extender let pods use nodes with less free room than the quota ledger
+//     assumes.
 func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender) bool {
 	ignores := func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler }
 	if slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) {
@@ -129,7 +133,7 @@ func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender
 	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool { return slices.ContainsFunc(p.PluginConfig, confines) })
 }
 
-// confines reports whether the arguments of a plugin have an effect that Confine describes.
+// confines reports whether the arguments of a plugin have an effect that Confine checks for.
 func confines(c config.PluginConfig) bool {
 	switch args := c.Args.(type) {
 	case *config.NodeAffinityArgs:
@@ -144,9 +148,9 @@ func confines(c config.PluginConfig) bool {
 	return false
 }
 
-// areKnown reports whether all plugins of a profile that may reject a pod are known. Known plugins
-// look at room or at fields of the pod. The plugins that the quota ledger relies on must be among
-// them.
+// areKnown reports whether a profile runs only known plugins among the plugins that may reject a
+// pod. Known plugins depend only on room or on fields of the pod. The profile must also run the
+// plugins that the quota ledger relies on.
 func areKnown(plugins *config.Plugins) bool {
 	runs := sets.New[string]()
 	for _, p := range plugins.Filter.Enabled {

@@ -21,7 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// tickless is a clock that never ticks.
+// tickless is a clock whose tickers never tick.
 type tickless struct{ clock.RealClock }
 
 func (tickless) NewTicker(time.Duration) clock.Ticker { return silent{} }
@@ -31,8 +31,8 @@ type silent struct{}
 func (silent) C() <-chan time.Time { return nil }
 func (silent) Stop()               {}
 
-// TestCalledBackAtOnce checks that workloads are recalled when room becomes scarce, not at the next
-// tick of the main loop.
+// TestCalledBackAtOnce checks that workloads are recalled at once when room becomes scarce. The
+// test has no ticks of the main loop.
 func TestCalledBackAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(r *rig){
@@ -58,13 +58,13 @@ func TestCalledBackAtOnce(t *testing.T) {
 	}
 }
 
-// passFreely admits a workload without a turn, as happens if it is charged in time.
+// passFreely admits a workload without a turn, as if the quota ledger already had it.
 func (r *rig) passFreely(key workload.Key, queue string) {
 	r.sched.turns.Forget(key)
 	r.sched.turns.Pass(admission.Waiter{Key: key, Queue: queue}, r.sched.clock.Now())
 }
 
-// freeGang returns a gang g in queue a that was admitted by passFreely.
+// freeGang creates the gang g in queue a and admits it with passFreely.
 func (r *rig) freeGang() (gang []*corev1.Pod) {
 	r.t.Helper()
 	r.sched.QueueSet(limitedQueue("a", "12"))
@@ -78,9 +78,9 @@ func (r *rig) freeGang() (gang []*corev1.Pod) {
 	return gang
 }
 
-// TestSettledGangsHoldNoneUp checks how long a gang that was admitted without a turn is under way.
-// It is under way until no member is without a node, whether this scheduler or another one has
-// bound the members.
+// TestSettledGangsHoldNoneUp checks how long a gang that was admitted without a turn counts as
+// under way: until all its members have a node. The members may be bound by this scheduler or
+// another one.
 func TestSettledGangsHoldNoneUp(t *testing.T) {
 	t.Parallel()
 	bind := func(r *rig, name, node string) {
@@ -115,8 +115,8 @@ func TestSettledGangsHoldNoneUp(t *testing.T) {
 	}
 }
 
-// TestGangThatCannotComeCallsNoneBack checks that a gang with a missing member recalls no other
-// workload. It found no room for a reason of its own.
+// TestGangThatCannotComeCallsNoneBack checks a gang without a turn that is not placed because a
+// member is missing. This does not show a lack of room, so no other workload is recalled.
 func TestGangThatCannotComeCallsNoneBack(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -133,8 +133,8 @@ func TestGangThatCannotComeCallsNoneBack(t *testing.T) {
 	}
 }
 
-// TestTurnThatComesWhileTurnedAway checks a pod that the framework is rejecting while its next turn
-// comes. The pod is tried at once.
+// TestTurnThatComesWhileTurnedAway checks a pod that gets its next turn while the framework is
+// still rejecting it. The pod must be retried at once.
 func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -156,7 +156,8 @@ func TestTurnThatComesWhileTurnedAway(t *testing.T) {
 		r.sched.turns.Enter(admission.Waiter{Key: first, Queue: "a", Priority: 9}, r.sched.clock.Now())
 		r.sched.turns.Forget(podKey(p))
 		r.eventually("another one's has", isUnderway(first))
-		// This takes up to a second, so the pod may find its place all the same.
+		// The recall takes up to a second. In this time, the pod may be placed, which is correct as
+		// well.
 		r.sched.turns.Pass(admission.Waiter{Key: podKey(p), Queue: "a"}, r.sched.clock.Now())
 		r.sched.turns.Recall(func(string) bool { return false })
 		if r.cycle(); turnedAway {

@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// knownYAML is a profile that runs only plugins with known inputs.
+// knownYAML is a configuration whose profile runs only plugins with known inputs.
 var knownYAML = strings.ReplaceAll(schedulerYAML, ", {name: Refusing}", "")
 
-// severalOf returns pods of a queue that request one CPU each.
+// severalOf returns count pods of a queue. Each requests one CPU.
 func severalOf(queue string, count int) []*corev1.Pod {
 	out := make([]*corev1.Pod, count)
 	for i := range out {
@@ -23,14 +23,14 @@ func severalOf(queue string, count int) []*corev1.Pod {
 	return out
 }
 
-// abounds waits until the scheduler knows that there is room for all waiting work of a queue.
+// abounds waits until the scheduler knows that all waiting work of a queue has room.
 func (r *rig) abounds(queue string) {
 	r.t.Helper()
 	r.create(ofQueue(queue, pod("first-of-"+queue, "", "1", 0)))
 	r.eventually("it is known that there is plenty of room", func() bool {
 		if !r.sched.hasPlenty(queue) {
-			// The pod may have had its turn before the quota ledger knew of it. The next pod
-			// triggers another judgement.
+			// The pod may have been placed before the quota ledger had it. Another pod triggers
+			// another check.
 			next := ofQueue(queue, pod("next-of-"+queue, "", "1", 0))
 			r.create(next)
 			r.remove(next)
@@ -40,8 +40,8 @@ func (r *rig) abounds(queue string) {
 	r.eventually("the first has gone on", func() bool { return len(r.active()) > 0 })
 }
 
-// TestPassesWherePlenty checks that pods and gangs are admitted as they come if there is room for
-// all.
+// TestPassesWherePlenty checks that pods and gangs are admitted in the order of arrival while all
+// queued work has room.
 func TestPassesWherePlenty(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -63,8 +63,8 @@ func TestPassesWherePlenty(t *testing.T) {
 	r.waitBound("first-of-a", "one", "g-0", "g-1", "g-2")
 }
 
-// TestTurnsWhereNotPlenty checks that pods that were admitted while there was room for all are
-// recalled when there is not, and that each queue gets its share.
+// TestTurnsWhereNotPlenty checks that pods that were admitted without turns are recalled when room
+// becomes scarce. Then each queue gets its share.
 func TestTurnsWhereNotPlenty(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -89,8 +89,8 @@ func TestTurnsWhereNotPlenty(t *testing.T) {
 	}
 }
 
-// TestCalledBackWhenANodeGoes checks that admitted pods are recalled when a node is deleted. No
-// other workload needs to wait for a turn for that.
+// TestCalledBackWhenANodeGoes checks that pods that were admitted without turns are recalled when a
+// node is deleted, even if no other workload waits for a turn.
 func TestCalledBackWhenANodeGoes(t *testing.T) {
 	t.Parallel()
 	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
@@ -102,7 +102,7 @@ func TestCalledBackWhenANodeGoes(t *testing.T) {
 	r.eventually("they are called back", func() bool { return r.sched.turns.TurnOf(podKey(pod("b-9", "", "1", 0)), "b") == admission.Held })
 }
 
-// TestNoPlentyForStrangers checks that all workloads wait for turns if the inputs of some plugin or
+// TestNoPlentyForStrangers checks that all workloads need turns if the inputs of any plugin or
 // extender are unknown.
 func TestNoPlentyForStrangers(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestNoPlentyForStrangers(t *testing.T) {
 	}
 }
 
-// TestConfine lists the arguments that place pods elsewhere than the pods ask for.
+// TestConfine checks which arguments and extenders Confine reports.
 func TestConfine(t *testing.T) {
 	t.Parallel()
 	const zone = "{matchExpressions: [{key: zone, operator: In, values: [a]}]}"

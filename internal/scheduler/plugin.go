@@ -19,8 +19,8 @@ import (
 // Name is the name of the plugin.
 const Name = configv1alpha1.PluginName
 
-// Plugin is Reprieve in one profile of a scheduler. The framework calls it; see the package
-// documentation.
+// Plugin is Reprieve's plugin in one profile of a scheduler. See the package documentation for its
+// extension points.
 type Plugin struct {
 	sched           *Scheduler
 	args            *configv1alpha1.ReprieveArgs
@@ -28,11 +28,12 @@ type Plugin struct {
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
 	claims          corelisters.PersistentVolumeClaimLister
-	// resources reports which resources of a request the profile counts.
+	// resources selects the requested resources that the profile counts.
 	resources     snapshot.ResourceFilter
 	unschedulable unschedulable
 	refusals      noRoomCache
-	// scoring is the criterion of fragmentation as Score uses it; nil if it is off.
+	// scoring computes the criterion of fragmentation for Score; nil if the profile does not use
+	// it.
 	scoring *scoring
 }
 
@@ -64,9 +65,9 @@ func newPlugin(sched *Scheduler, args *configv1alpha1.ReprieveArgs, handle frame
 // Name returns the plugin's name.
 func (*Plugin) Name() string { return Name }
 
-// SignPod excludes members of a PodGroup from upstream's opportunistic batching, because its cached
-// node would bypass the gang's plan. Drivers are excluded, too. Other pods add nothing to their
-// signature.
+// SignPod returns no signature for members of a PodGroup and for drivers, which excludes them from
+// kube-scheduler's opportunistic batching. The batching would use a cached node and bypass the
+// gang's plan. For other pods, SignPod adds nothing to the signature.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if _, ok := p.sched.groupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a PodGroup are planned together")
@@ -77,30 +78,30 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	return nil, nil
 }
 
-// decisionKey is the key of a cycle's decision, from PreFilter to PostFilter.
+// decisionKey is the key of the decision in the state of a cycle. PreFilter writes it, and
+// PostFilter reads it.
 const decisionKey fwk.StateKey = Name + "/decision"
 
-// rejectionKey is the key of the reason why PostFilter must not preempt in this cycle. Another
-// member of the gang would be rejected for the same reason. For example, the queue has no room, it
-// is not the workload's turn, or a member is about to return.
+// rejectionKey is the key, in the state of a cycle, of the reason why PostFilter must not preempt.
+// Such a reason would also reject the other members of the gang. For example, the queue has no
+// room, it is not the workload's turn, or a member is about to return to the queue.
 const rejectionKey fwk.StateKey = Name + "/turned-down"
 
 const (
-	// queueInTheWay is the reason for a workload that its queue blocks, or that must wait for its
-	// turn.
+	// queueInTheWay is the reason for a workload that its queue blocks, or that waits for its turn.
 	queueInTheWay = "the queue is in the way"
-	// membersReturn is the reason for a gang that waits until the framework has forgotten the nodes
-	// that its members gave up.
+	// membersReturn is the reason for a gang whose members have given up their nodes, until the
+	// framework has forgotten these nodes.
 	membersReturn = "members are on their way back"
-	// notPlanned is the reason for a gang with too few members that can be scheduled. It is also
-	// the reason for a member that was rejected before the gang was planned.
+	// notPlanned is the reason for a gang if too few of its members can be scheduled. It is also
+	// the reason for a member that was rejected before its gang was planned.
 	notPlanned = "the gang has not been planned"
 )
 
-// rejection holds the reason.
+// rejection holds the reason why PostFilter must not preempt.
 type rejection struct{ why string }
 
-// rejectionIn returns the reason why a cycle must not preempt; "" if there is none.
+// rejectionIn returns the reason in a cycle's state why PostFilter must not preempt; "" for none.
 func rejectionIn(state fwk.CycleState) string {
 	data, err := state.Read(rejectionKey)
 	if err != nil {
@@ -113,21 +114,23 @@ func rejectionIn(state fwk.CycleState) string {
 // Clone is part of StateData.
 func (t rejection) Clone() fwk.StateData { return t }
 
-// cycleDecision is a decision that PreFilter made and PostFilter carries out.
+// cycleDecision is a decision that PreFilter makes and PostFilter applies.
 type cycleDecision struct {
 	decision core.Decision
-	// victims are the pods that the decision evicts, as the framework knows them, node by node.
+	// victims are the pods that the decision evicts, grouped by node, in the version of the
+	// snapshot.
 	victims []*corev1.Pod
 	view    *decisionView
 	pre     preemptor
-	// related are terminating pods, on any node, that affect the preemptor by more than their room.
-	// The decision counts them as gone, but the filters of a cycle do not.
+	// related are terminating pods on any node that affect the preemptor by more than their room,
+	// for example by affinity. The decision counts them as gone, but the filters of the cycle do
+	// not.
 	related []*corev1.Pod
-	// repeated is true if the decision was copied from an earlier one for an equal pod.
+	// repeated is true if the decision is a cached one; see noRoomCache.
 	repeated bool
-	// inputs is the number of the recorded inputs of the decision; 0 if they are not recorded.
+	// inputs is the number of the record with the decision's inputs; 0 if they are not recorded.
 	inputs uint64
 }
 
-// Clone is part of fwk.StateData. A decision is never changed.
+// Clone is part of fwk.StateData. It returns the same decision, because a decision never changes.
 func (made *cycleDecision) Clone() fwk.StateData { return made }

@@ -20,41 +20,42 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// Inputs holds everything that the plugins of a scheduler need from the process.
+// Inputs holds the dependencies of a scheduler's plugins.
 type Inputs struct {
-	// Groups finds PodGroups, and Evictor evicts victims. Engine has the records of workloads. If
-	// it is nil, the scheduler makes an empty Engine.
-	Groups  gang.Source
-	Engine  *engine.Engine
+	// Groups finds PodGroups.
+	Groups gang.Source
+	// Engine has the records of workloads. If it is nil, the scheduler creates an empty Engine.
+	Engine *engine.Engine
+	// Evictor evicts victims.
 	Evictor Evictor
-	// Statuses writes conditions of gang members that have no cycle of their own; nil to write
-	// none.
+	// Statuses writes the conditions of gang members whose own cycles do not write them; nil to
+	// write none.
 	Statuses Statuses
 	// Decisions records decisions; nil to record none.
 	Decisions DecisionLog
 	// Recorder records the inputs of decisions; nil to record none.
 	Recorder Recorder
-	// Refused lists the pods that the API server refuses to delete; nil for an empty list.
+	// Refused lists the pods that the API server refuses to delete. A nil value is an empty list.
 	Refused *eviction.Refusals
-	// Metrics measures preemptions. If it is nil, the plugins keep metrics without a reader.
+	// Metrics holds the metrics. If it is nil, the plugins use metrics that are not registered.
 	Metrics *metrics.Metrics
-	// Clock is nil for the real clock.
+	// Clock is the source of time; nil for the real clock.
 	Clock clock.WithTicker
-	// Derived finds the groups of pods that name no PodGroup; nil if there are no such groups.
+	// Derived finds the derived groups; nil if there are none. See [gang.Derived].
 	Derived Derived
-	// Trees has the trees of groups; nil if there are none. Groups has their groups too.
+	// Trees finds the trees of groups; nil if there are none. Groups must return the groups of
+	// trees, too.
 	Trees *gang.Trees
-	// Confined is true if arguments of the profiles restrict the nodes of pods that do not ask for
-	// it, see [Confine].
+	// Confined is the result of [Confine] for the scheduler's configuration.
 	Confined bool
-	// SchedulingGroups is true if pods may also name their PodGroup in spec.schedulingGroup. Then
-	// the scheduler also follows finished pods of such groups. That takes an informer for all
-	// finished pods.
+	// SchedulingGroups is true if pods may name their PodGroup in spec.schedulingGroup. The
+	// scheduler then needs an informer for all finished pods, because no selector can find the pods
+	// of such groups.
 	SchedulingGroups bool
 }
 
-// Plugins makes the plugins of one scheduler, one for each profile. With the first plugin it makes
-// the adapter that all of them share.
+// Plugins creates the plugins of one scheduler, one for each profile. The first plugin also creates
+// the [Scheduler] that all plugins share.
 type Plugins struct {
 	inputs Inputs
 
@@ -62,20 +63,19 @@ type Plugins struct {
 	sched  atomic.Pointer[Scheduler]
 }
 
-// NewPlugins returns the plugins of a scheduler. Register them with [Plugins.Registry] before the
-// scheduler is made.
+// NewPlugins returns the Plugins of a scheduler. Pass [Plugins.Registry] to the scheduler when it
+// is created.
 func NewPlugins(inputs Inputs) *Plugins { return &Plugins{inputs: inputs} }
 
-// Registry returns the factories of the plugins, under [Name], [GateName] and [SortName].
+// Registry returns the factories of the plugins [Name], [GateName] and [SortName].
 func (ps *Plugins) Registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{Name: ps.newPlugin, GateName: ps.newGate, SortName: ps.newSort}
 }
 
-// Scheduler returns the adapter that the plugins share; nil until a profile with [Plugin] has been
-// built.
+// Scheduler returns the Scheduler that the plugins share; nil until a profile with [Plugin] exists.
 func (ps *Plugins) Scheduler() *Scheduler { return ps.sched.Load() }
 
-// newPlugin returns the plugin for one profile.
+// newPlugin creates the [Plugin] of one profile.
 func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	full, err := fullFramework(handle)
 	if err != nil {
@@ -97,7 +97,7 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	return p, nil
 }
 
-// newGate returns the plugin that gates the pods of one profile.
+// newGate creates the [Gate] of one profile.
 func (ps *Plugins) newGate(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	full, err := fullFramework(handle)
 	if err != nil {
@@ -110,8 +110,8 @@ func (ps *Plugins) newGate(ctx context.Context, _ runtime.Object, handle fwk.Han
 	return &Gate{sched: sched}, nil
 }
 
-// fullFramework returns the full framework behind a handle. Planning runs the PreFilter plugins of
-// other members, and only the full framework offers that.
+// fullFramework returns the complete framework behind a handle. Planning needs it to run the
+// PreFilter plugins for other members.
 func fullFramework(handle fwk.Handle) (framework.Framework, error) {
 	full, ok := handle.(framework.Framework)
 	if !ok {
@@ -120,7 +120,7 @@ func fullFramework(handle fwk.Handle) (framework.Framework, error) {
 	return full, nil
 }
 
-// schedulerOf returns the adapter of all profiles. The first call makes it.
+// schedulerOf returns the Scheduler that all profiles share. The first call creates it.
 func (ps *Plugins) schedulerOf(ctx context.Context, handle framework.Framework) (*Scheduler, error) {
 	ps.making.Lock()
 	defer ps.making.Unlock()
@@ -135,7 +135,7 @@ func (ps *Plugins) schedulerOf(ctx context.Context, handle framework.Framework) 
 	return sched, nil
 }
 
-// newSort returns the queue's order for a profile. A profile may use it without [Plugin].
+// newSort creates the queue's order for a profile. A profile can use the order without [Plugin].
 func (ps *Plugins) newSort(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return &PrioritySort{plugins: ps}, nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// PostFilter preempts for a pod or gang that did not fit. It decides for a single pod, and carries
-// out the decision that PreFilter made for a gang.
+// PostFilter handles a pod that did not pass the filters on any node. For a single pod, it makes
+// and applies a decision. For a gang, it applies the decision that PreFilter made.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.sched.outcomeKnown(pod)
 	if why := rejectionIn(state); why != "" {
@@ -34,7 +34,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	atLimit := decided && made.pre.atLimit
 	if v := p.sched.blockedByQueue(pod); v != (gang.Verdict{}) && !atLimit {
 		p.sched.turns.TurnFailed(p.sched.keyOf(pod))
-		// The room of the pod's earlier reservations becomes available to others.
+		// Release the reservations of the pod, so that other workloads can use the room.
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)
 		p.sched.waits.ResolveVictims(pre.key)
@@ -53,17 +53,17 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.measure(made)
 		p.sched.turns.TurnFailed(made.pre.key)
 		if p.sched.dropInflated() || p.dropInTheWay(made, pod) || p.widenSearch(ctx, state, made, pod) {
-			// The decision finds free room, although the cycle did not. The framework may have
-			// counted a nomination that is outdated, inflates its priority or has a lower standing.
-			// Or the pod was confined to one node and fits on another.
+			// The decision finds free room, but the cycle did not, for one of two reasons. The
+			// framework counted a nomination that is outdated or ranks lower than the pod. Or the
+			// pod was confined to one node and fits on another.
 			p.sched.activate(pod)
 		}
 		if wasKeptOut(state) {
-			// No event reports when the reserved room becomes free, so retry later.
+			// The end of the kept room causes no event, so retry the pod later.
 			p.sched.waits.Gather(made.pre.key, p.sched.clock.Now().Add(keptDelay))
 		}
-		// Only extenders can still have rejected the pod, because the core does not know them.
-		// Preemption does not help then.
+		// The core finds room, so an extender that the core does not call must have rejected the
+		// pod. Preemption does not help.
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
 	if !atLimit {
@@ -75,10 +75,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return p.carryOut(ctx, pod, made)
 }
 
-// widenSearch makes the next cycle of a single pod look at all nodes, if the pod was confined to a
-// node and failed there. It reports whether the pod was confined. The pod keeps its reservation
-// meanwhile, because the plugin that rejected it may not know yet that the victims are gone. If the
-// next cycle finds no node either, the reservation is released.
+// widenSearch handles a single pod that was rejected on the node of its reservation. It lets the
+// pod's next cycle look at all nodes, and reports whether the pod was confined. The pod keeps the
+// reservation, because the plugin that rejected it may not know yet that the victims are gone. If
+// the next cycle finds no node either, the reservation is released.
 func (p *Plugin) widenSearch(ctx context.Context, state fwk.CycleState, made *cycleDecision, pod *corev1.Pod) bool {
 	if confinedTo(state) != "" {
 		p.sched.records.LooksElsewhere(string(pod.UID))
@@ -90,13 +90,14 @@ func (p *Plugin) widenSearch(ctx context.Context, state fwk.CycleState, made *cy
 	return false
 }
 
-// dropInTheWay deletes nominations to the decision's node that must not block a single pod.
+// dropInTheWay deletes the nominations to the decision's node that must not block a single pod. It
+// reports whether it deleted any.
 func (p *Plugin) dropInTheWay(made *cycleDecision, pod *corev1.Pod) bool {
 	node := snapshot.Placements(&made.decision)[pod.UID]
 	return node != "" && p.sched.dropInTheWay(pod, node)
 }
 
-// decisionOf returns the decision that PreFilter made in this cycle.
+// decisionOf returns the decision in the state of a cycle; false if PreFilter made none.
 func decisionOf(state fwk.CycleState) (*cycleDecision, bool) {
 	data, err := state.Read(decisionKey)
 	if err != nil {
@@ -106,7 +107,7 @@ func decisionOf(state fwk.CycleState) (*cycleDecision, bool) {
 	return made, ok
 }
 
-// postFilterGang carries out the decision for a gang.
+// postFilterGang applies the decision that PreFilter made for a gang.
 func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	made, ok := decisionOf(state)
 	if !ok {
@@ -123,7 +124,8 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	if made.decision.Outcome == core.Infeasible {
 		p.releaseDevices(ctx, made.pre)
 		if p.sched.gangs.HasNewMember(gangKey(g.Key)) {
-			// Its event came before the verdict. It may be smaller than the others, and fit.
+			// The event of the new member came before the verdict of this decision. The member may
+			// be smaller and may fit, so retry the gang.
 			p.sched.retrySoon(g.Key)
 		}
 	}
@@ -131,9 +133,9 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	return result, status
 }
 
-// releaseDevices deallocates devices that tie members to nodes without room, outside of the cycle.
-// The gang is gated meanwhile, as it is during an eviction. If it were planned in between, members
-// might be bound with devices that are being released.
+// releaseDevices releases devices that tie members to nodes without room. The calls run in a
+// goroutine, and the gang is gated until they end. Otherwise the gang could be planned during the
+// calls, and members could be bound with devices that are being released.
 func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	held, err := filters.FindHeldDevices(ctx, p.handle, pre.pods)
 	if err != nil {
@@ -153,10 +155,12 @@ func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	})
 }
 
-// devicesReleased ends the gating of a gang after its devices were released. It retries the gang at
-// once if devices were released, and later if the release failed. Otherwise it retries the gang
-// only if a retry was stopped meanwhile. That retry comes after a delay, because each try releases
-// devices again.
+// devicesReleased ends the gating of a gang after the release of its devices:
+//
+//   - If devices were released, it retries the gang at once.
+//   - If the release failed, it retries the gang later.
+//   - If there were no devices, it retries the gang only if the gate stopped a retry. The retry
+//     comes after a delay, because each attempt of the gang releases devices again.
 func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *engine.Eviction, released int, err error) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
@@ -179,12 +183,12 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *e
 
 // notConfirmed handles a gang member that was rejected in its scheduling cycle:
 //
-//   - If notConfirmed drops a stale nomination from the planned node, or a nomination of lower
-//     standing, the member is retried with the plan.
-//   - If the member no longer fits on its planned node, the plan is released. If the node has a
-//     dip, that comes at the end of the dip.
+//   - If a nomination on the planned node was in the way, it deletes the nomination and retries the
+//     member with the same plan.
+//   - If the member no longer fits on its planned node, it releases the plan. If the node has a
+//     dip, the release waits until the dip ends.
 //   - If other members of the plan come first, the member waits.
-//   - If the leader was rejected before it planned, another member leads.
+//   - If the leader was rejected before it planned, it makes another member the leader.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
 	node, planned := p.sched.gangs.PlannedNode(gangKey(g.Key), string(pod.UID))
 	switch {
@@ -201,7 +205,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
-	// The next leader plans in the same turn. Other workloads need not wait for it.
+	// The next leader plans in the same turn. Other workloads need not wait for that.
 	p.sched.turns.Decided(gangKey(g.Key))
 	if p.sched.gangs.Leader(gangKey(g.Key)) == string(pod.UID) {
 		p.sched.nextLeader(g.Key, pod.UID)
@@ -209,10 +213,10 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+notPlanned)
 }
 
-// planFailed releases a plan after a member was rejected on its planned node. failed is the member
-// in its cycle; nil after the cycle. Usually the cluster has changed since the plan was made, so
-// planFailed plans the gang again at once. If the same plan fails a second time, the gang is
-// planned again only after a change.
+// planFailed releases the plan of a gang after a member was rejected on its planned node. failed is
+// the member if its cycle still runs; nil otherwise. Usually, the cluster has changed since the
+// plan was made, so the gang is planned again at once. If the same plan fails a second time, the
+// gang is planned again only after a change.
 func (h *Scheduler) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
 	if again := h.gangs.Failed(gangKey(g.Key)); !again {
 		h.metrics.Unconfirmed(metrics.FirstTime)

@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// PreFilter confines a member of a gang to its planned node. If there is no plan yet, the member
-// plans for all members.
+// PreFilter prepares the cycle of a pod. A member of a planned gang is confined to its planned
+// node. If the gang lacks a plan, the member plans for all members.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if filters.Simulates(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -50,14 +50,14 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if node, planned := p.sched.gangs.PlannedNode(gangKey(key), string(pod.UID)); planned && p.sched.gangs.Next(gangKey(key)) == string(pod.UID) && !p.sched.waits.Evicting(gangKey(key)) {
-		// Every event that ends the plan also releases it, so do not check the members again here.
-		// A check of all members in each member's cycle would take longer than all other steps.
+		// Every event that invalidates the plan also releases it, so the plan is valid. Checking
+		// all members again in each member's cycle would take longer than all other steps.
 		return p.confine(state, pod, node)
 	}
 	p.sched.gangs.ListsMembers(gangKey(key))
 	g, members, verdict := p.sched.gate(key)
 	if verdict != (gang.Verdict{}) {
-		// The gang passed PreEnqueue, but its state has changed since.
+		// The gang passed PreEnqueue, but is blocked now.
 		p.sched.blockGroup(key, pod, verdict)
 		if verdict.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			return nil, p.rejectDriver(state, verdict)
@@ -82,9 +82,9 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 }
 
-// preFilterSingle prepares the cycle of a single pod. It skips Filter if no room is reserved, and
-// rejects a pod early if no node can have room. A pod with a reservation is confined to its node:
-// the filters check that node only, as the framework does for nominated pods.
+// preFilterSingle prepares the cycle of a pod without a gang. It rejects the pod early if no node
+// can have room, and skips Filter if nothing is reserved. A pod with a reservation is confined to
+// the reserved node. If it does not fit there, its next cycle looks at all nodes.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	if v := p.sched.blockSingleDriver(pod); v != (gang.Verdict{}) {
 		return nil, p.rejectDriver(state, v)
@@ -124,9 +124,9 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	}
 }
 
-// confine restricts a pod to the node that is reserved or planned for it. Filters see the
-// framework's nominations to a node as pods on the node. Members that come later, and other pods
-// with reservations, are not there yet. Their reservations keep the room.
+// confine restricts a pod to its reserved or planned node. It hides nominations of other pods to
+// the node from the filters, which would count these pods as if they were on the node. Later
+// members and other pods with reservations are not there yet, and their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
 	p.sched.dropInTheWay(pod, node)
 	p.sched.hideNominations(pod, node)
@@ -136,9 +136,9 @@ func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*f
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// claimsAreReserved reports whether a pod claims devices or local volumes while reservations of
-// other pods with claims are closed to it. Filter keeps the room of those pods, but no filter keeps
-// devices or volumes that are not allocated yet.
+// claimsAreReserved reports whether a pod claims devices or local volumes, and must respect
+// reservations of other pods with such claims. Filter keeps the room of those reservations. But no
+// filter keeps devices or volumes that are not allocated yet.
 func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	if !filters.IsClaimant(p.handle, pod) {
 		return false
@@ -154,8 +154,8 @@ func (p *Plugin) claimsAreReserved(pod *corev1.Pod) bool {
 	return false
 }
 
-// goByDecision uses a decision to choose the node of a single pod. The decision accounts for the
-// claims of other pods.
+// goByDecision makes a decision to choose the node of a single pod, because decisions account for
+// the claims of other pods.
 func (p *Plugin) goByDecision(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	pre := p.podPreemptor(pod)
 	made, err := p.decide(ctx, pre)
@@ -169,15 +169,16 @@ func (p *Plugin) goByDecision(ctx context.Context, state fwk.CycleState, pod *co
 	return nil, fwk.NewStatus(fwk.Unschedulable, made.decision.Message)
 }
 
-// PreFilterExtensions returns nil: the plan does not depend on other pods once it is made.
+// PreFilterExtensions returns nil, because the plan does not depend on pods that are added or
+// removed.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// planGang plans all pending members in one pass. If they fit, every member gets a reservation and
-// the other members are activated. If not, PostFilter carries out the decision.
+// planGang plans all pending members of a gang on one snapshot. If they fit, each member gets a
+// reservation, and the other members are activated. Otherwise, PostFilter applies the decision.
 func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *corev1.Pod, g *gang.Group, members *gang.Members) (*fwk.PreFilterResult, *fwk.Status) {
 	pre := p.gangPreemptor(g, members)
 	if p.awaitsReturn(g.Key, members) {
-		// Others need not wait for it.
+		// Other workloads need not wait until the members have returned.
 		p.sched.turns.Decided(pre.key)
 		state.Write(rejectionKey, rejection{membersReturn})
 		return nil, fwk.NewStatus(fwk.Unschedulable, membersReturn)
@@ -231,15 +232,15 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	}
 	p.sched.retryNext(g.Key)
 	if _, ok := nodes[string(leader.UID)]; !ok {
-		// The leader is surplus without room. The other members are scheduled without it.
+		// The leader is a surplus member without room. The other members are scheduled without it.
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, string(engine.HoldForOrder))
 }
 
-// lacksAbleMembers records that too few members of a gang can be scheduled. The next member that
-// arrives plans for all. The present members do not lead next, because they would activate each
-// other endlessly.
+// lacksAbleMembers handles a gang if too few of its members can be scheduled. The next member that
+// arrives becomes the leader. The present members do not, because they would activate each other in
+// a loop.
 func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *corev1.Pod, v gang.Verdict) {
 	p.sched.gangs.Yield(pre.key, string(leader.UID))
 	p.sched.turns.Decided(pre.key)
@@ -248,8 +249,8 @@ func (p *Plugin) lacksAbleMembers(state fwk.CycleState, pre *preemptor, leader *
 	state.Write(rejectionKey, rejection{notPlanned})
 }
 
-// blockedWhilePlanned releases the plan of a gang if a cause blocks the gang, and returns that
-// cause. The event of the cause came before the plan existed, so it did not release the plan.
+// blockedWhilePlanned releases the new plan of a gang if a cause blocks the gang, and returns the
+// cause. The event of that cause came before the plan existed, so its handler released nothing.
 func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
 	if h.gangs.Planned(gangKey(key)) == 0 {
 		return gang.Verdict{}
@@ -262,8 +263,7 @@ func (h *Scheduler) blockedWhilePlanned(key types.NamespacedName, leader *corev1
 	return v
 }
 
-// tooFew returns the verdict for a gang that has enough members if too few of them can be
-// scheduled.
+// tooFew returns the verdict on a gang that has enough members, but too few that can be scheduled.
 func tooFew(pre *preemptor) gang.Verdict {
 	if v := noPart(pre); v != (gang.Verdict{}) {
 		return v
@@ -278,9 +278,9 @@ func tooFew(pre *preemptor) gang.Verdict {
 	}
 }
 
-// decideGang makes the decision for as many members of a gang as the limits of its queue allow. If
-// these are too few, it returns a verdict. The decision then evicts work that counts against the
-// limit; nil if that does not help.
+// decideGang makes the decision for as many members as the limits of the queue allow. If the limits
+// allow too few members, it returns a verdict. In that case, the decision evicts work that counts
+// for the limit; it is nil if such evictions do not help.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
 	if len(pre.rounds) > 0 {
 		return p.decideRounds(ctx, pre)
@@ -292,19 +292,19 @@ func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision
 	return made, gang.Verdict{}, err
 }
 
-// blockedStatus returns the status for a preemptor that its queue blocks now. PostFilter carries
-// out the decision, if there is one.
+// blockedStatus returns the status for a preemptor that its queue blocks. It stores the decision,
+// if there is one, for PostFilter.
 func blockedStatus(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *fwk.Status {
 	if made != nil {
 		state.Write(decisionKey, made)
 	}
-	// The code is not UnschedulableAndUnresolvable, because the framework would then skip the
-	// PreFilter of other plugins. Without its PreFilter, the PostFilter of DynamicResources fails
-	// with "not found", and the framework does not call this plugin's PostFilter.
+	// The code is not UnschedulableAndUnresolvable, because the framework would then not run
+	// PreFilter of the later plugins. Without its PreFilter, PostFilter of DynamicResources fails
+	// with "not found", and the framework would not call PostFilter of this plugin.
 	return fwk.NewStatus(fwk.Unschedulable, v.Message)
 }
 
-// broken records the error of a decision in the metrics and the log.
+// broken records the error of a decision in the metrics and the log, and returns it as a status.
 func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	p.count(pre, metrics.Broken)
 	p.sched.turns.TurnFailed(pre.key)
@@ -314,7 +314,7 @@ func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
 	return fwk.AsStatus(err)
 }
 
-// seats returns the placements of a decision in their order.
+// seats returns the placements of a decision as assignments, in the same order.
 func seats(d *core.Decision) []engine.Assignment {
 	out := make([]engine.Assignment, 0, len(d.Placements))
 	for _, p := range d.Placements {
@@ -323,8 +323,8 @@ func seats(d *core.Decision) []engine.Assignment {
 	return out
 }
 
-// leaderFirst returns the placements of a decision with the leader first, if the first member has
-// the same needs. The leader is in its cycle already.
+// leaderFirst returns the placements of a decision as assignments. It swaps the leader with the
+// first member if both have the same needs, because the leader's cycle runs already.
 func leaderFirst(d *core.Decision, leader engine.UID) []engine.Assignment {
 	out := seats(d)
 	at := slices.IndexFunc(out, func(s engine.Assignment) bool { return s.Member == leader })
@@ -344,7 +344,8 @@ func areAlike(d *core.Decision, a, b engine.UID) bool {
 	})
 }
 
-// rejectGang blocks a gang because its queue has no room for it, and releases its reservations.
+// rejectGang sets the verdict of a gang whose queue has no room for it, and releases its
+// reservations.
 func (p *Plugin) rejectGang(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
 	p.sched.turns.TurnFailed(pre.key)
 	if pre.minCount > 0 {

@@ -22,31 +22,32 @@ import (
 
 // Preview is the expected result of a workload's next scheduling cycle.
 type Preview struct {
-	// Held is the reason why the workload cannot be placed regardless of room. For example, members
-	// are missing, or its queue is unusable or at its limit. It is the zero Verdict if the Decision
-	// has the result.
+	// Held is the reason why the workload is blocked, regardless of room. For example, members are
+	// missing, or its queue is unusable or at its limit. It is the zero Verdict if the workload is
+	// not blocked.
 	Held gang.Verdict
-	// RetryAt and Protected are for a workload that is blocked at the limit of its queue. RetryAt
-	// is the time when enough protections end there, as in [core.Decision]. Protected lists the
-	// protected units.
-	RetryAt   int64
+	// RetryAt is the time when enough protections end, for a workload that is blocked at the limit
+	// of its queue; see [core.Decision].
+	RetryAt int64
+	// Protected lists the protected units, for a workload at the limit of its queue.
 	Protected []core.ProtectedUnit
-	// Limited is true if the queue has reached its limit and the Decision evicts work below the
-	// limit.
+	// Limited is true if the queue is at its limit, so that the Decision evicts work that counts
+	// for the limit.
 	Limited bool
-	// Decision is the decision that would be carried out; nil if the workload is blocked.
+	// Decision is the decision that a cycle would apply; nil if the workload is blocked.
 	Decision *core.Decision
 	// Victims are the pods that the decision evicts.
 	Victims []*corev1.Pod
-	// Leaving are the terminating pods that the decision counts as gone, sorted by name.
+	// Leaving are the terminating pods that the Decision counts as gone, sorted by name.
 	Leaving []*corev1.Pod
-	// Pods are the pods that the decision is for.
+	// Pods are the pods of the workload that the Decision is for.
 	Pods []*corev1.Pod
 }
 
-// Preview decides for the workload of a pending pod as its cycle would, and carries nothing out. It
-// reserves no room and writes nothing. It reads the framework's snapshot, which must be up to date
-// with the cache. Like a cycle, it must not run at the same time as a cycle.
+// Preview makes the decision for the workload of a pending pod, as its next cycle would. It applies
+// nothing: it reserves no room and writes nothing to the API. It reads the framework's snapshot, so
+// the caller must update the snapshot from the cache first. It must not run at the same time as a
+// scheduling cycle.
 func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) {
 	if gated := p.behindGates(pod); len(gated) > 0 {
 		return heldBack(fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name), gated...), nil
@@ -77,8 +78,8 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 	return p.preview(ctx, &pre, made, v, err)
 }
 
-// behindGates returns the pods of a workload that cannot be tried before scheduling gates are
-// removed. It returns none if some pods can be tried: a gang is planned without its gated members.
+// behindGates returns the pods of a workload that have scheduling gates, if no pod of the workload
+// can be scheduled before the gates are removed. A gang is planned without its gated members.
 func (p *Plugin) behindGates(pod *corev1.Pod) []*corev1.Pod {
 	if len(pod.Spec.SchedulingGates) == 0 {
 		return nil
@@ -139,8 +140,8 @@ func (p *Plugin) preview(ctx context.Context, pre *preemptor, made *cycleDecisio
 	return out, nil
 }
 
-// previewAtLimit returns the Preview of a preemptor that its queue blocks. [Plugin.atLimit] does
-// not return when the scheduler retries, so held makes the decision again.
+// previewAtLimit returns the Preview of a preemptor that the limit of its queue blocks. It makes
+// the decision again, because [Plugin.atLimit] does not return when the scheduler will retry.
 func (p *Plugin) previewAtLimit(ctx context.Context, pre preemptor, v gang.Verdict) (Preview, error) {
 	out := Preview{Held: v, Pods: pre.pods}
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
@@ -157,9 +158,9 @@ func (p *Plugin) previewAtLimit(ctx context.Context, pre preemptor, v gang.Verdi
 	return out, nil
 }
 
-// leavingFor returns the terminating pods that a decision counts as gone. These are the pods on its
-// nodes. At a limit, they are also the pods on any node that count for a limit of the queue or an
-// ancestor.
+// leavingFor returns the terminating pods that a decision counts as gone: the terminating pods on
+// its nodes. For a queue at its limit, these are also the terminating pods on any node that count
+// for that limit.
 func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 	outcome, atLimit := made.decision.Outcome, made.pre.atLimit
 	if outcome == core.Infeasible || outcome == core.Fits && !atLimit {
@@ -186,10 +187,9 @@ func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
 	return out, nil
 }
 
-// Settle waits until the informers have synced, finished pods included. Then it marks overdue pods
-// and takes over existing nominations as reservations. It is for a process that runs no scheduler.
-// A running scheduler does the same when it becomes the leader. Settle returns an error if ctx ends
-// first.
+// Settle prepares Preview in a process that runs no scheduler. It waits until all informers have
+// synced, marks overdue pods, and turns existing nominations into reservations. A running scheduler
+// does this when it becomes the leader. Settle returns an error if ctx ends first.
 func (h *Scheduler) Settle(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, soon, true, func(context.Context) (bool, error) {

@@ -20,16 +20,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// profiles holds the facts about every profile that has the plugin, by scheduler name. The zero
-// value is ready to use, and safe for concurrent use.
+// profiles holds the facts about each profile that has the plugin, by the scheduler name of the
+// profile. The zero value is ready to use. It is safe for concurrent use.
 type profiles struct {
 	mu     sync.RWMutex
 	byName map[string]profileFacts
-	// requireQueues is true if any profile accepts no work without a queue.
+	// requireQueues is true if any profile rejects work without a queue.
 	requireQueues atomic.Bool
-	// confine is the result of Confine.
+	// confine is the result of Confine for the scheduler's configuration.
 	confine bool
-	// filtersKnown is the cached result of knowFilters.
+	// filtersKnown is the cached result of knowFilters; see answer.
 	filtersKnown atomic.Int32
 }
 
@@ -37,15 +37,15 @@ type profiles struct {
 type profileFacts struct {
 	args     *configv1alpha1.ReprieveArgs
 	recorder events.EventRecorder
-	// minRuntime protects the work of the profile if no queue has a setting.
+	// minRuntime is the profile's min-runtimes, for work without a setting in its queue.
 	minRuntime *core.MinRuntime
-	// plugins lists the plugins of the profile, once all of it has been built.
+	// plugins returns the plugins of the profile. Call it only when the profile is complete.
 	plugins func() *config.Plugins
-	// preEnqueue lists the PreEnqueue plugins of the profile.
+	// preEnqueue returns the PreEnqueue plugins of the profile.
 	preEnqueue func() []fwk.PreEnqueuePlugin
-	// resources reports which resources the profile counts; nil as long as that is not known.
+	// resources selects the requested resources that the profile counts; nil until these are known.
 	resources snapshot.ResourceFilter
-	// extended is true if an extender may reject pods.
+	// extended is true if an extender may reject pods of the profile.
 	extended bool
 }
 
@@ -61,7 +61,8 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 	}
 }
 
-// setPlugins records which plugins a known profile runs, and whether an extender may reject pods.
+// setPlugins records the plugins of a profile that was added before, and whether an extender may
+// reject its pods.
 func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, preEnqueue func() []fwk.PreEnqueuePlugin, extended bool, resources snapshot.ResourceFilter) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -96,16 +97,16 @@ func (ps *profiles) preEnqueue(name string) []fwk.PreEnqueuePlugin {
 	return plugins()
 }
 
-// of returns the arguments of a profile; nil for a profile that lacks the plugin. The arguments are
-// never changed.
+// of returns the arguments of a profile; nil for a profile that lacks the plugin. The arguments
+// never change.
 func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
 	return ps.byName[name].args
 }
 
-// settleTime returns the settle time of all profiles if they have the same one. This avoids a
-// search through all members for each new member.
+// settleTime returns the settle time that all profiles have; false if the profiles differ. If they
+// are equal, callers need not find the profile of a gang's members.
 func (ps *profiles) settleTime() (same time.Duration, ok bool) {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -122,7 +123,7 @@ func (ps *profiles) settleTime() (same time.Duration, ok bool) {
 	return same, ok
 }
 
-// minRuntimeIn returns the min-runtimes of a profile's arguments.
+// minRuntimeIn returns the min-runtimes in the arguments of a profile.
 func minRuntimeIn(args *configv1alpha1.ReprieveArgs) *core.MinRuntime {
 	return &core.MinRuntime{
 		Preempt: int64(ptr.Deref(args.PreemptMinRuntime, metav1.Duration{}).Duration),
@@ -131,16 +132,16 @@ func minRuntimeIn(args *configv1alpha1.ReprieveArgs) *core.MinRuntime {
 	}
 }
 
-// minRuntimeOf returns the min-runtimes of a profile, which protect its work if no queue has a
-// setting. It returns nil for a profile that lacks the plugin.
+// minRuntimeOf returns the min-runtimes of a profile; nil for a profile that lacks the plugin. They
+// apply to work without a setting in its queue.
 func (ps *profiles) minRuntimeOf(name string) *core.MinRuntime {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
 	return ps.byName[name].minRuntime
 }
 
-// minRuntime returns the min-runtimes of all profiles if they have the same ones. This avoids a
-// search for the profile of a group's members.
+// minRuntime returns the min-runtimes that all profiles have; false if the profiles differ. If they
+// are equal, callers need not find the profile of a group's members.
 func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
@@ -155,9 +156,9 @@ func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
 	return only, only != nil
 }
 
-// minRuntimeOfMembers returns the min-runtimes of the profile that the members of a group name; nil
-// for a profile without the plugin. Members may name several profiles, because some ran before a
-// change. Then the first name in alphabetical order counts.
+// minRuntimeOfMembers returns the min-runtimes of the profile of a group's members; nil for a
+// profile that lacks the plugin. If the members name several profiles, the first name in
+// alphabetical order counts. That happens when the profile was changed while members ran.
 func (r *clusterIndex) minRuntimeOfMembers(members *gang.Members) *core.MinRuntime {
 	name, found := "", (*core.MinRuntime)(nil)
 	for _, pods := range [][]*corev1.Pod{members.Assigned, members.Pending} {
@@ -180,8 +181,8 @@ func (ps *profiles) recorder(name string) events.EventRecorder {
 	return ps.byName[name].recorder
 }
 
-// groupOf returns the PodGroup that a pod is scheduled and preempted with. It reports false if the
-// pod's profile is not workload-aware. Pods of other schedulers keep their group.
+// groupOf returns the PodGroup that a pod is scheduled and preempted with; false for none. In a
+// profile that is not workload-aware, pods have no group. Pods of other schedulers have one.
 func (r *clusterIndex) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	key, ok := r.derived.GroupOf(pod)
 	if !ok {
@@ -193,7 +194,8 @@ func (r *clusterIndex) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return key, true
 }
 
-// settleTime returns how long changes of a gang are collected before the gang is planned again.
+// settleTime returns how long the scheduler collects changes of a gang before it plans the gang
+// again.
 func (r *clusterIndex) settleTime(key types.NamespacedName) time.Duration {
 	if same, ok := r.profiles.settleTime(); ok {
 		return same

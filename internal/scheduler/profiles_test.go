@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestNotWorkloadAware checks preemption pod by pod, for preemptors and for victims.
+// TestNotWorkloadAware checks that a profile that is not workload-aware preempts pod by pod.
+// Neither the preemptors nor the victims count as gangs.
 func TestNotWorkloadAware(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{workloadAware: false}", nodes(2, "1")...)
@@ -32,7 +33,8 @@ func TestNotWorkloadAware(t *testing.T) {
 	}
 }
 
-// TestNotWorkloadAwarePlacesPods checks that an incomplete gang runs as far as there is room.
+// TestNotWorkloadAwarePlacesPods checks that, in a profile that is not workload-aware, members of
+// an incomplete gang are placed one by one.
 func TestNotWorkloadAwarePlacesPods(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{workloadAware: false}", nodes(1, "1")...)
@@ -42,8 +44,8 @@ func TestNotWorkloadAwarePlacesPods(t *testing.T) {
 	r.eventually("one member is bound", func() bool { return r.nodeOf("g-0") != "" || r.nodeOf("g-1") != "" })
 }
 
-// TestOwnPriorityWithoutWorkloads checks that a profile that is not workload-aware ignores the
-// priority of groups.
+// TestOwnPriorityWithoutWorkloads checks that, in a profile that is not workload-aware, the
+// priority of a group has no effect.
 func TestOwnPriorityWithoutWorkloads(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -66,8 +68,8 @@ func TestOwnPriorityWithoutWorkloads(t *testing.T) {
 	}
 }
 
-// TestVictimsOfAnotherProfile checks that the victim's profile decides whether the victim is a
-// gang, not the preemptor's profile.
+// TestVictimsOfAnotherProfile checks that the profile of the victim decides whether the victim is
+// evicted as a gang. The profile of the preemptor does not matter.
 func TestVictimsOfAnotherProfile(t *testing.T) {
 	t.Parallel()
 	const byPods = `- schedulerName: by-pods
@@ -110,7 +112,8 @@ func TestVictimsOfAnotherProfile(t *testing.T) {
 	}
 }
 
-// TestSynchronous checks that the cycle ends after the eviction calls, and that nothing is gated.
+// TestSynchronous checks a profile with synchronous eviction. The cycle ends only after the API
+// calls, and the preemptor is not gated.
 func TestSynchronous(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]error{"that works": nil, "that fails": errors.New("no")} {
@@ -119,7 +122,7 @@ func TestSynchronous(t *testing.T) {
 			r := newRigArgs(t, "{asynchronous: false, retry: {initialBackoff: 1s}}", nodes(1, "1")...)
 			made, cycled := false, make(chan struct{})
 			r.evictor.atOnce = func() error {
-				// A call takes time.
+				// A cycle that does not wait for the call ends in this time.
 				select {
 				case <-cycled:
 				case <-time.After(20 * time.Millisecond):
@@ -147,7 +150,7 @@ func TestSynchronous(t *testing.T) {
 	}
 }
 
-// TestTolerationsOff checks that a profile may ignore tolerations.
+// TestTolerationsOff checks that a profile can ignore tolerations.
 func TestTolerationsOff(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{preemptionToleration: false}", append([]runtime.Object{tolerantClass("c", "100", "-1")}, nodes(1, "1")...)...)
@@ -158,8 +161,8 @@ func TestTolerationsOff(t *testing.T) {
 	}
 }
 
-// TestMinRuntimeOfTheVictimsProfile checks that the defaults of the victim's profile protect it,
-// whichever profile the preemptor has. The status of a group has the same min-runtime.
+// TestMinRuntimeOfTheVictimsProfile checks that the min-runtime of the victim's profile protects
+// the victim, whichever profile the preemptor has. The group's status shows the same min-runtime.
 func TestMinRuntimeOfTheVictimsProfile(t *testing.T) {
 	t.Parallel()
 	const patient = `- schedulerName: patient

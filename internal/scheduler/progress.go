@@ -9,26 +9,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// stallTime is the longest time that a step of the scheduler may take. The slowest steps of large
-// clusters take seconds.
+// stallTime is the longest time that a step of the scheduler may take. In large clusters, the
+// slowest steps take some seconds.
 const stallTime = 2 * time.Minute
 
-// progress holds the steps that are under way, to find a step that does not end. The zero value has
-// none. It is safe for concurrent use.
+// progress records the steps that are under way, so that a step that never ends is found. The zero
+// value is ready to use. It is safe for concurrent use.
 type progress struct {
 	mu    sync.Mutex
 	steps map[*step]struct{}
 }
 
-// step is one piece of work that must end soon.
+// step is a piece of work that must end soon, such as a decision.
 type step struct {
 	what  string
 	began time.Time
-	// logged is true once the goroutines were logged for this step.
+	// logged is true if the stacks of all goroutines have been logged because of this step.
 	logged bool
 }
 
-// begin records that a step begins now. The caller must call end when it has ended.
+// begin records that a step begins at the time now. The caller must call end when the step has
+// ended.
 func (p *progress) begin(what string, now time.Time) (end func()) {
 	s := &step{what: what, began: now}
 	p.mu.Lock()
@@ -44,7 +45,7 @@ func (p *progress) begin(what string, now time.Time) (end func()) {
 	}
 }
 
-// longest returns the step that has taken longest, with its age; nil without a step.
+// longest returns the oldest step that is under way, and its age; nil without a step.
 func (p *progress) longest(now time.Time) (longest *step, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +57,8 @@ func (p *progress) longest(now time.Time) (longest *step, age time.Duration) {
 	return longest, age
 }
 
-// logs reports whether to log the goroutines for a step. It returns true once for each step.
+// logs reports whether the goroutines must be logged because of a step. It returns true only at the
+// first call for the step.
 func (p *progress) logs(s *step) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,25 +67,26 @@ func (p *progress) logs(s *step) bool {
 	return first
 }
 
-// mostStacks is the size of the longest log of goroutines, in bytes.
+// mostStacks is the maximum size of the logged stacks, in bytes.
 const mostStacks = 1 << 20
 
-// allStacks returns the stacks of all goroutines, at most mostStacks bytes of them.
+// allStacks returns the stacks of all goroutines, cut to mostStacks bytes.
 func allStacks() []byte {
 	text := make([]byte, mostStacks)
 	return text[:runtime.Stack(text, true)]
 }
 
-// Stalled returns an error if the main loop or a decision makes no progress. The main loop makes
-// none while another goroutine holds the lock of the scheduler's queue, because no pod is scheduled
-// then. Stalled also updates the metric of the longest step. It does not block. Any goroutine may
-// call it.
+// Stalled returns an error if the main loop or a decision makes no progress. If another goroutine
+// holds the lock of the scheduler's queue forever, no pod is scheduled, and the main loop stalls
+// too; see findStall. Stalled also updates the metric of the longest step. It does not block. Any
+// goroutine may call it.
 func (h *Scheduler) Stalled() error {
 	now := h.clock.Now()
 	s, age := h.progress.longest(now)
 	if h.metrics.LongestStep(age); age > stallTime {
 		if h.progress.logs(s) {
-			// The kubelet restarts the container soon, and nothing else shows the cause afterwards.
+			// The kubelet will restart the container soon, and only this log line then shows the
+			// cause.
 			klog.Background().Error(nil, "The scheduler stalls", "step", s.what, "since", s.began, "goroutines", string(allStacks()))
 		}
 		return fmt.Errorf("%s has taken %v without an end; see the goroutines at /debug/pprof/goroutine", s.what, age.Round(time.Second))
@@ -91,6 +94,6 @@ func (h *Scheduler) Stalled() error {
 	return nil
 }
 
-// findStall takes and releases the lock of the scheduler's queue. If another goroutine holds that
-// lock forever, the main loop stalls here, and the health check reports it.
+// findStall acquires and releases the lock of the scheduler's queue. If another goroutine never
+// releases the lock, the main loop stalls here, and the health check fails.
 func (h *Scheduler) findStall() { h.handle.Activate(klog.Background(), nil) }

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestStalled checks that a step counts as stalled if it takes longer than stallTime, and no longer
-// once it has ended.
+// TestStalled checks that a step counts as stalled after stallTime, and that this ends with the
+// step.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -37,8 +37,8 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestStallOfTheQueue checks that the main loop stalls while a PreEnqueue plugin does not return,
-// because that plugin holds the lock of the scheduler's queue.
+// TestStallOfTheQueue checks that the main loop counts as stalled while a PreEnqueue plugin does
+// not return. Such a plugin holds the lock of the scheduler's queue.
 func TestStallOfTheQueue(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakeClock(time.Now())
@@ -52,7 +52,7 @@ func TestStallOfTheQueue(t *testing.T) {
 			t.Fatalf("It is stalled: %v", r.sched.Stalled())
 		}
 	}
-	// A gate that reads a group waits for this lock.
+	// PreEnqueue reads the group, so it blocks on this lock.
 	r.groups.mu.Lock()
 	released := false
 	release := func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestAgeOfPromises checks the metric for the age of the oldest unused reservation. Victims may
-// take a long time to terminate.
+// TestAgeOfPromises checks the metric of the oldest unused reservation. The time in which victims
+// are still terminating must not count.
 func TestAgeOfPromises(t *testing.T) {
 	t.Parallel()
 	measured, registry := metrics.New(), k8smetrics.NewKubeRegistry()
@@ -33,7 +33,7 @@ func TestAgeOfPromises(t *testing.T) {
 		h.engine.Step(time.Time{}, engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod), Group: workload.Key{}})
 		h.reserveRooms(podKey(pod), []*engine.Reservation{{Pod: pi, UID: string(pod.UID), Node: "n"}})
 	}
-	// The main loop updates the metric each second. One update is enough for a test.
+	// The main loop updates the metric each second. The test makes the update itself.
 	shown := func(when string, want time.Duration) {
 		t.Helper()
 		h.reporter.tellOfTurns()

@@ -37,13 +37,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// happening is a random event in a cluster. The numbers select from the objects that exist.
+// happening is a random event in the cluster. a, b and c select objects among the existing ones.
 type happening struct {
 	what    string
 	a, b, c int
 }
 
-// happenings are the kinds of events. Frequent kinds are listed several times.
+// happenings are the kinds of events. A kind that is listed several times is more frequent.
 var happenings = []string{
 	"pod", "pod", "pod", "pod", "member", "member", "member", "member", "group", "group",
 	"delete a pod", "delete a pod", "delete a pending pod", "delete a pending pod", "drop a group", "move a member",
@@ -51,8 +51,8 @@ var happenings = []string{
 	"a pod that runs", "queue", "drop a queue", "node", "drop a node", "cordon a node", "a node fails or recovers", "time passes", "restart",
 }
 
-// cluster is a scheduler on a fake client, with its own clock and random events. There are few
-// names, so that names are used again; UIDs are not.
+// cluster is a scheduler on a fake client, with a virtual clock and random events. There are only a
+// few names of objects, so names are used again. UIDs are not.
 type cluster struct {
 	t       *testing.T
 	r       *rig
@@ -78,7 +78,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// checkUID rejects a patch with the UID of another pod, as the API server does.
+// checkUID rejects a patch that has the UID of another pod, as the API server does.
 func (c *cluster) checkUID(action clienttesting.Action) (bool, runtime.Object, error) {
 	patch, ok := action.(clienttesting.PatchAction)
 	if !ok {
@@ -97,7 +97,7 @@ func (c *cluster) checkUID(action clienttesting.Action) (bool, runtime.Object, e
 	return false, nil, nil
 }
 
-// start runs a scheduler on the existing objects.
+// start runs a new scheduler on the existing objects.
 func (c *cluster) start() {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
@@ -116,7 +116,7 @@ func (c *cluster) start() {
 	c.r.sched.Lead()
 }
 
-// stop ends the scheduler. Pending evictions end as canceled and write nothing.
+// stop ends the scheduler. Pending evictions are canceled and write nothing.
 func (c *cluster) stop() {
 	synctest.Wait()
 	c.r.evictor.writeTo(nil)
@@ -134,7 +134,7 @@ func (c *cluster) uid() types.UID {
 	return types.UID(fmt.Sprint("uid-", c.uids))
 }
 
-// find returns a pod from the API, or nil.
+// find returns a pod from the API; nil if it does not exist.
 func (c *cluster) find(name string) *corev1.Pod {
 	obj, err := c.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "ns", name)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *cluster) find(name string) *corev1.Pod {
 	return pod
 }
 
-// pods returns the pods that match, sorted by name.
+// pods returns the pods in the API that which accepts, sorted by name.
 func (c *cluster) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
 	c.t.Helper()
 	list, err := c.client.CoreV1().Pods("ns").List(c.t.Context(), metav1.ListOptions{})
@@ -161,7 +161,7 @@ func (c *cluster) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
 	return out
 }
 
-// pick returns an element, or the zero value if there are none.
+// pick returns the element that i selects; false if there are no elements.
 func pick[T any](from []T, i int) (one T, ok bool) {
 	if len(from) == 0 {
 		return one, false
@@ -196,7 +196,7 @@ func (c *cluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// leave marks a pod for deletion.
+// leave sets the deletion timestamp of a pod.
 func (c *cluster) leave(pod *corev1.Pod) {
 	if now := c.find(pod.Name); now != nil && now.UID == pod.UID && now.DeletionTimestamp == nil {
 		c.note("pod %s (%s) begins to leave", pod.Name, pod.UID)
@@ -210,10 +210,10 @@ func (c *cluster) note(format string, args ...any) {
 	c.log = append(c.log, fmt.Sprintf(format, args...))
 }
 
-// priorities are the priorities of pods and groups.
+// priorities are the possible priorities of pods and groups.
 var priorities = []int32{1, 10, 100}
 
-// happen applies an event, if it is possible.
+// happen applies an event to the cluster. It does nothing if the event is not possible now.
 func (c *cluster) happen(h happening) {
 	c.t.Helper()
 	isPending := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
@@ -293,7 +293,7 @@ func (c *cluster) happen(h happening) {
 	}
 }
 
-// endOrder ends an eviction. All victims are terminating then, or some.
+// endOrder ends an eviction after some or all of its victims have begun to terminate.
 func (c *cluster) endOrder(h happening) {
 	i, ok := pick(c.pending, h.a)
 	if !ok {
@@ -361,7 +361,7 @@ func (c *cluster) changeNodes(h happening) {
 	}
 }
 
-// settle lets the scheduler run until it is idle, without the clock moving.
+// settle lets the scheduler run until it is idle, without any advance of the virtual clock.
 func (c *cluster) settle() {
 	c.t.Helper()
 	for range 200 {
@@ -380,7 +380,7 @@ func (c *cluster) settle() {
 	c.t.Errorf("It does not settle: %s", c.r.pending())
 }
 
-// unfounded names a reservation without a valid reason, or returns "".
+// unfounded describes a reservation that has no valid reason; "" if there is none.
 func (c *cluster) unfounded() string {
 	c.t.Helper()
 	h := c.r.sched
@@ -408,7 +408,7 @@ func (c *cluster) unfounded() string {
 	return ""
 }
 
-// unfoundedReservation returns why a pod has no reason to keep its reservation, or "".
+// unfoundedReservation says why the reservation of a pod has no valid reason; "" if it has one.
 func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	h := c.r.sched
 	now := c.find(pod.Name)
@@ -448,7 +448,7 @@ func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
 	return ""
 }
 
-// isQueued reports whether a pod, or a member of its gang, is about to be tried.
+// isQueued reports whether a pod or a member of its gang is in the active or backoff queue.
 func (c *cluster) isQueued(pod *corev1.Pod) bool {
 	key := c.r.sched.keyOf(pod)
 	queue := c.r.upstream.SchedulingQueue
@@ -457,8 +457,8 @@ func (c *cluster) isQueued(pod *corev1.Pod) bool {
 	})
 }
 
-// checks sets the number of random sequences, unless -rapid.checks is set. Each sequence is the
-// lifetime of a scheduler. The returned function restores the previous value.
+// checks sets the number of random sequences of events, unless the flag -rapid.checks is set. Each
+// sequence uses a scheduler of its own. The returned function restores the previous number.
 func checks(t *testing.T, count string) func() {
 	t.Helper()
 	const name = "rapid.checks"
@@ -477,16 +477,17 @@ func checks(t *testing.T, count string) func() {
 	return func() { set(before) }
 }
 
-// TestPromisesEndWithTheirReason runs random events in random order. Room is reserved only for pods
-// that wait for it to become free, or that are being placed. Nominations and verdicts agree with
-// that, at once and later.
+// TestPromisesEndWithTheirReason checks reservations during random events. Room may be reserved
+// only for pods that wait until the room is free, or that are being placed. Nominations and
+// verdicts must agree with the reservations.
 func TestPromisesEndWithTheirReason(t *testing.T) {
-	// The scheduler handles signals in a goroutine of the process. That goroutine must not belong
-	// to one test.
+	// The scheduler starts one goroutine for the signals of the process. Start it here, so that it
+	// does not belong to a single sequence.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)
 	defer signal.Stop(signals)
-	// The error handlers wait between two errors, by the clock of the test with the last error.
+	// The error handlers sleep between two errors. They use the clock of the sequence in which the
+	// last error occurred, so remove them.
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil                         //nolint:reassign // There is no other way, and no other test runs.
 	defer func() { utilruntime.ErrorHandlers = handlers }() //nolint:reassign // See above.
@@ -502,8 +503,7 @@ func TestPromisesEndWithTheirReason(t *testing.T) {
 			c := newCluster(t)
 			defer func() {
 				c.stop()
-				// The virtual clock stops when this goroutine ends. Until then, the waits of
-				// pods at Permit time out.
+				// Let the virtual clock advance, so that pods that still wait at Permit time out.
 				time.Sleep(time.Hour)
 			}()
 			for _, h := range all {

@@ -10,16 +10,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// protectionEnded retries workloads that wait for the end of a protection, after a protection has
-// ended before its time.
+// protectionEnded retries workloads that wait for the end of a protection. It is called when a
+// protection ends earlier than expected.
 func (h *Scheduler) protectionEnded() { h.ended(engine.Protection) }
 
-// runsDelay is the time after the start of a member until the framework usually knows that the
-// member runs.
+// runsDelay is the time until the framework usually knows that a started member runs.
 const runsDelay = 200 * time.Millisecond
 
-// runsOn retries workloads that wait for the end of a protection after a member of a group has
-// started. It does so if more members run than the group needs: surplus has no min-runtime.
+// runsOn retries workloads that wait for the end of a protection, when a member of a group has
+// started. It does so only if more members run than the group needs, because the surplus has no
+// min-runtime.
 func (h *Scheduler) runsOn(key types.NamespacedName) {
 	if !h.waits.Awaits(engine.Protection) {
 		return
@@ -27,16 +27,16 @@ func (h *Scheduler) runsOn(key types.NamespacedName) {
 	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || h.goesWhole(g) || h.running(key) <= h.countsBy(g) {
 		return
 	}
-	// The framework learns of the member from the same informer, possibly later. A decision before
-	// that does not count the member as running, and no other event would cause a retry.
+	// The framework's cache may learn of the member later than this handler. A decision before that
+	// would not count the member as running, so retry the workloads again after a delay.
 	soon := h.clock.Now().Add(runsDelay)
 	for _, key := range retriedBy(h.step(engine.CauseEnds{Cause: engine.Protection})) {
 		h.waits.Gather(key, soon)
 	}
 }
 
-// countsBy returns the number of running members that a group needs: the current minCount, or the
-// minCount in the members' seals if that is lower. Further members are surplus.
+// countsBy returns the number of running members that a group needs: its minCount, or the minCount
+// in the members' seals if that is lower. All further members are surplus.
 func (h *Scheduler) countsBy(g *gang.Group) int {
 	if sealed := h.runs.Current(g, h.clock.Now()).Sealed; sealed.Known {
 		return min(g.MinCount, sealed.MinCount)
@@ -44,7 +44,7 @@ func (h *Scheduler) countsBy(g *gang.Group) int {
 	return g.MinCount
 }
 
-// running counts the running members of a group that do not terminate.
+// running returns the number of running members of a group, without terminating members.
 func (o *placements) running(key types.NamespacedName) int {
 	running := 0
 	for _, pod := range o.members(key).Assigned {

@@ -13,9 +13,10 @@ import (
 func TestProtectionEndsEarly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// running is the number of members that run at first. change makes one of them surplus.
+		// running is the number of running members before change is called.
 		running int
-		change  func(r *rig, member *corev1.Pod)
+		// change makes one of the running members surplus.
+		change func(r *rig, member *corev1.Pod)
 	}{
 		"minCount is lowered": {running: 4, change: func(r *rig, _ *corev1.Pod) {
 			r.queuedGang("g", "a", 3)

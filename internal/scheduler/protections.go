@@ -7,25 +7,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Guard is a rule that protects a running unit from at least one possible preemptor.
+// Guard describes a rule that protects a running unit from at least one possible preemptor.
 type Guard struct {
 	core.UnitRef
-	// Rule is the rule. RulePreemptMinRuntime means the longest of the unit's min-runtimes.
+	// Rule is the name of the rule. RulePreemptMinRuntime stands for the longest min-runtime of the
+	// unit.
 	Rule core.Rule
-	// Until is the end of the protection; zero if it has no end.
+	// Until is the end of the protection; zero for a protection without an end.
 	Until time.Time
-	// Below is the lowest priority that the rule does not protect the unit from; nil if it protects
-	// from all.
+	// Below is the lowest priority of preemptors that may evict the unit despite the rule; nil if
+	// the rule protects from all preemptors.
 	Below *int32
-	// Queue is the leaf queue of the unit, or "".
+	// Queue is the leaf queue of the unit; "" for none.
 	Queue string
 	// Pods is the number of pods in the unit.
 	Pods int
 }
 
-// Guards returns the protections of all running units, as decisions of this profile apply them.
-// Like [Plugin.Preview], it reads the framework's snapshot and must not run at the same time as a
-// cycle.
+// Guards returns the protections of all running units, by the rules of this profile. It reads the
+// framework's snapshot and must not run at the same time as a scheduling cycle.
 func (p *Plugin) Guards() ([]Guard, error) {
 	v, err := p.newView(&preemptor{})
 	if err != nil {

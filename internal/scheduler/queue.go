@@ -13,9 +13,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/filters"
 )
 
-// EventsToRegister returns the events that may make a rejected gang fit. The in-tree filters retry
-// pods on these events, and any of the filters may have rejected a member. A single pod is rejected
-// here only for lack of room, unless it is a claimant; see goByDecision.
+// EventsToRegister returns the events that may let a rejected gang fit. A member may have been
+// rejected by any of the in-tree filters, so these are the events of all in-tree filters. This
+// plugin rejects a single pod only if it lacks room, or if it claims devices or local volumes; see
+// goByDecision.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	on := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -35,24 +36,25 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		on(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, p.hintSensitive),
 		on(fwk.ResourceClaim, fwk.Add|fwk.Update|fwk.Delete, p.hintClaim),
 		on(fwk.ResourceSlice, fwk.Add|fwk.Update, p.hintSensitive),
-		// A single pod may have been rejected for a resource that the class maps.
+		// A single pod may have been rejected for a resource that the new DeviceClass maps.
 		on(fwk.DeviceClass, fwk.Add|fwk.Update, p.hintAny),
 	}, nil
 }
 
-// hintAny retries workloads that can use the change: single pods without evictions under way and,
-// for each gang, the member that plans for it.
+// hintAny retries a workload after a change that any workload may use. It retries single pods
+// without evictions under way and, of each gang, the member that plans.
 func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint(p.sched.represents(pod)), nil
 }
 
-// hintGang retries gangs, and single pods that a decision may have blocked because of filters.
+// hintGang retries gangs, and single pods that claim devices or local volumes. A decision may have
+// rejected such pods because of a filter.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint((p.sched.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.sched.represents(pod)), nil
 }
 
 // hintSensitive retries gangs whose members depend on more than room, such as other pods, volumes
-// or devices. It also retries other claimants.
+// or devices. It also retries single pods that claim devices or local volumes.
 func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	sensitive := filters.IsClaimant(p.handle, pod)
 	if p.sched.gangOf(pod) != nil {
@@ -62,8 +64,8 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 	return p.hint(sensitive && p.sched.represents(pod)), nil
 }
 
-// hintClaim is like hintSensitive, for a claim that releases its devices. It also retries pods that
-// own the changed claim.
+// hintClaim is hintSensitive for a change of a ResourceClaim. It skips changes that neither release
+// devices nor concern a claim of the pod or its gang.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
@@ -73,8 +75,8 @@ func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return p.hintSensitive(logger, pod, oldObj, newObj)
 }
 
-// isGivenBack reports whether a claim has lost its devices, or a claim for an extended resource was
-// deleted and does not block its pod any more.
+// isGivenBack reports whether a change of a claim releases devices. The claim has lost its devices,
+// or it was a deleted claim for an extended resource that no longer blocks its pod.
 func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 	if before == nil {
 		return false
@@ -86,7 +88,7 @@ func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
 	return had && after.Status.Allocation == nil
 }
 
-// claims reports whether a claim belongs to a pod, or to another pending member of its gang.
+// claims reports whether a claim belongs to a pod, or to another pending member of the pod's gang.
 func (r *clusterIndex) claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if claim == nil || claim.Namespace != pod.Namespace {
 		return false
@@ -102,23 +104,25 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 	return fwk.QueueSkip
 }
 
-// hintPodDeleted skips the deletion of a pending victim as long as other victims must still
-// terminate. For pods that are sent back in memory, this is the only event, because no informer
-// reports them.
+// hintPodDeleted handles the deletion of another pod. If a workload waits for that pod, it is
+// retried only after the last victim that it needs. This event also reports pods that were returned
+// to the queue in memory. No informer reports these.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	if !p.sched.represents(pod) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
 		if own, isMember := p.sched.groupOf(gone); isMember && p.sched.isStuckWith(pod, own) {
-			// The pod is a rejected member that has returned. That does not affect the plan.
+			// The pod is a member that was rejected and has returned to the queue. That does not
+			// change the plan.
 			return fwk.QueueSkip, nil
 		}
 		key := p.sched.keyOf(pod)
 		if awaited, worthIt := p.sched.waits.GoneFor(key, string(gone.UID)); awaited {
 			if worthIt {
-				// The informer's handler may come later than this hint. The queue alone would let a
-				// workload with many attempts back off for seconds.
+				// The informer's handler may run later than this hint. The framework's queue would
+				// let a workload with many attempts back off for seconds, so schedule a retry as
+				// well.
 				p.sched.waits.Gather(key, p.sched.clock.Now())
 			}
 			return p.hint(worthIt), nil
@@ -135,13 +139,13 @@ func (p *Plugin) hintPodSeen(logger klog.Logger, pod *corev1.Pod, oldObj, newObj
 	return p.hintSensitive(logger, pod, oldObj, newObj)
 }
 
-// hintPodUpdated plans the gang again when one of its members has changed.
+// hintPodUpdated handles an update of a pod that was rejected. The pod's gang is then planned
+// again.
 func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	return p.hint(p.sched.updated(pod, newObj)), nil
 }
 
-// isStuckWith reports whether a pod is a member of the given group, and the plan of the group has
-// been rejected twice.
+// isStuckWith reports whether a pod is a member of a group whose plan has been rejected twice.
 func (o *placements) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
 	key, ok := o.groupOf(pod)
 	return ok && key == group && o.gangs.Stuck(gangKey(key))

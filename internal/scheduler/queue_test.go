@@ -12,7 +12,7 @@ import (
 )
 
 // TestEventsThatWakeGangs checks the registered events. A gang is rejected before any filter runs,
-// so the events of filters do not retry it.
+// so the events that the filters register do not retry it.
 func TestEventsThatWakeGangs(t *testing.T) {
 	t.Parallel()
 	registered, err := (&Plugin{}).EventsToRegister(t.Context())
@@ -47,9 +47,9 @@ func TestEventsThatWakeGangs(t *testing.T) {
 	}
 }
 
-// TestHintOfClaims checks when claims retry workloads. A gang with claims is planned again when
-// other devices are released, or when one of its own claims changes. Allocations to others do not
-// retry it. No claim retries a gang without claims, or a single pod.
+// TestHintOfClaims checks which changes of claims retry a workload. A gang with claims is retried
+// if devices are released, or if one of its own claims changes. An allocation for another pod does
+// not retry it. A gang without claims, and a single pod, are not retried.
 func TestHintOfClaims(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)

@@ -24,22 +24,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// limitedQueue returns a queue with a limit of CPUs.
+// limitedQueue returns a Queue that has a limit of CPUs.
 func limitedQueue(name, cpus string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
 		Limit: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)},
 	}}
 }
 
-// queuedGang creates a gang in a queue.
+// queuedGang creates a gang that names a queue.
 func (r *rig) queuedGang(name, queue string, minCount int) {
 	g := r.gangOf(name, minCount, 0)
 	g.Queue = queue
 	r.groups.set(g)
 }
 
-// TestGangAtTheLimitIsTriedOnce checks that if one member cannot plan because of the queue's limit,
-// no other member tries.
+// TestGangAtTheLimitIsTriedOnce checks a gang that the limit of its queue blocks. After one member
+// was tried, no other member is tried.
 func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -52,8 +52,7 @@ func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 		r.cycles()
 		return r.sched.gangs.Verdict(gangKey(key("g"))).Reason == v1alpha1.ReasonQueueLimit
 	})
-	// This is long enough for another turn, which takes milliseconds. A turn that the first cycle
-	// missed is given again.
+	// Wait long enough for another turn, which would take milliseconds.
 	if r.settles(admission.Interval / 2); tried.Len() != 1 {
 		t.Errorf("%v are tried, and nothing has changed", sets.List(tried))
 	}
@@ -63,7 +62,7 @@ func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 	r.waitBound("g-0", "g-1", "g-2")
 }
 
-// TestGangOfAQueueThatComes checks that a gang whose queue does not exist is tried when the queue
+// TestGangOfAQueueThatComes checks that a gang that names a missing queue is retried when the queue
 // is created.
 func TestGangOfAQueueThatComes(t *testing.T) {
 	t.Parallel()
@@ -81,8 +80,8 @@ func TestGangOfAQueueThatComes(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 }
 
-// newWholeInQueue returns a rig with one node. Two members of a gang g in a queue fill the node,
-// and the gang needs both.
+// newWholeInQueue returns a rig with one node that two members of the gang g fill. The gang needs
+// both and is in a queue.
 func newWholeInQueue(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, nodes(1, "2")...)
@@ -95,12 +94,12 @@ func newWholeInQueue(t *testing.T) *rig {
 	return r
 }
 
-// TestReplacementOfAMember checks that a gang with too few members on nodes does not wait for other
-// work of its queue.
+// TestReplacementOfAMember checks that the replacement of a member needs no turn if its gang has
+// too few members on nodes.
 func TestReplacementOfAMember(t *testing.T) {
 	t.Parallel()
 	r := newWholeInQueue(t)
-	// The scheduler gives no turns from now on.
+	// From here on, the scheduler gives no turns.
 	r.sched.leads.Store(false)
 	again := pod("g-2", "g", "1", 0)
 	r.create(again)
@@ -117,7 +116,7 @@ func TestReplacementOfAMember(t *testing.T) {
 }
 
 // TestReplacementWhileSurplusStandsInLine checks a surplus member that leads its gang and waits for
-// a turn. It is retried when a member must be replaced.
+// a turn. It must be retried when another member must be replaced.
 func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	t.Parallel()
 	r := newWholeInQueue(t)
@@ -135,8 +134,8 @@ func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	r.waitBound("g-1", "g-2")
 }
 
-// TestChargedAsItIsNow checks that a listed pod is charged in its current version: it may have
-// changed or gone since.
+// TestChargedAsItIsNow checks that recharge uses the current version of a pod. The pod may have
+// been changed or deleted since it was listed.
 func TestChargedAsItIsNow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -154,8 +153,7 @@ func TestChargedAsItIsNow(t *testing.T) {
 	}
 }
 
-// TestMembershipOfWhatHasChanged checks that a change of a pod's owner may come with an outdated
-// version of the pod.
+// TestMembershipOfWhatHasChanged checks MembershipChanged with outdated versions of a pod.
 func TestMembershipOfWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -172,8 +170,8 @@ func TestMembershipOfWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestWidenedQueue checks that pods of other schedulers count for a queue as soon as their
-// namespace may use it, without an event for the pods.
+// TestWidenedQueue checks that pods of other schedulers count for a queue when their namespace is
+// allowed to use it. There is no event about these pods.
 func TestWidenedQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -194,8 +192,8 @@ func TestWidenedQueue(t *testing.T) {
 	}
 }
 
-// TestQueueThatIsNamedBeforeItIsThere checks a running pod that names a queue that does not exist.
-// It counts for its previous queue, and for the new one once that exists.
+// TestQueueThatIsNamedBeforeItIsThere checks a running pod whose label is changed to a queue that
+// does not exist. The pod counts for its previous queue until the new queue exists.
 func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -226,7 +224,7 @@ func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
 	}
 }
 
-// held is a Derived that does not know the groups of pods yet.
+// held is a Derived that does not know the groups of pods until ended is set.
 type held struct {
 	underived
 	ended atomic.Bool
@@ -239,7 +237,8 @@ func (h *held) Hold(*corev1.Pod) gang.Verdict {
 	return gang.Verdict{Reason: grouping.ReasonOwnerUnknown, Message: "it is not known"}
 }
 
-// TestHeldPodsAskForNothing checks that pods count once their groups are known.
+// TestHeldPodsAskForNothing checks that pods count as demand of their queue only once their groups
+// are known.
 func TestHeldPodsAskForNothing(t *testing.T) {
 	t.Parallel()
 	known := &held{}
@@ -260,8 +259,8 @@ func TestHeldPodsAskForNothing(t *testing.T) {
 	}
 }
 
-// TestDemandOfGangs checks that the members of a gang request nothing while the gang cannot be
-// placed, and everything once it can.
+// TestDemandOfGangs checks that the members of a gang count as demand only while the gang can be
+// placed.
 func TestDemandOfGangs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "8")...)
@@ -298,8 +297,8 @@ func TestDemandOfGangs(t *testing.T) {
 	}
 }
 
-// TestPodAtTheLimit checks preemption at the limit of a queue. More important work replaces less
-// important work of that queue only, regardless of free room.
+// TestPodAtTheLimit checks a pod whose queue is at its limit. It preempts less important work of
+// the same queue only, even if nodes have free room.
 func TestPodAtTheLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "4")...)
@@ -374,8 +373,8 @@ func TestGangAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestAtTheLimitWhenAWindowEnds checks a min-runtime of work in a queue that is at its limit. Until
-// the min-runtime is over, the preemptor's message names it. Then the protected work is evicted.
+// TestAtTheLimitWhenAWindowEnds checks protected work in a queue at its limit. Until the end of the
+// min-runtime, the preemptor's message names the min-runtime. Then the work is evicted.
 func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 	t.Parallel()
 	const window = 10 * time.Second
@@ -409,8 +408,8 @@ func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 	}
 }
 
-// TestAtTheLimitOverdue checks that an overdue pod counts for the limit as long as it exists. Work
-// that waited for it, on any node, then evicts other pods.
+// TestAtTheLimitOverdue checks that an overdue pod counts for the limit of its queue as long as it
+// exists. Work that waited for the pod evicts other pods instead, on any node.
 func TestAtTheLimitOverdue(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{terminationTimeout: 10s}", nodes(2, "2")...)
@@ -429,8 +428,8 @@ func TestAtTheLimitOverdue(t *testing.T) {
 	}
 }
 
-// TestChargedBeforeItIsPromised checks that a pod counts before the next workload is checked. The
-// quota ledger may learn of a pod later than the scheduler's queue.
+// TestChargedBeforeItIsPromised checks that a pod with a reservation counts before the next pod is
+// checked against the limit. The quota ledger may learn of a pod later than the scheduler's queue.
 func TestChargedBeforeItIsPromised(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)
@@ -445,8 +444,8 @@ func TestChargedBeforeItIsPromised(t *testing.T) {
 	}
 }
 
-// TestPlanAtALoweredLimit checks that terminating pods count as gone for workloads that wait for
-// them, but not for a plan that is being carried out.
+// TestPlanAtALoweredLimit checks a lowered limit. Terminating pods count as gone for workloads that
+// wait for them, but they count as usage for a plan whose members are being placed.
 func TestPlanAtALoweredLimit(t *testing.T) {
 	t.Parallel()
 	h := detached(&Inputs{Groups: &gang.Store{}})
@@ -481,8 +480,8 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 	}
 }
 
-// TestWhatLimitsWakes checks that work at the limit of a queue is retried only when work in that
-// queue, or below it, ends.
+// TestWhatLimitsWakes checks which work is retried when pods of a queue end: work at the limit of
+// that queue, or at the limit of a queue above it.
 func TestWhatLimitsWakes(t *testing.T) {
 	t.Parallel()
 	below := func(q *v1alpha1.Queue, parent string) *v1alpha1.Queue {

@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// turnsPod returns a pod that requests a whole cluster.
+// turnsPod returns a pod whose requests are as large as the cluster.
 func turnsPod(uid string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},
@@ -19,12 +19,12 @@ func turnsPod(uid string) *corev1.Pod {
 	}
 }
 
-// confirmed returns a Queue whose deletion is confirmed.
+// confirmed returns a Queue with the annotation that confirms its deletion.
 func confirmed(name string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1alpha1.AnnotationConfirmDeletion: "true"}}}
 }
 
-// placed returns a pod on a node.
+// placed returns a pod on the node "n".
 func placed(uid string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},

@@ -19,25 +19,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Quotas returns the quota ledger. Watchers of Queues do not write to the ledger: they call
-// QueueSet and QueueDeleted.
+// Quotas returns the quota ledger. Code that watches Queues must not write to the ledger directly:
+// it must call QueueSet and QueueDeleted.
 func (b *ledger) Quotas() *queue.Ledger { return b.quotas }
 
-// MinRuntime returns the longest protection that min-runtimes give a group once it runs. If no
-// queue has a setting, the arguments of the profile that schedules the members count. The
-// preemptor's profile does not matter.
+// MinRuntime returns the longest protection that min-runtimes give a running group. If no queue
+// sets a min-runtime, the arguments of the members' profile count. The preemptor's profile does not
+// matter.
 func (b *ledger) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
 		if args := b.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
-			// The members are protected one by one.
+			// In such a profile, each member is protected separately.
 			return 0
 		}
 	}
 	return b.protection(g, members, &core.MinRuntime{})
 }
 
-// protection returns the longest protection that min-runtimes give a group once it runs. The
-// argument otherwise has the min-runtimes for members of an unknown profile.
+// protection returns the longest protection that min-runtimes give a running group. otherwise has
+// the min-runtimes for members whose profile is not known.
 func (b *ledger) protection(g *gang.Group, members *gang.Members, otherwise *core.MinRuntime) time.Duration {
 	if of := b.minRuntimeOfMembers(members); of != nil {
 		otherwise = of
@@ -47,18 +47,20 @@ func (b *ledger) protection(g *gang.Group, members *gang.Members, otherwise *cor
 	})
 }
 
-// QueueNamedByGroup returns the queue that a group names, or the default of its namespace.
+// QueueNamedByGroup returns the queue that a group names, or else the default queue of its
+// namespace.
 func (b *ledger) QueueNamedByGroup(g *gang.Group) string { return b.quotas.NameFor(b.workOfGroup(g)) }
 
-// Orphaned returns the reason why running members are not in the queue that their group names; the
-// zero Verdict if they are. before is true if the reason has been reported already.
+// Orphaned returns the reason why a group's running members do not count for the queue that the
+// group names. The Verdict is zero if they do count. before is true if this reason was reported
+// already.
 func (b *ledger) Orphaned(g *gang.Group, before bool) gang.Verdict {
 	work := b.workOfGroup(g)
 	return b.quotas.Orphaned(b.quotas.NameFor(work), before)
 }
 
-// QueueSet records a Queue that was added or changed. The Queue must not be changed afterwards. Any
-// goroutine may call it.
+// QueueSet records a Queue that was created or changed. The caller must not change the Queue
+// afterwards. Any goroutine may call it.
 func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 	first, confining := h.quotas.SetQueue(q)
 	if first {
@@ -79,8 +81,8 @@ func (h *Scheduler) QueueSet(q *v1alpha1.Queue) {
 	h.queuesChanged()
 }
 
-// retryNamed retries pending pods that name a queue. As long as there were no queues, priority
-// alone ordered them.
+// retryNamed retries the pending pods that name a queue. It is called for the first Queue: until
+// then, the scheduler ordered all pods by priority alone.
 func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
@@ -93,7 +95,7 @@ func (h *Scheduler) retryNamed(pods []*corev1.Pod) {
 	}
 }
 
-// queuesChanged retries all workloads that a change of the queues may affect.
+// queuesChanged retries all workloads that a change of a queue may affect.
 func (h *Scheduler) queuesChanged() {
 	h.reviewVictimPriorities()
 	h.releaseDisallowed()
@@ -102,8 +104,8 @@ func (h *Scheduler) queuesChanged() {
 	h.ended(engine.Protection)
 }
 
-// releaseDisallowed releases reservations of work that may no longer use them because of its queue.
-// Otherwise the reservations would keep the room from others for as long as the work waits.
+// releaseDisallowed releases reservations that the workload's queue no longer allows. Without this,
+// the workload would keep the room while its queue blocks it.
 func (h *Scheduler) releaseDisallowed() {
 	h.releaseDisallowedAmong(h.reserved.Keys(), "its queue has changed")
 }
@@ -111,17 +113,17 @@ func (h *Scheduler) releaseDisallowed() {
 func (h *Scheduler) releaseDisallowedAmong(keys []workload.Key, why string) {
 	h.wanted.askAnew()
 	for _, key := range keys {
-		// Skip a workload with evictions under way. It is reviewed when they end.
+		// Skip a workload with evictions under way. The end of the evictions reviews it.
 		if !h.waits.Evicting(key) && h.isDisallowed(key) {
 			h.releaseAndRetry(key, why)
 		}
 	}
 }
 
-// isDisallowed reports whether a workload has reservations that its queue no longer allows. The
-// work may be in another queue, the queue may be unusable, or a limit may be too low now. If the
-// workload waits for terminating pods, they do not count towards the limit. A gang with a plan does
-// not wait for any.
+// isDisallowed reports whether a workload's queue no longer allows the workload's reservations.
+// Possible reasons are that the work is in another queue, the queue is unusable, or a limit is too
+// low. For a workload that waits for terminating pods, these pods do not count as usage. A gang
+// with a plan does not wait for any.
 func (b *ledger) isDisallowed(key workload.Key) bool {
 	if !b.asksForQueues() {
 		return false
@@ -148,8 +150,8 @@ func (b *ledger) isDisallowed(key workload.Key) bool {
 	return b.quotas.IsLimited(name) && b.exceedsLimits(key, reserved)
 }
 
-// exceedsLimits reports whether the reservations of a workload, taken together, exceed a limit of
-// the workload's queue.
+// exceedsLimits reports whether the reservations of a workload together exceed a limit of its
+// queue.
 func (b *ledger) exceedsLimits(key workload.Key, reserved []*engine.Reservation) bool {
 	requests, own := make([]queue.Amounts, len(reserved)), make(sets.Set[types.UID], len(reserved))
 	for i, r := range reserved {
@@ -160,15 +162,16 @@ func (b *ledger) exceedsLimits(key workload.Key, reserved []*engine.Reservation)
 	if !key.Gang || b.gangs.Planned(key) == 0 {
 		gone = b.departing()
 	}
-	// Members may have been placed since the reservations were read. They are among the requests.
+	// Some of these pods may have been assumed since the reservations were read. They must not
+	// count twice.
 	others := slices.DeleteFunc(b.placedOrReserved(func(r *engine.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
 	n, _ := b.quotas.Room(reserved[0].Queue, requests, others, gone)
 	return n < len(requests)
 }
 
-// askQueue asks a question about the queue of a workload, and returns the verdict. If the verdict
-// blocks the workload, the workload waits for the end of the cause. If the cause has ended
-// meanwhile, askQueue repeats the question. If causes end all the time, the workload is retried a
+// askQueue calls question, which checks the queue of a workload, and returns its verdict. If the
+// verdict blocks the workload, the cause is added to the waiting list. If the cause ends during the
+// call, askQueue calls question again, up to a few times. After that, the workload is retried a
 // moment later.
 func (h *Scheduler) askQueue(key workload.Key, c engine.Cause, question func() gang.Verdict) gang.Verdict {
 	const most = 3
@@ -189,7 +192,7 @@ func (h *Scheduler) askQueue(key workload.Key, c engine.Cause, question func() g
 	}
 }
 
-// charge charges a pod to its queue, and returns the resulting changes.
+// charge charges a pod to its queue in the quota ledger, and returns the change.
 func (b *ledger) charge(pod *corev1.Pod) queue.Change {
 	if !b.quotas.Used() {
 		return queue.Change{}
@@ -206,13 +209,13 @@ func (b *ledger) charge(pod *corev1.Pod) queue.Change {
 	return change
 }
 
-// chargeTo charges a pod to its current queue. A lock serializes the calls, and each call looks up
-// the queue under the lock. So the last call has the newest queue.
+// chargeTo charges a pod to its current queue. It reads the current queue while it holds a lock, so
+// that the last of several concurrent calls stores the newest queue.
 func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	b.charging.Lock()
 	defer b.charging.Unlock()
 	if pod.Spec.NodeName == "" && b.derived.Hold(pod) != (gang.Verdict{}) {
-		// The pod requests nothing before its group is known.
+		// Until the group of a pod is known, the pod requests nothing.
 		return b.quotas.Forget(pod.UID)
 	}
 	if b.isOnMissingNode(pod) {
@@ -222,19 +225,19 @@ func (b *ledger) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	return b.quotas.ChargeMember(pod, b.queueOf(pod), of)
 }
 
-// membership returns the facts that decide how the members of a group count.
+// membership returns the group of pods and whether the group is evicted as a whole.
 func (r *clusterIndex) membership(key types.NamespacedName) queue.Membership {
 	g, ok := r.groups.Group(key)
 	return queue.Membership{Group: key, Whole: ok && g.Whole}
 }
 
-// updateGroupState updates the state of a group in the quota ledger. Requests of its pending
-// members count once the members can be placed.
+// updateGroupState updates the state of a group in the quota ledger. The requests of pending
+// members count as demand only while the group can be placed.
 func (b *ledger) updateGroupState(key types.NamespacedName) {
 	if !b.quotas.Pends(key) {
 		return
 	}
-	// Calls are serialized, so the call with the latest state wins.
+	// The lock serializes the calls, so the last call stores the newest state.
 	b.groupStates.Lock()
 	defer b.groupStates.Unlock()
 	g, ok := b.groups.Group(key)
@@ -250,12 +253,13 @@ func (b *ledger) updateGroupState(key types.NamespacedName) {
 	b.quotas.SetGroupState(key, now)
 }
 
-// chargeDelay is the delay before the retry of a preemptor whose decision came before the quota
-// ledger had its requests.
+// chargeDelay is the delay before the retry of a preemptor whose requests the quota ledger did not
+// have at its decision.
 const chargeDelay = 200 * time.Millisecond
 
-// isCharged reports whether the quota ledger has the requests of a preemptor. Before that, the
-// queue has no share for them. The scheduler's queue may learn of a pod first.
+// isCharged reports whether the quota ledger has the requests of a preemptor. Without them, the
+// queue gets no share for the preemptor. The scheduler's queue may learn of a pod before the ledger
+// does.
 func (b *ledger) isCharged(pre *preemptor) bool {
 	if pre.queue == "" || !b.quotas.Used() {
 		return true
@@ -263,7 +267,7 @@ func (b *ledger) isCharged(pre *preemptor) bool {
 	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.quotas.Knows(pod.UID) })
 }
 
-// chargeGroup charges the members of a group to their queue, and returns the resulting changes.
+// chargeGroup charges all members of a group to their queue, and returns the change.
 func (b *ledger) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	if !b.quotas.Used() {
 		return all
@@ -278,9 +282,9 @@ func (b *ledger) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	return all
 }
 
-// recharge charges the current version of a pod to its queue, from other goroutines than the pod
-// informer's. The pod may have changed or been deleted since it was listed. If the informer's
-// handler was faster, recharge repeats the charge.
+// recharge charges the current version of a pod to its queue. Goroutines other than the handler of
+// the pod informer must use it, because a listed pod may be outdated. If the handler charges the
+// pod during the call, recharge charges it again.
 func (b *ledger) recharge(pod *corev1.Pod) (all queue.Change) {
 	for b.quotas.Used() {
 		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -295,30 +299,29 @@ func (b *ledger) recharge(pod *corev1.Pod) (all queue.Change) {
 	return all
 }
 
-// withinLimits reduces the pods of a preemptor to the pods within the limits of its queue. If too
-// few remain, it returns a verdict that names the limit. Pods in gone do not count as usage.
-// Reservations that the preemptor need not respect, for example of less important work, count only
-// if there is room for both.
+// withinLimits removes pods from a preemptor that do not fit below the limits of its queue. If too
+// few pods remain, it returns a verdict that names the limit. Pods in gone do not count as usage.
+// Reservations of less important work count only if the preemptor also fits beside them.
 func (b *ledger) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	if !b.quotas.Used() || pre.queue == "" {
 		return gang.Verdict{}
 	}
 	for _, pod := range pre.pods {
 		if !b.quotas.Knows(pod.UID) {
-			// The scheduler's queue learned of the pod first. The reservation for the pod must
-			// count for pods after it.
+			// The scheduler's queue learned of the pod before the ledger did. Charge it, because
+			// its reservation must count for the next pod.
 			b.recharge(pod)
 		}
 	}
 	if !b.quotas.IsLimited(pre.queue) {
-		// The sum of all reservations takes longer than all other checks for a pod.
+		// Summing up all reservations would take longer than all other checks of a pod.
 		return gang.Verdict{}
 	}
 	need := max(pre.minCount, 1)
 	n, over := b.roomBeside(pre, b.reservedByOthers(pre), gone)
 	if n < need && pre.minCount > 0 {
 		if n, over = b.roomBeside(pre, b.reservedAbove(pre), gone); n > need {
-			// No other reservation may be released for a surplus member.
+			// Reservations of other work must not be released for surplus members.
 			n = need
 		}
 	}
@@ -329,8 +332,9 @@ func (b *ledger) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// roomBeside returns how many pods of a preemptor fit in the limits of its queue beside the given
-// reservations. Pods in gone do not count. It also returns the limit that blocks the next pod.
+// roomBeside returns how many pods of a preemptor fit below the limits of its queue. The pods in
+// the second argument count as usage, and the pods in gone do not. It also returns the limit that
+// blocks the next pod.
 func (b *ledger) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *queue.Over) {
 	requests := make([]queue.Amounts, len(pre.pods))
 	for i, pod := range pre.pods {
@@ -339,8 +343,8 @@ func (b *ledger) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *q
 	return b.quotas.Room(pre.queue, requests, promised, gone)
 }
 
-// reservedByOthers returns the pods of others with a reservation. reservedAbove returns only the
-// pods whose reservations the preemptor must respect.
+// reservedByOthers returns the assumed pods, and the pods of other workloads that have
+// reservations.
 func (b *ledger) reservedByOthers(pre *preemptor) []types.UID {
 	return b.placedOrReserved(func(r *engine.Reservation) bool { return !b.owns(pre, podIn(r)) })
 }
@@ -351,8 +355,9 @@ func (b *ledger) reservedAbove(pre *preemptor) []types.UID {
 	})
 }
 
-// overtakesAtLimit reports whether the limits of a preemptor's queue lack room for it beside the
-// reservations of all others. If so, only the reservations that are closed to it count.
+// overtakesAtLimit reports whether a preemptor does not fit below the limits of its queue together
+// with all reservations of other workloads. If so, only the reservations that the preemptor must
+// respect count.
 func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	if pre.queue == "" || pre.minCount == 0 || b.reserved.Empty() || !b.quotas.IsLimited(pre.queue) {
 		return false
@@ -361,9 +366,9 @@ func (b *ledger) overtakesAtLimit(pre *preemptor) bool {
 	return n < pre.minCount
 }
 
-// releaseOverLimit releases reservations that exceed the limits of their queue. It releases only
-// reservations of work below the given standing, because a workload of that standing has used the
-// room.
+// releaseOverLimit releases reservations that no longer fit below the limits of their queue,
+// because work of the given standing has used the room. It releases only reservations of lower
+// standing.
 func (h *Scheduler) releaseOverLimit(standing workload.Standing) {
 	if standing.Queue == "" || !h.quotas.IsLimited(standing.Queue) {
 		return
@@ -373,9 +378,9 @@ func (h *Scheduler) releaseOverLimit(standing workload.Standing) {
 	}
 }
 
-// atLimit makes the decision for a preemptor that the limit of its queue blocks: it may preempt
-// less important work of that queue. If preemption does not help, atLimit returns the verdict and
-// no decision. The preemptor then also waits until protections of that work end.
+// atLimit makes the decision for a preemptor that the limit of its queue blocks. The preemptor may
+// preempt less important work of that queue. If that does not help, atLimit returns the verdict
+// without a decision. The preemptor then also waits for the end of protections of that work.
 func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, gang.Verdict, error) {
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
 		return nil, v, nil
@@ -395,8 +400,8 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 		}
 		return nil, v, nil
 	}
-	// The limit may be on a resource that no node has, and may count pods that are not in the
-	// snapshot.
+	// Check the limits again. The limit may be on a resource that no node has, and may count pods
+	// that are not in the snapshot.
 	gone := p.sched.departing()
 	for _, victim := range made.victims {
 		gone = append(gone, victim.UID)
@@ -405,15 +410,16 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 		return nil, v, nil
 	}
 	if made.decision.Outcome != core.Preempts {
-		// All victims are terminating already.
+		// The decision has no victims, so the room below the limit comes from pods that are
+		// terminating already.
 		made.decision.Message = v.Message
 	}
 	return made, v, nil
 }
 
-// cutToFairShare removes surplus members from the end of a gang's plan that exceed the fair share
-// of its queue. It does so only while work of other queues waits for its turn, because that work
-// would reclaim the room.
+// cutToFairShare removes surplus members that exceed the fair share of the queue from the end of a
+// gang's plan. It does so only while work of other queues waits for turns, because that work would
+// reclaim the room.
 func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []engine.Assignment {
 	least := max(pre.minCount, 1)
 	if pre.queue == "" || len(plan) <= least || !h.quotas.Used() || !h.turns.OthersWait(pre.queue, h.clock.Now()) {
@@ -435,7 +441,7 @@ func (h *Scheduler) cutToFairShare(pre *preemptor, plan []engine.Assignment) []e
 	return plan[:max(n, least)]
 }
 
-// kindsOf lists the kinds of some pods, each once.
+// kindsOf returns the distinct kinds of some pods.
 func kindsOf(pods []*corev1.Pod) []string {
 	kinds := sets.New[string]()
 	for _, pod := range pods {
@@ -444,8 +450,8 @@ func kindsOf(pods []*corev1.Pod) []string {
 	return sets.List(kinds)
 }
 
-// blockedByQueue returns the verdict that blocks a single pod because of its queue: either the pod
-// may not use the queue, or a limit is reached.
+// blockedByQueue returns the verdict if the queue of a single pod blocks it; the zero Verdict
+// otherwise. Either the pod may not use the queue, or a limit is reached.
 func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 	if v := h.queueBlocks(pod); v != (gang.Verdict{}) || !h.quotas.Used() {
 		return v
@@ -462,10 +468,10 @@ func (h *Scheduler) blockedByQueue(pod *corev1.Pod) gang.Verdict {
 	})
 }
 
-// placedOrReserved returns the pods with a place that the API server does not show: assumed pods,
-// and pods with a reservation that the function counts accepts.
+// placedOrReserved returns the pods that have a place that the API server does not show yet: all
+// assumed pods, and the pods whose reservation counts accepts.
 func (b *ledger) placedOrReserved(counts func(*engine.Reservation) bool) []types.UID {
-	// A pod that is being placed is in both sets for a moment.
+	// For a moment, a pod that is being placed is assumed and also has its reservation.
 	assumed := b.records.Assumed()
 	out := make(sets.Set[types.UID], len(assumed))
 	for uid := range assumed {

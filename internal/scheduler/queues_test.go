@@ -63,7 +63,7 @@ func TestQueueOf(t *testing.T) {
 	}
 }
 
-// withoutQueues returns a function that does all work that queues add to a pod's lifetime, in a
+// withoutQueues returns a function that makes all calls about queues in the life of a pod, in a
 // cluster without queues.
 func withoutQueues() func() {
 	h := detached(&Inputs{Groups: &gang.Store{}})
@@ -90,7 +90,7 @@ func TestNoQueuesAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkNoQueues measures the cost of queues for a pod, from arrival to departure, in a cluster
+// BenchmarkNoQueues measures the cost of the calls about queues in the life of a pod, in a cluster
 // without queues.
 func BenchmarkNoQueues(b *testing.B) {
 	way := withoutQueues()
@@ -145,7 +145,7 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 	}
 }
 
-// TestBarred checks that a workload keeps its reservations as long as its queue allows them.
+// TestBarred checks when a workload keeps its reservations: as long as its queue allows them.
 func TestBarred(t *testing.T) {
 	limited := func(name string, gpus string) *v1alpha1.Queue {
 		return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Limit: corev1.ResourceList{"gpu": resource.MustParse(gpus)}}}
@@ -202,9 +202,9 @@ func below(name, parent string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: &parent}}
 }
 
-// TestTurnedDownByItsQueue checks the message to a workload that its queue blocks, and that the
-// framework drops its nomination. The PostFilter of other plugins would fail if their PreFilter had
-// not run, and the error would be part of the message.
+// TestTurnedDownByItsQueue checks a workload that its queue blocks. Its message names the cause,
+// and the framework drops its nomination. PostFilter of other plugins must not fail, because the
+// error would be in the message.
 func TestTurnedDownByItsQueue(t *testing.T) {
 	t.Parallel()
 	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {
@@ -221,7 +221,7 @@ func TestTurnedDownByItsQueue(t *testing.T) {
 				r.gangOf("g", 1, 10).Queue = "q"
 				p = pod("p", "g", "2", 10)
 			}
-			// Another component may have written this.
+			// Another component may have written the nomination.
 			p.Status.NominatedNodeName = "node-0"
 			r.create(p)
 			r.eventually("its turn comes", func() bool { return len(r.active()) > 0 })

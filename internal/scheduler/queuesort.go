@@ -9,34 +9,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// SortName is the name of the queue's order in a scheduler's configuration. The order replaces
-// PrioritySort in all profiles, because the profiles share one queue.
+// SortName is the name of the plugin that orders the queue. It must replace PrioritySort in all
+// profiles, because the profiles share one queue.
 const SortName = "ReprievePrioritySort"
 
-// PrioritySort orders the queue by priority and then by time, like the in-tree plugin of that name,
-// except:
+// PrioritySort orders the queue by priority and then by time, like the in-tree plugin of that name.
+// There are four exceptions:
 //
 //   - For a member of a PodGroup, the priority of the group counts (KEP-5710, "Pod Group
 //     priorities").
-//   - Workloads with a turn in their queues keep the order of their turns. The admission package
-//     sets that order.
-//   - Pods with a reservation are ordered by their creation time. Their victims are gone and others
-//     cannot use the room. Behind thousands of newer pods the room would stay empty for long.
+//   - Workloads that have been admitted from their Queues are in the order of their turns, which
+//     internal/admission determines.
+//   - Pods with a reservation are ordered by their creation time. Otherwise, the reserved room
+//     could stay unused for long, while thousands of newer pods come first.
 //   - Members that complete a running gang come before other pods of equal priority.
 //
-// The queue calls it, from any goroutine.
+// Any goroutine may call it.
 //
-// The queue is a heap, so the order of a pod must not change while the pod is in it. Members are
-// not in the heap before their group's priority is resolved, and that priority does not change
-// later. Turns begin, and room is reserved, before the pod is in the heap. Some pods may still keep
-// an old place in the heap until their next turn:
+// The queue is a heap, so the order of a pod must not change while the pod is in the heap. Normally
+// it does not: the priority of the group is resolved, the turn has begun, and the room is reserved
+// before the pod enters the heap. The order of these pods may still change in the heap:
 //
 //   - members of a PodGroup that was deleted and created again with another priority
-//   - a pod that does not come to its turn within ten seconds
-//   - a pod that loses its reservation in the heap
-//   - a pod whose gang loses members or becomes complete meanwhile
+//   - a pod that is not tried within ten seconds of its turn
+//   - a pod that loses its reservation
+//   - a pod whose gang loses members or becomes complete
 //
-// If such a pod is in the heap, pods that should come before it may come directly after it.
+// Until such a pod leaves the heap, pods that should come before it may come directly after it.
 type PrioritySort struct{ plugins *Plugins }
 
 var _ fwk.QueueSortPlugin = (*PrioritySort)(nil)
@@ -53,8 +52,8 @@ func (s *PrioritySort) Less(first, second fwk.QueuedEntityInfo) bool {
 	return a.Time.Before(b.Time)
 }
 
-// positionOf returns the sort key of an entity of the queue. Each entity is a pod, because
-// upstream's pod group cycle is off: Reprieve replaces it.
+// seatOf returns the sort key of an entity of the queue. Each entity is a pod, because Reprieve
+// replaces kube-scheduler's cycle for pod groups.
 func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Position {
 	sched := s.plugins.Scheduler()
 	if pod, ok := entity.(interface{ GetPodInfo() fwk.PodInfo }); ok && sched != nil {
@@ -63,7 +62,7 @@ func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Position {
 	return admission.Position{Priority: entity.GetPriority(), Time: entity.GetTimestamp()}
 }
 
-// positionOf returns the sort key of a pod that came to the queue at the given time.
+// positionOf returns the sort key of a pod that entered the queue at the time came.
 func (h *Scheduler) positionOf(pod *corev1.Pod, came time.Time) admission.Position {
 	if h.quotas.Used() {
 		if seat, ok := h.turns.Position(h.keyOf(pod)); ok {

@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// newSort returns the queue's order over groups, by name, with their priorities. A nil priority is
-// not resolved yet.
+// newSort returns a PrioritySort. groups maps the names of groups to their priorities; nil stands
+// for a priority that is not resolved yet.
 func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 	tb.Helper()
 	store := &gang.Store{}
@@ -38,7 +38,7 @@ func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 	return sort
 }
 
-// queued returns a pod that is in the queue since the given second.
+// queued returns a pod that entered the queue at the time since, in seconds.
 func queued(name, group string, priority int32, since int64) *framework.QueuedPodInfo {
 	return &framework.QueuedPodInfo{
 		PodInfo:        &framework.PodInfo{Pod: pod(name, group, "1", priority)},
@@ -51,7 +51,7 @@ func TestQueueOrder(t *testing.T) {
 	sort := newSort(t, map[string]*int32{"low": ptr.To[int32](1), "high": ptr.To[int32](9), "also-high": ptr.To[int32](9), "unresolved": nil})
 	cases := map[string]struct {
 		first, second *framework.QueuedPodInfo
-		// tie is true if neither comes first.
+		// tie is true if neither pod comes before the other.
 		tie bool
 	}{
 		"pods by their own priority":                     {first: queued("a", "", 5, 2), second: queued("b", "", 4, 1)},
@@ -80,8 +80,8 @@ func TestQueueOrder(t *testing.T) {
 	}
 }
 
-// TestQueueOrderOfReservedRoom checks that a pod whose victims are gone does not come after pods
-// that arrived since its first attempt.
+// TestQueueOrderOfReservedRoom checks that a pod whose victims are gone comes before equal pods
+// that arrived after its first attempt.
 func TestQueueOrderOfReservedRoom(t *testing.T) {
 	t.Parallel()
 	sched := detached(&Inputs{Groups: &groups{}})
@@ -107,8 +107,8 @@ func TestQueueOrderOfReservedRoom(t *testing.T) {
 	wantFirst("it is reserved no more", other, promised)
 }
 
-// TestQueueOrderAllocatesNothing checks allocations, because the heap calls the order at every
-// step, under the queue's lock.
+// TestQueueOrderAllocatesNothing checks that Less allocates no memory. The heap calls it at every
+// step, under the lock of the queue.
 func TestQueueOrderAllocatesNothing(t *testing.T) {
 	sort := newSort(t, map[string]*int32{"low": ptr.To[int32](1), "high": ptr.To[int32](9)})
 	first, second := queued("a", "high", 0, 1), queued("b", "low", 0, 1)
@@ -117,7 +117,7 @@ func TestQueueOrderAllocatesNothing(t *testing.T) {
 	}
 }
 
-// podHeap is a queue of pods.
+// podHeap is a heap of pods, like the scheduler's queue.
 type podHeap struct {
 	pods []*framework.QueuedPodInfo
 	less fwk.LessFunc
@@ -138,8 +138,8 @@ func (h *podHeap) Pop() any {
 	return last
 }
 
-// BenchmarkQueue removes a pod from a queue of ten thousand and adds it again. Half of the pods are
-// in 500 groups.
+// BenchmarkQueue removes a pod from a queue of ten thousand pods and adds it again. Half of the
+// pods belong to 500 groups.
 func BenchmarkQueue(b *testing.B) {
 	groups := make(map[string]*int32)
 	for i := range 500 {

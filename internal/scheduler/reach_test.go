@@ -11,9 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestReclaimWhereOtherNodesAreFree runs four pods of queue a and two of b on a node with six CPUs.
-// A pod of c waits. A tainted node has eight CPUs, and a large pod that tolerates the taint waits,
-// too. It is of queue d, or of a itself. The pod of c must reclaim from a.
+// TestReclaimWhereOtherNodesAreFree checks that a pod of queue c reclaims from queue a, although
+// another node has free room. On a node with six CPUs, four pods of a and two pods of b run. A
+// tainted node has eight free CPUs. Only a large pod of queue a or d tolerates the taint, and it
+// waits too.
 func TestReclaimWhereOtherNodesAreFree(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"a", "d"} {

@@ -12,21 +12,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inputs"
 )
 
-// Recorder records the inputs of decisions. Its methods must not block.
+// Recorder records the inputs of decisions, for replays. Its methods must not block.
 type Recorder interface {
-	// Heard records that decisions use this version of a pod from now on, or that the pod no longer
-	// exists. The scheduler's event handlers call it, because an event is an input of decisions
-	// only after the informer has delivered it.
+	// Heard records that the informer has delivered a version of a pod, or its deletion. Later
+	// decisions depend on it. The scheduler's event handlers call it.
 	Heard(pod *corev1.Pod, exists bool)
-	// Looks records that a scheduling cycle is about to read the state. Later events are not inputs
-	// of its decision.
+	// Looks records that a scheduling cycle is about to read the state. Its decision does not
+	// depend on events after the call.
 	Looks()
-	// Seen records the inputs of a decision. It must be called in the cycle of the decision. It
-	// returns the number of the record; 0 if nothing was written.
+	// Seen records the inputs of a decision, and must be called in the cycle of the decision. It
+	// returns the number of the record; 0 if nothing was recorded.
 	Seen(seen *inputs.Seen) uint64
 }
 
-// noRecorder is the recorder that records nothing.
+// noRecorder is a Recorder that records nothing.
 type noRecorder struct{}
 
 // Heard does nothing.
@@ -38,8 +37,8 @@ func (noRecorder) Looks() {}
 // Seen does nothing.
 func (noRecorder) Seen(*inputs.Seen) uint64 { return 0 }
 
-// recordInputs records the inputs of a decision, if recording is on. It skips decisions that fit at
-// once. It also skips preemptors that back off, because the inputs do not include the back-off.
+// recordInputs records the inputs of a decision, if recording is on. It skips decisions that fit
+// without evictions. It also skips preemptors in a pause, because the inputs do not contain pauses.
 func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
 	if p.sched.recorder == (noRecorder{}) || made.pre.pause != nil || made.decision.Outcome == core.Fits && !made.pre.atLimit {
 		return made
@@ -53,8 +52,8 @@ func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
 	}
 	for i := range made.view.promised {
 		promised := &made.view.promised[i]
-		// Leave out nominations that the preemptor need not respect. The decision ignored them, but
-		// a replay would count them as reservations.
+		// Skip nominations that the preemptor need not respect. The decision ignored them, but a
+		// replay would treat them as reservations.
 		if promised.Reserved || isKept(promised, &made.pre) {
 			seen.Promised = append(seen.Promised, inputs.ReservedRoom{Pod: promised.Pod.GetPod(), Node: promised.Node})
 		}
@@ -68,5 +67,5 @@ func (p *Plugin) recordInputs(made *cycleDecision) *cycleDecision {
 }
 
 // Finished returns the informer for finished members of groups. The scheduler's own informer leaves
-// them out.
+// finished pods out.
 func (h *Scheduler) Finished() cache.SharedIndexInformer { return h.finished }

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestDeletionRefused checks that a pod whose deletion was refused is no victim for a while, and
-// neither is its group. The preemptor is retried when that time ends.
+// TestDeletionRefused checks a pod whose deletion the API server refused. For some time, neither
+// the pod nor its group is a victim. When that time ends, the preemptor is retried.
 func TestDeletionRefused(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
@@ -56,8 +56,8 @@ func TestDeletionRefused(t *testing.T) {
 	})
 }
 
-// TestRefusalIsKnownAtOnce checks that the cached view of a node from before the refusal does not
-// count.
+// TestRefusalIsKnownAtOnce checks that the cached snapshot of a node is updated after a refusal,
+// although the node has not changed.
 func TestRefusalIsKnownAtOnce(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Now().Add(-time.Hour / 2))

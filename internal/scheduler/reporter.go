@@ -8,14 +8,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// reporter reports why pods wait, in their conditions and events. It reports on gang members
-// without a cycle, pods that may not use their queue, and work that waits for its turn. Any
-// goroutine may add reports. The main loop writes them.
+// reporter reports to users why pods wait, in conditions and events. It reports on three kinds of
+// pods: gang members without a cycle, pods that may not use their queue, and pods that wait for a
+// turn. Any goroutine may add reports. The main loop writes them.
 type reporter struct {
 	*ledger
 	waits *engine.Waits
 	turns *admission.List
-	// statuses writes the reports.
+	// statuses writes the conditions.
 	statuses Statuses
 	metrics  *metrics.Metrics
 	clock    clock.PassiveClock

@@ -17,30 +17,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// tellBatch is the maximum number of members that get a report in each tick of the main loop.
+// tellBatch is the maximum number of members that get a condition in one tick of the main loop.
 const tellBatch = 100
 
-// lacksRoom reports whether a verdict is a lack of room. For all other reasons, more room would not
-// help, and a cluster autoscaler must not add nodes.
+// lacksRoom reports whether the reason of a verdict is a lack of room. For all other reasons, a
+// cluster autoscaler must not add nodes, because more room would not help.
 func lacksRoom(v gang.Verdict) bool {
 	return v.Reason == v1alpha1.ReasonUnschedulable || v.Reason == v1alpha1.ReasonPreempting
 }
 
-// say records the verdict of a decision on a gang, to be reported to users.
+// say records the verdict of a decision on a gang. A later tick reports it.
 func (t *reporter) say(key workload.Key, v gang.Verdict) {
 	t.gangs.FoundNoRoom(key, v, lacksRoom(v), t.clock.Now())
 }
 
-// Statuses writes conditions of pending pods outside of their cycles.
+// Statuses writes conditions of pending pods outside their scheduling cycles.
 type Statuses interface {
-	// Say writes a condition of a pod to the API, unless the pod has it already or is bound. It
-	// returns at once.
+	// Say writes a condition of a pod to the API and returns at once. It does nothing if the pod
+	// has the condition already or is bound.
 	Say(pod *corev1.Pod, condition corev1.PodCondition)
-	// Bound records that a pod has its node, so that no more conditions are written for the pod.
+	// Bound records that a pod is bound, so that no further condition is written for the pod.
 	Bound(uid types.UID)
 }
 
-// noStatuses is the Statuses that writes nothing.
+// noStatuses is a Statuses that writes nothing.
 type noStatuses struct{}
 
 // Say is part of Statuses.
@@ -49,7 +49,7 @@ func (noStatuses) Say(*corev1.Pod, corev1.PodCondition) {}
 // Bound is part of Statuses.
 func (noStatuses) Bound(types.UID) {}
 
-// tellMembers reports why members of gangs are not placed, for all gangs whose report is due.
+// tellMembers reports to the members of all gangs whose report is due.
 func (t *reporter) tellMembers(now time.Time) {
 	left := tellBatch
 	for _, key := range t.gangs.ReportsDue(now) {
@@ -59,7 +59,8 @@ func (t *reporter) tellMembers(now time.Time) {
 	}
 }
 
-// reportGang reports on up to most members of one gang, and returns their number.
+// tellGang reports to pending members of a gang, and returns the number of reports. most bounds
+// that number.
 func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) int {
 	g, ok := t.groups.Group(key)
 	members := t.members(key)
@@ -92,22 +93,22 @@ func (t *reporter) tellGang(key types.NamespacedName, most int, now time.Time) i
 	return len(told)
 }
 
-// isHeldItself reports whether a member is blocked regardless of its gang. Other code reports the
-// cause, and added room would not help.
+// isHeldItself reports whether a member is blocked for a reason that does not concern its gang.
+// Other code reports that reason, and added room would not help.
 func (r *clusterIndex) isHeldItself(pod *corev1.Pod) bool {
 	return r.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(r.derived, r.groups, pod) != gang.Verdict{}
 }
 
-// gangReport is the report for the pending members of a gang.
+// gangReport is the report to the pending members of a gang.
 type gangReport struct {
 	gang.Verdict
-	// leader is the member that the framework reports on, or "".
+	// leader is the UID of the member whose condition the framework writes; "" for none.
 	leader string
 }
 
-// wordFor returns the current report for the pending members of a gang. g is nil if the group does
-// not exist any more. A cause that gates the members takes precedence over the verdict of an
-// earlier decision.
+// wordFor returns the report that the pending members of a gang need now. g is nil if the group
+// does not exist. If the gate blocks the members, its reason takes precedence over the verdict of
+// an earlier decision.
 func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) gangReport {
 	verdict := t.gangs.BeginReport(gangKey(key))
 	held := gang.Gate(key, g, members)
@@ -128,8 +129,8 @@ func (t *reporter) wordFor(key types.NamespacedName, g *gang.Group, members *gan
 	return gangReport{Verdict: verdict, leader: leader}
 }
 
-// lacksNodes reports whether a leader failed because the cluster has no node. Its cycle then ends
-// before any plugin runs.
+// lacksNodes reports whether the leader was rejected because the cluster has no nodes. Without
+// nodes, the framework runs no plugin in the leader's cycle.
 func (r *clusterIndex) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	i := slices.IndexFunc(pending, func(pod *corev1.Pod) bool { return string(pod.UID) == leader })
 	if i < 0 || !isUnschedulable(pending[i]) {
@@ -139,9 +140,9 @@ func (r *clusterIndex) lacksNodes(leader string, pending []*corev1.Pod) bool {
 	return err == nil && len(nodes) == 0
 }
 
-// isMissing reports whether a member still needs the condition of this report. The framework writes
-// the condition of the leader. A member needs the condition if it lacks room, or if an earlier
-// condition about lacking room is outdated.
+// isMissing reports whether a member still needs the condition of this report. It does if the gang
+// lacks room, or if the member's current condition reports a lack of room that is outdated. The
+// framework writes the condition of the leader.
 func (w *gangReport) isMissing(pod *corev1.Pod) bool {
 	switch unschedulable := isUnschedulable(pod); {
 	case w.Verdict == gang.Verdict{}:
@@ -155,7 +156,7 @@ func (w *gangReport) isMissing(pod *corev1.Pod) bool {
 	}
 }
 
-// condition returns the condition for a member.
+// condition returns the condition of this report for a member.
 func (w *gangReport) condition(pod *corev1.Pod) corev1.PodCondition {
 	reason := w.Reason
 	if lacksRoom(w.Verdict) {
@@ -173,14 +174,14 @@ func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
 	return c
 }
 
-// isUnschedulable reports whether the condition of a pod says that it lacks room.
+// isUnschedulable reports whether the PodScheduled condition of a pod reports a lack of room.
 func isUnschedulable(pod *corev1.Pod) bool {
 	c := scheduledCondition(pod)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
-// whyHeld returns the message for a member in its cycle that another member plans for, or that the
-// plan of its gang leaves out.
+// whyHeld returns the message for a member that is in its cycle, although another member plans for
+// the gang or the plan leaves the member out.
 func (o *placements) whyHeld(key types.NamespacedName, admission engine.Admission) string {
 	if v := o.gangs.Verdict(gangKey(key)); lacksRoom(v) {
 		return v.Message

@@ -19,7 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// hall is a Scheduler with pods, groups and a clock, but without a scheduler. Tests check its
+// hall is a Scheduler with pods, groups and a clock, but without a framework. Tests check its
 // reports second by second.
 type hall struct {
 	t       *testing.T
@@ -29,15 +29,15 @@ type hall struct {
 	nodes   cache.Indexer
 	clock   *clocktesting.FakeClock
 	started time.Time
-	// deaf is true if conditions do not reach the API.
+	// deaf is true if written conditions do not appear in the informer.
 	deaf bool
 
 	said []saying
-	// calls counts the conditions written for a pod, by name.
+	// calls maps the name of each pod to the number of conditions that were written for it.
 	calls map[string]int
 }
 
-// saying is a condition written for a pod, and its time.
+// saying is a condition that was written for a pod, and the time since the start of the test.
 type saying struct {
 	pod  string
 	at   time.Duration
@@ -81,7 +81,7 @@ func (h *hall) add(to cache.Indexer, obj any) {
 	}
 }
 
-// gang creates a gang with the given number of members. The first member leads.
+// gang creates a gang with count members. The first member is the leader.
 func (h *hall) gang(name string, count int) []*corev1.Pod {
 	h.t.Helper()
 	h.groups.set(&gang.Group{Key: key(name), UID: types.UID("uid-" + name), MinCount: count, Priority: ptr.To(int32(1))})
@@ -93,14 +93,14 @@ func (h *hall) gang(name string, count int) []*corev1.Pod {
 	return all
 }
 
-// update shows a pod through the informer.
+// update adds a version of a pod to the informer, and calls the handler.
 func (h *hall) update(pod *corev1.Pod) {
 	h.t.Helper()
 	h.add(h.pods, pod)
 	h.sched.podChanged(pod, false)
 }
 
-// remove deletes a pod from the informer.
+// remove deletes a pod from the informer, and calls the handler.
 func (h *hall) remove(pod *corev1.Pod) {
 	h.t.Helper()
 	if err := h.pods.Delete(pod); err != nil {
@@ -109,7 +109,7 @@ func (h *hall) remove(pod *corev1.Pod) {
 	h.sched.gangs.CheckReported(gangKey(key(pod.Labels[v1alpha1.LabelPodGroup])), h.clock.Now())
 }
 
-// now returns the pod from the informer.
+// now returns the current version of a pod from the informer.
 func (h *hall) now(name string) *corev1.Pod {
 	h.t.Helper()
 	p, err := h.sched.pods.Pods("ns").Get(name)
@@ -119,7 +119,7 @@ func (h *hall) now(name string) *corev1.Pod {
 	return p
 }
 
-// framework sets the condition that the framework writes at the end of a cycle that found no room.
+// framework sets the condition that the framework writes for a pod that found no room in its cycle.
 func (h *hall) framework(name, message string) {
 	h.t.Helper()
 	h.show(h.now(name), corev1.PodCondition{
@@ -146,12 +146,12 @@ func (h *hall) Say(pod *corev1.Pod, c corev1.PodCondition) {
 	}
 }
 
-// decided records a decision that found no room for a gang.
+// decided records a decision without room for a gang.
 func (h *hall) decided(name, message string) {
 	h.sched.reporter.say(gangKey(key(name)), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: message})
 }
 
-// pass advances the clock second by second, with a tick after each.
+// pass advances the clock by a number of seconds, with one tick of the reporter in each second.
 func (h *hall) pass(seconds int) {
 	for range seconds {
 		h.clock.Step(time.Second)
@@ -159,7 +159,7 @@ func (h *hall) pass(seconds int) {
 	}
 }
 
-// expect compares the conditions written since the last call, in their order.
+// expect compares the conditions that were written since the last call, in order.
 func (h *hall) expect(want ...string) {
 	h.t.Helper()
 	var got []string
@@ -172,7 +172,7 @@ func (h *hall) expect(want ...string) {
 	h.said = nil
 }
 
-// holdsBack blocks one pod, by name.
+// holdsBack is a Derived that blocks the pod with a name.
 type holdsBack struct {
 	underived
 	name string
@@ -186,7 +186,7 @@ func (h holdsBack) Hold(pod *corev1.Pod) gang.Verdict {
 	return gang.Verdict{Reason: "OwnerUnknown", Message: "it has not been read"}
 }
 
-// TestTelling checks the conditions of members, second by second.
+// TestTelling checks which conditions the members of gangs get in each second.
 func TestTelling(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(h *hall){
@@ -280,7 +280,7 @@ func TestTelling(t *testing.T) {
 			h.pass(60)
 			const why = "PodGroup ns/g needs 3 members and has 2"
 			h.expect("g-0 NotEnoughMembers: "+why, "g-1 NotEnoughMembers: "+why)
-			// The old message does not return before there is a new decision.
+			// The old message must not be written again before the next decision.
 			h.update(pod("g-3", "g", "1", 1))
 			h.pass(60)
 			h.expect()
@@ -388,9 +388,9 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// TestTellingAThousand checks that the number of calls per second is bounded, and zero once all
-// members have their condition. A message that changes all the time does not cause a call for each
-// member and change. Other gangs still get their calls.
+// TestTellingAThousand checks the number of API calls for a gang of a thousand members. It is
+// bounded in each second, and 0 once all members have the condition, even if the message changes
+// all the time. Other gangs must still get their conditions.
 func TestTellingAThousand(t *testing.T) {
 	t.Parallel()
 	const count = 1000
@@ -443,7 +443,8 @@ func TestTellingAThousand(t *testing.T) {
 	}
 }
 
-// TestConditionOfATold checks that the condition has the observed generation, like upstream's.
+// TestConditionOfATold checks that a written condition has the observed generation of the pod, like
+// kube-scheduler's conditions.
 func TestConditionOfATold(t *testing.T) {
 	t.Parallel()
 	p := pod("p", "g", "1", 1)
@@ -458,8 +459,8 @@ func TestConditionOfATold(t *testing.T) {
 	}
 }
 
-// TestMemberThatComesTooSoon checks the message for a member that comes to its cycle early. It gets
-// the verdict of the gang, and never a message that another member plans.
+// TestMemberThatComesTooSoon checks the message for a member whose cycle comes too early. It gets
+// the verdict of its gang, and not the message that another member plans.
 func TestMemberThatComesTooSoon(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)

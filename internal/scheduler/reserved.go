@@ -19,16 +19,15 @@ import (
 )
 
 const (
-	// mostReservedNodes is the largest number of nodes with reservations that are examined for a
-	// message.
+	// mostReservedNodes is the maximum number of nodes with reservations that one message examines.
 	mostReservedNodes = 64
-	// mostHolders is the largest number of nodes in a message, and of workloads for each node.
+	// mostHolders is the maximum number of nodes in a message, and of workloads for each node.
 	mostHolders = 3
 )
 
-// reservedSentence returns a sentence about nodes where the preemptor would fit if no room were
-// reserved, with the workloads of these reservations; "" for none. Terminating pods count as gone,
-// as in a decision.
+// reservedSentence returns a sentence that names nodes where the preemptor would fit without the
+// reserved room, and the workloads with these reservations; "" for none. Terminating pods count as
+// gone, as in a decision.
 func (p *Plugin) reservedSentence(pre *preemptor, kept []*engine.Reservation, classes []snapshot.Class) string {
 	var said []string
 	for _, node := range p.someReserved(kept) {
@@ -39,8 +38,8 @@ func (p *Plugin) reservedSentence(pre *preemptor, kept []*engine.Reservation, cl
 	return strings.Join(core.FewNames(said, mostHolders), "; ")
 }
 
-// someReserved lists up to mostReservedNodes nodes with reservations, or with room that is kept for
-// lost members of gangs, sorted by name.
+// someReserved returns up to mostReservedNodes nodes with reservations or with kept room for lost
+// members, sorted by name.
 func (p *Plugin) someReserved(kept []*engine.Reservation) []string {
 	nodes := sets.New[string]()
 	for _, r := range kept {
@@ -53,9 +52,9 @@ func (p *Plugin) someReserved(kept []*engine.Reservation) []string {
 	return names[:min(len(names), mostReservedNodes)]
 }
 
-// reportReserved replaces the status of nodes where only reservations block a single pod. The
-// framework counts nominated pods as pods on the node, so its filters would report that a resource
-// is insufficient.
+// reportReserved changes the reported status of nodes where only reservations exclude a single pod.
+// The framework counts nominated pods as pods on the node, so its filters report an insufficient
+// resource there instead.
 func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusReader) {
 	told, ok := statuses.(*framework.NodeToStatus)
 	if !ok || !made.view.HasPromised() {
@@ -73,8 +72,8 @@ func (p *Plugin) reportReserved(made *cycleDecision, statuses fwk.NodeToStatusRe
 	}
 }
 
-// holders returns the names of the workloads, or lost members, whose reserved room blocks a node
-// for the preemptor.
+// holders returns the names of the workloads and lost members whose reserved room excludes the
+// preemptor from a node; nil if none does.
 func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []snapshot.Class, node string) []string {
 	info := p.sched.staying(node)
 	if info == nil {
@@ -104,27 +103,27 @@ func (p *Plugin) holders(pre *preemptor, kept []*engine.Reservation, classes []s
 	return names
 }
 
-// podInfoIn returns the pod of a reservation, with its request.
+// podInfoIn returns the PodInfo of a reservation's pod.
 func podInfoIn(r *engine.Reservation) fwk.PodInfo {
 	info, _ := r.Pod.(fwk.PodInfo)
 	return info
 }
 
-// podIn returns the pod of a reservation. The informer may have a newer version.
+// podIn returns the pod of a reservation. The informer may have a newer version of the pod.
 func podIn(r *engine.Reservation) *corev1.Pod { return podInfoIn(r).GetPod() }
 
-// reserveRooms replaces the reservations of a workload. Pods that are not present get none; see
-// [Scheduler.ensurePresent].
+// reserveRooms replaces all reservations of a workload. It makes no reservation for pods that the
+// engine does not know; see [Scheduler.ensurePresent].
 func (h *Scheduler) reserveRooms(key workload.Key, rooms []*engine.Reservation) {
 	for _, r := range rooms {
-		// The framework computes a pod's request at the first call and stores it in the PodInfo.
-		// From here on, other goroutines read it.
+		// The first call of CalculateResource stores its result in the PodInfo. Make that call
+		// here, because other goroutines read the PodInfo from now on.
 		podInfoIn(r).CalculateResource()
 	}
 	h.step(engine.Reserves{Key: key, Rooms: rooms})
 }
 
-// nodesByUID converts the nodes of pods for the engine.
+// nodesByUID converts the UIDs in a sequence of pods and nodes to the engine's type.
 func nodesByUID(nodes iter.Seq2[types.UID, string]) iter.Seq2[engine.UID, string] {
 	return func(yield func(engine.UID, string) bool) {
 		for uid, node := range nodes {
@@ -135,7 +134,7 @@ func nodesByUID(nodes iter.Seq2[types.UID, string]) iter.Seq2[engine.UID, string
 	}
 }
 
-// isUsedOn reports whether a NodeInfo includes the pod of a reservation already.
+// isUsedOn reports whether a NodeInfo already contains the pod of a reservation.
 func isUsedOn(r *engine.Reservation, node fwk.NodeInfo) bool {
 	return slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return string(pi.GetPod().UID) == r.UID })
 }

@@ -54,10 +54,10 @@ profiles:
       enabled: [{name: Reprieve}, {name: Refusing}]
 `
 
-// bound is the longest that any step may take on a busy machine.
+// bound is the longest time that any step may take, even on a busy machine.
 const bound = time.Minute
 
-// rig is a whole scheduler with queue and cache, on a fake client. Nothing is scheduled until a
+// rig is a complete scheduler, with its queue and cache, on a fake client. It schedules only when a
 // test runs a cycle.
 type rig struct {
 	t        *testing.T
@@ -66,17 +66,17 @@ type rig struct {
 	sched    *Scheduler
 	plugin   *Plugin
 	evictor  *fakeEvictor
-	// listener records conditions that are written outside of cycles.
+	// listener records the conditions that are written outside cycles.
 	listener listener
 	groups   *groups
-	// measured are the metrics of the scheduler. They are registered before the scheduler starts,
-	// because registration creates them.
+	// measured is the registry of the scheduler's metrics. It must exist before the scheduler
+	// starts, because registration creates the metrics.
 	measured k8smetrics.KubeRegistry
-	// meanwhile is called in every cycle, with its pod, after Reprieve's PreFilter has returned.
+	// meanwhile is called in every cycle after Reprieve's PreFilter, with the pod of the cycle.
 	meanwhile func(*corev1.Pod)
-	// unreserved is called with every pod that gives its place up.
+	// unreserved is called with every pod that gives up its node in Unreserve.
 	unreserved func(*corev1.Pod)
-	// stop ends the scheduler. The client stays.
+	// stop ends the scheduler. The client can be used for another one.
 	stop func()
 }
 
@@ -105,14 +105,14 @@ func (g *groups) drop(key types.NamespacedName) {
 	delete(g.all, key)
 }
 
-// fakeEvictor keeps orders until the test ends them.
+// fakeEvictor is an Evictor that keeps orders until the test ends them.
 type fakeEvictor struct {
 	orders   []eviction.Order
 	outcomes []chan eviction.Outcome
-	// atOnce, if set, returns the result of every order.
+	// atOnce, if set, is called for every order and returns its result.
 	atOnce func() error
 	mu     sync.Mutex
-	// statuses, if set, writes nominations.
+	// statuses, if set, writes nominations to the API.
 	statuses    *podstatus.Writer
 	nominations []podstatus.Nomination
 }
@@ -143,19 +143,19 @@ func (f *fakeEvictor) writeTo(statuses *podstatus.Writer) {
 	f.statuses = statuses
 }
 
-// write writes nominations to the API, as the evictor does. The caller holds the lock.
+// write writes nominations to the API, as the real evictor does. The caller holds the lock.
 func (f *fakeEvictor) write(nominations []podstatus.Nomination) {
 	statuses := f.statuses
 	if statuses == nil {
 		return
 	}
 	for _, claim := range statuses.Nominate(nominations) {
-		// An error means that the pod is gone.
+		// An error means that the pod does not exist any more.
 		go func() { _ = statuses.Write(context.Background(), claim) }()
 	}
 }
 
-// finish ends an order with an outcome, and returns when the scheduler has processed it.
+// finish ends an order with an outcome, and waits until the scheduler has handled the outcome.
 func (r *rig) finish(order int, outcome eviction.Outcome) {
 	r.t.Helper()
 	before := r.sched.executions.count.Load()
@@ -178,7 +178,7 @@ func (r *rig) succeed(order int) {
 	r.finish(order, eviction.Outcome{})
 }
 
-// wants reports whether the preemptor of an order still needs its reservations.
+// wants reports whether an order is still wanted; see Plugin.Wants.
 func (r *rig) wants(order int) bool { return r.plugin.Wants(&r.evictor.orders[order]) }
 
 func newRig(t *testing.T, objects ...runtime.Object) *rig {
@@ -192,7 +192,7 @@ func newRigExtended(t *testing.T, extenders []config.Extender, objects ...runtim
 	return newRigWith(t, schedulerYAML, extenders, objects...)
 }
 
-// newRigArgs is newRig with arguments for the plugin, in YAML's short form.
+// newRigArgs is newRig with arguments of the plugin, as YAML in flow style.
 func newRigArgs(t *testing.T, args string, objects ...runtime.Object) *rig {
 	t.Helper()
 	return newRigWith(t, schedulerYAML+"  pluginConfig: [{name: Reprieve, args: "+args+"}]\n", nil, objects...)
@@ -203,15 +203,15 @@ func newRigWith(t *testing.T, configuration string, extenders []config.Extender,
 	return newRigOn(t, clientWith(objects...), &groups{all: map[types.NamespacedName]*gang.Group{}}, configuration, extenders)
 }
 
-// clientWith returns a client with these objects and no finished pods. The fake client does not
-// support field selectors.
+// clientWith returns a client with objects and without finished pods. A list of finished pods needs
+// a separate reaction, because the fake client does not support field selectors.
 func clientWith(objects ...runtime.Object) *fake.Clientset {
 	client := fake.NewClientset(objects...)
 	listFinished(client, func() (*corev1.PodList, error) { return &corev1.PodList{}, nil })
 	return client
 }
 
-// listFinished sets the result of a list of finished pods.
+// listFinished sets the result of listing finished pods with a client.
 func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) {
 	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		of, ok := action.(clienttesting.ListAction)
@@ -227,7 +227,8 @@ func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) 
 	})
 }
 
-// newRigOn is newRigWith on an existing client and existing groups, with changed inputs.
+// newRigOn is newRigWith for an existing client and existing groups. change changes the inputs of
+// the plugins.
 func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender, change ...func(*Inputs)) *rig {
 	t.Helper()
 	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, measured: k8smetrics.NewKubeRegistry()}
@@ -236,7 +237,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	if err := m.Register(r.measured.Register); err != nil {
 		t.Fatal(err)
 	}
-	// An existing namespace belongs to an earlier scheduler.
+	// The namespace exists already if an earlier rig used the client.
 	_ = client.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	r.client.PrependReactor("create", "pods", r.bind)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -297,7 +298,7 @@ func onlyFinished(selector fields.Selector) bool {
 	return selector != nil && strings.Contains(selector.String(), "status.phase!=Pending")
 }
 
-// factory makes the plugin, and records it.
+// factory returns a factory that creates the plugin and stores it in the rig.
 func (r *rig) factory(plugins *Plugins) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		pl, err := plugins.Registry()[Name](ctx, args, handle)
@@ -308,7 +309,7 @@ func (r *rig) factory(plugins *Plugins) frameworkruntime.PluginFactory {
 	}
 }
 
-// bind sets the node of a pod, as the API server does for a binding.
+// bind handles the binding of a pod as the API server does: it sets the pod's node.
 func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	create, ok := action.(clienttesting.CreateAction)
 	if !ok || action.GetSubresource() != "binding" {
@@ -353,7 +354,7 @@ func decodeProfiles(t *testing.T, configuration string) []config.KubeSchedulerPr
 	return cfg.Profiles
 }
 
-// cycle runs one scheduling cycle, for the next pod of the queue.
+// cycle runs one scheduling cycle for the next pod of the queue.
 func (r *rig) cycle() {
 	r.t.Helper()
 	done := make(chan struct{})
@@ -376,7 +377,7 @@ func (r *rig) cycles() {
 	}
 }
 
-// snapshot updates the framework's snapshot, as a cycle does at its start.
+// snapshot updates the framework's snapshot, as each cycle does first.
 func (r *rig) snapshot() {
 	r.t.Helper()
 	snapshot, ok := r.plugin.handle.SnapshotSharedLister().(*internalcache.Snapshot)
@@ -393,7 +394,8 @@ func (r *rig) pending() string {
 	return summary
 }
 
-// eventually waits for effects of informers and binding goroutines.
+// eventually waits until a condition is true. It is for effects of informers and of binding
+// goroutines.
 func (r *rig) eventually(what string, condition func() bool) {
 	r.t.Helper()
 	err := wait.PollUntilContextTimeout(r.t.Context(), 5*time.Millisecond, bound, true,
@@ -403,7 +405,7 @@ func (r *rig) eventually(what string, condition func() bool) {
 	}
 }
 
-// create creates pods and waits until the scheduler has seen them.
+// create creates pods and waits until the scheduler's cache or queue has them.
 func (r *rig) create(pods ...*corev1.Pod) {
 	r.t.Helper()
 	for _, pod := range pods {
@@ -428,7 +430,7 @@ func (r *rig) create(pods ...*corev1.Pod) {
 	}
 }
 
-// remove deletes a pod and waits until the scheduler has seen that.
+// remove deletes a pod and waits until the scheduler knows the deletion.
 func (r *rig) remove(pod *corev1.Pod) {
 	r.t.Helper()
 	if err := r.client.CoreV1().Pods(pod.Namespace).Delete(r.t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
@@ -441,7 +443,7 @@ func (r *rig) remove(pod *corev1.Pod) {
 	})
 }
 
-// nodeOf returns the node that a pod is bound to, or "".
+// nodeOf returns the node of a bound pod; "" for a pod that is not bound.
 func (r *rig) nodeOf(name string) string {
 	r.t.Helper()
 	pod, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -451,7 +453,7 @@ func (r *rig) nodeOf(name string) string {
 	return pod.Spec.NodeName
 }
 
-// bound counts the members of the gang g with a node, out of the given number.
+// bound returns how many of the members g-0, g-1 and so on, up to the given number, have a node.
 func (r *rig) bound(members int) (count int) {
 	r.t.Helper()
 	for i := range members {
@@ -462,7 +464,7 @@ func (r *rig) bound(members int) (count int) {
 	return count
 }
 
-// waitBound runs cycles until all of the pods have a node.
+// waitBound runs cycles until all named pods have a node.
 func (r *rig) waitBound(names ...string) {
 	r.t.Helper()
 	for _, name := range names {
@@ -481,7 +483,7 @@ func (r *rig) active() []string {
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 
-// gangOf creates a gang.
+// gangOf creates a gang and returns its group.
 func (r *rig) gangOf(name string, minCount int, priority int32) *gang.Group {
 	g := &gang.Group{Key: key(name), UID: types.UID("uid-" + name), MinCount: minCount, Priority: ptr.To(priority)}
 	r.groups.set(g)
@@ -501,7 +503,7 @@ func nodes(count int, cpu string) []runtime.Object {
 	return out
 }
 
-// pod returns a pod that requests CPUs. It belongs to a group unless group is "".
+// pod returns a pod that requests CPUs. group is the name of its PodGroup; "" for none.
 func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).SchedulerName("reprieve-scheduler").
 		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()
@@ -511,7 +513,7 @@ func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	return p
 }
 
-// on puts a pod on a node.
+// on sets the node of a pod.
 func on(p *corev1.Pod, node string) *corev1.Pod {
 	p.Spec.NodeName = node
 	return p
@@ -525,13 +527,14 @@ func members(group string, count int, cpu string, priority int32) []*corev1.Pod 
 	return out
 }
 
-// decideFor returns a decision that is made as the plugin does, with the real filters.
+// decideFor returns the decision for a pod's workload on the current snapshot, with the real
+// filters.
 func (r *rig) decideFor(pods ...*corev1.Pod) *core.Decision {
 	r.t.Helper()
 	return &r.decide(pods[0]).decision
 }
 
-// decide is decideFor with everything that is needed to carry the decision out.
+// decide is decideFor, but returns the complete cycleDecision.
 func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 	r.t.Helper()
 	r.snapshot()
@@ -549,7 +552,8 @@ func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 
 func resourceMustParse(s string) resource.Quantity { return resource.MustParse(s) }
 
-// never fails if a condition becomes true within a time.
+// never is the opposite of eventually: the test fails if happens returns true within the given
+// time.
 func (r *rig) never(what string, within time.Duration, happens func() bool) {
 	r.t.Helper()
 	end, tick := time.After(within), time.NewTicker(10*time.Millisecond)
@@ -566,7 +570,7 @@ func (r *rig) never(what string, within time.Duration, happens func() bool) {
 	}
 }
 
-// reservedOn returns the node of a pod's reservation.
+// reservedOn returns the node of a pod's reservation; false for none.
 func (r *rig) reservedOn(uid types.UID) (string, bool) {
 	for node, reserved := range r.sched.reserved.Nodes() {
 		for _, one := range reserved {
@@ -578,5 +582,5 @@ func (r *rig) reservedOn(uid types.UID) (string, bool) {
 	return "", false
 }
 
-// detached returns a Scheduler without a scheduler: only its state in memory.
+// detached returns a Scheduler that has only state in memory: it has no framework and no informers.
 func detached(in *Inputs) *Scheduler { return in.assemble(in.emptyIndex(), nil, nil) }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// resize changes the requests of a pod in place.
+// resize changes the CPU request of a running pod.
 func (r *rig) resize(name, cpu string) {
 	r.t.Helper()
 	got, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -26,7 +26,7 @@ func (r *rig) resize(name, cpu string) {
 	}
 }
 
-// robbers are the ways to lose two of the seven CPUs of node-0.
+// robbers maps the ways to lose two of the seven CPUs of node-0 to functions that do it.
 var robbers = map[string]func(*rig){
 	"a higher priority": func(r *rig) {
 		high := pod("high", "", "2", 20)
@@ -56,9 +56,10 @@ var robbers = map[string]func(*rig){
 	},
 }
 
-// eachRobber runs a test for each way, with a pod that needs five CPUs, and with a gang that has a
-// second member on node-2. Its two victims on node-0 are evicted: one is gone, and one is still
-// terminating.
+// eachRobber runs a test for each robber, once with a single pod and once with a gang. The
+// preemptor needs five CPUs of node-0, and the gang has a second member on node-2. It has two
+// victims on node-0: one is gone, and the other one is terminating. The test calls rob to lose two
+// CPUs.
 func eachRobber(t *testing.T, others []*corev1.Node, run func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig))) {
 	t.Helper()
 	for way, rob := range robbers {
@@ -102,7 +103,7 @@ func eachRobber(t *testing.T, others []*corev1.Node, run func(t *testing.T, r *r
 }
 
 // TestRobbedOfOneVictimsRoom checks that a preemptor does not wait for its last victim if the room
-// will be too small. It finds other room.
+// would be too small even without that victim. It must find room elsewhere.
 func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, []*corev1.Node{node("node-1", "5")}, func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig)) {
@@ -120,8 +121,8 @@ func TestRobbedOfOneVictimsRoom(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsNoUse checks that room that cannot be enough any more is not kept from work of
-// equal standing that fits.
+// TestRoomThatIsNoUse checks that reserved room that has become too small is released. Other work
+// of equal standing can use it.
 func TestRoomThatIsNoUse(t *testing.T) {
 	t.Parallel()
 	eachRobber(t, nil, func(t *testing.T, r *rig, p *corev1.Pod, rob func(*rig)) {
@@ -143,8 +144,8 @@ func TestRoomThatIsNoUse(t *testing.T) {
 	})
 }
 
-// TestKeptOutByAReservation checks that a pod's message names the reservation that blocks it, and
-// reports no lack of resources.
+// TestKeptOutByAReservation checks that the message of a pod names the reservation that excludes
+// it, and does not report insufficient resources.
 func TestKeptOutByAReservation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))
@@ -171,7 +172,7 @@ func TestKeptOutByAReservation(t *testing.T) {
 			t.Errorf("It is told that it is short of something: %q", said)
 		}
 	}
-	// The message for a pod that is too large in any case names no reservation.
+	// The message of a pod that is too large for the node must not name the reservation.
 	large := pod("large", "", "5", 10)
 	r.create(large)
 	r.eventually("it has been tried", func() bool { r.cycles(); return len(r.active()) == 0 })
@@ -181,9 +182,9 @@ func TestKeptOutByAReservation(t *testing.T) {
 	}
 }
 
-// TestAffinityToALeavingPod checks a pod with affinity to a terminating pod on a cordoned node. The
-// decision has a place for it on another node without victims. It is retried when the terminating
-// pod is gone. The same holds for a gang.
+// TestAffinityToALeavingPod checks a pod or gang with affinity to a terminating pod on a cordoned
+// node. The decision finds a place on another node without victims. When the terminating pod is
+// gone, the workload must be retried.
 func TestAffinityToALeavingPod(t *testing.T) {
 	t.Parallel()
 	for kind, group := range map[string]string{"a pod": "", "a gang": "p"} {
@@ -225,8 +226,9 @@ func TestAffinityToALeavingPod(t *testing.T) {
 	}
 }
 
-// TestPortThatIsTaken checks a preemptor whose host port is used by a pod of another scheduler. It
-// does not wait for its last victim. The same holds if its node loses a label that it needs.
+// TestPortThatIsTaken checks a preemptor that can no longer use its reserved node: a pod of another
+// scheduler uses its host port, or the node loses a required label. It must not wait for its last
+// victim.
 func TestPortThatIsTaken(t *testing.T) {
 	t.Parallel()
 	for way, rob := range map[string]func(*rig){

@@ -21,10 +21,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// crowdedOut returns the reservations on a node that do not fit beside the pods of the NodeInfo and
-// more important reservations. The NodeInfo has the pods that stay. It considers reservations by
-// priority, then in their order. So it returns as few as possible, and none because of a less
-// important reservation. The seeker of a reservation is nil if room does not matter to its pod.
+// crowdedOut returns the reservations on a node that do not fit. node contains the pods that will
+// stay. Reservations are checked by priority, then in the given order. So a reservation is never
+// crowded out by one of lower priority, and as few as possible are returned.
+//
+// seekerOf returns the requests of a reservation's pod; nil for a pod that fits regardless of room.
 func crowdedOut(node fwk.NodeInfo, reserved []*engine.Reservation, seekerOf func(*engine.Reservation) *seeker) []*engine.Reservation {
 	byPriority := slices.Clone(reserved)
 	slices.SortStableFunc(byPriority, func(x, y *engine.Reservation) int { return cmp.Compare(y.Priority, x.Priority) })
@@ -42,10 +43,10 @@ func crowdedOut(node fwk.NodeInfo, reserved []*engine.Reservation, seekerOf func
 	return out
 }
 
-// crowdedOutOn returns the reservations that do not fit on a node even after all terminating pods
-// are gone. It uses the informers and the assumed pods, not the snapshot of a cycle, so any
-// goroutine may call it. A node that offered more a moment ago counts with its earlier capacity.
-// releaseLost handles deleted nodes.
+// crowdedOutOn returns the reservations on a node that will not fit, even after all terminating
+// pods are gone. A node with a dip counts with its previous capacity. Deleted nodes are left to
+// releaseLost. It uses the informers and the assumed pods instead of a cycle's snapshot, so any
+// goroutine may call it.
 func (b *ledger) crowdedOutOn(node string) []*engine.Reservation {
 	reserved := b.reserved.On(node)
 	if len(reserved) == 0 {
@@ -65,8 +66,8 @@ func (b *ledger) crowdedOutOn(node string) []*engine.Reservation {
 	})
 }
 
-// staying returns a node with the pods that are bound or assumed there and not terminating. It
-// returns nil for a node that does not exist.
+// staying returns a NodeInfo with the bound and assumed pods that are not terminating; nil for a
+// node that does not exist.
 func (o *placements) staying(name string) *framework.NodeInfo {
 	node, err := o.nodes.Get(name)
 	if err != nil {
@@ -74,7 +75,8 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 	}
 	info, seen := framework.NewNodeInfo(), sets.New[string]()
 	info.SetNode(node)
-	// The assumed pods are listed first: a pod that is bound meanwhile is among the bound pods.
+	// List the assumed pods first. A pod that is bound between the two reads is then among the
+	// bound pods.
 	var assumed []*corev1.Pod
 	for _, key := range o.records.AssumedOn(name) {
 		if pod, ok := o.podOf(key); ok {
@@ -90,15 +92,14 @@ func (o *placements) staying(name string) *framework.NodeInfo {
 	return info
 }
 
-// releaseCrowded releases the reservations that do not fit on their nodes any more. Otherwise the
-// last victims of their workloads would be evicted for nothing, and the reservations would keep
-// free room from others. Evictions that have not begun are canceled, and the workloads are planned
-// again. As few workloads as possible lose reservations. The workload except keeps its
-// reservations.
+// releaseCrowded releases reservations that no longer fit on their nodes, of as few workloads as
+// possible, and plans these workloads again. Otherwise, the last victims of these workloads would
+// be evicted in vain, and their reservations would keep free room from others. Evictions that have
+// not begun are canceled. The workload except keeps its reservations.
 //
 // An eviction continues if a workload of higher standing waits for the same victims, because that
-// workload may not be allowed to evict them itself. Without this rule, both workloads would stop
-// each other in turns.
+// workload may not be allowed to evict them itself. Without this rule, both workloads could stop
+// each other repeatedly.
 func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) {
 	for _, node := range sets.List(nodes) {
 		done := sets.New(except)
@@ -115,8 +116,8 @@ func (h *Scheduler) releaseCrowded(nodes sets.Set[string], except workload.Key) 
 	}
 }
 
-// firstCrowded returns the first reservation that a node cannot fulfill, of a workload that is not
-// in done.
+// firstCrowded returns the first reservation that does not fit on a node, and its workload. It
+// skips the workloads in done.
 func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (workload.Key, *engine.Reservation, bool) {
 	if !h.isShared(node, done) {
 		return workload.Key{}, nil, false
@@ -129,8 +130,8 @@ func (h *Scheduler) firstCrowded(node string, done sets.Set[workload.Key]) (work
 	return workload.Key{}, nil, false
 }
 
-// evictsForOthers reports whether the evictions for a workload also serve another workload. That
-// one waits for the same victims, and may use the room of the first workload's reservation.
+// evictsForOthers reports whether the evictions for a workload must continue for another workload.
+// That workload waits for the same victims, and may use the room of the crowded reservation.
 func (h *Scheduler) evictsForOthers(key workload.Key, crowded *engine.Reservation) bool {
 	if !h.waits.Evicting(key) {
 		return false
@@ -141,10 +142,9 @@ func (h *Scheduler) evictsForOthers(key workload.Key, crowded *engine.Reservatio
 	})
 }
 
-// releaseCrowdedOut releases the reservations of a workload and retries the workload. If the
-// workload was planned again since crowded was found, it does nothing. crowded is the reservation
-// that cannot be fulfilled. If evictions are under way for the workload, they stop first, and the
-// retry follows.
+// releaseCrowdedOut releases all reservations of a workload, because the reservation crowded does
+// not fit, and retries the workload. If evictions are under way for it, the retry comes after they
+// have stopped. It does nothing if the workload no longer has that reservation.
 func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservation, why string) {
 	if len(h.step(engine.RoomLost{Room: crowded})) == 0 {
 		return
@@ -159,31 +159,34 @@ func (h *Scheduler) releaseCrowdedOut(key workload.Key, crowded *engine.Reservat
 	}
 }
 
-// doubts holds the nodes whose reservations may not fit any more. A pod has arrived there, has
-// grown or will stay after all, or the node offers less than before. Deleted nodes are removed, so
-// the number of existing nodes bounds its size. The zero value is not ready to use.
+// doubts records the nodes whose reservations may no longer fit. On such a node, a pod has arrived,
+// has grown or will not terminate after all, or the node offers less. Deleted nodes are removed.
+// newDoubts creates a doubts: the zero value is not usable.
 type doubts struct {
 	mu sync.Mutex
 	// exists reports whether a node exists.
 	exists func(string) bool
-	// reserved has the nodes that had reservations when they changed. The main loop reviews them.
+	// reserved holds the changed nodes that had reservations at the time of the change. The main
+	// loop reviews them.
 	reserved sets.Set[string]
-	// recent has the nodes that changed since the last decision read its snapshot. before has the
-	// nodes that changed between the last two such reads. The snapshot of the last decision may
-	// lack these changes.
-	recent, before sets.Set[string]
-	wanted         chan struct{}
+	// recent holds the nodes that have changed since the last decision read its snapshot.
+	recent sets.Set[string]
+	// before holds the nodes that changed between the last two decisions. The snapshot of the last
+	// decision may lack these changes.
+	before sets.Set[string]
+	wanted chan struct{}
 }
 
 func newDoubts(exists func(string) bool) *doubts {
 	return &doubts{exists: exists, reserved: sets.New[string](), recent: sets.New[string](), before: sets.New[string](), wanted: make(chan struct{}, 1)}
 }
 
-// add records a node, and whether there are reservations on it.
+// add records that a node has changed. reserved is true if the node has reservations.
 func (d *doubts) add(node string, reserved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// The check holds the lock, so that forget runs after it if the node is deleted.
+	// The lock is held during the check. If the node is deleted now, forget waits for the lock and
+	// then removes the node again.
 	if !d.exists(node) {
 		return
 	}
@@ -198,7 +201,7 @@ func (d *doubts) add(node string, reserved bool) {
 	}
 }
 
-// forget drops a deleted node.
+// forget removes a deleted node.
 func (d *doubts) forget(node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -207,7 +210,7 @@ func (d *doubts) forget(node string) {
 	}
 }
 
-// take returns the recorded nodes with reservations, and clears the list.
+// take returns and clears the changed nodes with reservations.
 func (d *doubts) take() sets.Set[string] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,7 +222,7 @@ func (d *doubts) take() sets.Set[string] {
 	return nodes
 }
 
-// looks records that a decision now uses a snapshot that was taken a moment ago.
+// looks records that a decision reads a snapshot that was taken just before.
 func (d *doubts) looks() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -235,11 +238,12 @@ func (d *doubts) isRecent(node string) bool {
 	return d.recent.Has(node) || d.before.Has(node)
 }
 
-// doubt asks the main loop to review the reservations on a node, if there are any.
+// doubt makes the main loop review the reservations on a node, if there are any.
 func (h *Scheduler) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
 
-// reviewRooms releases the reservations that recorded nodes cannot fulfill. It also records nodes
-// whose dips have lasted too long, and releases the reservations whose nodes reject the pods.
+// reviewRooms releases reservations that do not fit on the nodes with recorded changes. Nodes whose
+// dips have lasted too long are reviewed as well. It also releases reservations on nodes that
+// reject the pods.
 func (h *Scheduler) reviewRooms(now time.Time) {
 	over := h.dips.over(now)
 	for _, node := range over {
@@ -251,8 +255,8 @@ func (h *Scheduler) reviewRooms(now time.Time) {
 	h.releaseCrowded(h.doubted.take(), workload.Key{})
 }
 
-// replanCrowded plans a workload again soon if the room that it has just reserved does not exist.
-// The snapshot of its cycle was older than the informers.
+// replanCrowded schedules a retry of a workload if its new reservations do not fit. That happens if
+// the snapshot of its cycle was older than the informers.
 func (h *Scheduler) replanCrowded(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.doubted.isRecent(r.Node) && slices.ContainsFunc(h.crowdedOutOn(r.Node), func(out *engine.Reservation) bool { return out.UID == r.UID }) {
@@ -262,8 +266,9 @@ func (h *Scheduler) replanCrowded(key workload.Key) {
 	}
 }
 
-// reviewSharedNodes asks the main loop to review the nodes that a workload shares with other
-// reservations. Its evictions may have continued for those other workloads.
+// reviewSharedNodes makes the main loop review the nodes that a workload shares with other
+// reservations. It is called when the evictions of the workload end, because releaseCrowded may
+// have let them continue for the other workloads.
 func (h *Scheduler) reviewSharedNodes(key workload.Key) {
 	for _, r := range h.reserved.Of(key) {
 		if h.isShared(r.Node, sets.New(key)) {
@@ -272,7 +277,7 @@ func (h *Scheduler) reviewSharedNodes(key workload.Key) {
 	}
 }
 
-// isShared reports whether a node has reservations of workloads that are not in than.
+// isShared reports whether a node has a reservation of a workload that is not in than.
 func (h *Scheduler) isShared(node string, than sets.Set[workload.Key]) bool {
 	return slices.ContainsFunc(h.reserved.On(node), func(r *engine.Reservation) bool {
 		key, ok := h.reserved.KeyOf(r.UID)
@@ -280,7 +285,7 @@ func (h *Scheduler) isShared(node string, than sets.Set[workload.Key]) bool {
 	})
 }
 
-// occupies records that a pod has come to its node, or requests other resources since an update.
+// occupies records that a pod has arrived on a node, or has changed its requests there.
 func (h *Scheduler) occupies(before, now *corev1.Pod) {
 	if now.Spec.NodeName == "" {
 		return
@@ -294,8 +299,9 @@ func (h *Scheduler) occupies(before, now *corev1.Pod) {
 	}
 }
 
-// replanNeighbors plans workloads again soon if a pod has come to their node and affects them by
-// more than its room. The filters know whether the pods can be on one node.
+// replanNeighbors schedules retries of workloads with reservations on the node of a new pod, if
+// they may depend on the pod by more than room. Only the filters know whether they can share the
+// node.
 func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
 	for _, r := range h.reserved.On(came.Spec.NodeName) {
 		key, ok := h.reserved.KeyOf(r.UID)
@@ -305,8 +311,8 @@ func (h *Scheduler) replanNeighbors(came *corev1.Pod) {
 	}
 }
 
-// mayMind reports whether a waiting pod may depend on a pod that came to its node, by more than the
-// room.
+// mayMind reports whether a waiting pod may depend on a pod on its node by more than room, for
+// example by affinity or host ports.
 func mayMind(waiting, came *corev1.Pod) bool {
 	if _, plain := snapshot.NeedsOf(waiting); !plain || len(util.GetHostPorts(waiting)) > 0 {
 		return true
@@ -315,7 +321,7 @@ func mayMind(waiting, came *corev1.Pod) bool {
 	return a != nil && a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// isResized reports whether a pod requests other resources than before.
+// isResized reports whether the resources in a pod's containers have changed.
 func isResized(before, now *corev1.Pod) bool {
 	differ := func(a, b []corev1.Container) bool {
 		return !slices.EqualFunc(a, b, func(x, y corev1.Container) bool { return apiequality.Semantic.DeepEqual(x.Resources, y.Resources) })

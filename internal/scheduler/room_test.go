@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// reservedFor returns a reservation on a node for a pod that requests CPUs.
+// reservedFor returns a reservation on node-0 for a pod that requests CPUs.
 func reservedFor(t interface{ Fatal(...any) }, name string, cpu int, standing workload.Standing) *engine.Reservation {
 	pi, err := framework.NewPodInfo(pod(name, "", fmt.Sprint(cpu), standing.Priority))
 	if err != nil {
@@ -22,7 +22,7 @@ func reservedFor(t interface{ Fatal(...any) }, name string, cpu int, standing wo
 	return &engine.Reservation{Pod: pi, UID: string(pi.Pod.UID), Node: "node-0", Standing: standing}
 }
 
-// holding returns a node of eight CPUs with pods.
+// holding returns a node with eight CPUs and one pod for each of the given CPU requests.
 func holding(cpus ...int) *framework.NodeInfo {
 	info := framework.NewNodeInfo()
 	info.SetNode(node("node-0", "8"))
@@ -95,8 +95,8 @@ func TestCrowdedOut(t *testing.T) {
 }
 
 // TestCrowdedOutGivesWayToNoneBelow checks random reservations. Each kept reservation fits beside
-// the other kept ones. Each released reservation does not fit beside the kept ones of at least its
-// priority. Reservations below make no difference.
+// the other kept reservations. Each returned reservation does not fit beside the kept ones of equal
+// or higher priority. Reservations of lower priority do not matter.
 func TestCrowdedOutGivesWayToNoneBelow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

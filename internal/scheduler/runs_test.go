@@ -20,14 +20,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestRunThatIsOver checks that a gang with a replaced member is not protected again, and that a
-// gang of other members is protected before its status shows that.
+// TestRunThatIsOver checks the protection after members were replaced. If one member was replaced,
+// the gang is not protected again. If all were replaced, it is protected even before its status
+// shows the new run.
 func TestRunThatIsOver(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		// replace makes m take the place of the gang's second member.
+		// replace replaces the second member of the gang by m.
 		replace func(r *rig, g *gang.Group, second, m *corev1.Pod)
-		// first is true if the first member is replaced too, so that another run begins.
+		// first is true if the first member is replaced too, which begins a new run.
 		first bool
 	}{
 		"short for long enough": {replace: func(r *rig, g *gang.Group, second, m *corev1.Pod) {
@@ -96,8 +97,7 @@ func TestRunThatIsOver(t *testing.T) {
 	}
 }
 
-// TestSyncWaitsForFinished checks that the members of a group are not used before the finished
-// members are known.
+// TestSyncWaitsForFinished checks that HasSynced is false until the finished members are known.
 func TestSyncWaitsForFinished(t *testing.T) {
 	t.Parallel()
 	succeeded := members("g", 2, "1", 0)[0]
@@ -122,8 +122,8 @@ func TestSyncWaitsForFinished(t *testing.T) {
 	}
 }
 
-// TestFinishedMemberReplacedInARelist checks a member that finishes, is created again and finishes
-// again while the watch is interrupted. Informers report that as one change.
+// TestFinishedMemberReplacedInARelist checks a finished member that is replaced by a finished pod
+// of the same name while the watch is interrupted. Informers report that as an update.
 func TestFinishedMemberReplacedInARelist(t *testing.T) {
 	t.Parallel()
 	before := members("g", 1, "1", 0)[0]

@@ -29,57 +29,60 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Scheduler is the state that the plugins of all profiles of a scheduler share. It follows pods,
-// groups, queues and nodes, and retries workloads. [Plugins] makes it. The package documentation
-// describes its layers.
+// Scheduler is the state that the plugins of all profiles share. It follows pods, groups, queues
+// and nodes, and retries workloads. [Plugins] creates it. The package documentation describes its
+// layers.
 type Scheduler struct {
 	*ledger
 	evictor Evictor
-	// handle is the framework of the first profile. Waiting pods, nominations and the queue are the
-	// same for the handles of all profiles.
+	// handle is the framework of the first profile. The frameworks of all profiles share the pods
+	// at Permit, the nominations and the queue, so one is enough.
 	handle framework.Framework
-	// moved is true if pods have left their nodes or got one since the last check of gangs without
-	// a leader.
+	// moved is true if any pod has got or left a node since retryGated last checked the gangs
+	// without a leader.
 	moved atomic.Bool
-	// told has functions that report whether the handlers have seen all initial pods, finished
-	// pods, nodes, namespaces and classes.
+	// told has functions that report whether the informers' handlers have seen all objects that
+	// existed at the start. These are pods, finished pods, nodes, namespaces and classes.
 	told []cache.InformerSynced
 
-	// cluster is the cached snapshot of the cluster, and tolerations are the tolerations of its
-	// PriorityClasses.
-	cluster     *snapshot.Cache
+	// cluster is the cached snapshot of the cluster.
+	cluster *snapshot.Cache
+	// tolerations are the tolerations of the cluster's PriorityClasses.
 	tolerations *snapshot.ClassTolerations
-	// engine has the records of workloads. The fields after it are parts of it.
+	// engine holds the records of workloads. The fields waits and turns are parts of it.
 	engine *engine.Engine
 	waits  *engine.Waits
 	turns  *admission.List
-	// judgeNext is the earliest time of the next check whether there is room for all queued work.
+	// judgeNext is the earliest time of the next check whether all queued work has room.
 	judgeNext time.Time
-	// unbound holds the preemptions that did not end in a binding.
+	// unbound records the preemptions whose preemptor was not bound.
 	unbound *engine.Unbound
-	// driversChanged has a token when the main loop must check the blocked drivers.
+	// driversChanged has a value if the main loop must check the blocked drivers.
 	driversChanged chan struct{}
-	// doubted are nodes that may not be able to fulfill their reservations.
+	// doubted records the nodes whose reservations may no longer fit.
 	doubted *doubts
-	// runs follows the times since when groups are whole.
+	// runs determines since when groups have enough running members.
 	runs *runs.Reader
-	// postponed has the effects of events that were reported under the queue's lock.
+	// postponed holds the effects of events that were reported under the lock of the scheduler's
+	// queue.
 	postponed postponedEffects
-	// executions counts the orders under way, and wanted caches for each order whether its
-	// preemptor still needs it.
+	// executions counts the orders under way.
 	executions executions
-	wanted     wants
-	// changes delays changes of PodGroups that change all the time.
+	// wanted caches which orders are still wanted.
+	wanted wants
+	// changes delays the handling of PodGroups that change very often.
 	changes groupChanges
-	// raising is held while recorded priorities of potential victims change. It also guards fallen.
+	// raising is held while the recorded priorities of potential victims change. It also guards
+	// fallen.
 	raising sync.Mutex
-	fallen  falls
-	// progress holds the steps that must end soon.
+	// fallen describes the groups whose priority has fallen since the last tick.
+	fallen falls
+	// progress records the steps that must end soon.
 	progress progress
-	// refused holds the pods whose deletion the API server rejects.
+	// refused lists the pods that the API server refuses to delete.
 	refused *eviction.Refusals
 
-	// telling reports to pods why they wait.
+	// reporter reports to users why pods wait.
 	reporter *reporter
 	// decisions records decisions.
 	decisions DecisionLog
@@ -87,15 +90,15 @@ type Scheduler struct {
 	recorder Recorder
 	// finished is the informer for finished members of groups.
 	finished cache.SharedIndexInformer
-	// leads is true once this process schedules.
+	// leads is true once this process schedules, and false on a standby.
 	leads atomic.Bool
 
 	clock   clock.WithTicker
 	metrics *metrics.Metrics
 }
 
-// newScheduler returns the shared state of a scheduler, which follows pods, nodes and classes until
-// ctx is done.
+// newScheduler creates the Scheduler that all profiles share. It follows pods, nodes and classes
+// until ctx is done.
 func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (*Scheduler, error) {
 	finished, startFinished := in.informerOfFinished(handle)
 	r, err := in.indexOf(handle.SharedInformerFactory(), finished)
@@ -108,8 +111,8 @@ func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (
 	}
 	startFinished(ctx)
 	go func() {
-		// The framework gets the queue that activates pods only after its plugins were made. The
-		// informers start after that.
+		// The framework gets its queue only after its plugins are created. The informers start
+		// after that, so the main loop can use the queue when they have synced.
 		if h.WaitForSync(ctx) {
 			h.run(ctx)
 		}
@@ -117,8 +120,8 @@ func newScheduler(ctx context.Context, in *Inputs, handle framework.Framework) (
 	return h, nil
 }
 
-// assemble returns the shared state without any data. handle and finished may be nil for a
-// Scheduler that only follows changes and schedules nothing.
+// assemble returns a Scheduler without any data. handle and finished may be nil for a Scheduler
+// that follows changes and schedules nothing.
 func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished cache.SharedIndexInformer) *Scheduler {
 	e := in.Engine
 	if e == nil {
@@ -163,7 +166,7 @@ func (in *Inputs) assemble(r *clusterIndex, handle framework.Framework, finished
 	return h
 }
 
-// follow registers the handlers with the informers.
+// follow registers the event handlers with the informers.
 func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
 	toldOfPods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.podAdded,
@@ -193,27 +196,28 @@ func (h *Scheduler) follow(factory informers.SharedInformerFactory) error {
 	return nil
 }
 
-// WaitForSync waits until the handlers have seen all initial objects. Before that, the quota ledger
-// reports too little usage, and groups lack their finished members. It returns false if ctx ends
-// first, or if the informers are never started.
+// WaitForSync waits until the handlers have seen all objects that existed at the start. Before
+// that, the quota ledger has too little usage, and groups lack their finished members. It returns
+// false if ctx ends first, or if the informers are never started.
 func (h *Scheduler) WaitForSync(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), h.told...)
 }
 
-// HasSynced reports whether the handlers have seen all initial objects. Any goroutine may call it.
+// HasSynced reports whether the handlers have seen all objects that existed at the start. Any
+// goroutine may call it.
 func (h *Scheduler) HasSynced() bool {
 	return len(h.told) > 0 && !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
 }
 
-// Runs returns the times since when groups are whole.
+// Runs returns the Reader that determines since when groups have enough running members.
 func (h *Scheduler) Runs() *runs.Reader { return h.runs }
 
-// isEvictingFor reports whether an eviction is under way for a single pod.
+// isEvictingFor reports whether evictions are under way for a single pod.
 func (h *Scheduler) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
 
-// backOff returns the time that a preemptor backs off after an eviction. After the first failure it
-// is zero. Further failures, for example because of missing permissions, double it. An order that
-// is no longer wanted has not failed.
+// backOff returns how long a preemptor must back off after an eviction. The first failure has no
+// backoff. Each further failure in a row doubles it, for example if permissions are missing. An
+// order that is no longer wanted counts as no failure.
 func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
 	switch {
 	case outcome.Err == nil:
@@ -223,21 +227,25 @@ func (h *Scheduler) backOff(pre *preemptor, outcome eviction.Outcome, retry conf
 		return 0
 	}
 	if outcome.Refused {
-		// A rejected deletion does no harm, and the next decision avoids the pod.
+		// The next decision avoids the pod whose deletion was rejected, so a short backoff
+		// suffices.
 		return retry.InitialBackoff.Duration
 	}
 	return h.waits.Failed(pre.key, engine.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 }
 
-// retryNow retries a workload at once because of a change that affects it, and ends its back-off.
-// It calls requeue, which keeps the back-off. requeue calls retryGroup and retryGang, which choose
-// the pods, and activate, which moves them to the active queue.
+// retryNow retries a workload at once, because of a change that affects it, and ends its backoff.
+// It uses these methods:
+//
+//   - requeue retries workloads and keeps their backoff.
+//   - retryGroup and retryGang choose the pods of a workload.
+//   - activate moves pods to the active queue.
 func (h *Scheduler) retryNow(key workload.Key) {
 	h.turns.EndBackoff(key)
 	h.requeue(key)
 }
 
-// requeue retries workloads. A workload whose turn failed waits for another turn first.
+// requeue retries workloads. A workload whose turn failed must first get another turn.
 func (h *Scheduler) requeue(keys ...workload.Key) {
 	for _, key := range keys {
 		if key.Gang {
@@ -248,13 +256,13 @@ func (h *Scheduler) requeue(keys ...workload.Key) {
 	}
 }
 
-// ended retries the workloads that waited for a cause that has ended.
+// ended retries the workloads that wait for a cause, because the cause has ended.
 func (h *Scheduler) ended(c engine.Cause) {
 	h.step(engine.CauseEnds{Cause: c})
 }
 
-// retryAtLimit retries workloads at the limit of one of the given queues, whose usage has dropped.
-// It does not retry workloads at the limits of other queues.
+// retryAtLimit retries workloads that wait at the limit of a queue whose usage has dropped. limited
+// lists these queues.
 func (h *Scheduler) retryAtLimit(limited []string) {
 	if len(limited) == 0 {
 		return
@@ -269,7 +277,7 @@ func (h *Scheduler) retryAtLimit(limited []string) {
 	}
 }
 
-// retryGroup retries the members of a group. For a gang, it retries one member.
+// retryGroup retries the members of a group. For a gang, it retries only the member that plans.
 func (h *Scheduler) retryGroup(key types.NamespacedName) {
 	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
 		h.activate(h.lister.Members(key).Pending...)
@@ -278,9 +286,9 @@ func (h *Scheduler) retryGroup(key types.NamespacedName) {
 	h.retryGang(key)
 }
 
-// retryGang retries one member that plans for the gang: its leader, or the oldest member that can
-// lead. If enough members have passed their cycles by now, it also ends the wait of the members at
-// Permit. This happens if minCount was lowered, or if terminating members keep running.
+// retryGang retries the member that plans for a gang: the leader, or the oldest member that can
+// lead. If enough members have passed their cycles, it also lets the members at Permit continue.
+// This may be the case because minCount was lowered, or because terminating members keep running.
 func (h *Scheduler) retryGang(key types.NamespacedName) {
 	members := h.members(key)
 	h.allowGang(key, &members)
@@ -288,19 +296,20 @@ func (h *Scheduler) retryGang(key types.NamespacedName) {
 		h.activate(pod)
 		return
 	}
-	// Other plugins gate all of them. The queue learns this from the attempt, and then retries the
-	// members at the events of these plugins.
+	// Other plugins gate all members. The activation makes the queue record these plugins. The
+	// queue then retries the members at the events of the plugins.
 	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
 }
 
-// allowGang ends the wait of a gang's members at Permit if enough members have passed their cycles.
+// allowGang lets the members of a gang at Permit continue if enough members have passed their
+// cycles.
 func (h *Scheduler) allowGang(key types.NamespacedName, members *gang.Members) {
 	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && !h.isInPart(g, members, nil) && !h.gangs.Lacks(gangKey(key)) {
 		h.allow(key)
 	}
 }
 
-// retryNext retries the planned member whose cycle comes next.
+// retryNext retries the next member of a gang's plan.
 func (h *Scheduler) retryNext(key types.NamespacedName) {
 	next := h.gangs.Next(gangKey(key))
 	if next == "" {
@@ -313,14 +322,14 @@ func (h *Scheduler) retryNext(key types.NamespacedName) {
 	case h.entersQueue(pod):
 		h.activate(pod)
 	default:
-		// If another plugin gates this member, later members would wait for it, and other workloads
-		// for their room.
+		// Another plugin gates the member, so the plan cannot continue. Release the plan, because
+		// later members would wait for this member, and other workloads for the reserved room.
 		h.release(key, nil, "another plugin holds member "+pod.Name+" back")
 	}
 }
 
-// representative returns the member to retry for a gang: the next one of its plan, its leader, or
-// the oldest one that can lead. It returns nil if no member can enter the queue.
+// representative returns the member to retry for a gang. It is the next member of the plan, or the
+// leader, or the oldest member that can lead. It returns nil if no member can enter the queue.
 func (h *Scheduler) representative(key types.NamespacedName, members *gang.Members) *corev1.Pod {
 	leader := cmp.Or(h.gangs.Next(gangKey(key)), h.gangs.Leader(gangKey(key)))
 	gang.SortByAge(members.Pending)
@@ -339,13 +348,14 @@ func (h *Scheduler) representative(key types.NamespacedName, members *gang.Membe
 	return oldest
 }
 
-// entersQueue reports whether no plugin other than ReprieveGate blocks a pod, and the priority of
-// its group is not above its own. Other pods cannot plan for their gang.
+// entersQueue reports whether a pod can enter the scheduler's queue if ReprieveGate admits it: no
+// other plugin gates the pod, and its group does not outrank it. Only such a pod can plan for its
+// gang.
 func (h *Scheduler) entersQueue(pod *corev1.Pod) bool { return h.gatedBy(pod) == "" }
 
-// gatedBy returns the name of another PreEnqueue plugin that gates a pod, with the reason. If the
-// priority of the pod's group is above the pod's, it returns a message about that; "" if nothing
-// blocks the pod.
+// gatedBy returns the reason why a pod cannot enter the scheduler's queue, even if ReprieveGate
+// admits it. The reason is the name and message of another PreEnqueue plugin, or a message that the
+// group of the pod outranks it. It returns "" if the pod can enter the queue.
 func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
 	for _, pl := range h.profiles.preEnqueue(pod.Spec.SchedulerName) {
 		if pl.Name() == GateName {
@@ -358,14 +368,14 @@ func (h *Scheduler) gatedBy(pod *corev1.Pod) string {
 	return gang.Outranked(h.derived, h.groups, pod).Message
 }
 
-// retrySoon is like retryGroup, for frequent changes such as the creation of a gang's members: it
-// collects them for a moment. It may be called under the queue's lock.
+// retrySoon is retryGroup after a short delay. It combines frequent changes into one retry, such as
+// the creation of many members. It may be called under the lock of the scheduler's queue.
 func (h *Scheduler) retrySoon(key types.NamespacedName) {
 	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.settleTime(key)))
 }
 
-// activate moves pods to the active queue. It must not be called from PreEnqueue or a queueing
-// hint, which run under the queue's lock.
+// activate moves pods to the active queue. PreEnqueue and queueing hints must not call it, because
+// they run under the queue's lock.
 func (h *Scheduler) activate(pods ...*corev1.Pod) {
 	if len(pods) == 0 {
 		return

@@ -10,9 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Seals returns the annotations to add to a pod with its binding. They contain the facts that apply
-// to the pod as long as it has the node, such as its queue and priority. The result is nil for a
-// pod without a record. Any goroutine may call it.
+// Seals returns the annotations to add to a pod when it is bound. They hold the pod's seal; see
+// [gang.Seal]. The result is nil for a pod without a recorded seal. Any goroutine may call it.
 func (ps *Plugins) Seals(uid types.UID) map[string]string {
 	sched := ps.Scheduler()
 	if sched == nil {
@@ -25,7 +24,7 @@ func (ps *Plugins) Seals(uid types.UID) map[string]string {
 	return map[string]string{v1alpha1.AnnotationPlacedAs: seal}
 }
 
-// seal records the facts that apply to a pod from now on. The pod has just been assumed on a node.
+// seal records the seal of a pod that has just been assumed on a node.
 func (h *Scheduler) seal(pod *corev1.Pod) {
 	s := h.newSeal(pod)
 	text, err := s.Text()
@@ -36,7 +35,7 @@ func (h *Scheduler) seal(pod *corev1.Pod) {
 	h.records.Seals(string(pod.UID), text)
 }
 
-// newSeal returns the facts that apply to a pod now, such as its queue and priority.
+// newSeal returns a seal with the facts that apply to a pod now, such as its queue and priority.
 func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 	s := gang.Seal{Queue: h.queueOf(pod), Priority: h.priorityOf(pod), Class: pod.Spec.PriorityClassName}
 	if key, ok := gang.GroupOf(pod); ok {
@@ -47,13 +46,15 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 		return s
 	}
 	run := h.runs.Current(g, h.clock.Now())
-	// If earlier members of a run may be evicted one by one, so may later members.
+	// The disruption mode PodGroup counts only if every earlier member of the run was sealed with
+	// it. Otherwise, the members are evicted one by one, later members too.
 	s.MinCount, s.Whole = g.MinCount, g.Whole && !run.Sealed.Split
 	if s.Role, _ = h.derived.RoleOf(pod); g.Priority != nil {
 		s.Class = g.PriorityClassName
 	}
 	if !g.IsGang() {
-		// The members of the group have clocks of their own, or the start in the group's status.
+		// The seal needs no start. Each member has its own start time, or the group's status has
+		// the start.
 		return s
 	}
 	if at := run.Clock; !at.IsZero() {
@@ -62,13 +63,12 @@ func (h *Scheduler) newSeal(pod *corev1.Pod) gang.Seal {
 	return s
 }
 
-// goesWhole reports whether all running members of a group are evicted together.
+// goesWhole reports whether the running members of a group are evicted together.
 func (h *Scheduler) goesWhole(g *gang.Group) bool {
 	return g.Whole && !h.runs.Current(g, h.clock.Now()).Sealed.Split
 }
 
-// sealedQueue returns the queue in the seal of a pod that has a node or is assumed on one; "" for
-// none.
+// sealedQueue returns the queue in the seal of a pod that is bound or assumed; "" for none.
 func (o *placements) sealedQueue(pod *corev1.Pod) string {
 	if name := gang.QueueInSeal(pod); name != "" {
 		return name

@@ -9,9 +9,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestSealOfALaterMember checks the disruption mode in the seal of a member that gets its node after
-// others. If the PodGroup was created again with the mode PodGroup, the others still may be evicted
-// one by one, and so may the later member.
+// TestSealOfALaterMember checks the disruption mode in the seal of a member that is placed after
+// others. If the PodGroup was replaced by one with the mode PodGroup, earlier members may still be
+// evicted one by one. Then the later member may be, too.
 func TestSealOfALaterMember(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// sources implements the interfaces that the snapshot's cache uses to read scheduler state.
+// sources lets the cache of the snapshot read the state of a Scheduler.
 type sources struct{ sched *Scheduler }
 
 func (h *Scheduler) sources() snapshot.Sources {
@@ -37,8 +37,8 @@ func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) {
 
 // Placed is part of snapshot.Groups.
 func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
-	// Read the assumed pods first: a pod that is bound meanwhile is then among the members with a
-	// node.
+	// Read the assumed pods first. A pod that is bound between the two reads is then among the
+	// assigned members.
 	assumed := s.sched.records.Assumed()
 	members := s.sched.lister.Members(key)
 	out := members.Assigned

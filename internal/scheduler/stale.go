@@ -17,9 +17,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// degradedBy returns the number of members that a gang has lost, and the time of the first loss. A
-// member that is assumed on a node counts as placed. A gang with reservations for its members is
-// about to be complete, so it is not stale.
+// degradedBy returns the number of members that a gang has lost, and the time of the first loss.
+// Assumed members count as placed. A gang with reservations for its members is about to be
+// complete, so it is not stale.
 func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 	now := h.clock.Now()
 	since := h.runs.Current(g, now).DegradedSince
@@ -39,7 +39,7 @@ func (h *Scheduler) degradedBy(g *gang.Group) snapshot.Degraded {
 	return out
 }
 
-// staleTimeout returns how long the gang of a pod may lack members before it is stale, from the
+// staleTimeout returns how long a pod's gang may lack members before it is stale, according to the
 // pod's profile; 0 for no limit.
 func (h *Scheduler) staleTimeout(pod *corev1.Pod) time.Duration {
 	args := h.profiles.of(pod.Spec.SchedulerName)
@@ -49,7 +49,8 @@ func (h *Scheduler) staleTimeout(pod *corev1.Pod) time.Duration {
 	return args.Gang.StaleTimeout.Duration
 }
 
-// isStaleNoMore reports whether an order evicts a gang as stale, and the gang is complete now.
+// isStaleNoMore reports whether an order evicts a gang because it was stale, although the gang is
+// complete now.
 func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	if !h.runs.Look(g, h.clock.Now()).DegradedSince.IsZero() {
 		return false
@@ -59,8 +60,8 @@ func (h *Scheduler) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	})
 }
 
-// lookAtStale makes the next view read the gangs again that lack members. Such a gang becomes stale
-// without an event, and its reservations may also change without one.
+// lookAtStale makes the next view read the degraded gangs again. No event reports that such a gang
+// becomes stale, or that its reservations change.
 func (h *Scheduler) lookAtStale() {
 	for _, key := range h.gangs.Degraded() {
 		h.cluster.GroupChanged(nameOf(key))
@@ -88,7 +89,7 @@ func (h *Scheduler) sweepStale(now time.Time) {
 	}
 }
 
-// retryFrom retries all workloads without a place whose priority is at least the given one.
+// retryFrom retries all unplaced workloads with at least a certain priority.
 func (h *Scheduler) retryFrom(least int32) {
 	pods, err := h.pods.List(labels.Everything())
 	if err != nil {
@@ -106,8 +107,8 @@ func (h *Scheduler) retryFrom(least int32) {
 	}
 }
 
-// StaleFrom returns the time when a gang that lacks members becomes stale, if its state does not
-// change. The time is zero for other gangs, and for gangs that never become stale.
+// StaleFrom returns the time when a degraded gang becomes stale, if its state does not change. It
+// is zero for other gangs, and for gangs that never become stale.
 func (h *Scheduler) StaleFrom(key types.NamespacedName) time.Time {
 	g, ok := h.groups.Group(key)
 	if !ok {

@@ -12,14 +12,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestStaleGangGivesItsRoomUp checks two gangs that have each lost a member, without room for both.
-// The younger gang is evicted as a whole once it has lacked a member for too long, by one order
-// only. That does not happen to a gang that is placed for the first time, nor without a timeout.
+// TestStaleGangGivesItsRoomUp checks two gangs that have each lost a member, with room for only one
+// replacement. After the timeout, one order evicts the younger gang as a whole. There is no
+// eviction without a timeout, or if the gangs were never complete.
 func TestStaleGangGivesItsRoomUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		timeout string
-		// placed is true if the gangs were complete before.
+		// placed is true if the gangs were complete before they lost a member.
 		placed bool
 		whole  bool
 		want   string
@@ -47,7 +47,7 @@ func TestStaleGangGivesItsRoomUp(t *testing.T) {
 				}
 			}
 			r.cycles()
-			// On a busy machine, the timeout may be over by now.
+			// On a busy machine, the timeout may have passed already.
 			if got := len(r.evictor.orders); got > 0 && time.Since(begun) < time.Second {
 				t.Fatalf("%d orders at once: %v", got, r.victims())
 			}
@@ -66,8 +66,8 @@ func TestStaleGangGivesItsRoomUp(t *testing.T) {
 	}
 }
 
-// TestStaleGangGoesForOthers checks that a waiting pod of equal priority evicts a whole stale gang,
-// and that a pod of lower priority does not.
+// TestStaleGangGoesForOthers checks that a waiting pod of equal priority evicts a whole stale gang.
+// A pod of lower priority does not.
 func TestStaleGangGoesForOthers(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{gang: {staleTimeout: 1s}}", nodes(2, "1")...)

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// TestStandbyGivesNoTurns checks that a scheduler that does not lead admits no work. Otherwise
-// everything would be admitted when it becomes the leader.
+// TestStandbyGivesNoTurns checks that a standby admits no work. Otherwise, all queued work would be
+// admitted by the time it leads.
 func TestStandbyGivesNoTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))
@@ -31,8 +31,8 @@ func TestStandbyGivesNoTurns(t *testing.T) {
 	}
 }
 
-// TestPlanWhoseNextIsBoundElsewhere checks a member that gets its node before its cycle. It is not
-// tried any more, and the members after it continue.
+// TestPlanWhoseNextIsBoundElsewhere checks a planned member that another scheduler binds before its
+// cycle. The plan must continue with the members after it.
 func TestPlanWhoseNextIsBoundElsewhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "1")...)
@@ -64,9 +64,9 @@ func TestPlanWhoseNextIsBoundElsewhere(t *testing.T) {
 	r.waitBound("g-0", "g-1", "g-2")
 }
 
-// TestPromiseOfOneThatIsPartOfAGangSince checks that a single pod loses its reservation when its
-// group becomes a gang, because the gang needs other room. No pod is evicted for the old
-// reservation.
+// TestPromiseOfOneThatIsPartOfAGangSince checks a single pod with a reservation whose group becomes
+// a gang. The pod loses the reservation, because the gang needs other room, and no pod is evicted
+// for it.
 func TestPromiseOfOneThatIsPartOfAGangSince(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "1"))

@@ -12,9 +12,9 @@ import (
 )
 
 // State returns the current inputs of decisions. nodes is a snapshot of the scheduler's cache that
-// the caller made for this call. State builds a core snapshot of its own, so it blocks scheduling
-// cycles only for short locks. It takes about as long as the first decision of a scheduler. Any
-// goroutine may call it.
+// the caller took for this call. State builds a separate core snapshot, which takes about as long
+// as the first decision of a scheduler. It blocks scheduling cycles only briefly, while it holds
+// locks. Any goroutine may call it.
 func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 	budgets, err := h.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
 	if err != nil {
@@ -30,14 +30,15 @@ func (h *Scheduler) State(nodes []fwk.NodeInfo) (snapshot.State, error) {
 }
 
 // allReservations returns the reservations of all workloads, and the framework's nominations of
-// pods without one.
+// pods without a reservation.
 func (h *Scheduler) allReservations() []snapshot.RankedRoom {
 	var out []snapshot.RankedRoom
 	seen := sets.New[types.UID]()
 	for node, reserved := range h.reserved.Nodes() {
 		for _, r := range reserved {
 			if seen.Has(types.UID(r.UID)) {
-				// The reservation has been moved to this node meanwhile.
+				// The reservation has moved to this node during the loop, and is in the result
+				// already.
 				continue
 			}
 			seen.Insert(types.UID(r.UID))

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// state returns the inputs of decisions, while cycles run.
+// state returns the inputs of decisions. Cycles may run at the same time.
 func (r *rig) state() (snapshot.State, error) {
 	copied := internalcache.NewEmptySnapshot()
 	if err := r.upstream.Cache.UpdateSnapshot(klog.Background(), copied); err != nil {
@@ -28,7 +28,7 @@ func (r *rig) state() (snapshot.State, error) {
 	return r.sched.State(nodes)
 }
 
-// TestState checks the pods that stay and terminate, and the reservations.
+// TestState checks the running pods, the terminating pods and the reservations in a State.
 func TestState(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "2")...)
@@ -56,7 +56,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestStateBesideCycles takes states while cycles decide. Each state is of one moment: no node has
+// TestStateBesideCycles takes States while cycles run. Each State must be consistent: no node has
 // more pods than it has room for, and no pod is in two places. The test is mainly for the race
 // detector.
 func TestStateBesideCycles(t *testing.T) {
@@ -101,7 +101,7 @@ func TestStateBesideCycles(t *testing.T) {
 		}
 	})
 	for i := range count {
-		// The toleration of the class is read again.
+		// The update makes the scheduler read the toleration of the class again.
 		if _, err := r.client.SchedulingV1().PriorityClasses().Update(t.Context(), tolerantClass("c", "0", fmt.Sprint(i)), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -20,11 +20,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// claimOf returns the queue that a pod counts for, and whether it may use the queue. The queue is
-// the group's, or the one in the pod's own label; see [queue.Ledger.Claim].
+// claimOf returns the queue that a pod counts for, and whether the pod may use it; see
+// [queue.Ledger.Claim]. The pod's group names the queue, or else the pod's label.
 func (b *ledger) claimOf(pod *corev1.Pod) queue.Claim { return b.quotas.Claim(b.workOf(pod)) }
 
-// workOf describes a pod as work for a queue. A pod on a node names the queue in its seal.
+// workOf describes a pod for the quota ledger. For a pod with a node, the queue is the one in its
+// seal.
 func (b *ledger) workOf(pod *corev1.Pod) queue.Work {
 	label := b.QueueLabel(pod)
 	w := queue.Work{Namespace: pod.Namespace, Named: b.QueueNamedBy(pod), Pod: pod.UID}
@@ -43,8 +44,8 @@ func (b *ledger) workOf(pod *corev1.Pod) queue.Work {
 	return w
 }
 
-// servesQueues reports whether a pod is for a profile of this scheduler, and whether that profile
-// accepts no work without a queue.
+// servesQueues reports whether a pod belongs to a profile of this scheduler, and whether that
+// profile rejects work without a queue.
 func (r *clusterIndex) servesQueues(pod *corev1.Pod) (ours, required bool) {
 	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
@@ -53,8 +54,8 @@ func (r *clusterIndex) servesQueues(pod *corev1.Pod) (ours, required bool) {
 	return true, ptr.Deref(args.Queues.Required, false)
 }
 
-// queueOf returns the leaf queue that a pod counts for; "" if there is none. Without queues it is
-// always "".
+// queueOf returns the leaf queue that a pod counts for; "" for none, and in a cluster without
+// queues.
 func (b *ledger) queueOf(pod *corev1.Pod) string {
 	if !b.quotas.Used() {
 		return ""
@@ -62,16 +63,16 @@ func (b *ledger) queueOf(pod *corev1.Pod) string {
 	return b.claimOf(pod).Queue
 }
 
-// QueueOf returns the leaf queue that a pod counts for. It is the queue of the pod's group, of its
-// own label, or the default of its namespace. It is "" if there is none. Any goroutine may call it.
+// QueueOf returns the leaf queue that a pod counts for; "" for none. It is the queue of the pod's
+// group, of the pod's label, or the default queue of the namespace. Any goroutine may call it.
 func (b *ledger) QueueOf(pod *corev1.Pod) string { return b.queueOf(pod) }
 
-// QueueNamedBy returns the queue that a pod names itself. Any goroutine may call it.
+// QueueNamedBy returns the queue that a pod itself names. Any goroutine may call it.
 func (r *clusterIndex) QueueNamedBy(pod *corev1.Pod) string {
 	return queue.NamedBy(pod, r.QueueLabel(pod), r.derived)
 }
 
-// QueueLabel returns the label key that names queues in a pod's profile.
+// QueueLabel returns the key of the label that names a queue, for the pod's profile.
 func (r *clusterIndex) QueueLabel(pod *corev1.Pod) string {
 	if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {
 		return *args.QueueLabelKey
@@ -79,7 +80,7 @@ func (r *clusterIndex) QueueLabel(pod *corev1.Pod) string {
 	return v1alpha1.LabelQueue
 }
 
-// queueNamedBy returns the queue that a group names itself.
+// queueNamedBy returns the queue that a group itself names, in its spec or by a label.
 func queueNamedBy(g *gang.Group, label string) string {
 	if g.Queue != "" {
 		return g.Queue
@@ -87,13 +88,13 @@ func queueNamedBy(g *gang.Group, label string) string {
 	return g.Labels[label]
 }
 
-// queueOfGroup returns the leaf queue that a group counts for.
+// queueOfGroup returns the leaf queue that a group counts for; "" for none.
 func (b *ledger) queueOfGroup(g *gang.Group) string {
 	if !b.quotas.Used() {
 		return ""
 	}
 	if g.Queue != "" {
-		// The members matter only if the group may not use its queue.
+		// Look at the members only if the group alone may not use its queue.
 		work := queue.Work{Namespace: g.Key.Namespace, Named: g.Queue, Ours: true, Placed: true, Priority: queue.Unknown}
 		if c := b.quotas.Claim(work); c.Bar == (gang.Verdict{}) {
 			return c.Queue
@@ -102,7 +103,8 @@ func (b *ledger) queueOfGroup(g *gang.Group) string {
 	return b.quotas.Claim(b.workOfGroup(g)).Queue
 }
 
-// queueOfWork returns the leaf queue that a workload counts for; false for a workload that is gone.
+// queueOfWork returns the leaf queue that a workload counts for; false if the workload does not
+// exist.
 func (b *ledger) queueOfWork(key workload.Key) (string, bool) {
 	if key.Gang {
 		g, ok := b.groups.Group(nameOf(key))
@@ -118,21 +120,20 @@ func (b *ledger) queueOfWork(key workload.Key) (string, bool) {
 	return b.queueOf(pod), true
 }
 
-// workOfGroup describes a group as work for a queue.
+// workOfGroup describes a group for the quota ledger.
 func (b *ledger) workOfGroup(g *gang.Group) queue.Work {
 	if g.Queue == "" && len(g.Labels) == 0 && !b.quotas.HasDefault(g.Key.Namespace) {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
-	// Read the assumed pods first: a member that is bound meanwhile is then among the members with
-	// a node.
+	// Read the assumed pods first. A member that is bound between the two reads is then among the
+	// assigned members.
 	assumed := b.records.Assumed()
 	members := b.lister.Members(g.Key)
 	return b.workOfMembers(g, &members, assumed)
 }
 
-// workOfMembers describes a group as work for a queue, by its members: the group has the profile of
-// the first member. assumed are the pods that were assumed on a node before the members were
-// listed.
+// workOfMembers describes a group for the quota ledger, by its members. The profile of the first
+// member counts. assumed are the pods that were assumed before the members were listed.
 func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed engine.Set) queue.Work {
 	w := queue.Work{Namespace: g.Key.Namespace, Named: queueNamedBy(g, v1alpha1.LabelQueue), Priority: ptr.Deref(g.Priority, queue.Unknown)}
 	known := false
@@ -147,7 +148,7 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 				w.Placed, w.Pod = true, pod.UID
 			}
 			if g.Priority == nil && pod.Spec.NodeName == "" {
-				// Every member must be within the highest priority that the queue allows.
+				// The queue's maximum priority must cover every member.
 				w.Priority = max(w.Priority, corev1helpers.PodPriority(pod))
 			}
 		}
@@ -155,18 +156,18 @@ func (b *ledger) workOfMembers(g *gang.Group, members *gang.Members, assumed eng
 	return w
 }
 
-// asksForQueues reports whether queues can block work at all: a profile requires a queue, or queues
-// exist that may exclude work.
+// asksForQueues reports whether queues can block work. This is the case if the cluster has queues,
+// or if a profile requires one.
 func (b *ledger) asksForQueues() bool { return b.quotas.Used() || b.profiles.requireQueues.Load() }
 
 // claimOfGroup returns the queue that a group counts for, and whether its waiting members may use
-// the queue.
+// it.
 func (b *ledger) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
 	return b.quotas.Claim(b.workOfMembers(g, members, nil))
 }
 
-// queueBlocks returns the verdict if a single pod may not use its queue or lacks a required one.
-// The pod then waits for a change.
+// queueBlocks returns the verdict on a single pod that may not use its queue, or lacks a required
+// queue. Such a pod waits for a change of the queues. For other pods, the verdict is zero.
 func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
 	if !h.asksForQueues() {
 		return gang.Verdict{}
@@ -178,14 +179,14 @@ func (h *Scheduler) queueBlocks(pod *corev1.Pod) gang.Verdict {
 		h.turns.Forget(key)
 	}
 	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
-		// If the pod is a driver that may use its queue, blockSingleDriver reports.
+		// For a driver that may use its queue, blockSingleDriver sets the condition.
 		h.setBlocked(pod, v)
 	}
 	return v
 }
 
-// setBlocked records why a single pod is gated, for its condition; the zero Verdict for a pod that
-// is not gated.
+// setBlocked records why a single pod is gated, so that its condition reports it. The zero Verdict
+// means that the pod is not gated.
 func (h *Scheduler) setBlocked(pod *corev1.Pod, v gang.Verdict) {
 	if v == (gang.Verdict{}) {
 		h.records.Unblocked(string(pod.UID))
@@ -194,15 +195,15 @@ func (h *Scheduler) setBlocked(pod *corev1.Pod, v gang.Verdict) {
 	h.records.Blocked(string(pod.UID), podKey(pod), v)
 }
 
-// notHeldAnyMore clears the verdict on a group that its queue blocked, because the group may use
-// its queue now.
+// notHeldAnyMore clears the verdict of a group that its queue or the bound on drivers blocked,
+// because that cause has ended.
 func (o *placements) notHeldAnyMore(key types.NamespacedName) {
 	if v := o.gangs.Verdict(gangKey(key)); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		o.gangs.SetVerdict(gangKey(key), gang.Verdict{})
 	}
 }
 
-// tellBlocked reports why single pods may not use their queue, in their conditions and by events.
+// tellBlocked reports to single pods why they may not use their queue, by conditions and events.
 func (t *reporter) tellBlocked() {
 	for _, report := range t.records.Reports(tellBatch) {
 		pod, ok := t.podOf(report.Key)
@@ -214,7 +215,8 @@ func (t *reporter) tellBlocked() {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
 		} else if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 			if !report.Again {
-				// The blocking drivers change often. The condition lists them.
+				// The event does not name the blocking drivers, because they change often. The
+				// condition names them.
 				recorder.Eventf(pod, nil, corev1.EventTypeNormal, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
 			}
 		} else if recorder != nil && v.Reason != v1alpha1.ReasonPending {
@@ -227,8 +229,9 @@ func (t *reporter) tellBlocked() {
 	}
 }
 
-// watchTenants watches namespaces and PriorityClasses, because the access to queues depends on
-// them. The results report whether the handlers have processed the initial objects.
+// watchTenants registers the handlers for namespaces and PriorityClasses, which determine the
+// access to queues. The returned functions report whether the handlers have seen all objects that
+// existed at the start.
 func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
 	setNamespace := func(obj any) {
 		if ns, ok := obj.(*corev1.Namespace); ok && h.quotas.SetNamespace(ns) {
@@ -273,7 +276,7 @@ func (h *Scheduler) watchTenants(namespaces, classes cache.SharedIndexInformer) 
 	return []cache.InformerSynced{toldOfNamespaces.HasSynced, toldOfClasses.HasSynced}, nil
 }
 
-// tenantsChanged handles a change of the access to queues, or of the default queue of a namespace.
+// tenantsChanged handles a change of a namespace's access to queues, or of its default queue.
 func (h *Scheduler) tenantsChanged(namespace string) {
 	if h.quotas.Used() {
 		placed, moved := h.chargeAll(namespace, func(*corev1.Pod) bool { return true })
@@ -290,8 +293,8 @@ func (h *Scheduler) tenantsChanged(namespace string) {
 	h.ended(engine.Access)
 }
 
-// priorityBoundsChanged handles a change of the priorities that queues accept. Placed work counts
-// as before.
+// priorityBoundsChanged handles a change of the priorities that queues accept. Placed work is not
+// affected.
 func (h *Scheduler) priorityBoundsChanged() {
 	h.rechargeWaiting()
 	h.reviewVictimPriorities()
@@ -301,8 +304,8 @@ func (h *Scheduler) priorityBoundsChanged() {
 }
 
 // rechargeWaiting charges waiting pods to their current queues, and restarts workloads whose queue
-// has changed. It also charges pods on nodes whose queue has changed, for example pods of other
-// schedulers that had no access before.
+// has changed. It also charges pods on nodes whose queue has changed. For example, pods of other
+// schedulers may have gained access to a queue.
 func (h *Scheduler) rechargeWaiting() {
 	placed, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" || h.quotas.CountsFor(pod.UID) != h.queueOf(pod)
@@ -315,8 +318,8 @@ func (h *Scheduler) rechargeWaiting() {
 	}
 }
 
-// chargeAll charges the selected pods of a namespace to their current queues. It returns the number
-// of those pods with a node, and the waiting work that moved to another queue.
+// chargeAll charges the pods of a namespace that which accepts to their current queues. It returns
+// the number of these pods that have a node, and the waiting workloads whose queue has changed.
 func (b *ledger) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int, moved sets.Set[workload.Key]) {
 	all, err := b.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// teamQueue returns a queue for the namespaces of a team.
+// teamQueue returns a Queue for the namespaces with the label of a team.
 func teamQueue(name, team string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}},
 	}}
 }
 
-// ofTeam assigns the namespace of all pods to a team.
+// ofTeam sets the label of a team on the namespace of the test's pods.
 func (r *rig) ofTeam(team string) {
 	r.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"team": team}}}
@@ -27,8 +27,8 @@ func (r *rig) ofTeam(team string) {
 	}
 }
 
-// TestBlockedByQueue checks a pod and a gang that may not use their queue. They are not tried, have
-// no turn, and count for no queue. That changes as soon as their namespace may use the queue.
+// TestBlockedByQueue checks a pod and a gang that may not use their queue. They are not tried, get
+// no turn and count for no queue. This changes when their namespace gets access to the queue.
 func TestBlockedByQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -53,8 +53,8 @@ func TestBlockedByQueue(t *testing.T) {
 	}
 }
 
-// TestBlockedGivesRoomBack checks that a pod loses its reservation when it may not use its queue
-// any more. Its victims, which run in that queue, stay.
+// TestBlockedGivesRoomBack checks a pod that loses access to its queue. It loses its reservation,
+// and its victims, which run in that queue, are not evicted.
 func TestBlockedGivesRoomBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "2")...)
@@ -84,8 +84,8 @@ func TestBlockedGivesRoomBack(t *testing.T) {
 	}
 }
 
-// TestRequiredWithoutQueues checks that a profile that requires a queue accepts no work if no queue
-// exists.
+// TestRequiredWithoutQueues checks that a profile that requires a queue accepts no work in a
+// cluster without queues.
 func TestRequiredWithoutQueues(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{queues: {required: true}}", nodes(1, "8")...)
@@ -132,7 +132,7 @@ func TestQueueOfTheNamespaceChanges(t *testing.T) {
 	}
 }
 
-// defaultQueue sets the default queue of the namespace of all pods.
+// defaultQueue sets the default queue of the namespace of the test's pods.
 func (r *rig) defaultQueue(name string) {
 	r.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Annotations: map[string]string{v1alpha1.AnnotationDefaultQueue: name}}}
@@ -141,8 +141,8 @@ func (r *rig) defaultQueue(name string) {
 	}
 }
 
-// TestLimitThatIsLeft checks that work at the limit of its queue is retried when running work does
-// not count for the queue any more.
+// TestLimitThatIsLeft checks that work at the limit of its queue is retried when running work no
+// longer counts for the queue.
 func TestLimitThatIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(r *rig){
@@ -167,8 +167,8 @@ func TestLimitThatIsLeft(t *testing.T) {
 	}
 }
 
-// TestLimitOfADeletedGroup checks that running work counts for the queue of its group after the
-// group is deleted. Otherwise a user could run more than the limit of the queue.
+// TestLimitOfADeletedGroup checks that running work counts for the queue of its group even after
+// the group is deleted. Otherwise, a user could exceed the limit of the queue.
 func TestLimitOfADeletedGroup(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)
@@ -191,7 +191,7 @@ func TestLimitOfADeletedGroup(t *testing.T) {
 }
 
 // TestGroupThatChangesItsQueue checks that a group loses its reservations when it moves to a queue
-// that may not evict the victims.
+// that must not evict the group's victims.
 func TestGroupThatChangesItsQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "4")...)

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/engine"
 )
 
-// said records the conditions that a scheduler with a client writes outside of cycles.
+// said is a Statuses that records the conditions that a scheduler writes outside cycles.
 type said struct {
 	r *rig
 
@@ -41,8 +41,7 @@ func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {
 	}
 }
 
-// listener forwards the conditions that a rig's scheduler writes outside of cycles, once the test
-// listens.
+// listener is a Statuses that forwards conditions to a said, once the test calls listen.
 type listener struct {
 	mu sync.Mutex
 	to *said
@@ -67,27 +66,28 @@ func (l *listener) Say(pod *corev1.Pod, condition corev1.PodCondition) {
 // Bound is part of Statuses.
 func (*listener) Bound(types.UID) {}
 
-// listen records the conditions that a rig writes outside of cycles.
+// listen starts to record the conditions that the rig's scheduler writes outside cycles.
 func (r *rig) listen() *said {
-	// The main loop reports on members only in a leading scheduler. Here the test decides when.
+	// On a standby, the main loop does not report to members, so the test decides when reports are
+	// written.
 	r.sched.leads.Store(false)
 	s := &said{r: r}
 	r.listener.set(s)
 	return s
 }
 
-// tell writes the due conditions as if the given time had passed.
+// tell writes the conditions that are due after some more time.
 func (r *rig) tell(after time.Duration) { r.sched.reporter.tellMembers(r.sched.clock.Now().Add(after)) }
 
-// hasSpoken reports whether the framework has written a condition for a member of the gang g that
-// found no room in its own cycle.
+// hasSpoken reports whether the framework has written the condition of a member of the gang "g"
+// that found no room in its own cycle.
 func (r *rig) hasSpoken() bool {
 	m := r.sched.members(key("g"))
 	return slices.ContainsFunc(m.Pending, isUnschedulable)
 }
 
-// TestEveryMemberThatFindsNoRoomSaysSo checks the conditions of all members of a gang, with and
-// without a preemption.
+// TestEveryMemberThatFindsNoRoomSaysSo checks the conditions of all members of a gang without room.
+// In some cases, the gang preempts.
 func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -131,8 +131,8 @@ func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 	}
 }
 
-// TestSurplusThatFindsNoRoomSaysSo checks the conditions of surplus members when the other members
-// have their places.
+// TestSurplusThatFindsNoRoomSaysSo checks the conditions of surplus members without room, after the
+// needed members were placed.
 func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "2"))
@@ -152,8 +152,8 @@ func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
 	}
 }
 
-// TestGangThatIsPlacedAtOnce checks that the members of a placed gang get no condition, even if the
-// gang was blocked before.
+// TestGangThatIsPlacedAtOnce checks that no condition is written for the members of a placed gang,
+// even if the gang was blocked before.
 func TestGangThatIsPlacedAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))

@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// watchTolerations watches PriorityClasses. When the toleration or the value of a class changes,
-// all cached units are read again, and preemptors that protections blocked are retried.
+// watchTolerations registers the handlers for PriorityClasses. When the toleration or the value of
+// a class changes, they invalidate the snapshot. They also retry preemptors that wait for the end
+// of a protection.
 func (h *Scheduler) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
 		h.cluster.Invalidate()

@@ -25,7 +25,7 @@ func tolerantClass(name, minimum, seconds string) *schedulingv1.PriorityClass {
 	}}, Value: 0}
 }
 
-// classed sets the class of a pod and the time when it was scheduled.
+// classed sets the PriorityClass of a pod, and the time when it was scheduled.
 func classed(p *corev1.Pod, class string, scheduled time.Time) *corev1.Pod {
 	p.Spec.PriorityClassName = class
 	p.Status.Conditions = []corev1.PodCondition{{
@@ -41,19 +41,20 @@ func TestTolerations(t *testing.T) {
 		class *schedulingv1.PriorityClass
 		group bool
 		start time.Time
-		// scheduled is when the group's member was scheduled, whatever the group's status says.
+		// scheduled is the time when the group's member was scheduled. The group's status may
+		// differ.
 		scheduled   time.Time
 		preemptor   int32
 		want        core.Outcome
 		wantRetryAt time.Time
-		// wantFromNow is the time of the retry, relative to the decision, if the clock of the
-		// toleration has not begun.
+		// wantFromNow is the time from the decision until the retry, if the toleration's period has
+		// not begun.
 		wantFromNow time.Duration
 		wantSaid    string
-		// unresolved is true if the group has no priority yet. own is the class of its member;
-		// empty for the class "none".
+		// unresolved is true if the group has no priority yet.
 		unresolved bool
-		own        string
+		// own is the PriorityClass of the group's member; "" stands for the class "none".
+		own string
 	}{
 		"a group whose class has never been": {
 			class: tolerantClass("none", "100", "0"), group: true, unresolved: true, start: now, scheduled: now, preemptor: 100, want: core.Preempts,
@@ -95,7 +96,7 @@ func TestTolerations(t *testing.T) {
 			if c.group {
 				g := r.gangOf("v", 1, 0)
 				g.PriorityClassName, g.StartTime, g.Whole = "c", c.start, true
-				// The pod's own class is a different one.
+				// The PriorityClass of the pod itself may differ from the class of the group.
 				victim = classed(pod("v", "v", "1", 0), cmp.Or(c.own, "none"), c.scheduled)
 				if c.unresolved {
 					g.Priority = nil
@@ -118,7 +119,8 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenTolerationEnds checks that the preemptor is retried without another event.
+// TestRetriedWhenTolerationEnds checks that the preemptor is retried when the toleration ends,
+// without any other event.
 func TestRetriedWhenTolerationEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", "10")}, nodes(1, "1")...)...)
@@ -135,8 +137,9 @@ func TestRetriedWhenTolerationEnds(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenAClockThatHasBegunSinceEnds checks a victim whose time of scheduling was unknown
-// when the preemptor was decided on.
+// TestRetriedWhenAClockThatHasBegunSinceEnds checks a toleration whose period begins after the
+// decision: the time when the victim was scheduled was not known at the decision. The preemptor
+// must be retried at its end.
 func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
 	t.Parallel()
 	const seconds = 3
@@ -157,8 +160,9 @@ func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
 	}
 }
 
-// TestOneClockForAGang checks a gang that has not been complete. Its members are protected from the
-// time when its last member was scheduled, whichever nodes have been read since.
+// TestOneClockForAGang checks a gang that was never complete. The toleration protects all its
+// members from the time when the last member was scheduled, regardless of which nodes were read
+// since.
 func TestOneClockForAGang(t *testing.T) {
 	t.Parallel()
 	for name, whole := range map[string]bool{"taken whole": true, "taken one by one": false} {
@@ -182,8 +186,8 @@ func TestOneClockForAGang(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenTheClassIsBack checks that the preemptor is retried when the missing class is
-// created again, without a toleration.
+// TestRetriedWhenTheClassIsBack checks that the preemptor is retried when a deleted class is
+// created again without a toleration.
 func TestRetriedWhenTheClassIsBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -202,8 +206,8 @@ func TestRetriedWhenTheClassIsBack(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenPolicyGoes checks that the preemptor is retried when the class loses its
-// toleration, with or without an end time.
+// TestRetriedWhenPolicyGoes checks that the preemptor is retried when the toleration is removed
+// from the class.
 func TestRetriedWhenPolicyGoes(t *testing.T) {
 	t.Parallel()
 	for name, seconds := range map[string]string{"with an end": "3600", "without one": "-1"} {
@@ -227,8 +231,8 @@ func TestRetriedWhenPolicyGoes(t *testing.T) {
 	}
 }
 
-// TestTolerationOfAGroupWithoutAClass checks that the toleration of the default class applies, as
-// long as the group's priority comes from that class.
+// TestTolerationOfAGroupWithoutAClass checks a group that names no class. The toleration of the
+// global default class protects it as long as the group's priority is the value of that class.
 func TestTolerationOfAGroupWithoutAClass(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -256,8 +260,8 @@ func TestTolerationOfAGroupWithoutAClass(t *testing.T) {
 	}
 }
 
-// TestNominatedPodsTolerateNothing checks that a toleration protects only scheduled pods. Room that
-// is reserved for a pod of the class may be used by a pod of higher standing.
+// TestNominatedPodsTolerateNothing checks that a toleration protects only scheduled pods. A pod of
+// higher standing may use the room that is reserved for a tolerant pod.
 func TestNominatedPodsTolerateNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{tolerantClass("tolerant", "100", "-1")}, nodes(1, "1")...)...)
@@ -278,8 +282,8 @@ func TestNominatedPodsTolerateNothing(t *testing.T) {
 	}
 }
 
-// TestScheduledPodsTolerate is the counterpart: once the same pod is scheduled, the same preemptor
-// does not evict it.
+// TestScheduledPodsTolerate checks that a tolerant pod is not evicted once it is scheduled. It has
+// the same preemptor as TestNominatedPodsTolerateNothing.
 func TestScheduledPodsTolerate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{tolerantClass("tolerant", "100", "-1")}, nodes(1, "1")...)...)

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// treed is a Derived that maps the pods of a tree of groups to their workload. The PodGroups of a
-// tree are the roles of one gang.
+// treed is a Derived that assigns the pods of a tree to the workload of the tree. The PodGroups of
+// the tree are the roles of that workload.
 type treed struct {
 	Derived
 	trees *gang.Trees
@@ -48,9 +48,9 @@ func (d treed) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	return d.Derived.RoleOf(pod)
 }
 
-// PartChanged handles a new, changed or deleted group that has a parent, or had one, and each
-// CompositePodGroup. Changed of [gang.Trees] returns the workloads and the moves. Any goroutine may
-// call it once the scheduler runs.
+// PartChanged handles a created, changed or deleted CompositePodGroup, or a PodGroup that has or
+// had a parent. workloads and moves are the results of [gang.Trees.Changed]. Any goroutine may call
+// it once the scheduler runs.
 func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.NamespacedName, moves []gang.Move) {
 	if !slices.Contains(workloads, key) {
 		var disrupted []v1alpha1.DisruptedPod
@@ -68,9 +68,9 @@ func (h *Scheduler) PartChanged(key types.NamespacedName, workloads []types.Name
 	}
 }
 
-// partMoved handles a PodGroup whose pods belong to another workload than before. If the PodGroup
-// was a workload itself, all facts about that workload end. No later event of its pods would end
-// them, because the pods are members of the tree now.
+// partMoved handles a PodGroup whose pods now belong to another workload. If the PodGroup was a
+// workload before, partMoved removes all state of that workload. No later event would do that,
+// because the events of its pods now concern the tree.
 func (h *Scheduler) partMoved(move gang.Move) {
 	inTree := gang.IsTree(move.From)
 	members := h.lister.Members(move.PodGroup)
@@ -85,8 +85,8 @@ func (h *Scheduler) partMoved(move gang.Move) {
 	}
 }
 
-// workloadOf returns the group that the members of a group are scheduled with. For a part of a
-// tree, that is the group of the tree.
+// workloadOf returns the group that the members of a group are scheduled with. For a group in a
+// tree, it is the group of the tree's workload.
 func (r *clusterIndex) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
 	if r.trees != nil {
 		for _, leaf := range r.trees.Leaves(key) {
@@ -96,7 +96,7 @@ func (r *clusterIndex) workloadOf(key types.NamespacedName) (*gang.Group, bool) 
 	return r.groups.Group(key)
 }
 
-// unitOf returns the group that a pod is evicted with, if it is evicted together with others.
+// unitOf returns the group that a pod is evicted with; false for a pod without a group.
 func (r *clusterIndex) unitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	key, ok := r.groupOf(pod)
 	if !ok || !gang.IsTree(key) {
@@ -106,8 +106,9 @@ func (r *clusterIndex) unitOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return r.trees.UnitOf(named), true
 }
 
-// chooseOf returns the PodGroups that make a tree whole. It counts the members by PodGroup: the
-// members that can run, and the members with a place.
+// chooseOf returns the PodGroups that make a tree whole with the fewest further placements; see
+// [gang.Tree]. have counts the members that can run, and placed the members with a place, by the
+// name of their PodGroup.
 func chooseOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) (c gang.Choice, have, placed map[string]int) {
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
 	placed = gang.CountByPart(members.Assigned, members.Succeeded, assumed)
@@ -115,7 +116,7 @@ func chooseOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) (c ga
 	return g.Tree.Choose(have, placed), have, placed
 }
 
-// lackingInTree is lacking for a tree. It sorts the waiting members: the needed members of the
+// lackingInTree is the method lacking for a tree. It sorts waiting: the needed members of the
 // chosen PodGroups come first.
 func lackingInTree(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	c, _, placed := chooseOf(g, members, waiting)
@@ -123,9 +124,9 @@ func lackingInTree(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) 
 	return c.Lacks
 }
 
-// needFirst sorts waiting members: first the members that a choice needs, then the others of its
-// PodGroups, then the rest. The order within each part stays. It returns the number of members of
-// the choice.
+// needFirst sorts waiting members: first the members that a choice needs, then the other members of
+// its PodGroups, then all others. Otherwise, the order stays the same. It returns the number of
+// members in the first two parts.
 func needFirst(tree *gang.Tree, c gang.Choice, placed map[string]int, waiting []*corev1.Pod) (chosen int) {
 	left := make(map[string]int, len(c.Leaves))
 	for _, leaf := range c.Leaves {
@@ -149,18 +150,18 @@ func needFirst(tree *gang.Tree, c gang.Choice, placed map[string]int, waiting []
 	return chosen
 }
 
-// round is one attempt to place members of a tree: the first minCount of the pods, and as many of
-// the others as fit.
+// round is one attempt to place members of a tree. The first minCount pods must be placed, and as
+// many of the others as fit.
 type round struct {
 	pods     []*corev1.Pod
 	minCount int
-	// never is true for groups past minGroupCount. Nothing is preempted for them.
+	// never is true for groups past minGroupCount, which must not preempt.
 	never bool
 }
 
-// roundsOf returns the attempts to place the waiting members of a tree, in order. As long as the
-// tree is not whole, there is one, for the groups that make it whole. Afterwards there is one for
-// each further group, as a whole, and one for the surplus of the placed groups.
+// roundsOf returns the attempts to place the waiting members of a tree, in order. If the tree is
+// not whole, the only attempt is for the groups that make it whole. If it is whole, there is one
+// attempt for each further group, and one for the surplus of the placed groups.
 func roundsOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) []round {
 	c, have, placed := chooseOf(g, members, waiting)
 	if c.Lacks > 0 {
@@ -185,13 +186,13 @@ func roundsOf(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) []rou
 	return out
 }
 
-// enter makes a preemptor one for a round.
+// enter restricts a preemptor to the pods of a round.
 func (pre *preemptor) enter(r round) {
 	pre.pods, pre.minCount, pre.never = r.pods, r.minCount, pre.never || r.never
 }
 
-// decideRounds decides for the rounds of a tree until one fits. It changes the preemptor to
-// the last round that it decided for.
+// decideRounds makes decisions for the rounds of a tree until one fits. The preemptor then has the
+// pods of the last round that was decided.
 func (p *Plugin) decideRounds(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
 	rounds := pre.rounds
 	pre.rounds = nil
@@ -207,7 +208,8 @@ func (p *Plugin) decideRounds(ctx context.Context, pre *preemptor) (*cycleDecisi
 	return p.decideGang(ctx, pre)
 }
 
-// noPart returns the verdict on a tree whose waiting members are all of groups that lack members.
+// noPart returns the verdict on a tree if all waiting members belong to groups that lack members;
+// the zero Verdict otherwise.
 func noPart(pre *preemptor) gang.Verdict {
 	if pre.group == nil || pre.group.Tree == nil || len(pre.pods) > 0 {
 		return gang.Verdict{}

@@ -32,8 +32,8 @@ func newForest(t *testing.T, objects ...runtime.Object) *forest {
 	return f
 }
 
-// plant adds a group below a parent; "" for none. The name of a CompositePodGroup is in capital
-// letters.
+// plant creates a group below a parent; "" for none. A name in capital letters is a
+// CompositePodGroup. need is the minCount or minGroupCount.
 func (f *forest) plant(name, parent string, need int, priority int32, whole bool) *gang.Group {
 	g := &gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), MinCount: need, Whole: whole, Priority: ptr.To(priority)}
 	if strings.ToUpper(name) == name {
@@ -52,7 +52,7 @@ func (f *forest) changed(key types.NamespacedName) {
 	f.sched.PartChanged(key, workloads, moves)
 }
 
-// on counts the members of a PodGroup with a node.
+// on returns the number of members of a PodGroup that have a node.
 func (f *forest) on(group string) (count int) {
 	for _, pod := range f.sched.Members(types.NamespacedName{Namespace: "ns", Name: group}).Assigned {
 		if pod.Spec.NodeName != "" {
@@ -62,7 +62,7 @@ func (f *forest) on(group string) (count int) {
 	return count
 }
 
-// settle runs cycles until the members of PodGroups with nodes are as wanted.
+// settle runs cycles until each PodGroup in want has the wanted number of members with a node.
 func (f *forest) settle(want map[string]int) {
 	f.t.Helper()
 	f.eventually(fmt.Sprintf("members have nodes: %v", want), func() bool {
@@ -169,7 +169,7 @@ func TestTreePreemptsForAllItsGroups(t *testing.T) {
 	f.settle(map[string]int{"a": 2, "b": 1})
 }
 
-// TestNothingIsEvictedForFurtherGroups checks that a group past minGroupCount waits for free room.
+// TestNothingIsEvictedForFurtherGroups checks that a group past minGroupCount evicts no pods.
 func TestNothingIsEvictedForFurtherGroups(t *testing.T) {
 	t.Parallel()
 	f := newForest(t, nodes(2, "1")...)
@@ -212,7 +212,8 @@ func TestVictimIsTheHighestWholeAncestor(t *testing.T) {
 			f.create(members("b", 1, "1", 0)...)
 			f.create(members("c", 1, "1", 0)...)
 			f.settle(map[string]int{"a": 2, "b": 1, "c": 1})
-			// The preemptor needs the room of one member, and b and c must not run there.
+			// The preemptor needs the room of the wanted victims. The PodGroups b and c must not
+			// run in that room.
 			size := map[int]string{4: "4", 3: "3", 2: "2", 1: "1"}[len(tc.want)]
 			f.create(pod("high", "", size, 9))
 			f.cycles()
@@ -228,16 +229,17 @@ func TestVictimIsTheHighestWholeAncestor(t *testing.T) {
 	}
 }
 
-// TestTreeIsNotPlacedInPart interrupts the placement of a PodGroup while two of its three members
-// wait at Permit. The tree is whole without them, or could be with fewer members than were chosen.
+// TestTreeIsNotPlacedInPart interrupts the placement of the PodGroup b while two of its three
+// members wait at Permit. Then either all members of b are placed, or none, even if the tree is
+// whole without b.
 func TestTreeIsNotPlacedInPart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		// needOfA is the minCount of PodGroup a, which has one member. With 1, the tree is whole
-		// before b is placed.
+		// needOfA is the minCount of the PodGroup a, which has one member. With 1, the tree is
+		// whole before b is placed.
 		needOfA int
 		happens func(f *forest, planned string)
-		// wantB counts the members of b with a node afterwards.
+		// wantB is the number of members of b with a node at the end.
 		wantB int
 	}{
 		"a further group loses a member": {needOfA: 1, happens: func(f *forest, planned string) { f.remove(pod(planned, "b", "1", 0)) }},
@@ -282,8 +284,8 @@ func TestTreeIsNotPlacedInPart(t *testing.T) {
 	}
 }
 
-// TestTreeTakesOverItsMembers creates pods before their PodGroup, and the PodGroup in a tree. No fact
-// about the PodGroup as a workload is left.
+// TestTreeTakesOverItsMembers creates pods, then their PodGroup, and then the tree above it. No
+// state of the PodGroup as a separate workload may remain.
 func TestTreeTakesOverItsMembers(t *testing.T) {
 	t.Parallel()
 	f := newForest(t, nodes(2, "1")...)
@@ -307,8 +309,8 @@ func TestTreeTakesOverItsMembers(t *testing.T) {
 	}
 }
 
-// TestTreesNeverRunInPart starts random trees in random room. A tree starts exactly if its chosen
-// groups have room, and no PodGroup runs with fewer members than it needs.
+// TestTreesNeverRunInPart creates random trees in a cluster with random room. A tree must be placed
+// exactly if its chosen groups fit. No PodGroup may run with fewer members than it needs.
 func TestTreesNeverRunInPart(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(24) {

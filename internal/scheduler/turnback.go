@@ -7,9 +7,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TurnBack returns a victim that waits at Permit or in PreBind to the queue. The victim has not
-// started anywhere, so nothing needs to be deleted. It reports false for a victim that is bound or
-// being bound.
+// TurnBack returns a victim to the queue that waits at Permit or is in PreBind. Such a victim has
+// not started anywhere, so it need not be deleted. TurnBack returns false for a victim that is
+// bound or being bound.
 func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	const why = "preempted before it was bound"
 	if !p.IsUnbound(victim) {
@@ -21,19 +21,17 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	if p.sched.cancelBinding(victim.UID, why) {
 		return true
 	}
-	// A victim that is no longer assumed was returned to the queue already, or was bound a moment
-	// ago.
+	// A victim that is not assumed was returned to the queue already, or has just been bound.
 	return !p.sched.records.IsAssumed(string(victim.UID)) && p.IsUnbound(victim)
 }
 
-// IsUnbound reports whether the informer shows a victim without a node.
+// IsUnbound reports whether the informer has the victim without a node.
 func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
 	now, err := p.sched.pods.Pods(victim.Namespace).Get(victim.Name)
 	return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
 }
 
-// rejectAtPermit rejects a pod that waits at Permit. It reports false for a pod that does not
-// wait.
+// rejectAtPermit rejects a pod that waits at Permit; false for a pod that does not wait there.
 func (h *Scheduler) rejectAtPermit(uid types.UID, why string) bool {
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
@@ -48,8 +46,8 @@ func (h *Scheduler) rejectAtPermit(uid types.UID, why string) bool {
 	return true
 }
 
-// cancelBindings returns the members in PreBind to the queue if their gang has too few members,
-// because a gang is placed together or not at all.
+// cancelBindings returns the members in PreBind to the queue if their gang then has too few
+// members. A gang is placed together or not at all.
 func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
 	g, ok := h.groups.Group(key)
 	if !ok || !g.IsGang() {
@@ -73,14 +71,14 @@ func (h *Scheduler) cancelBindings(key types.NamespacedName, why string) {
 	}
 }
 
-// cancelBinding returns a pod in PreBind to the queue. It reports false for a pod that is not in
-// PreBind, or is being bound already.
+// cancelBinding returns a pod in PreBind to the queue; false for a pod that is not in PreBind, or
+// that is being bound already.
 func (h *Scheduler) cancelBinding(uid types.UID, why string) bool {
 	b := h.handle.GetPodInPreBind(uid)
 	if b == nil {
 		return false
 	}
-	// The record comes first, because the framework may report the cancellation at once.
+	// Record the cancellation first, because the framework may report it before CancelPod returns.
 	h.records.Cancels(string(uid))
 	if !b.CancelPod(why) {
 		h.records.KeepsBinding(string(uid))

@@ -11,12 +11,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// slowPreBindName names a plugin that keeps pods with that annotation in PreBind until they are
-// sent back.
+// slowPreBindName is the name of a plugin and of an annotation. The plugin keeps pods with the
+// annotation in PreBind until their binding is canceled.
 const slowPreBindName = "SlowPreBind"
 
 type slowPreBind struct {
-	// unreserved is called with a pod that gives its place up.
+	// unreserved is called with each pod that gives up its node.
 	unreserved func(*corev1.Pod)
 }
 
@@ -49,7 +49,7 @@ func slow(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// deletions returns the number of pod deletions sent to the API.
+// deletions returns the number of requests to the API that delete a pod.
 func (r *rig) deletions() int {
 	n := 0
 	for _, action := range r.client.Actions() {
@@ -60,14 +60,15 @@ func (r *rig) deletions() int {
 	return n
 }
 
-// TestVictimsThatAreNotBoundAreTurnedBack checks that unbound victims are sent back to the queue
-// with their whole gang, and without a deletion. The preemptor is placed as soon as they are back.
+// TestVictimsThatAreNotBoundAreTurnedBack checks victims that are not bound yet. They return to the
+// queue together with their gang, without a deletion. The preemptor is placed as soon as they have
+// returned.
 func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		members []*corev1.Pod
 		cycles  int
-		// reached reports whether the members are at the step under test.
+		// reached reports whether the members have reached the step that the case tests.
 		reached func(r *rig) bool
 	}{
 		"at Permit": {
@@ -114,7 +115,8 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted", v.Name)
 				}
-				// A victim that was sent back needs no deletion, whatever the snapshot shows.
+				// A victim that has returned to the queue needs no deletion, even if the snapshot
+				// still has it on its node.
 				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted after it was turned back", v.Name)
 				}
@@ -137,9 +139,9 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 	}
 }
 
-// TestNobodyGetsThroughWithVictims checks members at Permit that are about to be sent back. They do
-// not count towards minCount of another member, which would be alone without them. If they stay
-// after all, all of them are bound together.
+// TestNobodyGetsThroughWithVictims checks members at Permit that a preemptor is about to return to
+// the queue. They must not count towards minCount for another member, because that member would
+// soon be alone. If they are not returned after all, all members are bound together.
 func TestNobodyGetsThroughWithVictims(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"turned back": nil, "staying": errRefused} {
@@ -155,7 +157,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 			p := pod("p", "", "1", 10)
 			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: r.placeOf(g.Key)}
 			r.create(p)
-			// The pod comes before the third member.
+			// The pod's cycle comes before the cycle of the third member.
 			r.cycle()
 			if len(r.evictor.orders) != 1 {
 				t.Fatalf("%d preemptions", len(r.evictor.orders))
@@ -175,7 +177,8 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 				return
 			}
 			r.fail(0, err)
-			// No further cycles run here: in its own cycle, the pod would evict the members again.
+			// Run no further cycles, because the pod would evict the members again in its own
+			// cycle.
 			for _, name := range []string{"g-0", "g-1", "g-2"} {
 				r.eventually(name+" is bound", func() bool { return r.nodeOf(name) != "" })
 			}
@@ -183,7 +186,7 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 	}
 }
 
-// placeOf returns the node of a member that is not bound yet.
+// placeOf returns the node of an assumed member of a group, according to the snapshot.
 func (r *rig) placeOf(group types.NamespacedName) string {
 	r.t.Helper()
 	r.snapshot()
@@ -202,8 +205,8 @@ func (r *rig) placeOf(group types.NamespacedName) string {
 	return ""
 }
 
-// TestBoundVictimsAreNotTurnedBack checks that a bound victim is not sent back, whatever the
-// scheduler's records say.
+// TestBoundVictimsAreNotTurnedBack checks that TurnBack does not return a bound victim, even if the
+// scheduler's records are outdated.
 func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)
@@ -220,7 +223,7 @@ func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 }
 
 // TestPreemptorIsPlacedWhenItsVictimIsForgotten checks a preemptor that is retried while the
-// snapshot still has the victim. It evicts no other pod.
+// snapshot still has the victim on its node. It must not evict another pod.
 func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, asGang := range []bool{true, false} {
@@ -238,7 +241,7 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			}
 			r.create(pod("p", group, "1", 10))
 			r.cycle()
-			// The eviction has ended, and has had no effect yet.
+			// The eviction has ended, but the victim still has its node in the snapshot.
 			r.succeed(0)
 			r.eventually("the preemptor looks again", func() bool { return slices.Contains(r.active(), "p") })
 			r.cycle()
@@ -252,7 +255,7 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			if len(r.evictor.orders) != 1 {
 				t.Errorf("%d preemptions", len(r.evictor.orders))
 			}
-			// When the victim has a place again, it counts again.
+			// The victim gets another node. From then on, it must not count as terminating.
 			r.remove(pod("other", "", "1", 5))
 			r.eventually("the victim has another place", func() bool { r.cycles(); return r.sched.records.IsAssumed("uid-v") })
 			if r.sched.leaving.has(inNamespace("ns", "uid-v")) {
@@ -262,16 +265,16 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsOnItsWayBack checks a member that the framework still has on its node for a
-// moment. After that the gang has room without victims, and it must not evict pods for the room
-// that it holds itself.
+// TestMemberThatIsOnItsWayBack checks a gang with a member that the framework still has on a node
+// for a moment. The gang will fit without victims once the framework has forgotten that node. It
+// must not evict other pods for the room of its own member.
 func TestMemberThatIsOnItsWayBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		configuration           string
 		nodes, members, waiting int
 	}{
-		// The framework has forgotten only the leader's node when the gang is planned.
+		// When the gang is planned, the framework has forgotten only the node of the leader.
 		"waits for a place again": {
 			configuration: schedulerYAML + "    reserve:\n      enabled: [{name: SlowPreBind}, {name: Reprieve}]\n",
 			nodes:         4, members: 3, waiting: 2,
@@ -313,9 +316,9 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 	}
 }
 
-// TestMemberThatIsTurnedAwayAfterItLeft checks a member that failed before it waited at Permit. The
-// framework still lists it as waiting. A rejection then has no effect, and the gang does not wait
-// for it.
+// TestMemberThatIsTurnedAwayAfterItLeft checks a member that failed before Permit, although the
+// framework still lists it as waiting. Its rejection has no effect, and the gang must not wait for
+// it.
 func TestMemberThatIsTurnedAwayAfterItLeft(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)

@@ -27,12 +27,12 @@ import (
 )
 
 // lowest is the priority of a workload that must not preempt for now, in comparisons of
-// reservations. Its reservations are open to all others, and all others' reservations are closed to
-// it.
+// reservations. All other workloads may use its reserved room, and it must respect all other
+// reservations.
 const lowest = math.MinInt32
 
-// pauseOf returns the pause of a workload that must not preempt yet; nil for others. A pod of a
-// controller inherits the pause of a deleted pod.
+// pauseOf returns the pause of a workload that must not preempt yet; nil for none. A pod of a
+// controller has the pause of an earlier, deleted pod of that controller.
 func (h *Scheduler) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.PreemptionPause {
 	now := h.clock.Now()
 	if !key.Gang && len(pods) == 1 {
@@ -46,8 +46,8 @@ func (h *Scheduler) pauseOf(key workload.Key, pods ...*corev1.Pod) *engine.Preem
 	return &p
 }
 
-// controllerOf identifies the controller of a pod, and the revision of the controller's template if
-// the pod names one; "" for a pod without a controller.
+// controllerOf returns a text that identifies the controller of a pod; "" for a pod without a
+// controller. If the pod names the revision of the controller's template, the text contains it.
 func controllerOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
@@ -56,7 +56,7 @@ func controllerOf(pod *corev1.Pod) string {
 	return string(owner.UID) + "/" + pod.Labels["controller-revision-hash"]
 }
 
-// pauseSentence says why the workload does not preempt; "" if it may.
+// pauseSentence returns a sentence that says why the workload must not preempt; "" if it may.
 func (pre *preemptor) pauseSentence() string {
 	if pre.pause == nil {
 		return ""
@@ -67,7 +67,7 @@ func (pre *preemptor) pauseSentence() string {
 	return fmt.Sprintf("%s; the last one failed at %s: %s", pauseSentence(pre.pause, pre.key), pre.pause.Last.Stage, pre.pause.Last.Message)
 }
 
-// pauseSentence says how long a workload does not preempt.
+// pauseSentence returns a sentence that says until when a workload must not preempt, and why.
 func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 	what, n := "pod", "1 preemption"
 	if key.Gang {
@@ -79,8 +79,8 @@ func pauseSentence(p *engine.PreemptionPause, key workload.Key) string {
 	return fmt.Sprintf("%s for this %s did not end in a binding, so it preempts nothing before %s", n, what, p.Until.UTC().Format(time.RFC3339))
 }
 
-// preemptionEnded records that a preemption is over. A preemption that ended before any victim was
-// evicted does not count.
+// preemptionEnded records that a preemption has ended. A preemption without any eviction does not
+// count.
 func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome) {
 	if outcome.Err != nil && outcome.Begun.Len() == 0 {
 		h.unbound.Cancels(key)
@@ -88,10 +88,12 @@ func (h *Scheduler) preemptionEnded(key workload.Key, outcome *eviction.Outcome)
 	}
 }
 
-// failedAfterDecision handles the failure of a step after the decision for a pod. It returns
-// status, the framework's status, with the consequences added to its message. If others were
-// preempted for the workload, the workload backs off from preempting, and its reservations are
-// released. A pod that the scheduler itself returned to the queue has not failed.
+// failedAfterDecision handles a pod that failed after its decision, for example in Bind. If pods
+// were preempted for the workload, it must not preempt for some time, and its reservations are
+// released. A pod that this scheduler returned to the queue has not failed.
+//
+// status is the framework's status. The result is the status with a sentence about these
+// consequences.
 func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, attempt *engine.Attempt, status *fwk.Status) *fwk.Status {
 	key := attempt.As
 	args := h.profiles.of(pod.Spec.SchedulerName)
@@ -122,7 +124,7 @@ func (h *Scheduler) failedAfterDecision(profile framework.Framework, pod *corev1
 	return withSentence(status, said)
 }
 
-// endUnbound ends the record of a gang's preemptions once enough members are bound.
+// endUnbound ends the record of a gang's preemptions if enough members are bound.
 func (h *Scheduler) endUnbound(key types.NamespacedName) {
 	if !h.unbound.Has(gangKey(key)) {
 		return
@@ -134,8 +136,8 @@ func (h *Scheduler) endUnbound(key types.NamespacedName) {
 	}
 }
 
-// changedByOwner may end the pause of a workload early because its pod has changed: binding may
-// succeed now. The scheduler itself writes only the status.
+// changedByOwner ends the pause of a workload early if the owner has changed its pod, because the
+// binding may now succeed. It ignores changes of the status, which the scheduler writes itself.
 func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
 	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
 		return
@@ -151,7 +153,7 @@ func (h *Scheduler) changedByOwner(before, after *corev1.Pod) {
 	h.endBackoffEarly(key, "")
 }
 
-// groupChangedByOwner is like changedByOwner, for a PodGroup; g is nil for a deleted PodGroup.
+// groupChangedByOwner is changedByOwner for a PodGroup. g is nil for a deleted PodGroup.
 func (h *Scheduler) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
 	if g == nil {
 		h.unbound.Ends(gangKey(key))
@@ -175,8 +177,8 @@ func (h *Scheduler) endBackoffEarly(key workload.Key, of string) {
 	h.retryNow(key)
 }
 
-// stateOf returns a text that identifies the state of a gang's PodGroup. It returns "" for a pod,
-// because the scheduler sees each change of a pod.
+// stateOf returns a text that identifies the state of a gang's PodGroup; see stateOfGroup. It
+// returns "" for a single pod, because the handlers see each change of a pod.
 func (r *clusterIndex) stateOf(key workload.Key) string {
 	if !key.Gang {
 		return ""
@@ -188,8 +190,8 @@ func (r *clusterIndex) stateOf(key workload.Key) string {
 	return stateOfGroup(g)
 }
 
-// stateOfGroup returns a text that identifies the fields of a PodGroup that its owner writes.
-// Unlike these, the status changes with each write of the scheduler.
+// stateOfGroup returns a text that changes when the owner changes the PodGroup. It leaves out the
+// status, which the scheduler writes.
 func stateOfGroup(g *gang.Group) string {
 	return fmt.Sprint(g.UID, g.MinCount, g.Whole, g.PriorityClassName, g.PreemptionPolicy, g.Queue, g.Labels)
 }
@@ -201,16 +203,17 @@ func typeOf(key workload.Key) metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// ranPlugin matches the start of the framework's error about a plugin.
+// ranPlugin matches the beginning of the framework's error about a failed plugin: the step and the
+// plugin's name.
 var ranPlugin = regexp.MustCompile(`^running (\w+)(?: plugin)? "([^"]*)": `)
 
-// permitTimeout is the start of the framework's message about a pod that has waited at Permit for
-// too long.
+// permitTimeout is the beginning of the framework's message about a pod whose time at Permit has
+// run out.
 const permitTimeout = "rejected due to timeout"
 
-// failureOf parses the status at the end of a cycle to find the step that failed after the
-// decision. It reports false if this plugin sent the pod back, because its gang is released or the
-// pod is preempted.
+// failureOf returns the step that failed after the decision, from the status at the end of a cycle.
+// It returns false if this plugin returned the pod to the queue, because its gang was released or
+// the pod was preempted.
 func failureOf(profile framework.Framework, status *fwk.Status) (engine.Failure, bool) {
 	plugin, message := status.Plugin(), status.Message()
 	var fit *framework.FitError
@@ -242,7 +245,7 @@ func failureOf(profile framework.Framework, status *fwk.Status) (engine.Failure,
 	return engine.Failure{Stage: stage, Message: shortened(message)}, true
 }
 
-// stagesOf returns the given steps that run the named plugin.
+// stagesOf returns the given steps that run the named plugin in the profile.
 func stagesOf(plugins *config.Plugins, name string, steps []string) []string {
 	var out []string
 	for _, point := range [...]struct {
@@ -256,7 +259,7 @@ func stagesOf(plugins *config.Plugins, name string, steps []string) []string {
 	return out
 }
 
-// shortened returns an error message that is short enough for later messages.
+// shortened cuts an error message to a length that fits into other messages.
 func shortened(message string) string {
 	const most = 300
 	runes := []rune(message)
@@ -266,8 +269,8 @@ func shortened(message string) string {
 	return string(runes[:most]) + "…"
 }
 
-// withSentence returns a status with another sentence in its message. The errors that the framework
-// reads stay in the status.
+// withSentence returns a status with a sentence added to its message. It keeps the errors in the
+// status that the framework reads.
 func withSentence(status *fwk.Status, sentence string) *fwk.Status {
 	err := status.AsError()
 	var fit *framework.FitError

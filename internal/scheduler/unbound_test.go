@@ -20,12 +20,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// failsAt names a plugin, and the annotation for the step at which a pod fails. The rig's API
-// server handles the steps after the plugins. atBind rejects a binding. afterBind makes the binding
-// and returns an error all the same.
+// These constants are the names of a plugin and of steps at which it makes a pod fail.
 const (
-	failsAt   = "Failing"
-	atBind    = "Bind"
+	// failsAt is the name of the plugin, and of the annotation with the step.
+	failsAt = "Failing"
+	// atBind makes the API server of the rig reject the binding.
+	atBind = "Bind"
+	// afterBind makes the API server of the rig bind the pod, but return an error.
 	afterBind = "after Bind"
 )
 
@@ -80,7 +81,8 @@ func fails(p *corev1.Pod, step string) *corev1.Pod {
 	return p
 }
 
-// replaceVictims replaces the victims of an order that has ended, as a controller does.
+// replaceVictims creates replacements for the victims of an order that has ended, as a controller
+// does.
 func (r *rig) replaceVictims(order int, cpu string) {
 	r.t.Helper()
 	for _, victim := range r.evictor.orders[order].Victims {
@@ -88,7 +90,7 @@ func (r *rig) replaceVictims(order int, cpu string) {
 	}
 }
 
-// makeRoom ends an order whose victims are gone.
+// makeRoom removes the victims of an order and ends the order.
 func (r *rig) makeRoom(order int) {
 	r.t.Helper()
 	for _, victim := range r.evictor.orders[order].Victims {
@@ -97,7 +99,7 @@ func (r *rig) makeRoom(order int) {
 	r.finish(order, eviction.Outcome{})
 }
 
-// isPaused runs cycles until a workload may preempt nothing.
+// isPaused runs cycles until a workload is in a pause, so that it must not preempt.
 func (r *rig) isPaused(key workload.Key) {
 	r.t.Helper()
 	r.eventually("it backs off from preempting", func() bool {
@@ -121,7 +123,7 @@ func (r *rig) scheduled(name string) string {
 	return ""
 }
 
-// annotate changes a pod as its owner does.
+// annotate changes the annotations of a pod, as its owner would.
 func (r *rig) annotate(name string, annotations map[string]string) {
 	r.t.Helper()
 	p, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
@@ -135,7 +137,7 @@ func (r *rig) annotate(name string, annotations map[string]string) {
 	}
 }
 
-// withoutBinding returns the metric for preemptions without a binding.
+// withoutBinding returns the value of the metric for preemptions whose preemptor was not bound.
 func (r *rig) withoutBinding() float64 {
 	r.t.Helper()
 	families, err := r.measured.Gather()
@@ -155,9 +157,9 @@ func (r *rig) withoutBinding() float64 {
 
 const longPause = "{gang: {permitTimeout: 1s}, retry: {initialBindingBackoff: 1h, maxBindingBackoff: 2h}}"
 
-// TestFailsAfterPreempting checks a workload that fails at any step after the decision, once its
-// victims are gone. It preempts nothing more, has no reservation, and its message says so, until
-// its owner changes it. Then it is bound, and the record ends.
+// TestFailsAfterPreempting checks a workload that fails at a step after the decision, when its
+// victims are gone. It preempts nothing more, has no reservation, and its message says so. When its
+// owner changes it, it is bound, and the record of its preemptions ends.
 func TestFailsAfterPreempting(t *testing.T) {
 	t.Parallel()
 	for step, stage := range map[string]string{
@@ -208,7 +210,7 @@ func TestFailsAfterPreempting(t *testing.T) {
 				}
 				r.annotate(name, nil)
 				r.eventually("it preempts again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
-				// A member that was allowed before the other one failed is bound.
+				// A member that passed Permit before the failure of the other member is bound.
 				if got := len(r.taken(1)); got == 0 || got > victims {
 					t.Errorf("%d are taken", got)
 				}
@@ -222,8 +224,8 @@ func TestFailsAfterPreempting(t *testing.T) {
 	}
 }
 
-// TestPreemptsAgainLater checks that a workload preempts again by itself once the pause is over,
-// and that the next pause is longer.
+// TestPreemptsAgainLater checks that a workload preempts again at the end of its pause, without
+// another event. The next pause must be longer.
 func TestPreemptsAgainLater(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{retry: {initialBindingBackoff: 3s, maxBindingBackoff: 1h}}", nodes(1, "1")...)
@@ -246,8 +248,8 @@ func TestPreemptsAgainLater(t *testing.T) {
 	}
 }
 
-// TestReservesWhenThePauseEnds checks a workload that waits for a terminating pod. It has no
-// reservation during its pause, and gets one when the pause ends, without another event.
+// TestReservesWhenThePauseEnds checks a workload that waits for a terminating pod. During its
+// pause, it has no reservation. When the pause ends, it gets one without another event.
 func TestReservesWhenThePauseEnds(t *testing.T) {
 	t.Parallel()
 	for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {
@@ -276,8 +278,8 @@ func TestReservesWhenThePauseEnds(t *testing.T) {
 	}
 }
 
-// TestRecreatedPreemptorsBackOff checks that a controller that creates pods again does not end the
-// pause of the earlier pods.
+// TestRecreatedPreemptorsBackOff checks that the pods that a controller creates as replacements
+// have the pause of the earlier pods.
 func TestRecreatedPreemptorsBackOff(t *testing.T) {
 	t.Parallel()
 	for name, asGang := range map[string]bool{"of a ReplicaSet": false, "of a gang": true} {
@@ -320,8 +322,8 @@ func TestRecreatedPreemptorsBackOff(t *testing.T) {
 	}
 }
 
-// TestPodGroupChanges checks that a gang preempts again after a change of its PodGroup's spec, but
-// not after a change of the status.
+// TestPodGroupChanges checks that a change of the PodGroup's spec ends the pause of its gang. A
+// change of the status does not.
 func TestPodGroupChanges(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, longPause, nodes(1, "1")...)
@@ -349,8 +351,8 @@ func TestPodGroupChanges(t *testing.T) {
 	r.eventually("it preempts again", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
 }
 
-// TestBoundInSpiteOfAnError checks that a binding that was made although an error was returned does
-// not count as a failure.
+// TestBoundInSpiteOfAnError checks that a binding counts as a success if the API server made it but
+// returned an error.
 func TestBoundInSpiteOfAnError(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, longPause, nodes(1, "1")...)
@@ -365,8 +367,8 @@ func TestBoundInSpiteOfAnError(t *testing.T) {
 	}
 }
 
-// TestTurnedBackIsNoFailure checks a preemptor that is itself preempted before it is bound. It has
-// not failed, and may preempt again.
+// TestTurnedBackIsNoFailure checks a preemptor that is preempted itself before it is bound. This
+// counts as no failure, so it may preempt again.
 func TestTurnedBackIsNoFailure(t *testing.T) {
 	t.Parallel()
 	for name, asGang := range map[string]bool{"in PreBind": false, "at Permit": true} {
@@ -375,7 +377,7 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 			r := newRigArgs(t, "{retry: {initialBindingBackoff: 1h, maxBindingBackoff: 2h}}", nodes(1, "1")...)
 			p := slow([]*corev1.Pod{pod("p", "", "1", 10)})[0]
 			if asGang {
-				// The pod's other member is in PreBind or at Permit meanwhile.
+				// In this case, the pod is the only member of a gang.
 				r.gangOf("g", 1, 10)
 				p.Labels = pod("p", "g", "1", 10).Labels
 			}
@@ -398,8 +400,8 @@ func TestTurnedBackIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestBacksOffBelowOthers checks that a workload in its pause respects the reservations of others,
-// whatever its priority.
+// TestBacksOffBelowOthers checks that a workload in a pause respects all reservations of other
+// workloads, regardless of its priority.
 func TestBacksOffBelowOthers(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, longPause, nodes(2, "1")...)
@@ -416,7 +418,7 @@ func TestBacksOffBelowOthers(t *testing.T) {
 	for _, victim := range r.evictor.orders[1].Victims {
 		r.remove(victim)
 	}
-	// The room is free, and the lower pod is gated as long as its order is under way.
+	// The room is free, but the pod of lower priority is gated until its order ends.
 	var tried atomic.Bool
 	r.meanwhile = func(pod *corev1.Pod) {
 		if pod.UID == p.UID {

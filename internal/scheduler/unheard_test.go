@@ -11,22 +11,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestLeaderThatIsRefusedForGood checks a gang whose leader another plugin rejects. No extension
-// point of Reprieve is called then. Another member plans, and preempts for the members that can be
-// scheduled.
+// TestLeaderThatIsRefusedForGood checks a gang whose leader another plugin rejects. The framework
+// then calls none of Reprieve's extension points. Another member must plan, and preempt for the
+// members that can be scheduled.
 func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
 	r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1"))
 	r.gangOf("g", 2, 10)
 	all := members("g", 3, "1", 10)
-	// The pod differs from the others, like a pod with its own claim.
+	// The rejected pod must differ from the others. A real pod would have a claim of its own.
 	refused := all[0]
 	refused.Annotations, refused.Labels["kind"] = map[string]string{refusedBy: "for good"}, "other"
 	r.snapshot()
 	r.create(all[1])
 	r.eventually("the first is known", func() bool { return r.sched.exists(all[1]) })
-	// The pod completes the gang, and leads it.
+	// The rejected pod arrives last, completes the gang and becomes its leader.
 	r.create(refused)
 	r.eventually("it comes", func() bool { return len(r.active()) > 0 })
 	r.cycles()
@@ -37,8 +37,8 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// TestAllAreRefusedForGood checks a gang without a schedulable member. Each member leads once, and
-// none is retried before an event.
+// TestAllAreRefusedForGood checks a gang whose members are all rejected by another plugin. Each
+// member leads once. Then none is retried until an event.
 func TestAllAreRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(2, "1")...)
@@ -61,15 +61,16 @@ func TestAllAreRefusedForGood(t *testing.T) {
 	}
 }
 
-// TestPodThatIsRefusedForGood checks a single pod of a queue that another plugin rejects. No
-// extension point of Reprieve is called, but the pod's turn ends, so others need not wait.
+// TestPodThatIsRefusedForGood checks a single pod of a queue that another plugin rejects. The
+// framework calls none of Reprieve's extension points, but the pod's turn must end, so that other
+// work need not wait.
 func TestPodThatIsRefusedForGood(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
 	r.sched.QueueSet(limitedQueue("a", "8"))
 	refused := ofQueue("a", pod("p", "", "1", 10))
 	refused.Annotations = map[string]string{refusedBy: "for good"}
-	// A pod that the quota ledger cannot count needs a turn.
+	// The quota ledger cannot count a pod with a host port, so the pod needs a turn.
 	refused.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	r.create(refused)
 	r.eventually("its turn comes", func() bool { return len(r.active()) == 1 })
@@ -82,8 +83,8 @@ func TestPodThatIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// TestBasicGroupMadeAGang checks a basic group whose members waited for turns one by one. When the
-// group is created again as a gang, those waits end, because nothing else would end their turns.
+// TestBasicGroupMadeAGang checks a basic group whose members wait for turns one by one. When the
+// PodGroup is replaced by a gang, these waits must end. No other event would end them.
 func TestBasicGroupMadeAGang(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
@@ -104,7 +105,8 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 			t.Errorf("%s stands in line by itself", pod.Name)
 		}
 	}
-	// A member whose PreEnqueue saw the basic group leaves its turn at the next check.
+	// This member enters the queue as a single pod, as if its PreEnqueue still saw the basic group.
+	// The next check must end its turn.
 	r.sched.turns.Enter(r.sched.waiter(podKey(all[0]), all[0], "a"), r.sched.clock.Now())
 	r.sched.leads.Store(true)
 	r.eventually("it leaves", func() bool {
@@ -115,14 +117,15 @@ func TestBasicGroupMadeAGang(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 }
 
-// TestOutcomeIsAwaited checks a member that has succeeded. Two informers report that, and in
-// between the gang keeps its reservations. Without the second report, the gang has lost a member.
+// TestOutcomeIsAwaited checks a member that has succeeded. The informer of pods reports the
+// deletion, and the informer of finished pods reports the result. Between the two reports, the gang
+// keeps its reservations. If the result is never reported, the gang has lost a member.
 func TestOutcomeIsAwaited(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// phase is the result of the member, "" if it is never reported. first is true if the
-		// result is reported before the deletion.
+		// phase is the result of the member; "" if it is never reported.
 		phase corev1.PodPhase
+		// first is true if the result is reported before the deletion.
 		first bool
 		want  bool
 	}{
@@ -159,7 +162,7 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			removed := time.Now()
 			r.remove(ended)
 			if !c.first {
-				// The informer's store changes before its handlers run.
+				// The informer's store changes before its handlers run, so wait for the handler.
 				r.eventually("the hub has heard of it", func() bool {
 					return len(r.sched.gangs.Ended(gangKey(key("g")), r.sched.clock.Now())) > 0
 				})
@@ -184,9 +187,9 @@ func TestOutcomeIsAwaited(t *testing.T) {
 	}
 }
 
-// TestPromisedWorkWaitsForNoTurn checks a workload with a reservation that was recalled and is
-// queued again. It uses the room once the victims are gone, whatever is queued before it. Otherwise
-// the room would stay empty.
+// TestPromisedWorkWaitsForNoTurn checks a workload with a reservation that was recalled to its
+// queue. It must use the room when the victims are gone, although other work is queued before it.
+// Otherwise, the room would stay unused.
 func TestPromisedWorkWaitsForNoTurn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "1")...)

@@ -13,9 +13,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// VictimPriority returns the priority of a group as a potential victim, and a verdict on its
-// preemptionPriorityClassName. The verdict is zero for a group without the field, and for a group
-// whose priority is not known yet. Any goroutine may call it.
+// VictimPriority returns the priority of a group as a potential victim, and the verdict on its
+// preemptionPriorityClassName. The verdict is zero for a group without that field, and for a group
+// whose priority is not resolved. Any goroutine may call it.
 func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	if g.Priority == nil {
 		return math.MinInt32, gang.Verdict{}
@@ -27,10 +27,10 @@ func (h *Scheduler) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	return h.victimPriorityIn(g, scheduling, sealed.Queue)
 }
 
-// victimPriorityIn returns the VictimPriority of a group. scheduling is the priority of the group
-// without the class. The maxPriorityClass of the group's queue bounds the priority of the class.
-// placed is the queue of the running members, "" for none; its maxPriorityClass is a bound too. If
-// members were placed in several queues, each of these is a bound.
+// victimPriorityIn returns the priority of a group as a potential victim; see
+// [gang.Group.VictimPriority]. scheduling is the group's priority without the class. placed is the
+// queue of its running members; "" for none. The maxPriorityClass of each of these queues bounds
+// the priority: the group's queue, placed, and further queues of placed members.
 func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed string) (int32, gang.Verdict) {
 	if g.PreemptionPriorityClass == "" || h.tolerations == nil {
 		return scheduling, gang.Verdict{}
@@ -54,16 +54,17 @@ func (h *Scheduler) victimPriorityIn(g *gang.Group, scheduling int32, placed str
 	return g.VictimPriority(scheduling, h.tolerations.ValueOf, maxima...)
 }
 
-// falls has the lowest priority of preemptors that may evict a group whose priority as a potential
-// victim has fallen. The main loop retries them at its next tick, once for all groups.
+// falls describes groups whose priority as potential victims has fallen. from is the lowest
+// priority of preemptors that may now evict any of them; it is valid only if the field any is true.
+// The main loop retries the preemptors at its next tick.
 type falls struct {
 	any  bool
 	from int32
 }
 
-// followVictimPriority records the priority of a group as a potential victim; g is nil for a
-// deleted group. If the priority has fallen, and members are placed, the workloads that may preempt
-// the group now are retried soon.
+// followVictimPriority records the priority of a group as a potential victim. g is nil for a
+// deleted group. If the priority of a group with placed members has fallen, preemptors are retried
+// at the next tick; see falls.
 func (h *Scheduler) followVictimPriority(key types.NamespacedName, g *gang.Group) {
 	h.raising.Lock()
 	defer h.raising.Unlock()
@@ -77,8 +78,8 @@ func (h *Scheduler) followVictimPriority(key types.NamespacedName, g *gang.Group
 }
 
 // recordVictimPriority records the priority of a group as a potential victim. If it has fallen, it
-// returns the lowest priority of preemptors that may evict the group now. The caller holds the
-// lock.
+// returns true and the lowest priority of preemptors that may now evict the group. The caller holds
+// h.raising.
 func (h *Scheduler) recordVictimPriority(key types.NamespacedName, g *gang.Group) (from int32, fell bool) {
 	if g != nil && g.PreemptionPriorityClass != "" && g.Priority != nil {
 		now, verdict := h.VictimPriority(g)
@@ -96,8 +97,8 @@ func (h *Scheduler) recordVictimPriority(key types.NamespacedName, g *gang.Group
 	return now + 1, now < before.Priority
 }
 
-// retryFallen retries the workloads that may now preempt groups whose priority has fallen since the
-// last call.
+// retryFallen retries the workloads that may now preempt groups whose priority as potential victims
+// has fallen since the last call.
 func (h *Scheduler) retryFallen() {
 	h.raising.Lock()
 	fallen := h.fallen
@@ -108,8 +109,8 @@ func (h *Scheduler) retryFallen() {
 	}
 }
 
-// reviewVictimPriorities reads the priorities of all groups with a preemptionPriorityClassName
-// again, because a PriorityClass or a queue has changed.
+// reviewVictimPriorities updates the recorded priorities of all groups with a
+// preemptionPriorityClassName. It is called when a PriorityClass or a queue has changed.
 func (h *Scheduler) reviewVictimPriorities() {
 	for _, key := range h.gangs.VictimPriorities() {
 		if g, ok := h.groups.Group(nameOf(key)); ok {
@@ -119,8 +120,8 @@ func (h *Scheduler) reviewVictimPriorities() {
 	}
 }
 
-// isRaisedAbove reports whether an order evicts members of a group by priority, although the group
-// is protected now. Its priority as a potential victim has been raised since the decision.
+// isRaisedAbove reports whether an order evicts a group by priority, although the group is now
+// protected. This happens if its priority as a potential victim was raised after the decision.
 func (h *Scheduler) isRaisedAbove(order *eviction.Order, g *gang.Group) bool {
 	d := &order.Decision
 	if g.PreemptionPriorityClass == "" {

@@ -23,8 +23,9 @@ func classOf(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 }
 
-// raisedRig returns a rig with a node that a gang of priority 10 fills, and a waiting pod of
-// priority 60. The classes are mid, with 50, and high, with 100.
+// raisedRig returns a rig with one node, which a gang of priority 10 fills, and a waiting pod of
+// priority 60. The cluster has the classes "mid" (50) and "high" (100). set changes the PodGroup of
+// the gang.
 func raisedRig(t *testing.T, class string) (r *rig, set func(func(*gang.Group)), waits *corev1.Pod) {
 	t.Helper()
 	r = newRig(t, append([]runtime.Object{classOf("mid", 50), classOf("high", 100)}, nodes(1, "1")...)...)
@@ -40,7 +41,8 @@ func raisedRig(t *testing.T, class string) (r *rig, set func(func(*gang.Group)),
 	return r, set, waits
 }
 
-// TestVictimPriorityInDecisions checks which priority counts for a victim, and its report.
+// TestVictimPriorityInDecisions checks which priority a group has as a potential victim, and the
+// reported verdict.
 func TestVictimPriorityInDecisions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -70,8 +72,8 @@ func TestVictimPriorityInDecisions(t *testing.T) {
 	}
 }
 
-// TestRaiseCountsForVictimsOnly checks that a gang with a raised priority preempts, and is ordered
-// in the queue, by its scheduling priority.
+// TestRaiseCountsForVictimsOnly checks that a raised priority counts only for the group as a
+// potential victim. The group preempts, and is ordered in the queue, by its scheduling priority.
 func TestRaiseCountsForVictimsOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, append([]runtime.Object{classOf("high", 100)}, nodes(1, "1")...)...)
@@ -87,8 +89,8 @@ func TestRaiseCountsForVictimsOnly(t *testing.T) {
 	}
 }
 
-// TestRetriedWhenVictimPriorityFalls checks that a waiting preemptor is retried once the priority of
-// a potential victim has fallen below its own, and not while it has not.
+// TestRetriedWhenVictimPriorityFalls checks when a waiting preemptor is retried: only after the
+// priority of a potential victim has fallen below the preemptor's priority.
 func TestRetriedWhenVictimPriorityFalls(t *testing.T) {
 	t.Parallel()
 	highest := func(class string) *v1alpha1.Queue {
@@ -96,7 +98,7 @@ func TestRetriedWhenVictimPriorityFalls(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		fall func(r *rig, set func(func(*gang.Group)))
-		// queued is true if the victim is in a queue that accepts high.
+		// queued is true if the victim is in a queue whose maximum is the class "high".
 		queued bool
 		stays  bool
 	}{
@@ -157,8 +159,9 @@ func TestRetriedWhenVictimPriorityFalls(t *testing.T) {
 	}
 }
 
-// TestRaisedSinceTheDecision checks that an eviction by priority does not begin if the priority of
-// the potential victim has been raised to the preemptor's since the decision.
+// TestRaisedSinceTheDecision checks an eviction by priority that has not begun. It must not begin
+// if the priority of the potential victim was raised to the preemptor's priority after the
+// decision.
 func TestRaisedSinceTheDecision(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -195,8 +198,8 @@ func TestRaisedSinceTheDecision(t *testing.T) {
 	}
 }
 
-// TestRaisedGangsThatLackMembers checks that a stale gang counts by its scheduling priority. Two
-// stale gangs with raised priorities would otherwise wait for each other.
+// TestRaisedGangsThatLackMembers checks that a stale gang has its scheduling priority as a
+// potential victim. Otherwise, two stale gangs with raised priorities would wait for each other.
 func TestRaisedGangsThatLackMembers(t *testing.T) {
 	t.Parallel()
 	r := newRigArgs(t, "{gang: {staleTimeout: 1s}}", append([]runtime.Object{classOf("high", 100)}, nodes(2, "1")...)...)

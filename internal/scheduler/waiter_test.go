@@ -10,9 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
-// TestTurnOfAGangWithAnyMinCount checks the request of a gang whose minCount became huge after the
-// gang had passed the gate. The gate's caller holds the lock of the scheduler's queue, so the
-// request must not take time for each of minCount members.
+// TestTurnOfAGangWithAnyMinCount checks the request of a gang whose minCount was raised to a huge
+// number after the gang had passed the gate. Computing the request must not take time for each of
+// minCount members, because the caller holds the lock of the scheduler's queue.
 func TestTurnOfAGangWithAnyMinCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)

@@ -22,19 +22,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestWants checks the cached answers. A positive answer is valid for a moment, until a relevant
-// change. A negative answer is not cached.
+// TestWants checks the cache of wants. A result that the order is wanted is valid for a short time,
+// unless a relevant change comes earlier. A result that it is not wanted is not cached.
 func TestWants(t *testing.T) {
 	t.Parallel()
 	x, y := &eviction.Order{}, &eviction.Order{}
 	promised := []*engine.Reservation{{}, {}}
 	for name, c := range map[string]struct {
 		first bool
-		// between is the change before the second question, which comes after the given time. order
-		// and promised are the order and its reservations then.
-		between   func(*wants)
-		after     time.Duration
-		order     *eviction.Order
+		// between is called before the second call of asks.
+		between func(*wants)
+		// after is the time between the two calls.
+		after time.Duration
+		// order is the order of the second call.
+		order *eviction.Order
+		// promised are the reservations of the second call.
 		promised  []*engine.Reservation
 		wantAsked bool
 	}{
@@ -68,7 +70,7 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// TestWantsAreForgotten checks that expired answers are dropped with the next answer.
+// TestWantsAreForgotten checks that the cache drops expired results when it stores a new one.
 func TestWantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	var w wants
@@ -81,7 +83,7 @@ func TestWantsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestChangeWhileItIsAsked checks that an answer that was computed before a change is not used
+// TestChangeWhileItIsAsked checks a change during the call of isWanted. The result must not be used
 // afterwards.
 func TestChangeWhileItIsAsked(t *testing.T) {
 	t.Parallel()
@@ -93,7 +95,8 @@ func TestChangeWhileItIsAsked(t *testing.T) {
 	}
 }
 
-// TestWantsUntilItIsNot checks that a change of a reservation invalidates earlier answers at once.
+// TestWantsUntilItIsNot checks that a change of the preemptor's reservations invalidates cached
+// results at once.
 func TestWantsUntilItIsNot(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(r *rig, preemptor *corev1.Pod){
@@ -124,7 +127,7 @@ func TestWantsUntilItIsNot(t *testing.T) {
 	}
 }
 
-// TestWantsForTheGangAsItWas checks that an order is not wanted any more if its gang has changed.
+// TestWantsForTheGangAsItWas checks that an order is no longer wanted after its gang has changed.
 func TestWantsForTheGangAsItWas(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -156,12 +159,12 @@ func TestWantsForTheGangAsItWas(t *testing.T) {
 	}
 }
 
-// TestSurplusAtTheOrder checks that an order knows the groups with surplus victims only, and
-// notices when they have no surplus left.
+// TestSurplusAtTheOrder checks an order for surplus members of a protected group. The order must
+// list the group, and must stop when the group has no surplus left.
 func TestSurplusAtTheOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// guarded is the min-runtime of the queue.
+		// guarded is the min-runtime of the victim's queue.
 		guarded  time.Duration
 		minCount int
 		want     bool
@@ -199,8 +202,8 @@ func TestSurplusAtTheOrder(t *testing.T) {
 	}
 }
 
-// TestSurplusByRole checks a protected gang with surplus workers of one role. Only such workers are
-// evicted, and only while there is a surplus.
+// TestSurplusByRole checks a protected gang with surplus workers in one role. Only workers of that
+// role may be evicted, and only as long as they are surplus.
 func TestSurplusByRole(t *testing.T) {
 	t.Parallel()
 	needs := map[string]int{"head": 1, "gpu": 1, "cpu": 1}
@@ -211,7 +214,7 @@ func TestSurplusByRole(t *testing.T) {
 	r.sched.QueueSet(q)
 	r.queuedGang("g", "a", 3)
 	all := make(map[string]*corev1.Pod)
-	// The youngest would be evicted first, if roles did not matter.
+	// Without roles, the youngest member would be evicted first.
 	for _, name := range []string{"cpu-0", "cpu-1", "gpu-0", "gpu-1", "head-0"} {
 		member := pod(name, "g", "1", 0)
 		member.Status.Phase, member.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: time.Unix(int64(1000+len(all)), 0)}
@@ -227,19 +230,19 @@ func TestSurplusByRole(t *testing.T) {
 	if !r.plugin.KeepsMinCount(key("g")) {
 		t.Error("It does not keep its minCount")
 	}
-	// Three members still run, which is enough in number.
+	// Three members keep running. The number is enough, but a role lacks a member.
 	r.remove(all["gpu-0"])
 	r.eventually("it lacks a worker with a GPU", func() bool { return !r.plugin.KeepsMinCount(key("g")) })
 }
 
-// named assigns pods to the group that they name.
+// named is a Derived in which pods belong to the group that they name.
 type named struct{ sized }
 
 // GroupOf is part of gang.Derived.
 func (named) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
 
-// TestSurplusThatGoesMeanwhile checks a protected gang that loses a member between the snapshot of
-// a decision and the order. The order still evicts surplus only.
+// TestSurplusThatGoesMeanwhile checks a protected gang that loses a member after the snapshot of a
+// decision. The order must still evict only surplus.
 func TestSurplusThatGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "3")...)
@@ -267,8 +270,8 @@ func TestSurplusThatGoesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWantsUntilANodeIsLost checks that the loss of a preemptor's node invalidates an answer that
-// time alone would not.
+// TestWantsUntilANodeIsLost checks that the loss of a node invalidates a cached result before it
+// expires.
 func TestWantsUntilANodeIsLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(r *rig){
@@ -290,8 +293,8 @@ func TestWantsUntilANodeIsLost(t *testing.T) {
 	}
 }
 
-// BenchmarkForfeits measures the check whether a gang in a queue may keep its reservations, while
-// four victims of each member terminate.
+// BenchmarkForfeits measures the check whether a gang in a queue may keep its reservations. Four
+// victims of each member are terminating.
 func BenchmarkForfeits(b *testing.B) {
 	for _, members := range []int{10, 100, 500} {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {

@@ -20,13 +20,13 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// GroupSaved handles a PodGroup whose annotations about lost work have changed. Any goroutine may
-// call it once the scheduler runs.
+// GroupSaved handles a change of a PodGroup's annotations about lost work. Any goroutine may call
+// it once the scheduler runs.
 func (h *Scheduler) GroupSaved(key types.NamespacedName) { h.cluster.GroupChanged(key) }
 
-// GroupChanged handles a new, changed or deleted PodGroup, and checks the members of the group
-// again. Decisions use the change at once. The other effects may follow later if the PodGroup
-// changes all the time. Any goroutine may call it once the scheduler runs.
+// GroupChanged handles a created, changed or deleted PodGroup and checks its members again.
+// Decisions use the change at once. The other effects may come later if the PodGroup changes very
+// often. Any goroutine may call it once the scheduler runs.
 func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if ok {
@@ -44,8 +44,8 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 		h.disrupted(key, nil)
 		urgency = urgent
 	}
-	// Compare now: if the priority rises and falls within one delay, a later comparison would see
-	// no change.
+	// Record the priority before any delay. If the priority rises and falls within one delay, a
+	// later comparison would find no change.
 	h.followVictimPriority(key, g)
 	if h.changes.isDelayed(key, urgency, h.clock.Now()) {
 		h.engine.Look()
@@ -54,7 +54,7 @@ func (h *Scheduler) GroupChanged(key types.NamespacedName) {
 	h.followGroup(key)
 }
 
-// followGroup handles changes of a PodGroup, given its present state.
+// followGroup applies the current state of a PodGroup to its members.
 func (h *Scheduler) followGroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	h.groupChangedByOwner(key, g)
@@ -99,8 +99,8 @@ func (h *Scheduler) followGroup(key types.NamespacedName) {
 	}
 }
 
-// updateNeeded updates the roles that a gang still lacks. If enough members wait at Permit by now,
-// they wait only for planned members of those roles.
+// updateNeeded updates the roles that a gang still lacks members of. If enough members wait at
+// Permit, they wait only for planned members of these roles.
 func (h *Scheduler) updateNeeded(key types.NamespacedName, g *gang.Group) {
 	if h.gangs.Planned(gangKey(key)) == 0 {
 		return
@@ -110,8 +110,8 @@ func (h *Scheduler) updateNeeded(key types.NamespacedName, g *gang.Group) {
 	}
 }
 
-// joinedGang releases reservations that members got as single pods before their group became a
-// gang. It also ends their waits for turns.
+// joinedGang handles pods whose group has become a gang. It releases the reservations that they got
+// as single pods, and ends their waits for turns.
 func (h *Scheduler) joinedGang(key types.NamespacedName) {
 	queued, promised := h.quotas.Used(), !h.reserved.Empty()
 	if !queued && !promised {
@@ -128,7 +128,7 @@ func (h *Scheduler) joinedGang(key types.NamespacedName) {
 	}
 }
 
-// replanShort releases a plan that has too few members after minCount was raised.
+// replanShort releases a plan that has too few members because minCount was raised.
 func (h *Scheduler) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := h.gangs.PlannedMembers(gangKey(key))
 	if members := h.members(key); len(planned)+members.Reserved.Len() > 0 && h.isInPart(g, &members, planned) {
@@ -155,8 +155,8 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 		return
 	}
 	if before.UID != after.UID {
-		// The pod was deleted and created again while the watch was interrupted, and the informer
-		// reports both at once.
+		// The pod was replaced by a pod of the same name while the watch was interrupted. The
+		// informer reports that as an update.
 		h.podDeleted(before)
 		h.podAdded(after)
 		return
@@ -174,21 +174,22 @@ func (h *Scheduler) podUpdated(oldObj, newObj any) {
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
 	h.occupies(before, after)
 	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.profiles.of(after.Spec.SchedulerName) != nil {
-		// No event of the scheduler's queue covers owners or annotations, and the queue may not
-		// have received the change yet. A pod that was blocked because of the group that it named
-		// may be in no group, before and after.
+		// The scheduler's queue has no event for changes of owners and annotations, and may not
+		// have the new version of the pod yet. followMembership reports no move for a blocked pod
+		// that is in no group, both before and after the change. So the retry does not depend on
+		// that report.
 		h.waits.Gather(h.keyOf(after), h.clock.Now().Add(chargeDelay))
 	}
 }
 
-// rehomed reports whether the group of a pod may have changed for a reason that is not a label.
+// rehomed reports whether the owners or the annotations that determine a pod's group have changed.
 func rehomed(before, after *corev1.Pod) bool {
 	return !apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 		slices.ContainsFunc(grouping.PodAnnotations(), func(name string) bool { return before.Annotations[name] != after.Annotations[name] })
 }
 
-// followMembership records a change of a pod's group, for a pod with or without a node. It reports
-// whether the pod is in another group now.
+// followMembership handles a change of a pod's group, whether the pod has a node or not. It reports
+// whether the group has changed.
 func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 	oldKey, wasMember := h.groupOf(before)
 	newKey, isMember := h.groupOf(after)
@@ -212,10 +213,12 @@ func (h *Scheduler) followMembership(before, after *corev1.Pod) (moved bool) {
 	return moved
 }
 
-// regroup makes the cache read all running members of a group again, if facts about the group
-// depend on its members. There are two such facts. A group without a priority has the highest
-// priority of its members. The clock of an incomplete group begins when its last member is
-// scheduled.
+// regroup makes the snapshot read all running members of a group again, if facts about the group
+// depend on its members:
+//
+//   - A group without a priority has the highest priority of its members.
+//   - The protections of an incomplete group count from the time when its last member was
+//     scheduled.
 func (h *Scheduler) regroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if !ok {
@@ -226,14 +229,14 @@ func (h *Scheduler) regroup(key types.NamespacedName) {
 	}
 }
 
-// settlesAnew reports whether a pod on a node has changed in a way that matters to the other
-// members of its group.
+// settlesAnew reports whether an update of a pod on a node affects the other members of its group.
+// For example, the pod has got its node or has begun to terminate.
 func settlesAnew(before, after *corev1.Pod) bool {
 	return after.Spec.NodeName != "" && (before.Spec.NodeName == "" || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		!preemptiontoleration.ScheduledAt(before).Equal(preemptiontoleration.ScheduledAt(after)))
 }
 
-// changedQueue restarts work that has moved to another queue.
+// changedQueue restarts a workload that has moved to another queue.
 func (h *Scheduler) changedQueue(key workload.Key) {
 	h.wanted.askAnew()
 	if h.isDisallowed(key) && !h.waits.Evicting(key) {
@@ -243,15 +246,15 @@ func (h *Scheduler) changedQueue(key workload.Key) {
 	h.retryNow(key)
 }
 
-// podChanged handles a new or changed pod. cameForward is true if the pod has just become ready for
-// scheduling, so that its gang may have one member more.
+// podChanged handles a created or changed pod. cameForward is true if the pod has just become ready
+// for scheduling, so that its gang may have one more member.
 func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.arrives(pod)
 	h.nominates(pod, h.nominationOf(pod))
-	// The charge comes first, because the quota ledger must count the pod as placed before the pod
-	// is no longer assumed.
+	// Charge the pod first. When the pod is no longer assumed, the quota ledger must already count
+	// it as placed.
 	change := h.charge(pod)
-	// The queue of the pod may have room again, although the pod still exists.
+	// The queue that the pod counted for before may have room now.
 	h.retryAtLimit(change.Eased)
 	h.recorder.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
@@ -269,7 +272,8 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	case !ok:
 	case pod.Spec.NodeName != "":
 		if h.gangs.Settled(gangKey(key), string(pod.UID)) {
-			// The pod will have no cycle that would activate the next member, so do it here.
+			// This member will have no cycle that activates the next member of the plan, so
+			// activate the next member here.
 			h.retryNext(key)
 		}
 		h.endTurns(key)
@@ -288,8 +292,8 @@ func (h *Scheduler) podChanged(pod *corev1.Pod, cameForward bool) {
 	}
 }
 
-// foundNoRoom reports whether a gang found no room, or only its surplus waits. A member that
-// arrives now may be smaller than the leader, and fit.
+// foundNoRoom reports whether a gang found no room, or whether only its surplus waits. A new member
+// may be smaller than the leader and may fit, so the gang is then retried for it.
 func (h *Scheduler) foundNoRoom(key types.NamespacedName) bool {
 	if h.gangs.Verdict(gangKey(key)).Reason == v1alpha1.ReasonUnschedulable {
 		return true
@@ -302,8 +306,8 @@ func (h *Scheduler) foundNoRoom(key types.NamespacedName) bool {
 	return members.Placed() >= g.MinCount
 }
 
-// podDeleted retries the workloads that waited for the pod to terminate, and updates the gang of
-// the pod.
+// podDeleted handles the deletion of a pod. It retries the workloads that waited for the pod to
+// terminate, and updates the pod's gang.
 func (h *Scheduler) podDeleted(obj any) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = d.Obj
@@ -318,20 +322,20 @@ func (h *Scheduler) podDeleted(obj any) {
 	h.memberEnds(pod)
 	h.leaving.gone(pod, h.clock.Now())
 	h.refused.Forget(pod.UID)
-	// The scheduler's queue may have received the deletion first, and retried workloads at the
-	// limit too early.
+	// The scheduler's queue may have received the deletion before the quota ledger. It then retried
+	// workloads at the limit too early, so retry them here.
 	h.retryAtLimit(h.quotas.Forget(pod.UID).Eased)
 	h.podDeparted(pod.UID)
 	h.awaitOutcome(pod)
 	h.podLeft(pod)
 }
 
-// podDeparted retries the workloads that waited for this pod and for no other, and returns them.
+// podDeparted retries and returns the workloads whose last pending victim was this pod.
 func (h *Scheduler) podDeparted(uid types.UID) []workload.Key {
 	return retriedBy(h.step(engine.VictimGone{Pod: string(uid)}))
 }
 
-// arrives makes a pod and its group present in the engine.
+// arrives records a pod and its group as present in the engine.
 func (h *Scheduler) arrives(pod *corev1.Pod) {
 	group := workload.Key{}
 	if key, ok := h.groupOf(pod); ok {
@@ -341,16 +345,16 @@ func (h *Scheduler) arrives(pod *corev1.Pod) {
 	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
 		h.step(engine.PodArrives{Pod: string(pod.UID), Key: podKey(pod), Group: group})
 	default:
-		// The group may have changed together with the node or the deletion.
+		// The update that brought the node or the deletion may also have changed the group.
 		h.step(engine.PodRegroups{Pod: string(pod.UID), Group: group})
 	}
 }
 
-// ensurePresent records a pod as present that the scheduler's queue or a list of the informer has.
-// The queue, the list and the informers' handlers learn of a pod in any order, so the pod may have
-// been deleted already.
+// ensurePresent records a pod from the scheduler's queue, or from a list of the informer, as
+// present in the engine. The queue, the list and the informer's handlers learn of a pod in any
+// order. So the pod may have been deleted already; then ensurePresent does nothing.
 func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
-	// The queue may have an older version of the pod, with another group.
+	// The queue may have an older version of the pod, which belongs to another group.
 	pod, ok := h.podOf(podKey(queued))
 	if !ok || !h.awaitsPlace(pod) {
 		return
@@ -370,12 +374,12 @@ func (h *Scheduler) ensurePresent(queued *corev1.Pod) {
 	}
 }
 
-// leavingOf returns the event of a pod that is gone, or that will not be scheduled any more.
+// leavingOf returns the engine's event for a pod that is deleted or will not be scheduled any more.
 func leavingOf(pod *corev1.Pod) engine.PodLeaves {
 	return engine.PodLeaves{Pod: string(pod.UID), Key: podKey(pod), Controller: controllerOf(pod)}
 }
 
-// podLeft forgets a pod that will not be scheduled any more.
+// podLeft removes the state of a pod that will not be scheduled any more.
 func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	h.nominates(pod, engine.Nomination{})
 	h.step(leavingOf(pod))
@@ -386,8 +390,8 @@ func (h *Scheduler) podLeft(pod *corev1.Pod) {
 	}
 }
 
-// membersLeft handles members that left their gang while it was decided on. It also releases the
-// gang's reservations if other changes require it.
+// membersLeft handles members that left their gang during its decision. It also releases the gang's
+// reservations if another change requires that.
 func (h *Scheduler) membersLeft(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
 		now, ok := h.podOf(podKey(pod))
@@ -400,13 +404,13 @@ func (h *Scheduler) membersLeft(key types.NamespacedName, members []*corev1.Pod)
 	h.reviewGang(key)
 }
 
-// memberLeft updates a gang that has lost a member.
+// memberLeft updates the state of a gang that has lost a member.
 func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.records.LeavesPlan(string(pod.UID))
 	disturbed := h.gangs.MemberLeaves(gangKey(key), string(pod.UID))
 	h.updateGroupState(key)
-	// The plan is read before the members are listed. A member in its cycle may then count twice,
-	// but is never missed.
+	// Read the plan before the members. A member in its cycle may then count twice, but is never
+	// missed.
 	planned := h.gangs.PlannedMembers(gangKey(key))
 	members := h.members(key)
 	if members.Total() == 0 {
@@ -426,7 +430,7 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 		if g, ok := h.groups.Group(key); ok && h.isInPart(g, &members, planned) {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		} else {
-			// This member may be the last one that the others waited for.
+			// The members at Permit may have waited only for this member.
 			h.allowGang(key, &members)
 		}
 	}
@@ -437,19 +441,20 @@ func (h *Scheduler) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	}
 }
 
-// endTurns ends a gang's wait for turns once all of its members have nodes, so that the gang blocks
-// no others.
+// endTurns ends the turn of a gang if all its members have nodes, so that the gang does not keep
+// other workloads waiting.
 func (h *Scheduler) endTurns(key types.NamespacedName) {
 	if !h.quotas.Used() || h.quotas.Pends(key) || len(h.lister.Members(key).Pending) > 0 {
 		return
 	}
 	h.turns.Forget(gangKey(key))
-	// A member that arrived meanwhile may have begun to wait.
+	// A member may have arrived and begun to wait for a turn during this call.
 	h.activate(h.lister.Members(key).Pending...)
 }
 
-// reviewGang releases the reservations of a gang that cannot use them any more, for example because
-// it lacks members. All changes of a gang call it. For queues, see releaseDisallowed.
+// reviewGang releases the reservations of a gang that cannot use them, for example because it lacks
+// members. It is called after all changes of a gang. releaseDisallowed does the same after changes
+// of queues.
 func (h *Scheduler) reviewGang(key types.NamespacedName) {
 	if len(h.reserved.Of(gangKey(key))) == 0 {
 		return
@@ -464,17 +469,17 @@ func (h *Scheduler) reviewGang(key types.NamespacedName) {
 	}
 }
 
-// dropGang forgets a gang without members.
+// dropGang removes the state of a gang without members.
 func (h *Scheduler) dropGang(key types.NamespacedName) {
 	h.step(engine.GroupLeaves{Group: gangKey(key)})
 	h.endWait(gangKey(key), decisionlog.Gone)
-	// A member that arrived meanwhile may have lost its turn, so retry all pending members.
+	// A member may have arrived during this call and lost its turn, so retry all pending members.
 	h.activate(h.lister.Members(key).Pending...)
 }
 
-// through returns the number of members that have or had a node, including assumed members that
-// keep it. A member that is deleted in its cycle stays assumed until the framework forgets it. It
-// does not count in place of later members.
+// through returns the number of members that have passed their cycles: they have a node, are
+// assumed on one, or have succeeded. A member that is being deleted stays assumed until the
+// framework forgets it. It does not count, because later members must replace it.
 func (o *placements) through(members *gang.Members) int {
 	count := members.Placed()
 	if members.Reserved.Len() == 0 {
@@ -483,7 +488,7 @@ func (o *placements) through(members *gang.Members) int {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
 	for _, pod := range members.Pending {
-		// A member that was rejected at Permit is assumed until the framework has processed the
+		// A member that was rejected at Permit stays assumed until the framework has processed the
 		// rejection.
 		if members.Reserved.Has(pod.UID) && !o.leaving.takes(pod.UID) && !o.records.IsRejected(string(pod.UID)) {
 			count++
@@ -492,9 +497,9 @@ func (o *placements) through(members *gang.Members) int {
 	return count
 }
 
-// release releases the rest of a gang's plan, with its reservations and nominations, and sends back
-// the members that wait at Permit. failed is the member that failed, or nil. It returns to the
-// queue by itself and plans again.
+// release releases a gang's plan with its reservations and nominations, and rejects the members
+// that wait at Permit. failed is the member whose cycle failed; nil for none. That member returns
+// to the queue at the end of its cycle, and plans again.
 func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why string) {
 	var uid types.UID
 	if failed != nil {
@@ -513,22 +518,22 @@ func (h *Scheduler) release(key types.NamespacedName, failed *corev1.Pod, why st
 	}
 }
 
-// rejectWaiting rejects the members that wait at Permit, each once, and returns their number. It
-// skips the failed member.
+// rejectWaiting rejects the members of a gang that wait at Permit, except the failed one. It
+// rejects each member only once, and returns the number of rejected members.
 func (h *Scheduler) rejectWaiting(key types.NamespacedName, failed types.UID, why string) int {
-	// Two goroutines must not reject a waiting pod at the same time.
+	// The lock prevents two goroutines from rejecting the same pod.
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
 	var waiting []fwk.WaitingPod
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
-		// The framework rejects deleted pods itself, perhaps at this moment.
+		// Skip deleted pods, because the framework rejects them itself.
 		if k, ok := h.groupOf(pod); ok && k == key && pod.UID != failed && !h.records.IsRejected(string(pod.UID)) && h.exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})
 	for _, w := range waiting {
-		// A pod that was allowed meanwhile is about to be bound.
+		// Reject fails for a pod that another goroutine has allowed. Such a pod will be bound.
 		if w.Reject(Name, why) {
 			h.records.Rejects(string(w.GetPod().UID))
 		}
@@ -542,8 +547,9 @@ func (r *clusterIndex) exists(pod *corev1.Pod) bool {
 	return err == nil && now.UID == pod.UID
 }
 
-// nextLeader makes another member lead after the leader was rejected before it could plan. It
-// returns false when all members have tried. The next event that concerns any of them starts over.
+// nextLeader makes another member the leader, because the leader was rejected before it could plan.
+// It returns false if all members have been leaders already. The next event that concerns a member
+// makes all members eligible again.
 func (h *Scheduler) nextLeader(key types.NamespacedName, leader types.UID) bool {
 	next := h.gangs.PassOn(gangKey(key), string(leader))
 	members := h.lister.Members(key)
