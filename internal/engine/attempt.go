@@ -2,15 +2,16 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// Begins begins an attempt for a workload.
+// Begins records that an attempt to schedule a pod begins. as is the workload of the attempt: the
+// pod or its gang.
 func (ps *Pods) Begins(uid UID, as workload.Key) {
 	ps.change(uid, func(p *pod) {
 		p.attempt = Attempt{As: as, Hidden: p.attempt.Hidden, HiddenOn: p.attempt.HiddenOn}
 	})
 }
 
-// attemptAs returns the attempt of a pod. If another plugin ended the attempt before Begins, the
-// new attempt is for the given workload.
+// attemptAs returns the attempt of a pod. If the attempt has no workload yet, because another
+// plugin ended it before Begins was called, the attempt gets the given workload.
 func (p *pod) attemptAs(as workload.Key) *Attempt {
 	if p.attempt.As == (workload.Key{}) {
 		p.attempt.As = as
@@ -18,7 +19,7 @@ func (p *pod) attemptAs(as workload.Key) *Attempt {
 	return &p.attempt
 }
 
-// Recalls records that admission took the turn of a pod back after the pod had passed PreEnqueue.
+// Recalls records that admission revoked the turn of a pod after the pod had passed PreEnqueue.
 func (ps *Pods) Recalls(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Recalled = true }) }
 
 // TakesTurn records that a pod has its turn, or leads its gang.
@@ -27,15 +28,16 @@ func (ps *Pods) TakesTurn(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Tur
 // HasReservation records that a pod in its attempt has a reservation.
 func (ps *Pods) HasReservation(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Reserved = true }) }
 
-// HasTurn reports whether a pod has its turn, and no extension point has learned the outcome yet.
-// as is the workload of the attempt.
+// HasTurn reports whether a pod has its turn in this attempt, and [Pods.Hears] has not ended the
+// turn. as is the workload of the attempt.
 func (ps *Pods) HasTurn(uid UID) (as workload.Key, ok bool) {
 	ps.read(uid, func(p *pod) { as, ok = p.attempt.As, p.attempt.Turn })
 	return as, ok
 }
 
-// Hears records that an extension point has learned the outcome of an attempt. It returns the
-// workload of the attempt, and whether the pod had its turn.
+// Hears records that an extension point has learned the outcome of an attempt. It ends the effects
+// of [Pods.TakesTurn] and [Pods.HasReservation]. It returns the workload of the attempt, and
+// whether the pod had its turn.
 func (ps *Pods) Hears(uid UID) (as workload.Key, turn bool) {
 	ps.change(uid, func(p *pod) {
 		as, turn = p.attempt.As, p.attempt.Turn
@@ -44,13 +46,13 @@ func (ps *Pods) Hears(uid UID) (as workload.Key, turn bool) {
 	return as, turn
 }
 
-// HearsReservation is like Hears, for the reservation only.
+// HearsReservation ends the effect of [Pods.HasReservation]. The pod keeps its turn.
 func (ps *Pods) HearsReservation(uid UID) {
 	ps.change(uid, func(p *pod) { p.attempt.Reserved = false })
 }
 
 // Shows records that the framework will nominate a pod to a node at the end of its attempt. key is
-// the pod's current workload.
+// the pod's current workload, for an attempt that has no workload yet.
 func (ps *Pods) Shows(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.attemptAs(key).Shown = true })
 }
@@ -62,7 +64,8 @@ func (ps *Pods) Hides(uid UID, node string, other UID) {
 	})
 }
 
-// Reveals ends [Pods.Hides]: it returns the node and the pods whose nominations were hidden.
+// Reveals ends the effect of [Pods.Hides]. It returns the node, and the pods whose nominations to
+// this node were hidden.
 func (ps *Pods) Reveals(uid UID) (node string, others []UID) {
 	ps.change(uid, func(p *pod) {
 		node, others = p.attempt.HiddenOn, p.attempt.Hidden
@@ -71,17 +74,17 @@ func (ps *Pods) Reveals(uid UID) (node string, others []UID) {
 	return node, others
 }
 
-// Cancels records that the scheduler itself is about to return a pod to its queue while the pod is
-// being bound.
+// Cancels records that the scheduler itself is about to cancel the binding of a pod and return the
+// pod to the scheduler's queue.
 func (ps *Pods) Cancels(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = true }) }
 
-// KeepsBinding records that the pod of [Pods.Cancels] could not be returned to the queue.
+// KeepsBinding undoes [Pods.Cancels]: the pod could not be returned to the scheduler's queue.
 func (ps *Pods) KeepsBinding(uid UID) { ps.change(uid, func(p *pod) { p.attempt.Canceled = false }) }
 
-// Ends ends an attempt that did not place the pod, and returns the state of the attempt. By then
-// the framework has forgotten the pod's node, so Ends deletes the record of a pod that no longer
-// exists. returned is the gang that waited for the pod to give up its node, if it waits for no
-// other pod.
+// Ends ends an attempt that did not place the pod, and returns the state of the attempt. The
+// framework has forgotten the pod's node by then, so Ends deletes the record if the pod no longer
+// exists. returned is the gang that waited for the pod to give up its node. It is the zero Key if
+// there is none, or if the gang waits for other pods too.
 func (ps *Pods) Ends(uid UID) (ended Attempt, returned workload.Key) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

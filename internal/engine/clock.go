@@ -9,21 +9,21 @@ import (
 type Terms struct {
 	// Queue is the leaf queue that the member counted for; "" for none.
 	Queue string
-	// Priority is the effective priority of the group. Class is the PriorityClass that it came
-	// from.
+	// Priority is the effective priority of the group.
 	Priority int32
-	Class    string
+	// Class is the PriorityClass that Priority comes from.
+	Class string
 	// MinCount is 0 if the group was no gang.
 	MinCount int
 	// Whole is true if the group's disruption mode was PodGroup: its members are evicted together.
 	Whole bool
-	// Since is the value of the group's clock, the start of its guaranteed times; zero if the clock
-	// had not begun.
+	// Since is the start of the group's guaranteed times; see [clock]. It is zero if the clock had
+	// not begun.
 	Since time.Time
 }
 
-// Sealed are the common Terms of the placed members of a group. If the Terms of members differ,
-// Sealed has the Terms that protect the group least.
+// Sealed summarizes the Terms of the placed members of a group. If the Terms of the members differ,
+// each field describes which value it has.
 type Sealed struct {
 	// Known is true if the terms of a member are known.
 	Known bool
@@ -31,37 +31,39 @@ type Sealed struct {
 	Queue, Class string
 	// Priority is the lowest priority.
 	Priority int32
-	// MinCount is the highest minCount, because each member counts by the minCount of its own
-	// placement.
+	// MinCount is the highest minCount in the Terms of any member.
 	MinCount int
-	// Split is true if the disruption mode was Pod when any member was placed. The group may then
-	// lose single members.
+	// Split is true if the disruption mode was Pod when any member was placed. If so, single
+	// members of the group may be evicted.
 	Split bool
-	// Mixed is true if members had different classes, and MixedQueues if they had different queues.
+	// Mixed is true if members had different classes. MixedQueues is true if they had different
+	// queues.
 	Mixed, MixedQueues bool
 }
 
-// clock computes the start of the guaranteed times (min-runtime, toleration) of a group's run.
+// clock computes the start of the guaranteed times of a group's run. The guaranteed times,
+// min-runtime and toleration, protect the group from preemptors for a while.
 //
-// A group can use its guaranteed times only once in a run. The clock begins when minCount members
-// have a node, and ends when no member has one. Replacing members does not restart it, nor does
-// creating the PodGroup again. If the first members of a run still exist when the gang becomes
-// whole, the clock moves once, to the start of the run.
+// A group gets its guaranteed times once in a run. The clock begins when minCount members have a
+// node, and ends when no member has one. A member that is replaced, or a PodGroup that is created
+// again, does not restart the clock. The clock moves at most once: to the start of the run, if the
+// first members of the run still exist when the gang becomes whole.
 type clock struct {
-	// had are the members with a node at the last look.
+	// had has the members that had a node at the last look; see [Gangs.BeginLook].
 	had Set
-	// first are the members with a node when the clock began; nil once the gang has been whole.
+	// first has the members that had a node when the clock began. It is nil after the gang was
+	// whole.
 	first Set
-	// bound is the value of the clock before the gang was whole: the time when minCount members had
-	// a node. The annotation of members that were placed before the gang was whole contains this
-	// time.
+	// bound is the value of the clock from before the gang was whole: the time when minCount
+	// members had a node. Members that were placed before the gang was whole have this time in
+	// their annotation.
 	bound time.Time
 }
 
-// isEmpty reports whether no member had a node at the last look.
 func (c *clock) isEmpty() bool { return len(c.had) == 0 && len(c.first) == 0 }
 
-// clockBefore returns the clock of a group before the first look at its members.
+// clockBefore returns the clock of a group before the first look at its members. It is the clock of
+// the run, or else the start in the group's status.
 func (r *run) clockBefore(g *Group) time.Time {
 	if r.Clock.IsZero() {
 		return g.Start
@@ -69,8 +71,8 @@ func (r *run) clockBefore(g *Group) time.Time {
 	return r.Clock
 }
 
-// followClock updates the clock of a run and the terms of its members. isFirst is true at the first
-// look of a process.
+// followClock updates the clock of a run and the terms of its members. isFirst is true at this
+// process's first look at the group.
 func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 	now := assignedOf(placed)
 	assigned, known := len(now), 0
@@ -99,9 +101,9 @@ func (r *run) followClock(g *Group, placed []Member, isFirst bool) {
 	}
 }
 
-// followSeals updates the terms of the members from their seals. A seal is an annotation with the
-// Terms of a member. It returns the earliest clock in a seal, without clocks from before the gang
-// was whole; zero for none.
+// followSeals updates the terms of the members from their seals, the annotations with the Terms of
+// each member. It returns the earliest Since in these Terms; zero for none. It ignores a Since from
+// before the gang was whole, because the clock has moved since.
 func (r *run) followSeals(placed []Member) (earliest time.Time) {
 	r.Sealed = Sealed{}
 	for i := range placed {
@@ -117,9 +119,9 @@ func (r *run) followSeals(placed []Member) (earliest time.Time) {
 	return earliest
 }
 
-// followFirst moves the clock of a gang that becomes whole to the start of its run, if the first
-// members of the run still exist. A member that was replaced before must not extend the guaranteed
-// times.
+// followFirst moves the clock of a gang that becomes whole to the start of its run. The clock moves
+// only if minCount of the first members still run or have succeeded. So replacing a member does not
+// extend the guaranteed times.
 func (r *run) followFirst(g *Group, placed []Member) {
 	if r.Start.IsZero() || r.first == nil {
 		return
@@ -136,11 +138,10 @@ func (r *run) followFirst(g *Group, placed []Member) {
 	r.first = nil
 }
 
-// add adds the terms of a member.
 func (s *Sealed) add(t *Terms) {
 	s.Mixed = s.Mixed || s.Known && t.Class != s.Class
 	s.MixedQueues = s.MixedQueues || s.Known && t.Queue != s.Queue
-	// The members come in any order.
+	// The comparison is total, so that the order of the members does not matter.
 	if first := cmp.Or(cmp.Compare(t.Priority, s.Priority), cmp.Compare(t.Queue, s.Queue), cmp.Compare(t.Class, s.Class)); !s.Known || first < 0 {
 		s.Queue, s.Class, s.Priority = t.Queue, t.Class, t.Priority
 	}
@@ -169,8 +170,8 @@ func assignedOf(placed []Member) Set {
 	return out
 }
 
-// Guaranteed returns the start of the guaranteed times: the clock, or an earlier time. since is the
-// start according to the present members; zero if they have none yet.
+// Guaranteed returns the start of the guaranteed times: the earlier of the clock and since. A zero
+// time does not count. since is the start that the caller computed from the present members.
 func (r *Run) Guaranteed(since time.Time) time.Time {
 	if at := r.Clock; !at.IsZero() && (since.IsZero() || since.After(at)) {
 		return at

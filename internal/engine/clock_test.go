@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a gang of two in the hands of a user who may create, delete and relabel pods, delete and
-// create the PodGroup, and keep pods from running. The scheduler places members, and may restart.
+// world is a gang of two members. A user creates, deletes and relabels its pods, deletes and
+// creates its PodGroup, and keeps pods from running. The scheduler places members, and may restart.
 type world struct {
 	gs      *testGangs
 	group   Group
@@ -18,13 +18,15 @@ type world struct {
 	now     time.Time
 	groups  int
 	pods    int
-	// sealed is true if the scheduler seals members. Without seals, it must not restart.
+	// sealed is true if the scheduler writes the Terms of members into annotations. The scheduler
+	// restarts only if sealed is true.
 	sealed bool
 	run    Run
-	// complete is true if two members had a node since the gang last had none. spent is how long the
-	// gang has been protected since.
+	// complete is true if two members had a node at the same time, and some member has had a node
+	// since then.
 	complete bool
-	spent    time.Duration
+	// spent is the time for which the gang has been protected since complete became true.
+	spent time.Duration
 }
 
 func (w *world) look() {
@@ -39,7 +41,7 @@ func (w *world) look() {
 	}
 }
 
-// since returns the time that the protection counts from, as the snapshot of decisions does.
+// since returns the start of the protection, computed in the same way as in package snapshot.
 func (w *world) since() time.Time {
 	since := w.run.Start
 	if since.IsZero() {
@@ -52,7 +54,7 @@ func (w *world) since() time.Time {
 	return w.run.Guaranteed(since)
 }
 
-// deeds are the deeds of the user, and of the scheduler between them.
+// deeds returns the actions of the user and of the scheduler, by name.
 func (w *world) deeds() map[string]func(*rapid.T) {
 	pick := func(t *rapid.T) int {
 		if len(w.members) == 0 {
@@ -97,12 +99,12 @@ func (w *world) deeds() map[string]func(*rapid.T) {
 	}
 }
 
-// guaranteed is the time that the rules of the property guarantee to a run.
+// guaranteed is the time for which the scheduler protects a run in these tests.
 const guaranteed = 5 * time.Second
 
-// TestClockIsSpentOnce checks that no sequence of a user's deeds protects the room of a gang longer
-// than the guaranteed time. The time counts from the moment that enough members have a node, and
-// once more from the moment that they run. Only an end of the whole run begins another clock.
+// TestClockIsSpentOnce checks that no sequence of a user's actions protects a gang for longer than
+// twice the guaranteed time. The time begins when enough members have a node, and may begin once
+// more when they run. After that, it begins again only if all members have ended.
 func TestClockIsSpentOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -118,7 +120,7 @@ func TestClockIsSpentOnce(t *testing.T) {
 	})
 }
 
-// TestClockOfARun checks the clock of a gang of two in single sequences.
+// TestClockOfARun checks the clock of a gang of two after fixed sequences of looks at its members.
 func TestClockOfARun(t *testing.T) {
 	t.Parallel()
 	sealed := func(m []crew, since float64) []crew {
@@ -166,8 +168,8 @@ func TestClockOfARun(t *testing.T) {
 	}
 }
 
-// TestClockOfADegradedGang checks that a restart of the scheduler does not renew the clock of a gang
-// that has lost a member.
+// TestClockOfADegradedGang checks that a restart of the scheduler does not reset the clock of a
+// gang that has lost a member.
 func TestClockOfADegradedGang(t *testing.T) {
 	t.Parallel()
 	gs, g, old := newTestGangs(), &Group{UID: "g", MinCount: 2, DegradedSince: at(100)}, ran("r", 2, 20)
@@ -183,7 +185,8 @@ func TestClockOfADegradedGang(t *testing.T) {
 	}
 }
 
-// TestSealed checks the terms that members share, in any order.
+// TestSealed checks that the summary of the members' terms does not depend on the order of the
+// members.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	whole := &Terms{Queue: "a", Priority: 5, Class: "low", MinCount: 2, Whole: true}
@@ -216,8 +219,8 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestClockMovesOnce checks that members that got their nodes before a gang ran do not turn its
-// clock back.
+// TestClockMovesOnce checks that a gang's clock does not move back because of members that got
+// their nodes before the gang ran.
 func TestClockMovesOnce(t *testing.T) {
 	t.Parallel()
 	gs, g, members := newTestGangs(), &Group{UID: "g", MinCount: 2}, ran("r", 2, 20)

@@ -9,36 +9,37 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// SettledAfter is the time that a workload must be ready for its earlier crashes to stop counting.
+// SettledAfter is the time that a workload must be ready until its earlier crashes no longer count.
 const SettledAfter = 10 * time.Second
 
 // CrashLimit configures the pauses of workloads that crash after preemptions.
 type CrashLimit struct {
-	// Starts is the number of crashed starts in a row that begins the first pause; 0 for no pauses.
+	// Starts is the number of crashes in a row that begins the first pause; 0 for no pauses.
 	Starts int
 	// Backing is the length of the pauses.
 	Backing Backing
 }
 
-// Crashes records, by workload, the starts that crashed after a preemption for the workload. A
-// start is the run of a pod from its binding, or from a restart of a container, to the next crash.
-// From the limit on, each crash begins a pause without preemptions, because the work of the next
-// victims would probably be lost for nothing. The workload may still be placed where it fits
-// without victims.
+// Crashes records, by workload, how often pods crashed after a preemption for the workload. A pod
+// starts when it is bound or a container restarts, and its start ends with the next crash. From
+// [CrashLimit] on, each crash begins a pause. The scheduler does not preempt for the workload
+// during a pause, because the next victims would probably lose their work for nothing. It may still
+// place the workload where the workload fits without victims.
 //
-// The crashes of a gang's members count as one, up to the next start of the member that crashed
-// last. A record ends when the workload was ready for [SettledAfter], or a single pod succeeded.
-// The record of a gang ends with its PodGroup, or if all members are gone before one crashed. The
-// record of a pod that is gone passes to the next pod of the same controller, as in [Unbound].
+// A crash of a gang's member counts only if the member started after the gang's last counted crash.
+// So members that crash together count once. A record ends when the workload was ready for
+// [SettledAfter], or when a single pod succeeded. The record of a gang ends with its PodGroup, or
+// when all members are gone and none has crashed. The record of a deleted pod passes to the next
+// pod of the same controller, as in [Unbound].
 //
 // Crashes is a part of an [Engine]. It has no clock: callers pass the time.
 type Crashes struct {
 	*store
-	// live has the records of workloads that exist. heirless has the records of deleted pods, by
-	// their controller.
-	live     map[workload.Key]*crashes
+	// live maps workloads that exist to their records.
+	live map[workload.Key]*crashes
+	// heirless maps controllers to the records of their deleted pods.
 	heirless map[string][]*crashes
-	// fresh has the pods whose start began after the last counted crash, with their records.
+	// fresh maps each pod that started after the last counted crash to the record of its workload.
 	fresh map[UID]*crashes
 }
 
@@ -52,15 +53,15 @@ type crashes struct {
 	limit CrashLimit
 	// count is the number of crashes in a row.
 	count int
-	// pause has the preemptions for the workload, and the last crash with its pause.
+	// pause has the number of preemptions for the workload, and the last crash with its pause.
 	pause unbound
-	// readySince is the time since when the workload is ready; zero if it is not. left is the time
-	// when the pod was deleted.
+	// readySince is the time since when the workload is ready; zero if it is not ready. left is the
+	// time when the pod was deleted.
 	readySince, left time.Time
 }
 
-// Preempts records that a preemption begins for a workload. From now on, its crashes count. If the
-// workload was ready for [SettledAfter], its earlier crashes do not.
+// Preempts records that a preemption begins for a workload. Later crashes of the workload count.
+// Its earlier crashes count too, unless the workload was ready for [SettledAfter] since.
 func (c *Crashes) Preempts(key workload.Key, limit CrashLimit, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +104,7 @@ func (c *Crashes) Starts(key workload.Key, uid UID) {
 	}
 }
 
-// Observes records whether a workload is ready: a single pod, or minCount members of a gang.
+// Observes records whether a workload is ready. A gang is ready if minCount members are.
 func (c *Crashes) Observes(key workload.Key, ready bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,8 +121,8 @@ func (c *Crashes) Observes(key workload.Key, ready bool, now time.Time) {
 }
 
 // Restarts records that a container of a workload's pod crashed and was started again. It returns
-// the number of crashes in a row; 0 if the crash does not count. The text of identifies the state
-// of the workload, see [Crashes.Changed].
+// the number of crashes in a row; 0 if the crash does not count. of identifies the state of the
+// workload; see [Crashes.Changed].
 func (c *Crashes) Restarts(key workload.Key, uid UID, f Failure, of string, now time.Time) (count int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,8 +133,8 @@ func (c *Crashes) Restarts(key workload.Key, uid UID, f Failure, of string, now 
 	return count
 }
 
-// Fails records that a pod failed for good. It returns the same as [Crashes.Restarts]. The pod may
-// have been deleted already.
+// Fails records that a pod failed for good. Its result and its parameters are described at
+// [Crashes.Restarts]. The pod may have been deleted already.
 func (c *Crashes) Fails(uid UID, f Failure, of string, now time.Time) (count int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,8 +159,9 @@ func (c *Crashes) Stops(uid UID) {
 	delete(c.fresh, uid)
 }
 
-// Pause returns the pause of a workload; false if it may preempt. A workload that was ready for
-// [SettledAfter] may preempt, for example for a member that it lost afterwards.
+// Pause returns the pause of a workload; false if the scheduler may preempt for it. A workload that
+// was ready for [SettledAfter] has no pause. So the scheduler may preempt to replace a member that
+// the workload lost later.
 func (c *Crashes) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,8 +172,8 @@ func (c *Crashes) Pause(key workload.Key, now time.Time) (PreemptionPause, bool)
 	return PreemptionPause{Until: r.pause.until, Preemptions: r.pause.made, Crashes: r.count, Last: r.pause.last}, true
 }
 
-// Changed records that the owner of a workload has changed it, so the cause of the crashes may be
-// gone. It reports whether the pause becomes shorter, by the rules of [Unbound.Changed].
+// Changed records that the owner of a workload changed it and may have removed the cause of the
+// crashes. It reports whether the pause becomes shorter. [Unbound.Changed] describes the rules.
 func (c *Crashes) Changed(key workload.Key, of string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,14 +188,14 @@ func (c *Crashes) Has(key workload.Key) bool {
 	return c.live[key] != nil
 }
 
-// IsEmpty reports whether no workload has a record, also none that a later pod may inherit.
+// IsEmpty reports whether there are no records, including records of deleted pods.
 func (c *Crashes) IsEmpty() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.live)+len(c.heirless) == 0
 }
 
-// Ends drops the record of a workload, for example because its PodGroup is gone.
+// Ends deletes the record of a workload, for example because its PodGroup is gone.
 func (c *Crashes) Ends(key workload.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,9 +204,9 @@ func (c *Crashes) Ends(key workload.Key) {
 	}
 }
 
-// Inherits passes the record of a deleted pod to a pod of the same controller, unless the new pod
-// has crashed itself. If the controller has several records, the pod inherits the one with the most
-// crashes.
+// Inherits passes a record of a deleted pod to a new pod of the same controller, unless the new pod
+// has crashed already. If several deleted pods have records, the new pod inherits the record with
+// the most crashes.
 func (c *Crashes) Inherits(key workload.Key, controller string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,7 +228,7 @@ func (c *Crashes) Inherits(key workload.Key, controller string, now time.Time) {
 	c.expire(now)
 }
 
-// leaves records that a pod was deleted, or all members of a gang. The record of a pod passes to
+// leaves records that a pod, or every member of a gang, was deleted. The record of a pod passes to
 // the next pod of its controller; controller is "" for none. The record of a gang with crashes
 // stays, for members that are created later. The caller holds the lock.
 func (c *Crashes) leaves(key workload.Key, controller string, now time.Time) {
@@ -258,7 +260,7 @@ func (c *Crashes) Len() int {
 	return n
 }
 
-// crashes counts the crash of a pod if its start is the first one to crash since the last counted
+// crashes counts the crash of a pod if the pod is in fresh: it started after the last counted
 // crash. The caller holds the lock.
 func (c *Crashes) crashes(uid UID, f Failure, of string, now time.Time) int {
 	r := c.fresh[uid]
@@ -282,12 +284,13 @@ func (c *Crashes) crashes(uid UID, f Failure, of string, now time.Time) int {
 	return r.count
 }
 
-// isSettled reports whether the workload was ready for long enough.
+// isSettled reports whether the workload has been ready for [SettledAfter].
 func (r *crashes) isSettled(now time.Time) bool {
 	return !r.readySince.IsZero() && now.Sub(r.readySince) >= SettledAfter
 }
 
-// expire drops the records of deleted pods after the longest pause. The caller holds the lock.
+// expire deletes the records of pods that were deleted more than twice the longest pause ago. The
+// caller holds the lock.
 func (c *Crashes) expire(now time.Time) {
 	for controller, left := range c.heirless {
 		left = slices.DeleteFunc(left, func(r *crashes) bool {
@@ -303,7 +306,7 @@ func (c *Crashes) expire(now time.Time) {
 	}
 }
 
-// drop drops a record. The caller holds the lock.
+// drop deletes a record and its entries in fresh. The caller holds the lock.
 func (c *Crashes) drop(r *crashes) {
 	c.forget(r)
 	maps.DeleteFunc(c.live, func(_ workload.Key, other *crashes) bool { return other == r })
@@ -315,12 +318,13 @@ func (c *Crashes) drop(r *crashes) {
 	}
 }
 
-// forget drops the starts of a record. The caller holds the lock.
+// forget removes the pods of a record from fresh. The caller holds the lock.
 func (c *Crashes) forget(r *crashes) {
 	maps.DeleteFunc(c.fresh, func(_ UID, of *crashes) bool { return of == r })
 }
 
-// Pause returns the pause of a workload that ends last; false if the workload may preempt.
+// Pause returns the pause of a workload from [Unbound] or [Crashes]: the pause that ends later. It
+// returns false if the scheduler may preempt for the workload.
 func (e *Engine) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
 	unbound, notBound := e.Unbound.Pause(key, now)
 	crashed, crashes := e.Crashes.Pause(key, now)
@@ -330,7 +334,7 @@ func (e *Engine) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) 
 	return unbound, notBound
 }
 
-// OwnerChanged records that the owner of a workload has changed it; see [Unbound.Changed]. It
+// OwnerChanged records in [Unbound] and [Crashes] that the owner of a workload changed it. It
 // reports whether a pause becomes shorter.
 func (e *Engine) OwnerChanged(key workload.Key, of string, now time.Time) bool {
 	unbound, crashed := e.Unbound.Changed(key, of, now), e.Crashes.Changed(key, of, now)

@@ -9,11 +9,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// atThree begins the pauses with the third crash.
+// atThree is a limit with which the third crash begins the first pause.
 var atThree = CrashLimit{Starts: 3, Backing: doubling}
 
-// TestCrashes checks the end of the pause after each step, for two pods of one controller and a
-// gang of two members.
+// TestCrashes checks the end of the pause after each step. The workloads are two pods of one
+// controller, and a gang of two members.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	pod, next, gang := podNamed("pod"), podNamed("next"), workload.Key{Gang: true, Namespace: "ns", Name: "gang"}
@@ -67,7 +67,7 @@ func TestCrashes(t *testing.T) {
 	pair := []step{{0, preempts(gang), gang, 0}, {1, starts(gang, "a", "b"), gang, 0}}
 	for name, c := range map[string]struct {
 		steps []step
-		// wantLen counts the records at the end.
+		// wantLen is the number of records after the last step.
 		wantLen int
 	}{
 		"the third crash": {wantLen: 1, steps: crashing},
@@ -159,8 +159,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestLatestPause checks that the pause of a workload that was not bound and has crashed is the one
-// that ends last.
+// TestLatestPause checks that the pause that ends last applies to a workload that was not bound and
+// has crashed.
 func TestLatestPause(t *testing.T) {
 	t.Parallel()
 	e, pod := newWorld(), podNamed("pod")
@@ -184,8 +184,8 @@ func TestLatestPause(t *testing.T) {
 	}
 }
 
-// TestCrashesEndEvictions checks that a workload whose pods always crash preempts no more often than
-// the doubling allows, over random events, and that no start of a pod is left.
+// TestCrashesEndEvictions checks over random events that pauses limit the preemptions for a
+// workload whose pods always crash. Only one record may exist at a time.
 func TestCrashesEndEvictions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -220,14 +220,15 @@ func TestCrashesEndEvictions(t *testing.T) {
 				t.Fatalf("there are %d records and %d starts of one workload without pods", c.Len(), len(c.fresh))
 			}
 		}
-		// The first three, three doublings, and then one in eight minutes.
+		// The first three preemptions come without pauses, then three while the pause doubles. Then
+		// there is one preemption in eight minutes.
 		if most := 6 + hours*60/8; preemptions > most {
 			t.Errorf("%d preemptions in %d hours, want %d at most", preemptions, hours, most)
 		}
 	})
 }
 
-// dropPod drops a pod from the records of crashes. The pod is present again at once.
+// dropPod records that a pod was deleted. The test treats the pod as present afterwards.
 func dropPod(c *Crashes, key workload.Key, controller string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

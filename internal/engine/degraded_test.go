@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestDegraded checks since when a gang of three lacks members.
+// TestDegraded checks the time since when a gang of three lacks members.
 func TestDegraded(t *testing.T) {
 	t.Parallel()
 	type step struct {

@@ -1,52 +1,57 @@
 // Package engine keeps one record for each workload, a pod or a group, and one for each pod in an
 // attempt ([Engine]). The parts of the records share one lock:
 //
-//	part          facts                                                    of
+//	part          facts                                                    about
 //	Pods          the attempt of a pod, its node, its nomination           a pod
 //	Gangs         the plan of a gang, its run, its reports                 a group
-//	Reservations  the room that is set aside for pods                      either
-//	Waits         causes of waiting, victims, evictions under way          either
-//	Unbound       preemptions without a binding, and the pause after them  either
+//	Reservations  the room that is set aside for pods                      a pod or group
+//	Waits         causes of waiting, victims, evictions under way          a pod or group
+//	Unbound       preemptions without a binding, and the pause after them  a pod or group
+//	Crashes       crashes after preemptions, and the pause after them      a pod or group
 //
 // # Events and effects
 //
-// [Engine.Step] applies an [Event] and returns each [Effect] that follows. It is the table of
-// transitions: where a workload or a reservation ends, Step names every fact that ends with it, and
-// the workloads to retry. The caller carries the effects out after Step, because most of them call
-// the framework or the API. The outcome of an effect may be an event again: after [Withdraw], the
-// caller reports [RoomFreed]. Facts that no other workload depends on have methods of their own,
-// such as [Pods.Begins].
+// [Engine.Step] applies an [Event] to the records and returns each [Effect] that follows. It is the
+// table of transitions: for each event, it names every fact that ends and the workloads to retry.
+// The caller carries out the effects after Step, because most of them call the framework or the
+// API. The outcome of an effect may be the next event: after [Withdraw], the caller reports
+// [RoomFreed]. If no other workload depends on a fact, a separate method records the fact. An
+// example is [Pods.Begins].
 //
-// The order of turns ([Engine.Turns]) has a lock of its own, because it reads the quota ledger.
+// [Engine.Turns] has the queued workloads, in the order of their turns. It has a separate lock,
+// because it reads the quota ledger.
 //
 // # Presence
 //
 // A workload is present while it may have facts:
 //
-//	event          begins or ends
+//	event          meaning
 //	PodArrives     a pod waits for its place, or terminates on its node
 //	GroupArrives   a group has a member in any state
 //	PodRegroups    a pod with a node is in another group
-//	PodBinds       the pod is bound: all facts about it end
-//	PodLeaves      the pod is gone: all facts about it end, and the next pod of its controller
+//	PodBinds       the pod is bound: all facts about the pod end
+//	PodLeaves      the pod is gone: all facts about the pod end, and the next pod of its controller
 //	               inherits its pause
 //	GroupLeaves    the last member is gone: all facts about members end
 //
-// Facts attach only to workloads that are present. Extension points, the main loop and outcomes of
-// API calls may report about a workload that has left meanwhile; such reports change nothing. So
-// these six events are the only places that create and forget workloads.
+// The records hold facts only about workloads that are present. Extension points, the main loop and
+// outcomes of API calls may report about a workload after it has left. Such a report changes
+// nothing. So only these six events create and forget workloads.
 //
 // # Pods
 //
-// The record of a pod has the state of its attempt. It has the pod's node in a gang's plan, the
-// node that the pod is assumed on, and the node that it has given up. It also has the pod's
-// nomination in the API, and its report about a queue that it may not use ([Pods]).
+// The record of a pod ([Pods]) has these facts:
+//
+//   - the state of its attempt
+//   - its node in the plan of a gang, the node that it is assumed on, the node that it has given up
+//   - its nomination in the API
+//   - the report about a queue that it may not use
 //
 // The framework reports the life of a pod in pieces. One extension point begins an attempt, another
-// receives its outcome, and an informer reports the binding. Each piece may be missing, because
-// another plugin ends the attempt, or because the pod is deleted. [Pods] has a method for each of
-// these events. Each event is one transition of one record. The end of an attempt resets its whole
-// state ([Pods.Ends]). If the pod is gone, its record is deleted at once ([PodLeaves]).
+// receives the outcome, and an informer reports the binding. Each of these reports may be missing,
+// because another plugin ends the attempt, or because the pod is deleted. [Pods] has a method for
+// each report, and each call is one transition of one record. [Pods.Ends] resets the whole state of
+// an attempt. [PodLeaves] deletes the record of a pod that is gone.
 //
 // The states of an attempt, and the events that lead from one to the next:
 //
@@ -60,8 +65,8 @@
 //
 // Rejects marks an assumed pod as rejected at Permit: the pod keeps its node until GivesUp. A pod
 // that gave up its node counts as returning until the scheduler has a snapshot of that node without
-// the pod. If it leaves before the framework has forgotten the node, its record lasts until
-// [Pods.Ends].
+// the pod. If the pod is deleted before the framework has forgotten the node, the pod's record
+// lasts until [Pods.Ends].
 //
 // # Groups
 //
@@ -90,7 +95,7 @@
 // Reserve makes one planned member a reserved member. It stays reserved until Settled, MemberLeaves
 // or Release.
 //
-// The package is plain Go without Kubernetes, clock, I/O and goroutines. Its methods hold no lock
-// while they call functions of the caller. So extension points may call every method, even under a
-// lock of the framework. All methods are safe for concurrent use.
+// The package uses no Kubernetes packages, clock, I/O or goroutines. Its methods hold no lock while
+// they call functions of the caller. So extension points may call every method, even under a lock
+// of the framework. All methods are safe for concurrent use.
 package engine

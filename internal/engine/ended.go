@@ -26,8 +26,8 @@ func (gs *Gangs) AwaitResult(key workload.Key, member UID, ended Ended) {
 	})
 }
 
-// ExpireResults drops the members whose Until has passed. The main loop calls it, so that their
-// pods do not stay in memory.
+// ExpireResults drops the members whose Until has passed. The main loop calls it, so that the pods
+// of these members do not stay in memory.
 func (gs *Gangs) ExpireResults(now time.Time) {
 	for _, key := range gs.list(gs.ended) {
 		gs.changeKnown(key, func(g *gang) {

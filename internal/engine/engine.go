@@ -12,29 +12,32 @@ import (
 // Make one with [New].
 //
 // A workload is present from [PodArrives] or [GroupArrives] until [PodLeaves], [PodBinds] or
-// [GroupLeaves]. Facts attach only to workloads that are present: a transition for any other
-// workload returns its result, and changes nothing. So an extension point
-// may report about a pod that was deleted a moment ago, and no later event has to clean up.
+// [GroupLeaves]. The Engine keeps facts only about workloads that are present. A method that is
+// called for another workload changes no record. So an extension point may report about a pod that
+// was deleted a moment ago, and no later event has to delete the fact.
 type Engine struct {
-	// Pods has the attempts of pods. Gangs has the placements, runs and reports of groups.
-	Pods  *Pods
+	// Pods has the attempts of pods.
+	Pods *Pods
+	// Gangs has the placements, runs and reports of groups.
 	Gangs *Gangs
-	// Waits has the causes of waiting. Unbound has the preemptions without a binding, and Crashes
-	// the crashes after preemptions.
-	Waits   *Waits
+	// Waits has the reasons why workloads wait.
+	Waits *Waits
+	// Unbound has the preemptions that did not end in a binding.
 	Unbound *Unbound
+	// Crashes has the crashes after preemptions.
 	Crashes *Crashes
 	// Reservations has the room that is set aside for pods.
 	Reservations *Reservations
-	// Turns is the order of queued work.
+	// Turns has the queued workloads, in the order of their turns.
 	Turns *admission.List
 
 	store  *store
 	wanted chan struct{}
 }
 
-// New returns an Engine without records. The function verdictChanged is called with each group
-// whose verdict changes, without any lock held. It must not block, and may be nil.
+// New returns an Engine without records. The Engine calls verdictChanged with each group whose
+// verdict changes, and holds no lock during the call. verdictChanged must not block, and may be
+// nil.
 func New(verdictChanged func(workload.Key)) *Engine {
 	if verdictChanged == nil {
 		verdictChanged = func(workload.Key) {}
@@ -51,11 +54,11 @@ func New(verdictChanged func(workload.Key)) *Engine {
 	return e
 }
 
-// Wanted returns a channel with a token if there may be work before the time that [Engine.NextLook]
-// returned.
+// Wanted returns a channel that has a token if the main loop may have work earlier than
+// [Engine.NextLook] returned.
 func (e *Engine) Wanted() <-chan struct{} { return e.wanted }
 
-// Look puts a token into the channel of [Engine.Wanted], so that the main loop looks for work.
+// Look puts a token into the channel of [Engine.Wanted]. The main loop then looks for work.
 func (e *Engine) Look() {
 	select {
 	case e.wanted <- struct{}{}:
@@ -63,8 +66,9 @@ func (e *Engine) Look() {
 	}
 }
 
-// NextLook returns the earliest time when the main loop has work: a deadline, or the end of a lull
-// in arrivals. It returns false if there is none.
+// NextLook returns the next time when the main loop has work without a further event. That is a
+// deadline, or the time when pods have stopped arriving for a while. NextLook returns false if
+// there is no such time.
 func (e *Engine) NextLook(now time.Time) (time.Time, bool) {
 	next := e.Turns.GatheringEnds(now)
 	if at, ok := e.Waits.nextDeadline(); ok && (next.IsZero() || at.Before(next)) {
@@ -86,22 +90,22 @@ func (e *Engine) Len() int {
 type store struct {
 	mu      sync.Mutex
 	records map[workload.Key]*record
-	// pods are the pods that are present.
+	// pods maps the pods that are present to their keys and groups.
 	pods map[UID]arrival
 }
 
-// arrival is a pod that is present: its key, and its group or the zero Key.
+// arrival is a pod that is present. group is the zero Key for a pod without a group.
 type arrival struct{ key, group workload.Key }
 
-// record is the record of one workload.
 type record struct {
 	present bool
-	// pending counts the present pods of a group.
+	// pending is the number of present members of a group.
 	pending int
-	// gang has the facts about a group, waits the causes of waiting, and unbound the preemptions
-	// without a binding; nil for none.
-	gang    *gang
-	waits   *entry
+	// gang has the facts about a group; nil for none.
+	gang *gang
+	// waits has the reasons why the workload waits; nil for none.
+	waits *entry
+	// unbound has the preemptions without a binding; nil for none.
 	unbound *unbound
 }
 
@@ -119,7 +123,7 @@ func (s *store) arrives(pod UID, key, group workload.Key) {
 	s.count(group, 1)
 }
 
-// regroups records the group of a pod, which may not be present. The caller holds the lock.
+// regroups records the group of a pod. The pod may be present or not. The caller holds the lock.
 func (s *store) regroups(pod UID, group workload.Key) {
 	if arrived, ok := s.pods[pod]; ok && arrived.group != group {
 		s.count(arrived.group, -1)
@@ -131,8 +135,8 @@ func (s *store) regroups(pod UID, group workload.Key) {
 	}
 }
 
-// of returns the record of a workload. A workload without a record gets one. The caller holds the
-// lock.
+// of returns the record of a workload, and creates the record if there is none. The caller holds
+// the lock.
 func (s *store) of(key workload.Key) *record {
 	r := s.records[key]
 	if r == nil {
@@ -142,7 +146,8 @@ func (s *store) of(key workload.Key) *record {
 	return r
 }
 
-// count adds members to a group, if the key names one. The caller holds the lock.
+// count adds to the number of a group's present members. For the zero Key, it does nothing. The
+// caller holds the lock.
 func (s *store) count(group workload.Key, members int) {
 	if group == (workload.Key{}) {
 		return
@@ -161,7 +166,7 @@ func (s *store) isGone(key workload.Key) {
 	}
 }
 
-// tidy drops a record without facts. The caller holds the lock.
+// tidy deletes the record of a workload if the record has no facts. The caller holds the lock.
 func (s *store) tidy(key workload.Key) {
 	if r := s.records[key]; r != nil && *r == (record{}) {
 		delete(s.records, key)
@@ -171,7 +176,6 @@ func (s *store) tidy(key workload.Key) {
 // waitsForVictims reports whether a workload waits for any pod to terminate. The record may be nil.
 func (r *record) waitsForVictims() bool { return r != nil && r.waits != nil && r.waits.victims != nil }
 
-// isPresent reports whether a workload is present.
 func (s *store) isPresent(key workload.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,7 @@ func (w *inhabited) leaves(key workload.Key) {
 	}
 }
 
-// testPods are the Pods of a world, with the events of the Engine that end their records.
+// testPods embeds the Pods of an Engine, with the events of the Engine that end their records.
 type testPods struct {
 	*Pods
 	world *inhabited
@@ -55,13 +55,13 @@ func (ps *testPods) Leaves(uid UID) {
 }
 func (ps *testPods) Places(uid UID) { ps.world.Step(at(0), PodBinds{Pod: uid, Key: podNamed(uid)}) }
 
-// testGangs are the Gangs of a world, with the event of the Engine that ends their records.
-// Assumes assumes a pod on a node.
+// Assumes reports that a pod is assumed on a node.
 func (ps *testPods) Assumes(pod UID, key workload.Key, node string) {
 	ps.world.Step(at(0), PodAssumes{Pod: pod, Key: key, Node: node})
 }
 
-// These functions end waits as Step does, and return the workloads to retry.
+// endOf, goneOf and the functions below end waits in the same way as Step, and return the workloads
+// to retry.
 func endOf(w *Waits, c Cause) []workload.Key {
 	return locked(w, func() []workload.Key { return w.end(c) })
 }
@@ -107,9 +107,9 @@ func (gs *testGangs) order(key workload.Key) (order []UID) {
 
 func (gs *testGangs) Leaves(key workload.Key) { gs.world.Step(at(0), GroupLeaves{key}) }
 
-// TestNoFactOutlivesItsWorkload checks for any order of events that a record ends with its
-// workload: late events about workloads that have left attach no facts, and nothing has to be
-// repaired. The end of an attempt is the only event that must follow.
+// TestNoFactOutlivesItsWorkload checks, for random orders of events, that a record ends with its
+// workload. Late events about workloads that have left must add no facts. Only the end of a pod's
+// attempt may follow later.
 func TestNoFactOutlivesItsWorkload(t *testing.T) {
 	t.Parallel()
 	group, names := gangNamed("g"), []string{"a", "b", "c"}
@@ -165,8 +165,8 @@ func TestNoFactOutlivesItsWorkload(t *testing.T) {
 	})
 }
 
-// lateEvents are the events that extension points, the main loop and outcomes of calls may report
-// about a pod, or about its group, after it has left.
+// lateEvents returns events about a pod or its group that may come after the pod has left.
+// Extension points, the main loop and outcomes of API calls report such events.
 func lateEvents(group workload.Key) []func(*Engine, UID) {
 	victims := []string{"v", "w"}
 	waiter := func(key workload.Key) admission.Waiter { return admission.Waiter{Key: key, Queue: "q"} }

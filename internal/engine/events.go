@@ -2,31 +2,32 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// Event is a fact that the engine acts on. Informers, extension points, the main loop and outcomes
-// of API calls report events to [Engine.Step].
+// Event is something that happened, such as the arrival of a pod. Informers, extension points, the
+// main loop and outcomes of API calls report events to [Engine.Step].
 type Event interface{ isEvent() }
 
-// Events in the life of a pod. Key names the pod.
+// Events in the life of a pod. Key names the pod, and Pod is its UID.
 type (
-	// PodArrives says that a pod waits for its place, or terminates on its node. Group is the pod's
+	// PodArrives says that a pod waits to be placed, or terminates on its node. Group is the pod's
 	// group; the zero Key for none.
 	PodArrives struct {
 		Pod        UID
 		Key, Group workload.Key
 	}
-	// PodRegroups says that a pod with a node, or a pod that terminates, is in this group; the zero
-	// Key for no group.
+	// PodRegroups says that a pod with a node, or a pod that terminates, is in this group. Group is
+	// the zero Key for no group.
 	PodRegroups struct {
 		Pod   UID
 		Group workload.Key
 	}
-	// PodRejoins says that the group of a waiting pod has changed. Its reservation as part of
-	// another workload ends, and so do its waits and turns as a single pod.
+	// PodRejoins says that the group of a waiting pod has changed. The pod's reservation ends. The
+	// waits and turns that the pod has as a single pod end too.
 	PodRejoins struct {
 		Pod UID
 		Key workload.Key
 	}
-	// PodAssumes says that the pod has a node in its cycle, and its cache counts it there.
+	// PodAssumes says that the scheduler has assumed a pod on a node: the scheduler's cache counts
+	// the pod there.
 	PodAssumes struct {
 		Pod  UID
 		Key  workload.Key
@@ -38,8 +39,9 @@ type (
 		Key  workload.Key
 		Node string
 	}
-	// PodLeaves says that the pod no longer exists, or the scheduler will not schedule it. The next
-	// pod of the same controller inherits its pauses; see [Unbound] and [Crashes].
+	// PodLeaves says that the pod no longer exists, or that the scheduler will not schedule it. The
+	// next pod of the same controller inherits the pod's pauses; see [Unbound] and [Crashes].
+	// Controller is "" for none.
 	PodLeaves struct {
 		Pod        UID
 		Key        workload.Key
@@ -52,17 +54,17 @@ type (
 	// GroupArrives says that a group has a member, in any state.
 	GroupArrives struct{ Group workload.Key }
 	// GroupLeaves says that the last member of a group is gone. It has no effect if a member has
-	// arrived since. It does not end room that is kept for the group; see [Gangs.EndKept].
+	// arrived since. It does not end the room that is kept for lost members; see [Gangs.EndKept].
 	GroupLeaves struct{ Group workload.Key }
-	// WorkloadPlaced says that the workload has its place. If the place is lost and the workload
-	// comes again, it needs no other turn.
+	// WorkloadPlaced says that the workload has its place. If the workload loses the place and
+	// waits again, it does not need another turn.
 	WorkloadPlaced struct{ Key workload.Key }
 )
 
 // Events about reserved room.
 type (
-	// Reserves says that a decision sets room aside for a workload. All other reservations of the
-	// workload end.
+	// Reserves says that a decision sets room aside for a workload. The new reservations replace
+	// all earlier reservations of the workload.
 	Reserves struct {
 		Key   workload.Key
 		Rooms []*Reservation
@@ -70,25 +72,26 @@ type (
 	// Releases says that a workload gives up all of its reservations, and no longer waits for
 	// victims.
 	Releases struct{ Key workload.Key }
-	// PlanReleased says that the plan of a gang cannot be carried out. The planned members give up
-	// their reservations. Failed is the member that failed; "" for none.
+	// PlanReleased says that the plan of a gang cannot be carried out. The members that are still
+	// planned give up their reservations. Failed is the member whose failure caused this; "" for
+	// none.
 	PlanReleased struct {
 		Group  workload.Key
 		Failed UID
 	}
 	// PodsRelease says that pods give up the reservations that they have as part of a workload.
-	// Reservations as part of another workload stay.
+	// Reservations that the pods have as part of another workload stay.
 	PodsRelease struct {
 		Key  workload.Key
 		Pods []UID
 	}
-	// RoomLost says that a node cannot fulfill a reservation, so its workload gives up all
-	// reservations. If the reservation has ended or moved, the workload was planned again since the
-	// caller's check. RoomLost then has no effects.
+	// RoomLost says that a node cannot fulfill a reservation. The workload of the reservation gives
+	// up all its reservations. RoomLost has no effect if the reservation has ended or was replaced
+	// since the caller checked it.
 	RoomLost struct{ Room *Reservation }
-	// RoomFreed says that the nominations of reservations that ended unused are cleared, so other
-	// pods may use the room. It is the outcome of [Withdraw]. Rooms is empty for a nomination
-	// without a reservation.
+	// RoomFreed says that the caller has carried out [Withdraw]: the nominations of these
+	// reservations are cleared, and other pods may use the room. Rooms is empty if the nomination
+	// had no reservation.
 	RoomFreed struct{ Rooms []*Reservation }
 )
 
@@ -96,30 +99,30 @@ type (
 type (
 	// CauseEnds says that a cause of waiting has ended for all workloads.
 	CauseEnds struct{ Cause Cause }
-	// VictimGone says that a pod no longer exists.
+	// VictimGone says that a pod that workloads may wait for no longer exists.
 	VictimGone struct{ Pod UID }
-	// VictimStays says that a pod will not terminate.
+	// VictimStays says that a pod that workloads may wait for will not terminate.
 	VictimStays struct{ Pod UID }
-	// TimePasses says that some waits may end now.
+	// TimePasses says that the deadlines of some waits may have passed.
 	TimePasses struct{}
 )
 
-// Effect is an action that follows from an event. The caller of [Engine.Step] carries effects out
-// in their order, without the engine's lock.
+// Effect is an action that follows from an event. The caller of [Engine.Step] carries out the
+// effects in the returned order, and without the engine's lock.
 type Effect interface{ isEffect() }
 
 type (
 	// Retry asks the caller to activate the pods that represent the workload.
 	Retry struct{ Key workload.Key }
-	// Review asks the caller to release the reservations of the workload if they are not valid any
-	// more, and then to retry it.
+	// Review asks the caller to check the reservations of the workload, to release them if they are
+	// no longer valid, and then to retry the workload.
 	Review struct{ Key workload.Key }
-	// Overdue says that the terminating pod has exceeded its time. It counts as running from now
+	// Overdue says that a terminating pod has exceeded its time. The pod counts as running from now
 	// on.
 	Overdue struct{ Key workload.Key }
 	// Withdraw asks the caller to clear the nominations of reservations that ended unused, in the
-	// framework and in the API. Then report [RoomFreed]. A decision respects nominations too, so
-	// work that waits for reserved room is retried only once they are cleared.
+	// framework and in the API. The caller then reports [RoomFreed]. Step retries the work that
+	// waits for this room only after RoomFreed, because decisions respect nominations.
 	Withdraw struct{ Rooms []*Reservation }
 	// UsageDrops says that reservations in these queues ended unused, so their usage is lower.
 	UsageDrops struct{ Queues []string }

@@ -20,11 +20,14 @@ type step struct {
 	do   func(*Engine)
 }
 
-// TestEveryOrder tries all orders of events in a small world, breadth first: two pods of a gang
-// that arrive, are planned, wait, preempt, are bound and leave, and reports about them at any time.
-// Orders that lead to the same state are continued once. In every state, the indexes agree with the
-// records, no workload that is not present has facts about members, and the end of all workloads
-// leaves nothing.
+// TestEveryOrder tries all orders of events in a small world, breadth first. Two pods of a gang
+// arrive, are planned, wait, preempt, are bound and leave, and reports about them come at any time.
+// If two orders lead to the same state, the test continues only one of them. In every state, it
+// checks three conditions:
+//
+//   - The indexes agree with the records.
+//   - A workload that is not present has no facts about members.
+//   - No record is left after all workloads have ended.
 func TestEveryOrder(t *testing.T) {
 	t.Parallel()
 	steps := stepsOfAGang()
@@ -123,7 +126,7 @@ func stepsOfAGang() []step {
 	return out
 }
 
-// endAll ends all workloads of the exploration, and the attempts of their pods.
+// endAll ends all workloads of the test, and the attempts of their pods.
 func endAll(e *Engine) {
 	for _, uid := range exploredPods {
 		e.Step(at(0), PodLeaves{Pod: uid, Key: podNamed(uid), Controller: ""})
@@ -134,7 +137,7 @@ func endAll(e *Engine) {
 	e.Crashes.Ends(gangNamed("g"))
 }
 
-// contradiction names a fact that the indexes and the records disagree on; "" for none.
+// contradiction describes a contradiction between indexes and records; "" for none.
 func (e *Engine) contradiction() string {
 	for key, r := range e.store.records {
 		switch {
@@ -168,8 +171,8 @@ func (e *Engine) contradiction() string {
 	return ""
 }
 
-// describe returns all facts of an Engine; "" for none. Engines with the same facts have the same
-// description.
+// describe returns all facts of an Engine as text. Two Engines have the same description exactly if
+// they have the same facts.
 func (e *Engine) describe() string {
 	var out []string
 	for key, r := range e.store.records {

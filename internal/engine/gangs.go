@@ -12,19 +12,19 @@ type Gangs struct {
 	*store
 	// verdictChanged is called, without the lock, with each group whose verdict changes.
 	verdictChanged func(workload.Key)
-	// Each index lists the groups whose records have facts of one kind.
+	// Each index lists the groups that have a fact of one kind. See [Gangs.transit] for the kinds.
 	touched, degraded, lost, ended, kept, placing, reported, raising index
-	// mayLack is true while degraded or lost has a group.
+	// mayLack is true while the index degraded or the index lost has a group.
 	mayLack atomic.Bool
-	// clock counts the changes of members and the looks at them, so that these events have an
-	// order. begun counts the starts of runs.
+	// clock is a counter that orders the changes of members and the looks at them. begun is the
+	// number of runs that have started.
 	clock, begun uint64
 }
 
-// gang has the facts about one group. Its parts begin and end with different events:
+// gang has the facts about one group. Its fields end with different events:
 //
 //   - object ends with the PodGroup.
-//   - kept ends when the main loop has retried the workloads that respect the room.
+//   - kept ends when the room of a gang's lost members changes; see [Gangs.EndKept].
 //   - All other parts end when the last member leaves ([GroupLeaves]).
 type gang struct {
 	object  object
@@ -33,21 +33,22 @@ type gang struct {
 	ended   map[UID]Ended
 	report  report
 	kept    *Kept
-	// looks is the number of looks at the members in progress. The record is kept until they end.
+	// looks is the number of looks at the members in progress. The record stays until all of them
+	// have ended.
 	looks int
-	// These times are values of Gangs.clock. changedAt is the last change of the members, and
-	// lookedAt is the begin of the last look that counts. leftAt is the time when the last member
-	// was removed, or when the run was dropped.
+	// These are values of Gangs.clock. changedAt is the last change of the members. lookedAt is the
+	// begin of the last look that counts. leftAt is the last time that the gang lost all members or
+	// its run was dropped.
 	changedAt, lookedAt, leftAt uint64
 }
 
-// object has the facts that the scheduler remembers about a PodGroup.
+// object has the facts about a PodGroup that do not depend on its members.
 type object struct {
 	// unresolved is the reason why fields of the PodGroup cannot be filled in.
 	unresolved workload.Verdict
-	// minCount is the minCount as last seen; 0 for a group that is no gang.
+	// minCount is the last known minCount of the PodGroup; 0 for a group that is no gang.
 	minCount int
-	// victim is the group's priority as a potential victim. It is valid if raises is true.
+	// victim is the group's priority as a potential victim. It is valid only if raises is true.
 	victim VictimPriority
 	raises bool
 }
@@ -78,16 +79,16 @@ func newGangs(s *store, verdictChanged func(workload.Key)) *Gangs {
 	}
 }
 
-// change applies a transition to the record of a group, and creates the record if necessary. It
-// drops the record if that is empty afterwards.
+// change applies a transition to the record of a group, and creates the record if there is none. It
+// deletes the record if no facts are left afterwards.
 func (gs *Gangs) change(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	gs.transit(key, transition)
 }
 
-// changeKnown is like change, but creates no record. It is for transitions that have no effect on
-// an empty record.
+// changeKnown applies a transition to the record of a group if there is a record. Use it for
+// transitions that have no effect on an empty record.
 func (gs *Gangs) changeKnown(key workload.Key, transition func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -96,8 +97,8 @@ func (gs *Gangs) changeKnown(key workload.Key, transition func(*gang)) {
 	}
 }
 
-// transit applies a transition to a record. If the group is not present, facts about its members
-// end at once. The caller holds the lock.
+// transit applies a transition to the record of a group and updates the indexes. If the group is
+// not present, transit drops all facts about its members. The caller holds the lock.
 func (gs *Gangs) transit(key workload.Key, transition func(*gang)) {
 	r := gs.of(key)
 	g := r.gang
@@ -131,7 +132,7 @@ func (g *gang) loseMembers() {
 	*g = gang{object: g.object, kept: g.kept, looks: g.looks, leftAt: g.leftAt}
 }
 
-// read calls look with the facts about a group, if there are any.
+// read calls look with the facts about a group. It does nothing if there are none.
 func (gs *Gangs) read(key workload.Key, look func(*gang)) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -140,7 +141,7 @@ func (gs *Gangs) read(key workload.Key, look func(*gang)) {
 	}
 }
 
-// list returns the groups of an index, in no order.
+// list returns the groups in an index, in no particular order.
 func (gs *Gangs) list(x index) []workload.Key {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -151,7 +152,7 @@ func (gs *Gangs) list(x index) []workload.Key {
 	return out
 }
 
-// now advances the clock that orders events, and returns its value. The caller holds the lock.
+// now advances the counter Gangs.clock, and returns the new value. The caller holds the lock.
 func (gs *Gangs) now() uint64 {
 	gs.clock++
 	return gs.clock
@@ -165,8 +166,9 @@ func (gs *Gangs) leaves(key workload.Key) {
 	})
 }
 
-// NeedsMembers records the minCount of a PodGroup; 0 for a PodGroup that was deleted or is no gang.
-// It reports whether the group now protects its members less than before.
+// NeedsMembers records the minCount of a PodGroup. minCount is 0 if the PodGroup was deleted or is
+// no gang. NeedsMembers reports whether minCount is lower than before, which protects fewer
+// members.
 func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	gs.change(key, func(g *gang) {
 		eased = minCount < g.object.minCount
@@ -175,9 +177,9 @@ func (gs *Gangs) NeedsMembers(key workload.Key, minCount int) (eased bool) {
 	return eased
 }
 
-// SetUnresolved records the reason why the fields of a PodGroup cannot be filled in, even if the
-// group has no members. The zero Verdict means that all fields are filled in, or that the PodGroup
-// was deleted. SetUnresolved reports whether the verdict changed.
+// SetUnresolved records the reason why the fields of a PodGroup cannot be filled in. The zero
+// Verdict means that all fields are filled in, or that the PodGroup was deleted. The record does
+// not depend on members. SetUnresolved reports whether the verdict changed.
 func (gs *Gangs) SetUnresolved(key workload.Key, v workload.Verdict) (news bool) {
 	gs.change(key, func(g *gang) {
 		news = g.object.unresolved != v
@@ -189,7 +191,7 @@ func (gs *Gangs) SetUnresolved(key workload.Key, v workload.Verdict) (news bool)
 	return news
 }
 
-// Unresolved returns the verdict of the last [Gangs.SetUnresolved].
+// Unresolved returns the verdict that the last call of [Gangs.SetUnresolved] recorded.
 func (gs *Gangs) Unresolved(key workload.Key) (v workload.Verdict) {
 	gs.read(key, func(g *gang) { v = g.object.unresolved })
 	return v

@@ -2,27 +2,27 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// Kept describes the room that is kept from other work for the lost members of a gang.
+// Kept describes the room that the scheduler keeps free for the lost members of a gang.
 type Kept struct {
 	workload.Standing
 	// Lost is the number of missing members.
 	Lost int
 }
 
-// Keeps records that room is reserved for the lost members of a gang.
+// Keeps records that the scheduler keeps room free for the lost members of a gang.
 func (gs *Gangs) Keeps(key workload.Key, room Kept) {
 	gs.change(key, func(g *gang) { g.kept = &room })
 }
 
-// HasKept reports whether any record of [Gangs.Keeps] exists.
+// HasKept reports whether the scheduler keeps room free for the lost members of any gang.
 func (gs *Gangs) HasKept() bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	return len(gs.kept) > 0
 }
 
-// EndKept compares the reserved room with the current room in now, and drops the records that
-// differ. It reports whether it dropped any.
+// EndKept deletes each record of [Gangs.Keeps] that differs from the room in now, or has no room
+// there. It reports whether it deleted any.
 func (gs *Gangs) EndKept(now map[workload.Key]Kept) (ended bool) {
 	for _, key := range gs.list(gs.kept) {
 		gs.changeKnown(key, func(g *gang) {

@@ -1,15 +1,16 @@
 package engine
 
-// Nomination is the node that status.nominatedNodeName of a pending pod names. Any component may
-// have set it. The zero value is no nomination.
+// Nomination is the node in a pending pod's status.nominatedNodeName. Any component may have set
+// the field. The zero value means that the field is empty.
 type Nomination struct {
 	Node string
-	// Inflated is true if the framework ranks the pod above the priority that counts for it.
+	// Inflated is true if the framework ranks the pod by a higher priority than the pod's effective
+	// priority.
 	Inflated bool
 }
 
-// Nominates records the nomination in a pod's status. It returns the node of the nomination that
-// has ended by this; "" for none.
+// Nominates records the nomination in a pod's status. If it replaces or clears a nomination to
+// another node, Nominates returns that node; otherwise "".
 func (ps *Pods) Nominates(uid UID, n Nomination) (ended string) {
 	note := func(p *pod) {
 		if p.nominated.Node != n.Node {
@@ -39,7 +40,7 @@ func (ps *Pods) Inflated() map[UID]string {
 	return ps.nodesOf(ps.inflated)
 }
 
-// nodesOf returns the nominations of pods. The caller holds the lock.
+// nodesOf returns the nominated nodes of pods. The caller holds the lock.
 func (ps *Pods) nodesOf(pods Set) map[UID]string {
 	if len(pods) == 0 {
 		return nil

@@ -2,20 +2,21 @@ package engine
 
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
-// givenUp is the node that a pod has given up. The record exists until a cycle has seen the node
-// without the pod. The framework forgets the node only after it has called all plugins, and a cycle
-// may use an older snapshot.
+// givenUp is the node that a pod has given up. The record exists until a scheduling cycle has seen
+// the node without the pod. That may take a while: the framework forgets the node only after it has
+// called all plugins, and a cycle may use an older snapshot.
 type givenUp struct {
-	// node is "" for a pod that was rejected at Permit and has not given up its node yet.
+	// node is the node that was given up. It is "" for a pod that was rejected at Permit and has
+	// not given up its node yet.
 	node string
 	// forgotten is true once the framework has forgotten the node.
 	forgotten bool
-	// awaitedBy is the gang whose cycle ended because it must wait for the pod to give up its node;
-	// the zero Key for none.
+	// awaitedBy is the gang that could not be planned because the pod had not given up its node;
+	// the zero Key for none. The gang waits for the pod.
 	awaitedBy workload.Key
 }
 
-// JoinsPlan records that a gang's plan assigns a node to a pod. key names the pod.
+// JoinsPlan records that the plan of a gang assigns a node to a pod. key names the pod.
 func (ps *Pods) JoinsPlan(uid UID, key workload.Key) {
 	ps.change(uid, func(p *pod) { p.key, p.seated = key, true })
 }
@@ -23,15 +24,15 @@ func (ps *Pods) JoinsPlan(uid UID, key workload.Key) {
 // LeavesPlan records that no gang's plan assigns a node to the pod any more.
 func (ps *Pods) LeavesPlan(uid UID) { ps.change(uid, func(p *pod) { p.seated = false }) }
 
-// InPlan returns the key of a pod if a gang's plan assigns a node to it, and false for all other
-// pods.
+// InPlan returns the key of a pod if the plan of a gang assigns a node to the pod. For all other
+// pods it returns false.
 func (ps *Pods) InPlan(uid UID) (key workload.Key, ok bool) {
 	ps.read(uid, func(p *pod) { key, ok = p.key, p.seated })
 	return key, ok
 }
 
-// assumes records that a pod is assumed on a node, and ends the earlier states of its place. key
-// names the pod. The caller holds the lock.
+// assumes records that a pod is assumed on a node. It clears the earlier states of the pod's place,
+// such as a plan. key names the pod. The caller holds the lock.
 func (ps *Pods) assumes(uid UID, key workload.Key, node string) {
 	ps.changeLocked(uid, func(p *pod) {
 		*p = pod{key: key, attempt: p.attempt, node: node, nominated: p.nominated, report: p.report}
@@ -39,7 +40,7 @@ func (ps *Pods) assumes(uid UID, key workload.Key, node string) {
 }
 
 // GivesUp records that a pod gives up its node because a step after the decision failed. key is the
-// pod's current workload; it is used if the attempt of the pod is not known.
+// pod's current workload. It becomes the workload of the attempt if the attempt has none.
 func (ps *Pods) GivesUp(uid UID, key workload.Key, node string) {
 	ps.change(uid, func(p *pod) {
 		p.attemptAs(key).Failed = true
@@ -48,7 +49,8 @@ func (ps *Pods) GivesUp(uid UID, key workload.Key, node string) {
 	})
 }
 
-// Seals records the text of a pod's Terms once the pod is assumed on a node.
+// Seals records the text of the [Terms] of a pod. It has no effect if the pod is not assumed on a
+// node.
 func (ps *Pods) Seals(uid UID, seal string) {
 	ps.changeKnown(uid, func(p *pod) {
 		if p.node != "" {
@@ -57,7 +59,7 @@ func (ps *Pods) Seals(uid UID, seal string) {
 	})
 }
 
-// SealOf returns the text of an assumed pod's Terms; "" for other pods.
+// SealOf returns the text that Seals recorded for an assumed pod; "" for other pods.
 func (ps *Pods) SealOf(uid UID) (seal string) {
 	ps.read(uid, func(p *pod) { seal = p.seal })
 	return seal
@@ -83,8 +85,8 @@ func (ps *Pods) NodeOf(uid UID) (node string) {
 	return node
 }
 
-// Assumed returns the pods that are assumed on a node. The set does not change, and the caller must
-// not change it.
+// Assumed returns the pods that are assumed on a node. The returned set never changes: later events
+// replace it. The caller must not change it.
 func (ps *Pods) Assumed() Set {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -126,7 +128,8 @@ func (ps *Pods) AssumedOn(node string) (keys []workload.Key) {
 	return keys
 }
 
-// Rejects records that an assumed pod has been rejected at Permit. It keeps its node until GivesUp.
+// Rejects records that an assumed pod has been rejected at Permit. The pod keeps its node until
+// GivesUp.
 func (ps *Pods) Rejects(uid UID) { ps.change(uid, func(p *pod) { p.rejected = p.node != "" }) }
 
 // IsRejected reports whether a pod has been rejected at Permit and still has its node.
@@ -135,9 +138,9 @@ func (ps *Pods) IsRejected(uid UID) (is bool) {
 	return is
 }
 
-// Awaits records that the cycle of a gang ended because a pod has not given up its node yet. It
-// reports whether the framework has yet to forget the node. If so, [Pods.Ends] returns the gang
-// when that happens.
+// Awaits records that a gang must wait until a pod has given up its node. It reports whether the
+// framework has not forgotten the node yet. If so, [Pods.Ends] returns the gang when the framework
+// has forgotten the node.
 func (ps *Pods) Awaits(uid UID, gang workload.Key) (told bool) {
 	ps.change(uid, func(p *pod) {
 		if p.rejected {
@@ -160,7 +163,7 @@ func (ps *Pods) ReturnsFrom(uid UID) (node string) {
 	return node
 }
 
-// HasReturned records that a cycle has seen the node without the pod.
+// HasReturned records that a scheduling cycle has seen the node without the pod.
 func (ps *Pods) HasReturned(uid UID) { ps.change(uid, func(p *pod) { p.returns = nil }) }
 
 // IsAwaited reports, for tests, whether a gang waits for a pod to give up its node.
@@ -169,8 +172,8 @@ func (ps *Pods) IsAwaited(uid UID) (is bool) {
 	return is
 }
 
-// forgets records that the framework has forgotten a node. It returns the gang that waited for
-// this, if no other pod keeps the gang waiting.
+// forgets records that the framework has forgotten the node of a pod. It returns the gang that
+// waited for this, if the gang waits for no other pod.
 func (ps *Pods) forgets(g *givenUp) (lastOf workload.Key) {
 	lastOf, g.awaitedBy, g.forgotten = g.awaitedBy, workload.Key{}, true
 	if lastOf == (workload.Key{}) {

@@ -12,31 +12,32 @@ import (
 // placing is the state of a gang's members between PreEnqueue and a node.
 //
 // A gang without a plan has a leader: the only member that is admitted to the scheduling cycle. So
-// a gang of any size needs one planning pass. The plan gives each member a node. Its order is such
-// that each member passes the filters after the previous members. The members go through their own
-// cycles in this order. Each then becomes reserved and waits at Permit until enough members are
-// reserved.
+// the scheduler plans a gang of any size once. The plan gives each member a node, and orders the
+// members so that each passes the filters once the previous members have their nodes. The members
+// go through their own cycles in this order. After its cycle, a member is reserved and waits at
+// Permit until enough members are reserved.
 type placing struct {
 	leader UID
 	// rejected has the members that became leader and were rejected before they could plan.
 	rejected map[UID]struct{}
-	// takeover lets the next member that arrives replace the leader.
+	// takeover is true if the leader gave up its role. The next member that arrives then becomes
+	// the leader.
 	takeover bool
-	// planned has the nodes of the members whose cycle is still to come. order lists the same
-	// members in the order of the plan.
+	// planned maps the members that have a node in the plan, and whose cycle is still to come, to
+	// that node.
 	planned map[UID]string
-	order   []UID
-	// plan is a hash of the nodes of the last plan. failed is the hash of the last plan with a
-	// rejected member. stuck is true if two such plans in a row had the same nodes; see
-	// [Gangs.Failed].
+	// order lists the keys of planned in the order of the plan.
+	order []UID
+	// plan is a hash of the nodes of the last plan.
+	// failed is the hash of the last plan with a rejected member. stuck is true if two such plans
+	// in a row had the same hash; see [Gangs.Failed].
 	plan, failed string
 	stuck        bool
-	// came is true if a member has arrived since the members were last listed for a decision.
+	// came is true if a member has arrived after the members were last listed for a decision.
 	came bool
-	// spare is the number of planned members that the gang can lose and still be whole.
+	// spare is the number of planned members that the gang does not need to be whole.
 	spare int
-	// reserved has the nodes of the members that are assumed, but that the informer has not shown
-	// on a node yet.
+	// reserved maps assumed members to their nodes, until the informer shows them on a node.
 	reserved map[UID]string
 	// podSensitive is true if the gang may fit after a pod was created, or after labels of a pod
 	// changed.
@@ -49,7 +50,7 @@ func (p *placing) isEmpty() bool {
 	return p.isIdle() && len(p.rejected) == 0 && len(p.reserved) == 0 && p.failed == "" && p.verdict == workload.Verdict{}
 }
 
-// isIdle reports whether the gang has no leader and no planned member.
+// isIdle reports whether the gang has neither a leader nor a planned member.
 func (p *placing) isIdle() bool { return p.leader == "" && len(p.planned) == 0 }
 
 // unplan removes a member from the plan.
@@ -60,34 +61,34 @@ func (p *placing) unplan(member UID) {
 	}
 }
 
-// unlead removes a member from the lead.
+// unlead ends the leadership of a member. It does nothing if another member leads.
 func (p *placing) unlead(member UID) {
 	if p.leader == member {
 		p.leader = ""
 	}
 }
 
-// Admission is the result of [Gangs.Admit]: whether a member may enter the scheduling cycle, and
-// the reason if not.
+// Admission is the result of [Gangs.Admit]. It says whether a member may enter the scheduling
+// cycle, and why not.
 type Admission string
 
 const (
-	// AdmitPlanned: the plan has a node for the member, and the member is next.
+	// AdmitPlanned: the plan has a node for the member, and the member is the next in the order.
 	AdmitPlanned Admission = "planned"
-	// HoldForOrder: the plan has a node for the member, but other members come first.
+	// HoldForOrder: the plan has a node for the member, but other members are first in the order.
 	HoldForOrder Admission = "the members that go first are being placed"
-	// AdmitLeader: the member plans for the gang.
+	// AdmitLeader: the member is the leader, and plans for the gang.
 	AdmitLeader Admission = "leader"
-	// HoldForLeader: another member plans for the gang.
+	// HoldForLeader: another member is the leader, and plans for the gang.
 	HoldForLeader Admission = "another member plans for the gang"
-	// HoldForPlan: the members of a plan are being placed, and the plan has no node for this
+	// HoldForPlan: other members of the gang are being placed by a plan that has no node for this
 	// member.
 	HoldForPlan Admission = "the members that fit are being placed first"
 )
 
 // Admit decides whether a member may enter the scheduling cycle. If the gang has neither a plan nor
-// a leader, the member becomes the leader. canLead reports whether a leader can lead, from the
-// caller's view; Admit replaces a leader that cannot.
+// a leader, the member becomes the leader. canLead reports whether the present leader can still
+// plan. If the leader cannot, Admit makes the member the leader.
 func (gs *Gangs) Admit(key workload.Key, member UID, canLead func(leader UID) bool) Admission {
 	leader := gs.Leader(key)
 	replace := leader != "" && leader != member && !canLead(leader)
@@ -111,7 +112,7 @@ func (gs *Gangs) Admit(key workload.Key, member UID, canLead func(leader UID) bo
 	return admission
 }
 
-// Leader returns the member that plans for the gang, or "".
+// Leader returns the member that leads the gang and plans for it, or "".
 func (gs *Gangs) Leader(key workload.Key) (leader UID) {
 	gs.read(key, func(g *gang) { leader = g.placing.leader })
 	return leader
@@ -123,9 +124,9 @@ func (gs *Gangs) Yield(key workload.Key, member UID) {
 	gs.changeKnown(key, func(g *gang) { g.placing.takeover = g.placing.takeover || g.placing.leader == member })
 }
 
-// PassOn removes a leader that was rejected before it could plan. The returned function reports
-// whether a member may lead next. A member may not if it was rejected since the last call of
-// Planning.
+// PassOn ends the leadership of a member that was rejected before it could plan. The returned
+// function reports whether a given member may lead next. It returns false for each member that
+// PassOn was called for since the last call of Planning.
 func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 	tried := map[UID]struct{}{}
 	gs.change(key, func(g *gang) {
@@ -146,12 +147,12 @@ func (gs *Gangs) PassOn(key workload.Key, leader UID) (mayLead func(UID) bool) {
 }
 
 // Planning allows every member to lead again. Call it when a leader starts to plan, or when all
-// members were tried.
+// members have failed to lead.
 func (gs *Gangs) Planning(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing.rejected = nil })
 }
 
-// ListsMembers records that the members are about to be listed for a decision.
+// ListsMembers records that the caller is about to list the members for a decision.
 func (gs *Gangs) ListsMembers(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing.came = false })
 }
@@ -161,22 +162,22 @@ func (gs *Gangs) MemberComes(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing.came = true })
 }
 
-// HasNewMember reports whether a member has arrived since the last ListsMembers. The decision since
-// then does not count it. The leader is only admitted while the gang has a record, so a gang
-// without one has no such decision.
+// HasNewMember reports whether a member has arrived since the last ListsMembers. If so, the
+// decision that followed ListsMembers does not include this member.
 func (gs *Gangs) HasNewMember(key workload.Key) (came bool) {
 	gs.read(key, func(g *gang) { came = g.placing.came })
 	return came
 }
 
-// Idle reports whether the gang has no leader and no planned member.
+// Idle reports whether the gang has neither a leader nor a planned member.
 func (gs *Gangs) Idle(key workload.Key) bool {
 	idle := true
 	gs.read(key, func(g *gang) { idle = g.placing.isIdle() })
 	return idle
 }
 
-// Unled lists the gangs with facts about their placement that have no leader and no planned member.
+// Unled lists the gangs whose placement has facts, such as a verdict, but neither a leader nor a
+// planned member.
 func (gs *Gangs) Unled() []workload.Key {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -193,7 +194,8 @@ func (gs *Gangs) Unled() []workload.Key {
 type Lead struct {
 	Gang   workload.Key
 	Leader UID
-	// Yielded is true if too few members could be scheduled when the leader was about to plan.
+	// Yielded is true if the leader gave up its role ([Gangs.Yield]), because too few members could
+	// be scheduled when it was about to plan.
 	Yielded bool
 }
 
@@ -210,7 +212,7 @@ func (gs *Gangs) Leads() []Lead {
 	return out
 }
 
-// PlannedNode returns the node that the plan has for a member.
+// PlannedNode returns the node that the plan has for a member; false for none.
 func (gs *Gangs) PlannedNode(key workload.Key, member UID) (node string, ok bool) {
 	gs.read(key, func(g *gang) { node, ok = g.placing.planned[member] })
 	return node, ok
@@ -222,8 +224,8 @@ type Assignment struct {
 	Node   string
 }
 
-// SetPlan records the plan of a gang, in the given order, and ends the role of the leader. Until
-// SetNeeded is called, no planned member counts as needed.
+// SetPlan records the plan of a gang, in the given order of members, and ends the role of the
+// leader. No planned member counts as needed until SetNeeded is called.
 func (gs *Gangs) SetPlan(key workload.Key, seats []Assignment) {
 	gs.change(key, func(g *gang) {
 		p := &g.placing
@@ -237,19 +239,19 @@ func (gs *Gangs) SetPlan(key workload.Key, seats []Assignment) {
 	})
 }
 
-// SetNeeded records how many planned members must still become reserved for the gang to be whole.
+// SetNeeded records how many of the planned members must be reserved before the gang is whole.
 func (gs *Gangs) SetNeeded(key workload.Key, members int) {
 	gs.change(key, func(g *gang) { g.placing.spare = max(len(g.placing.order)-members, 0) })
 }
 
-// Lacks reports whether further planned members must become reserved for the gang to be whole.
+// Lacks reports whether more planned members must be reserved before the gang is whole.
 func (gs *Gangs) Lacks(key workload.Key) (lacks bool) {
 	gs.read(key, func(g *gang) { lacks = len(g.placing.order) > g.placing.spare })
 	return lacks
 }
 
-// nodesOf returns a hash of the nodes of a plan. It is the same for plans that put the same number
-// of members on each node.
+// nodesOf returns a hash of the nodes of a plan. Two plans have the same hash if they put the same
+// number of members on each node.
 func nodesOf(seats []Assignment) string {
 	nodes := make([]string, len(seats))
 	for i, seat := range seats {
@@ -263,14 +265,14 @@ func nodesOf(seats []Assignment) string {
 	return string(sum.Sum(nil))
 }
 
-// Stuck reports whether two plans in a row with the same nodes had a rejected member, and there is
-// no newer plan. Planning again is pointless before something changes.
+// Stuck reports whether the last two plans put the same numbers of members on the same nodes, and a
+// node rejected a member of each plan. Until something changes, the next plan would fail too.
 func (gs *Gangs) Stuck(key workload.Key) (stuck bool) {
 	gs.read(key, func(g *gang) { stuck = g.placing.stuck })
 	return stuck
 }
 
-// Next returns the planned member that goes next, or "".
+// Next returns the first member in the order of the plan whose cycle is still to come; "" for none.
 func (gs *Gangs) Next(key workload.Key) (member UID) {
 	gs.read(key, func(g *gang) {
 		if len(g.placing.order) > 0 {
@@ -280,8 +282,8 @@ func (gs *Gangs) Next(key workload.Key) (member UID) {
 	return member
 }
 
-// Reserve records that a member is assumed on a node. It reports whether the plan is complete: no
-// other member is planned.
+// Reserve records that a member is assumed on a node, and removes the member from the plan. It
+// reports whether the plan is complete: no planned member is left.
 func (gs *Gangs) Reserve(key workload.Key, member UID, node string) (complete bool) {
 	gs.change(key, func(g *gang) {
 		p := &g.placing
@@ -293,35 +295,35 @@ func (gs *Gangs) Reserve(key workload.Key, member UID, node string) (complete bo
 		if complete = len(p.planned) == 0; complete {
 			p.failed = ""
 		}
-		// A member that is assumed no longer plans.
+		// A member that is assumed cannot lead the gang.
 		p.unlead(member)
 	})
 	return complete
 }
 
-// Reserved returns the members that are assumed, but that the informer has not shown on a node yet.
+// Reserved returns the members that are assumed on a node, and that the informer has not shown on a
+// node yet.
 func (gs *Gangs) Reserved(key workload.Key) (members []UID) {
 	gs.read(key, func(g *gang) { members = slices.Collect(maps.Keys(g.placing.reserved)) })
 	return members
 }
 
-// Planned returns the number of members that have a node in the plan and whose cycle is still to
-// come.
+// Planned returns the number of members that have a node in the plan and have not had their cycle.
 func (gs *Gangs) Planned(key workload.Key) (count int) {
 	gs.read(key, func(g *gang) { count = len(g.placing.planned) })
 	return count
 }
 
-// PlannedMembers returns the members that have a node in the plan and whose cycle is still to come,
-// in the order of the plan.
+// PlannedMembers returns the members that have a node in the plan and have not had their cycle, in
+// the order of the plan.
 func (gs *Gangs) PlannedMembers(key workload.Key) (members []UID) {
 	gs.read(key, func(g *gang) { members = slices.Clone(g.placing.order) })
 	return members
 }
 
 // Settled records that the informer has shown a member on its node. It reports whether the member
-// was still planned. In this case the member's own cycle will not come, so the caller must activate
-// the next member.
+// was still planned. If so, the member will have no cycle that activates the next member, so the
+// caller must activate it.
 func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 	gs.changeKnown(key, func(g *gang) {
 		_, planned = g.placing.planned[member]
@@ -330,8 +332,8 @@ func (gs *Gangs) Settled(key workload.Key, member UID) (planned bool) {
 	return planned
 }
 
-// MemberLeaves drops a member that was deleted. It reports whether this affects the gang: the
-// member was the leader, planned or reserved.
+// MemberLeaves removes a member that was deleted. It reports whether the member was the leader,
+// planned or reserved.
 func (gs *Gangs) MemberLeaves(key workload.Key, member UID) (disturbed bool) {
 	gs.changeKnown(key, func(g *gang) {
 		_, planned := g.placing.planned[member]
@@ -342,16 +344,16 @@ func (gs *Gangs) MemberLeaves(key workload.Key, member UID) (disturbed bool) {
 	return disturbed
 }
 
-// drop removes a member from the plan and the reservations.
+// drop removes a member from the plan, from the lead and from the reserved members.
 func (p *placing) drop(member UID) {
 	p.unplan(member)
 	p.unlead(member)
 	delete(p.reserved, member)
 }
 
-// release drops the rest of a plan, and the reservation of the given member if it has one. It
-// returns the members that were still planned. Members that wait at Permit release their
-// reservations themselves. The caller holds the lock.
+// release drops the rest of a plan, and makes the given member no longer reserved. It returns the
+// members that were still planned. Other reserved members stay: they wait at Permit, and give up
+// their nodes themselves. The caller holds the lock.
 func (gs *Gangs) release(key workload.Key, member UID) (planned []UID) {
 	if r := gs.records[key]; r == nil || r.gang == nil {
 		return nil
@@ -364,9 +366,8 @@ func (gs *Gangs) release(key workload.Key, member UID) (planned []UID) {
 	return planned
 }
 
-// Failed records that a planned member was rejected on its node. It reports whether the last plan
-// with a rejected member had the same nodes, in any assignment to members. If so, the gang is
-// stuck.
+// Failed records that the node of a planned member rejected the member. It reports whether the gang
+// is stuck: the last plan with a rejected member put the same number of members on each node.
 func (gs *Gangs) Failed(key workload.Key) (again bool) {
 	gs.change(key, func(g *gang) {
 		p := &g.placing
@@ -376,25 +377,25 @@ func (gs *Gangs) Failed(key workload.Key) (again bool) {
 	return again
 }
 
-// Unplanned records that planning found no room for a gang in the current state. The next plan
-// counts as different from the last one, even if the nodes are the same.
+// Unplanned records that planning found no room for a gang in the current state. [Gangs.Failed]
+// then does not compare the next plan with the previous one.
 func (gs *Gangs) Unplanned(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.placing.failed = "" })
 }
 
-// SetPodSensitive records whether the gang may fit after a pod was created, or after labels of a
-// pod changed.
+// SetPodSensitive records whether the gang may fit after a pod is created, or after the labels of a
+// pod change.
 func (gs *Gangs) SetPodSensitive(key workload.Key, podSensitive bool) {
 	gs.change(key, func(g *gang) { g.placing.podSensitive = podSensitive })
 }
 
-// PodSensitive returns the value of the last SetPodSensitive.
+// PodSensitive returns the value that SetPodSensitive recorded last.
 func (gs *Gangs) PodSensitive(key workload.Key) (podSensitive bool) {
 	gs.read(key, func(g *gang) { podSensitive = g.placing.podSensitive })
 	return podSensitive
 }
 
-// SetVerdict records the verdict of planning on a gang.
+// SetVerdict records the result of planning a gang.
 func (gs *Gangs) SetVerdict(key workload.Key, v workload.Verdict) {
 	same := true
 	gs.change(key, func(g *gang) {
@@ -406,13 +407,13 @@ func (gs *Gangs) SetVerdict(key workload.Key, v workload.Verdict) {
 	}
 }
 
-// Verdict returns the last verdict of planning on a gang.
+// Verdict returns the result that SetVerdict recorded last.
 func (gs *Gangs) Verdict(key workload.Key) (v workload.Verdict) {
 	gs.read(key, func(g *gang) { v = g.placing.verdict })
 	return v
 }
 
-// Judged returns the gangs with a verdict, each with the verdict's reason.
+// Judged maps the gangs with a verdict to the reason of that verdict.
 func (gs *Gangs) Judged() map[workload.Key]string {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// testGang is the key of the gang in these tests.
+// testGang is the key of the gang in the tests of this file.
 var testGang = workload.Key{Gang: true, Namespace: "ns", Name: "g"}
 
 func anybody(UID) bool { return true }
@@ -215,7 +215,7 @@ func TestVerdictTellsOfChangesOnly(t *testing.T) {
 	told := 0
 	var r *testGangs
 	r = newTestGangsWith(func(got workload.Key) {
-		// The callback may call the Gangs, so no lock is held.
+		// The callback calls a method of the Gangs. So the test hangs if the Gangs holds its lock.
 		if r.Verdict(got).Reason == "" {
 			t.Error("Told before the verdict stands")
 		}
@@ -237,7 +237,7 @@ func TestUnresolved(t *testing.T) {
 	if !r.SetUnresolved(key, v) || r.SetUnresolved(key, v) {
 		t.Error("What is new is no news, or the other way about")
 	}
-	// A gang without members has no standing, but may have an unresolved field.
+	// Unresolved fields are recorded even if the gang has no members.
 	r.Leaves(key)
 	if got := r.Unresolved(key); got != v {
 		t.Errorf("Lacks %+v, want %+v", got, v)
@@ -250,7 +250,8 @@ func TestUnresolved(t *testing.T) {
 	}
 }
 
-// TestFailed checks that a second rejection is recognized if the plan has the same nodes.
+// TestFailed checks that Failed returns true for the second of two plans that failed on the same
+// nodes.
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	key := testGang
@@ -282,8 +283,8 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// TestSettled checks that Settled reports planned members. Their cycle, which would activate the
-// next member, does not come.
+// TestSettled checks that Settled reports whether the member was still planned. The caller must
+// then activate the next member.
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	r, key := newTestGangs(), testGang
@@ -300,7 +301,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestLacks checks that a gang lacks members while more are planned than it can spare.
+// TestLacks checks that Lacks is true until the needed number of planned members is reserved.
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	r, key := newTestGangs(), testGang

@@ -6,21 +6,22 @@ import "github.com/reprieve-dev/reprieve/internal/workload"
 type podReport struct {
 	// key names the pod.
 	key workload.Key
-	// verdict is the reason why the pod may not use its queue; zero if the pod may use it. told is
-	// the last reported verdict.
+	// verdict is the reason why the pod may not use its queue; zero if the pod may use the queue.
+	// told is the verdict that was reported last.
 	verdict, told workload.Verdict
 }
 
-// isDue reports whether the verdict has not been reported.
+// isDue reports whether the present verdict has not been reported yet.
 func (r *podReport) isDue() bool { return r.verdict != r.told }
 
-// PodReport is a report on a single pod that may not use its queue, or may use it again.
+// PodReport is a message about a single pod: it may not use its queue, or may use the queue again.
 type PodReport struct {
 	// Key names the pod.
 	Key workload.Key
-	// Verdict is the reason why the pod may not use its queue; zero if it may use the queue again.
+	// Verdict is the reason why the pod may not use its queue. It is zero if the pod may use the
+	// queue again.
 	Verdict workload.Verdict
-	// Again is true if the pod has reported the same reason before.
+	// Again is true if the last report about the pod had the same reason.
 	Again bool
 }
 
@@ -38,7 +39,7 @@ func (ps *Pods) Unblocked(uid UID) {
 	})
 }
 
-// Reports returns the reports that are due, up to most, and marks them as reported.
+// Reports returns at most the given number of reports that are due, and marks them as reported.
 func (ps *Pods) Reports(most int) []PodReport {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -11,44 +11,47 @@ type UID = string
 
 // Attempt is the state of one attempt to schedule a pod, across the extension points.
 type Attempt struct {
-	// As is the workload of the attempt: the pod or its gang. The pod may be in another group when
-	// the attempt ends.
+	// As is the workload of the attempt: the pod, or the gang that it was in when the attempt
+	// began. By the end of the attempt, the pod may be in another group.
 	As workload.Key
 	// Reserved is true if the pod had a reservation when the attempt began. Turn is true if the pod
-	// had its turn, or led its gang. Both are reset when an extension point learns the outcome.
+	// had its turn, or led its gang. Both become false when an extension point learns the outcome
+	// of the attempt.
 	Reserved, Turn bool
 	// Recalled is true if admission revoked the turn of the pod before the attempt began.
 	Recalled bool
 	// Shown is true if the framework will nominate the pod at the end of the attempt.
 	Shown bool
 	// Failed is true if a step after the decision failed. Canceled is true if the scheduler itself
-	// returned the pod to its queue while the pod was being bound.
+	// canceled the binding and returned the pod to the scheduler's queue.
 	Failed, Canceled bool
-	// Hidden are the pods whose nominations to HiddenOn are hidden from this attempt.
+	// Hidden lists the pods whose nominations to the node HiddenOn are hidden from this attempt.
 	Hidden   []UID
 	HiddenOn string
 }
 
 // pod is the record of one pod.
 type pod struct {
-	// key names the pod, if it is seated or assumed.
+	// key names the pod. It is set if the pod is seated or assumed.
 	key     workload.Key
 	attempt Attempt
-	// seated is true if a gang's plan has a node for the pod, and the pod's attempt is still to
-	// come.
+	// seated is true if the plan of a gang has a node for the pod, and the pod's own attempt is
+	// still to come.
 	seated bool
-	// elsewhere is true if the pod was rejected on the node with its reservation, until an attempt
-	// has considered the other nodes.
+	// elsewhere is true if the pod was rejected on the node with its reservation. It becomes false
+	// when an attempt has considered the other nodes.
 	elsewhere bool
-	// node is the node that the pod is assumed on; "" for none. seal is the text of the pod's Terms
-	// on this node. rejected is true if the pod was rejected at Permit and still has the node.
+	// node is the node that the pod is assumed on; "" for none. seal is the text of the pod's
+	// [Terms].
 	node, seal string
-	rejected   bool
+	// rejected is true if the pod was rejected at Permit and still has its node.
+	rejected bool
 	// returns is the node that the pod has given up; nil for none.
 	returns *givenUp
-	// nominated is the pod's nomination in the API. report is the report to its users.
+	// nominated is the pod's nomination in the API.
 	nominated Nomination
-	report    podReport
+	// report is the report about a queue that the pod may not use.
+	report podReport
 }
 
 // isEmpty reports whether a record has no facts.
@@ -62,24 +65,24 @@ func (p *pod) isEmpty() bool {
 type Pods struct {
 	*store
 	records map[UID]*pod
-	// assumed has the pods that are assumed on a node. If shared is true, a caller of Assumed may
-	// have the set. The next change then replaces the set.
+	// assumed has the pods that are assumed on a node. shared is true if a caller of Assumed may
+	// hold the set. The next change then copies the set first.
 	assumed Set
 	shared  bool
-	// nominated has the pods with a nomination, inflated the pods with an inflated nomination, and
-	// unreported the pods with a report to write.
+	// nominated, inflated and unreported have the pods with a nomination, with an inflated
+	// nomination, and with a report that is due.
 	nominated, inflated, unreported Set
 }
 
 // change applies a transition to the record of a pod, and creates the record if the pod is present.
-// It drops the record if that is empty afterwards.
+// It deletes the record if no facts are left afterwards.
 func (ps *Pods) change(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.changeLocked(uid, transition)
 }
 
-// changeLocked is change for callers that hold the lock.
+// changeLocked is [Pods.change] for callers that hold the lock.
 func (ps *Pods) changeLocked(uid UID, transition func(*pod)) {
 	p, ok := ps.records[uid]
 	if !ok {
@@ -92,8 +95,8 @@ func (ps *Pods) changeLocked(uid UID, transition func(*pod)) {
 	ps.transit(uid, p, transition)
 }
 
-// changeKnown is like change, but creates no record. It is for transitions that have no effect on
-// an empty record.
+// changeKnown applies a transition to the record of a pod if there is a record. Use it for
+// transitions that have no effect on an empty record.
 func (ps *Pods) changeKnown(uid UID, transition func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -102,7 +105,7 @@ func (ps *Pods) changeKnown(uid UID, transition func(*pod)) {
 	}
 }
 
-// transit applies a transition to a record. The caller holds the lock.
+// transit applies a transition to a record and updates the sets. The caller holds the lock.
 func (ps *Pods) transit(uid UID, p *pod, transition func(*pod)) {
 	transition(p)
 	ps.index(uid, p)
@@ -113,7 +116,7 @@ func (ps *Pods) transit(uid UID, p *pod, transition func(*pod)) {
 	ps.records[uid] = p
 }
 
-// read calls look with the record of a pod, if there is one.
+// read calls look with the record of a pod. It does nothing if there is no record.
 func (ps *Pods) read(uid UID, look func(*pod)) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -122,7 +125,7 @@ func (ps *Pods) read(uid UID, look func(*pod)) {
 	}
 }
 
-// index keeps the sets of pods.
+// index updates the sets nominated, inflated, unreported and assumed from the record of a pod.
 func (ps *Pods) index(uid UID, p *pod) {
 	ps.nominated = ps.nominated.with(uid, p.nominated != Nomination{})
 	ps.inflated = ps.inflated.with(uid, p.nominated.Inflated)
@@ -145,8 +148,8 @@ func (ps *Pods) index(uid UID, p *pod) {
 }
 
 // leaves drops the record of a pod that the scheduler will not schedule any more. If the framework
-// still has to forget the node that the pod gave up, this part of the record stays until
-// [Pods.Ends]. The caller holds the lock.
+// has not forgotten the node that the pod gave up, that fact stays until [Pods.Ends]. The caller
+// holds the lock.
 func (ps *Pods) leaves(uid UID) {
 	p, ok := ps.records[uid]
 	if !ok {

@@ -19,7 +19,7 @@ var (
 	other   = workload.Key{Gang: true, Namespace: "ns", Name: "h"}
 )
 
-// TestLives follows pods through their events. Each step names the event, and the state after it.
+// TestLives checks the state of a pod's record after each event of the pod's life.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -121,7 +121,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// stateOf describes the only record; "" for none.
+// stateOf describes the only record of ps; "" if there is none.
 func stateOf(ps *testPods) string {
 	if ps.Len() > 1 {
 		return fmt.Sprintf("%d records", ps.Len())
@@ -160,7 +160,8 @@ func (p *pod) describe() string {
 	return strings.Join(out, " ")
 }
 
-// TestGangWaitsForTheLast: a gang hears once, of the last member that gives its node up.
+// TestGangWaitsForTheLast checks that Ends returns a waiting gang only for the last pod that the
+// gang waits for.
 func TestGangWaitsForTheLast(t *testing.T) {
 	t.Parallel()
 	ps := newTestPods()
@@ -186,7 +187,7 @@ func TestGangWaitsForTheLast(t *testing.T) {
 	}
 }
 
-// TestAssumedDoesNotChange: a caller keeps the set that it has been given.
+// TestAssumedDoesNotChange checks that later events do not change a set that Assumed has returned.
 func TestAssumedDoesNotChange(t *testing.T) {
 	t.Parallel()
 	ps := newTestPods()
@@ -202,8 +203,9 @@ func TestAssumedDoesNotChange(t *testing.T) {
 	}
 }
 
-// TestEveryOrderOfEvents: in any order of events, the index of assumed pods agrees with the
-// records, a rejected pod has a node, and the ends of all pods leave nothing.
+// TestEveryOrderOfEvents checks three conditions for random orders of events. The index of assumed
+// pods agrees with the records, a rejected pod has a node, and no record is left after all pods
+// have ended.
 func TestEveryOrderOfEvents(t *testing.T) {
 	t.Parallel()
 	uids := []UID{"a", "b", "c"}
@@ -267,7 +269,7 @@ func TestEveryOrderOfEvents(t *testing.T) {
 	})
 }
 
-// TestNominated checks that a nomination lasts until the pod has a node or is gone.
+// TestNominated checks that a nomination lasts until the pod has a node or is deleted.
 func TestNominated(t *testing.T) {
 	t.Parallel()
 	ps := newTestPods()

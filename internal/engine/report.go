@@ -9,27 +9,28 @@ import (
 )
 
 const (
-	// ReportDelay is the time that a gang must be without room before its members report it. Most
-	// gangs find room at once.
+	// ReportDelay is the minimum time that a gang is without room before its members report this.
+	// Most gangs find room in a shorter time.
 	ReportDelay = time.Second
-	// ReportAgain is the shortest time between two messages of a member. The message has counts
-	// that change often.
+	// ReportAgain is the minimum time between two messages of a member. Without it, a message would
+	// be written at each change of the numbers in it.
 	ReportAgain = 10 * time.Second
 )
 
 // report is the report on the pending members of one gang, with the times to write it. The
-// framework reports only on pods that had a cycle, and only one member of a gang has one. The other
-// members wait in PreEnqueue, so the framework does not report on them.
+// framework reports only on pods that had a scheduling cycle. Members other than the leader wait in
+// PreEnqueue and have no cycle, so the scheduler reports on them itself.
 type report struct {
-	// verdict is the verdict of the last decision that found no room; zero if there was none, or if
-	// there is room now. lacksRoom is true if the verdict is a lack of room.
-	verdict   workload.Verdict
+	// verdict is the verdict of the last decision that found no room; zero if the gang has room, or
+	// had no decision.
+	verdict workload.Verdict
+	// lacksRoom is true if more free room would help.
 	lacksRoom bool
 	// since is the time when the gang was first without room.
 	since time.Time
-	// look is the time of the next check of the members; zero if only an event causes a check.
+	// look is the time of the next check of the members; zero if no check is scheduled.
 	look time.Time
-	// told is the time of each member's last report.
+	// told maps members to the time of their last report.
 	told map[UID]time.Time
 	// checking is true while the members are checked.
 	checking bool
@@ -40,15 +41,15 @@ func (r *report) isEmpty() bool {
 	return r.verdict == workload.Verdict{} && r.look.IsZero() && len(r.told) == 0 && !r.checking
 }
 
-// lookBy schedules a check of the members at a time. An earlier check stays.
+// lookBy schedules a check of the members at the given time, unless an earlier check is scheduled.
 func (r *report) lookBy(at time.Time) {
 	if r.look.IsZero() || at.Before(r.look) {
 		r.look = at
 	}
 }
 
-// FoundNoRoom records the verdict of a decision that placed no member of a gang. If lacksRoom is
-// true, more room would help, so the members report the verdict only after [ReportDelay].
+// FoundNoRoom records the verdict of a decision that placed no member of a gang. lacksRoom is true
+// if more room would help. The members then report the verdict only after [ReportDelay].
 func (gs *Gangs) FoundNoRoom(key workload.Key, v workload.Verdict, lacksRoom bool, now time.Time) {
 	gs.change(key, func(g *gang) {
 		r := &g.report
@@ -67,14 +68,14 @@ func (gs *Gangs) FoundRoom(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.report.verdict, g.report.since = workload.Verdict{}, time.Time{} })
 }
 
-// CheckReport schedules a check of the report on a gang's members, because they or their conditions
-// in the API have changed.
+// CheckReport schedules a check of the report on a gang's members. Call it after the members, or
+// their conditions in the API, have changed.
 func (gs *Gangs) CheckReport(key workload.Key, now time.Time) {
 	gs.change(key, func(g *gang) { g.report.lookBy(now.Add(ReportDelay)) })
 }
 
-// CheckReported is CheckReport for a gang with something to report, or with members that got a
-// report. Members of other gangs need no check.
+// CheckReported is like CheckReport, for a gang that has something to report or has reported
+// something. For any other gang, it does nothing.
 func (gs *Gangs) CheckReported(key workload.Key, now time.Time) {
 	gs.changeKnown(key, func(g *gang) {
 		if !g.report.isEmpty() {
@@ -83,12 +84,13 @@ func (gs *Gangs) CheckReported(key workload.Key, now time.Time) {
 	})
 }
 
-// DropReport drops the report on a gang.
+// DropReport deletes the report on a gang.
 func (gs *Gangs) DropReport(key workload.Key) {
 	gs.changeKnown(key, func(g *gang) { g.report = report{} })
 }
 
-// ReportsDue returns the gangs whose members must be checked, longest waiting first.
+// ReportsDue returns the gangs whose members must be checked now, in the order of the times of
+// their checks.
 func (gs *Gangs) ReportsDue(now time.Time) []workload.Key {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -105,8 +107,7 @@ func (gs *Gangs) ReportsDue(now time.Time) []workload.Key {
 }
 
 // BeginReport begins a check of a gang's members. It returns the verdict to report, and clears the
-// time of the next check. [Gangs.Report] ends this check. Report or an event schedules the next
-// one.
+// time of the next check. The caller must end the check with [Gangs.Report].
 func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
 	gs.change(key, func(g *gang) {
 		g.report.look, g.report.checking = time.Time{}, true
@@ -115,9 +116,10 @@ func (gs *Gangs) BeginReport(key workload.Key) (v workload.Verdict) {
 	return v
 }
 
-// Report selects the members that get a report now, up to most. pending are all pending
-// members, and outdated are the pending members with an outdated condition. Report schedules a
-// later check for the other outdated members, and forgets members that are no longer pending.
+// Report ends a check, and selects at most the given number of members for a message now. pending
+// has all pending members, and outdated the pending members with an outdated condition. If outdated
+// members are not selected, Report schedules a later check for them. It forgets members that are no
+// longer pending.
 func (gs *Gangs) Report(key workload.Key, pending, outdated []UID, most int, now time.Time) (told []UID) {
 	gs.change(key, func(g *gang) {
 		g.report.checking = false
@@ -126,7 +128,7 @@ func (gs *Gangs) Report(key workload.Key, pending, outdated []UID, most int, now
 	return told
 }
 
-// tell is [Gangs.Report] for one record.
+// tell does the work of [Gangs.Report] for one record.
 func (r *report) tell(pending, outdated []UID, most int, now time.Time) (told []UID) {
 	last := make(map[UID]time.Time, len(r.told))
 	for _, uid := range pending {

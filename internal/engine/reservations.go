@@ -15,11 +15,11 @@ import (
 // Reservation is room that is set aside for a pod until the pod is assumed on a node. A Reservation
 // is immutable.
 type Reservation struct {
-	// Pod is the caller's object for the pod. The engine only keeps it.
+	// Pod is the caller's object for the pod. The engine stores it and does not read it.
 	Pod  any
 	UID  UID
 	Node string
-	// Place is the pod's position in the order of the decision.
+	// Place is the pod's position in the decision's order of pods.
 	Place int
 	workload.Standing
 }
@@ -35,13 +35,14 @@ type Reservations struct {
 	*store
 	byKey map[workload.Key]map[UID]*Reservation
 	keyOf map[UID]workload.Key
-	// inOrder caches the results of Of until the reservations of the workload change. The scheduler
-	// calls Of for each victim of a gang, and there may be thousands.
+	// inOrder has the results of Of by workload, until the reservations of the workload change. The
+	// scheduler calls Of once for each victim of a gang, and a gang may have thousands of victims.
 	inOrder map[workload.Key][]*Reservation
-	// since is the time of the first call of Oldest that saw the pod's reservation. The time
-	// restarts while the workload waits for victims.
+	// since maps pods to the time when the age of their reservations began; see
+	// [Reservations.Oldest].
 	since map[UID]time.Time
-	// byNode maps node names to []*Reservation. These slices are never changed in place.
+	// byNode maps node names to reservations ([]*Reservation). A change stores a new slice, so
+	// readers need no lock.
 	byNode sync.Map
 	length atomic.Int64
 }
@@ -69,7 +70,7 @@ func (rs *Reservations) On(node string) []*Reservation {
 	return nil
 }
 
-// Nodes visits the nodes with reservations. The caller must not change the slices.
+// Nodes iterates over the nodes with reservations. The caller must not change the slices.
 func (rs *Reservations) Nodes() iter.Seq2[string, []*Reservation] {
 	return func(yield func(string, []*Reservation) bool) {
 		rs.byNode.Range(func(node, all any) bool {
@@ -80,9 +81,9 @@ func (rs *Reservations) Nodes() iter.Seq2[string, []*Reservation] {
 	}
 }
 
-// Oldest returns the age of the oldest reservation. Call it at intervals: an age counts from the
-// first call that saw the pod with a reservation, on any node. Reservations of workloads that wait
-// for victims do not age, because victims may rightly take hours to terminate.
+// Oldest returns the age of the oldest reservation. Call it at intervals: the age counts from the
+// first call that saw the pod with a reservation, on any node. The reservations of a workload do
+// not age while it waits for victims, because victims may take hours to terminate.
 func (rs *Reservations) Oldest(now time.Time) time.Duration {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -126,8 +127,8 @@ func (rs *Reservations) NodeOf(pod UID) string {
 	return ""
 }
 
-// KeyOf returns the workload that a pod's reservation belongs to; false if the pod has no
-// reservation.
+// KeyOf returns the workload that a pod's reservation is part of: the pod or its gang. It returns
+// false if the pod has no reservation.
 func (rs *Reservations) KeyOf(pod UID) (workload.Key, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -135,7 +136,7 @@ func (rs *Reservations) KeyOf(pod UID) (workload.Key, bool) {
 	return key, ok
 }
 
-// Keeps reports whether every one of these pods has a reservation on its given node.
+// Keeps reports whether each of these pods has a reservation on the node given for the pod.
 func (rs *Reservations) Keeps(nodes iter.Seq2[UID, string]) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -172,8 +173,8 @@ func (rs *Reservations) Keys() []workload.Key {
 	return slices.SortedFunc(maps.Keys(rs.byKey), workload.Key.Compare)
 }
 
-// Yielding returns, sorted, the workloads with a reservation on one of the nodes that a preemptor
-// may use. It may if its standing, priority and queue, is higher.
+// Yielding returns the workloads, sorted, that have a reservation on one of the nodes and must
+// yield it to a preemptor of the given standing. A standing is a priority and a queue.
 func (rs *Reservations) Yielding(nodes iter.Seq[string], to workload.Standing) []workload.Key {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -188,8 +189,8 @@ func (rs *Reservations) Yielding(nodes iter.Seq[string], to workload.Standing) [
 	return slices.SortedFunc(maps.Keys(found), workload.Key.Compare)
 }
 
-// Below returns, sorted, the workloads in queues with a reservation that a preemptor of the given
-// standing may use.
+// Below returns the workloads in queues, sorted, that have a reservation and must yield it to a
+// preemptor of the given standing.
 func (rs *Reservations) Below(of workload.Standing) []workload.Key {
 	if rs.Empty() {
 		return nil
@@ -209,9 +210,9 @@ func (rs *Reservations) Below(of workload.Standing) []workload.Key {
 	return out
 }
 
-// replace replaces the reservations of a workload. It returns the reservations that ended. changed
-// is true if the reservation of a pod is on another node now, or open to other workloads. The
-// caller holds the lock.
+// replace replaces the reservations of a workload, and returns the reservations that ended. changed
+// is true if a pod that still has a reservation now has it on another node or with another
+// standing. The caller holds the lock.
 func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (ended []*Reservation, changed bool) {
 	old := maps.Clone(rs.byKey[key])
 	for uid := range old {
@@ -219,7 +220,7 @@ func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (
 	}
 	for _, r := range reservations {
 		if _, present := rs.pods[r.UID]; !present {
-			// The pod may have left while the decision was made.
+			// The pod may have been deleted while the decision was made.
 			ended = append(ended, r)
 			continue
 		}
@@ -236,8 +237,8 @@ func (rs *Reservations) replace(key workload.Key, reservations []*Reservation) (
 	return append(ended, slices.SortedFunc(maps.Values(old), byUID)...), changed
 }
 
-// release drops the reservations of pods that belong to one of the workloads that ends selects, and
-// returns them. The caller holds the lock.
+// release drops the reservations of pods, and returns them. It drops a reservation only if ends
+// returns true for the workload of the reservation. The caller holds the lock.
 func (rs *Reservations) release(pods []UID, ends func(of workload.Key) bool) (ended []*Reservation) {
 	if rs.Empty() {
 		return nil
@@ -251,8 +252,8 @@ func (rs *Reservations) release(pods []UID, ends func(of workload.Key) bool) (en
 	return ended
 }
 
-// use ends the reservation of a pod that has its place on a node. It reports whether the
-// reservation was on another node. The caller holds the lock.
+// use ends the reservation of a pod that is assumed or bound on a node. It reports whether the
+// reservation was on a different node. The caller holds the lock.
 func (rs *Reservations) use(pod UID, node string) (elsewhere bool) {
 	if rs.Empty() {
 		return false

@@ -18,18 +18,18 @@ func roomFor(uid UID, node string, priority int32) *Reservation {
 	return &Reservation{UID: uid, Node: node, Standing: workload.Standing{Priority: priority}}
 }
 
-// isWithdrawn reports whether the effects of an event clear any nomination.
+// isWithdrawn reports whether any effect clears nominations.
 func isWithdrawn(effects []Effect) bool {
 	return slices.ContainsFunc(effects, func(effect Effect) bool { _, ok := effect.(Withdraw); return ok })
 }
 
-// modeled is a reservation in the model of TestReservations.
+// modeled is a reservation in the model that TestReservations compares with.
 type modeled struct {
 	key  workload.Key
 	node string
 }
 
-// reservationModel compares the reservations of an Engine with a simple model.
+// reservationModel is an Engine and a simple model of its reservations.
 type reservationModel struct {
 	engine  *Engine
 	present map[UID]bool
@@ -42,8 +42,9 @@ var (
 	modelNodes = []string{"n0", "n1", "n2"}
 )
 
-// TestReservations compares reservations with a simple model over random events. Only pods that are
-// present have reservations, and the nominations of all that end unused are cleared.
+// TestReservations compares the reservations of an Engine with a simple model over random events.
+// Only pods that are present have reservations. The nominations of all reservations that end unused
+// are cleared.
 func TestReservations(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +77,7 @@ func TestReservations(t *testing.T) {
 	})
 }
 
-// reserve replaces the reservations of a workload.
+// reserve replaces the reservations of a random workload.
 func (m *reservationModel) reserve(t *rapid.T) {
 	key := rapid.SampledFrom(modelKeys).Draw(t, "key")
 	before := len(m.rooms)
@@ -100,7 +101,8 @@ func (m *reservationModel) reserve(t *rapid.T) {
 	}
 }
 
-// ends applies an event that ends the reservations that the function selects.
+// ends applies an event that must end exactly the reservations that the function selected returns
+// true for.
 func (m *reservationModel) ends(t *rapid.T, ev Event, selected func(UID, modeled) bool) {
 	before := len(m.rooms)
 	maps.DeleteFunc(m.rooms, selected)
@@ -109,7 +111,7 @@ func (m *reservationModel) ends(t *rapid.T, ev Event, selected func(UID, modeled
 	}
 }
 
-// check compares all reservations.
+// check compares all reservations of the Engine with the model.
 func (m *reservationModel) check(t *rapid.T) {
 	rs := m.engine.Reservations
 	if rs.Empty() != (len(m.rooms) == 0) {
@@ -135,8 +137,8 @@ func (m *reservationModel) check(t *rapid.T) {
 	}
 }
 
-// TestDecisionBeforeTheRoomIsFree checks that no workload waits for reserved room if its decision
-// saw a nomination that was cleared since.
+// TestDecisionBeforeTheRoomIsFree checks a decision that saw a nomination, which was cleared during
+// the decision. The workload must not wait for reserved room after this decision.
 func TestDecisionBeforeTheRoomIsFree(t *testing.T) {
 	t.Parallel()
 	e := New(nil)
@@ -155,7 +157,7 @@ func TestDecisionBeforeTheRoomIsFree(t *testing.T) {
 	}
 }
 
-// TestYielding checks that a preemptor displaces only reservations that it need not respect.
+// TestYielding checks that only reservations of a lower standing must yield to a preemptor.
 func TestYielding(t *testing.T) {
 	t.Parallel()
 	e := newWorld()
@@ -172,8 +174,8 @@ func TestYielding(t *testing.T) {
 	}
 }
 
-// TestBelow checks that only reservations in queues count, and only those that a preemptor need not
-// respect.
+// TestBelow checks that Below returns only workloads in queues, and only workloads whose
+// reservations must yield to the preemptor.
 func TestBelow(t *testing.T) {
 	t.Parallel()
 	e := newWorld()
@@ -195,7 +197,7 @@ func TestBelow(t *testing.T) {
 }
 
 // TestOldest checks that a reservation ages until it ends, even if it moves to another node. The
-// age restarts after a release and while the workload waits for victims.
+// age starts at zero again after a release, and after the workload has waited for victims.
 func TestOldest(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("a"), podNamed("b")
@@ -206,9 +208,10 @@ func TestOldest(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	for name, c := range map[string]struct {
 		then func(e *Engine)
-		// waits is true if the workload waits for victims in the first hour.
+		// waits is true if the workload waits for victims during the first hour.
 		waits bool
-		// want is the age after an hour, and later the age after two.
+		// want is the age of the oldest reservation after one hour, and later is the age after two
+		// hours.
 		want, later time.Duration
 	}{
 		"nothing happens":          {want: time.Hour, later: 2 * time.Hour},
@@ -257,7 +260,8 @@ func TestOldest(t *testing.T) {
 	}
 }
 
-// TestRoomLost checks that an outdated check of a reservation releases nothing.
+// TestRoomLost checks that RoomLost releases nothing if the reservation was replaced after the
+// caller checked it.
 func TestRoomLost(t *testing.T) {
 	t.Parallel()
 	e, key := New(nil), gangNamed("g")
@@ -278,8 +282,8 @@ func TestRoomLost(t *testing.T) {
 	}
 }
 
-// TestReservedAgain checks that work that waits for reserved room is retried if a workload reserves
-// room again, and other work may use the room of its earlier reservation.
+// TestReservedAgain checks the workloads that wait for reserved room. They are retried if another
+// workload reserves room again and leaves the room of its earlier reservation free.
 func TestReservedAgain(t *testing.T) {
 	t.Parallel()
 	inQueue := roomFor("a", "n", 5)
@@ -310,8 +314,8 @@ func TestReservedAgain(t *testing.T) {
 	}
 }
 
-// TestReservationsOfManyGoroutines reads the reservations of a node while other goroutines change
-// them.
+// TestReservationsOfManyGoroutines reads the reservations of a node in some goroutines while other
+// goroutines change them.
 func TestReservationsOfManyGoroutines(t *testing.T) {
 	t.Parallel()
 	e := New(nil)

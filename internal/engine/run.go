@@ -8,39 +8,40 @@ import (
 )
 
 // ShortTime is the time that a group may run fewer members than it needs before its run ends. The
-// success of a member may become known a moment after the member stops running.
+// delay is needed because the success of a member may become known after the member has stopped
+// running.
 const ShortTime = time.Second
 
-// Run describes a group that runs.
+// Run describes one run of a group: the time while it has enough members.
 type Run struct {
-	// Start is the time since when the group counts as whole: minCount members ran at the same
-	// time, and each has run or succeeded since then. It is in whole seconds, as in the API. It is
-	// zero if the group is not whole.
+	// Start is the time since when the group is whole. A group is whole if minCount members ran at
+	// the same time and have run or succeeded since then. Start is in whole seconds, as in the API,
+	// and zero if the group is not whole.
 	Start time.Time
-	// Clock is the start of the guaranteed times; see [clock]. It is zero if minCount members have
-	// not had a node at the same time in this run.
+	// Clock is the start of the guaranteed times; see [clock]. It is zero until minCount members
+	// have a node at the same time.
 	Clock time.Time
-	// Sealed are the common terms of the members, recorded when they were placed.
+	// Sealed summarizes the terms that the members had when they were placed.
 	Sealed Sealed
 	// ShortSince is the time since when too few members run; zero if enough do.
 	ShortSince time.Time
-	// DegradedSince is the time since when the group lacks members that it had; see
-	// [run.followPlaces]. It is zero if no member is missing.
+	// DegradedSince is the time since when a gang that once had minCount members has fewer; see
+	// [run.followPlaces]. It is zero if the gang has enough.
 	DegradedSince time.Time
 }
 
-// hasMoved reports whether the start or the clock of a run, the terms of its members, or the time
-// of its degradation has changed.
+// hasMoved reports whether the run differs from before in its start, its clock, the terms of its
+// members, or the time of its degradation.
 func (r *Run) hasMoved(before *Run) bool {
 	return !r.Start.Equal(before.Start) || !r.Clock.Equal(before.Clock) || r.Sealed != before.Sealed || !r.DegradedSince.Equal(before.DegradedSince)
 }
 
-// run is a Run with the state that it is computed from.
+// run is a [Run] with the state that the Run is computed from.
 type run struct {
 	Run
 	// known is true once the members have been looked at.
 	known bool
-	// group is the UID of the group, since another group may get the same name.
+	// group is the UID of the group. A later group with the same name has another UID.
 	group string
 	// began is the value of Gangs.begun when Clock last changed; zero if Clock has not changed
 	// since the first look.
@@ -51,24 +52,25 @@ type run struct {
 	places
 	clock
 	// touched is true if members were created, deleted or changed since the last look, or if too
-	// few run. lost is true if a member lost its place since the last look.
+	// few members run.
+	// lost is true if a member lost its place since the last look.
 	touched, lost bool
-	// stale is true if the group was stale at the last call of [Gangs.GoesStale].
+	// stale is the value that [Gangs.GoesStale] recorded last.
 	stale bool
 }
 
 func (r *run) isEmpty() bool { return !r.known && !r.touched && !r.lost && r.clock.isEmpty() }
 
-// Group describes a group by its object.
+// Group describes a group, from the PodGroup or the object of another API.
 type Group struct {
 	UID string
 	// MinCount is 0 for a group that is no gang.
 	MinCount int
-	// Start and DegradedSince are the times in the status. Scheduled is true if the status reports
-	// that minCount members have a node.
+	// Start and DegradedSince are the times in the group's status.
 	Start, DegradedSince time.Time
-	Scheduled            bool
-	// Ambiguous is true if two APIs have a group of this name.
+	// Scheduled is true if the status reports that minCount members have a node.
+	Scheduled bool
+	// Ambiguous is true if two APIs have a group with this name.
 	Ambiguous bool
 }
 
@@ -77,11 +79,11 @@ func (g *Group) isGang() bool { return g.MinCount > 0 }
 // Member is a member of a group that has a node or has succeeded.
 type Member struct {
 	UID UID
-	// Running is true in phase Running, and Succeeded in phase Succeeded. A member with neither has
-	// a node and does not run yet.
+	// Running is true in phase Running, and Succeeded in phase Succeeded. If both are false, the
+	// member has a node and does not run yet.
 	Running, Succeeded bool
 	Created, Scheduled time.Time
-	// Terms are the facts at the time of the member's placement; nil if they are not known.
+	// Terms are the facts that were recorded when the member was placed; nil if they are not known.
 	Terms *Terms
 }
 
@@ -93,30 +95,30 @@ func (gs *Gangs) Touch(key workload.Key) {
 	gs.change(key, func(g *gang) { g.run.touched, g.changedAt = true, gs.now() })
 }
 
-// Lost records that a member of a group has lost its place, or will lose it soon.
+// Lost records that a member of a group has lost its place, or is about to lose it.
 func (gs *Gangs) Lost(key workload.Key) {
 	gs.change(key, func(g *gang) { g.run.touched, g.run.lost, g.changedAt = true, true, gs.now() })
 }
 
-// ForgetRun drops the run of a group whose PodGroup was deleted. The clock of the run stays until
-// the last member is removed, and another PodGroup with the same name continues it.
+// ForgetRun drops the run of a group whose PodGroup was deleted. The clock stays until the last
+// member is removed. So the clock continues if a PodGroup with the same name is created.
 func (gs *Gangs) ForgetRun(key workload.Key) {
 	gs.change(key, func(g *gang) {
 		g.run, g.leftAt = run{Run: Run{Clock: g.run.Clock}, clock: g.run.clock}, gs.now()
 	})
 }
 
-// Touched returns the groups with members that were created, deleted or changed since the last
-// look, and the groups that run too few members.
+// Touched returns the groups that need a look: members were created, deleted or changed since the
+// last look, or too few members run.
 func (gs *Gangs) Touched() []workload.Key { return gs.list(gs.touched) }
 
 // WithLost returns the groups with a member that lost its place since the last look.
 func (gs *Gangs) WithLost() []workload.Key { return gs.list(gs.lost) }
 
-// Degraded returns the groups that lacked members at the last look.
+// Degraded returns the groups that were degraded at the last look; see [Run].
 func (gs *Gangs) Degraded() []workload.Key { return gs.list(gs.degraded) }
 
-// MayLack reports whether any group lacks members, or lost members since the last look. It takes no
+// MayLack reports whether any group is degraded, or lost a member since the last look. It takes no
 // lock.
 func (gs *Gangs) MayLack() bool { return gs.mayLack.Load() }
 
@@ -126,15 +128,15 @@ func (gs *Gangs) IsWhole(key workload.Key) (whole bool) {
 	return whole
 }
 
-// DegradedSince returns the time since when a group has lacked members, as of the last look; zero
-// if no member is missing.
+// DegradedSince returns the time since when a group has been degraded, as of the last look; zero if
+// the group is not degraded.
 func (gs *Gangs) DegradedSince(key workload.Key) (since time.Time) {
 	gs.read(key, func(g *gang) { since = g.run.DegradedSince })
 	return since
 }
 
-// GoesStale records whether a group has lacked members for too long. It reports whether stale is
-// true and was false before.
+// GoesStale records whether a group has been degraded for too long. It returns true only if stale
+// is true and the last call recorded false.
 func (gs *Gangs) GoesStale(key workload.Key, stale bool) (begins bool) {
 	gs.change(key, func(g *gang) {
 		begins = stale && !g.run.stale
@@ -143,22 +145,22 @@ func (gs *Gangs) GoesStale(key workload.Key, stale bool) (begins bool) {
 	return begins
 }
 
-// Mark returns the number of runs that have begun so far, for [Gangs.HasBegun].
+// Mark returns the number of runs that have begun so far. Pass it to [Gangs.HasBegun].
 func (gs *Gangs) Mark() uint64 {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	return gs.begun
 }
 
-// HasBegun reports whether the clock of a group began, or began again, between a mark and the last
-// look. If so, a decision from before the mark is outdated.
+// HasBegun reports whether the clock of a group has started since a [Gangs.Mark]. If so, a decision
+// from before the mark is outdated.
 func (gs *Gangs) HasBegun(key workload.Key, mark uint64) (has bool) {
 	gs.read(key, func(g *gang) { has = !g.run.Clock.IsZero() && g.run.began > mark })
 	return has
 }
 
-// Current returns the run of a group with this UID. ok is false if the members must be looked at
-// first: the run is not known, or a member has changed since the last look.
+// Current returns the run of the group with this UID. ok is false if the caller must look at the
+// members first: the run is not known, or a member has changed since the last look.
 func (gs *Gangs) Current(key workload.Key, uid string) (current Run, ok bool) {
 	gs.read(key, func(g *gang) {
 		current, ok = g.run.Run, g.run.known && g.run.group == uid && !g.run.touched
@@ -166,9 +168,9 @@ func (gs *Gangs) Current(key workload.Key, uid string) (current Run, ok bool) {
 	return current, ok
 }
 
-// BeginLook begins a look at the members of a group. List the members afterwards, and pass the
-// result to [Gangs.EndLook]. Looks may run at the same time, and no look misses a change between
-// its begin and its end.
+// BeginLook begins a look at the members of a group: the caller then lists the members, and passes
+// the list to [Gangs.EndLook]. Several looks may run at the same time. A change between the begin
+// and the end of a look causes another look.
 func (gs *Gangs) BeginLook(key workload.Key) (look uint64) {
 	gs.change(key, func(g *gang) {
 		g.looks++
@@ -177,10 +179,10 @@ func (gs *Gangs) BeginLook(key workload.Key) (look uint64) {
 	return look
 }
 
-// EndLook ends a look. It updates the run of the group from its members, and returns the run. moved
-// is true if decisions about the group may change. total is the number of all members in any state.
-// A look does not count if a later look has ended, or if the last member was removed during the
-// look.
+// EndLook ends a look. It updates the run of the group from the members that have a node or have
+// succeeded, and returns the run. moved is true if decisions about the group may change. total is
+// the number of members in any state. EndLook ignores the members in two cases: a look that began
+// later has ended, or the last member was removed during the look.
 func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Member, total int, now time.Time) (out Run, moved bool) {
 	gs.change(key, func(g *gang) {
 		g.looks--
@@ -203,15 +205,14 @@ func (gs *Gangs) EndLook(key workload.Key, look uint64, of *Group, placed []Memb
 			}
 		}
 		if !out.Start.IsZero() && !out.ShortSince.IsZero() {
-			// Look again later: without a further event, the run ends after ShortTime.
+			// Request another look. The run ends after ShortTime even if no further event comes.
 			g.run.touched = true
 		}
 	})
 	return out, moved
 }
 
-// follow updates a run from the members of its group. It returns the state of the run before the
-// update.
+// follow updates a run from the members of its group. It returns the previous state of the run.
 func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	isNew := !r.known || r.group != g.UID
 	isFirst := isNew && len(r.had) == 0
@@ -225,7 +226,7 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 		r.Start = seenWhole(g, placed)
 	}
 	if !r.Start.IsZero() && g.Start.After(r.Start) {
-		// Another process, which leads, has set a later start.
+		// Another process is the leader and has written a later start.
 		r.Start = g.Start
 	}
 	r.followPlaces(g, placed, now)
@@ -236,7 +237,7 @@ func (r *run) follow(g *Group, placed []Member, now time.Time) (before Run) {
 	return before
 }
 
-// isShort reports whether a run has lacked members for ShortTime and has therefore ended.
+// isShort reports whether too few members have run for ShortTime. The run has then ended.
 func (r *run) isShort(now time.Time) bool {
 	return !r.Start.IsZero() && !r.ShortSince.IsZero() && now.Sub(r.ShortSince) >= ShortTime
 }
@@ -262,7 +263,7 @@ func (r *run) followStart(g *Group, placed []Member, now time.Time) {
 	switch {
 	case r.Start.IsZero():
 	case !r.ShortSince.IsZero() && len(r.whole) > 0 && left < g.MinCount:
-		// The group was short of members, and too few of the earlier ones are left.
+		// The group lacked members, and fewer than minCount of the earlier members are left.
 		r.Start = time.Time{}
 	case left < max(g.MinCount, 1):
 		r.Start = wholeSince(r.Start, ran, g.MinCount)
@@ -284,8 +285,8 @@ func (r *run) followStart(g *Group, placed []Member, now time.Time) {
 	}
 }
 
-// goesBackTo reports whether any placed member was created at or before the time at. If none was,
-// facts about the group from that time are about other members.
+// goesBackTo reports whether any placed member was created at or before a time. If no member was,
+// facts about the group from that time do not concern the present members.
 func goesBackTo(placed []Member, at time.Time) bool {
 	return slices.ContainsFunc(placed, func(m Member) bool { return !m.Created.After(at) })
 }
@@ -303,9 +304,9 @@ func ranOf(placed []Member) (ran []Member, running int) {
 	return ran, running
 }
 
-// wholeSince returns the corrected start of a run. The stored start may be too early: an earlier
-// process wrote it, or the group was short of members for a while between two looks. The result is
-// the time when the last of minCount members was scheduled, if that is later than before.
+// wholeSince returns the corrected start of a run: before, or the time when the last of minCount
+// members was scheduled, if that is later. The given start may be too early. For example, an
+// earlier process wrote it, and members were replaced since then.
 func wholeSince(before time.Time, ran []Member, minCount int) time.Time {
 	times := make([]time.Time, len(ran))
 	for i := range ran {
@@ -319,8 +320,8 @@ func wholeSince(before time.Time, ran []Member, minCount int) time.Time {
 }
 
 // seenWhole returns the start of a group that is whole at the first look and has no start in its
-// status. An earlier process may not have written the start, and groups of other APIs have none. It
-// returns zero if the group is not whole.
+// status. An earlier process may not have written the start, and groups of other APIs have no such
+// field. It returns zero if the group is not whole.
 func seenWhole(g *Group, placed []Member) time.Time {
 	ran, running := ranOf(placed)
 	if running < max(g.MinCount, 1) {
@@ -329,8 +330,9 @@ func seenWhole(g *Group, placed []Member) time.Time {
 	return wholeSince(time.Time{}, ran, g.MinCount)
 }
 
-// begin returns the start of a run that is first seen to be whole now. By the API server's clock,
-// all members on nodes may be newer than now. The start is then the creation of the oldest one.
+// begin returns the start of a run whose group is seen whole for the first time: now. The API
+// server's clock may be ahead, so that all members seem to be created after now. The start is then
+// the creation time of the oldest member on a node.
 func begin(placed []Member, now time.Time) time.Time {
 	var first time.Time
 	for _, m := range placed {
@@ -344,28 +346,33 @@ func begin(placed []Member, now time.Time) time.Time {
 	return now.Truncate(time.Second)
 }
 
-// places records how many members of a gang have had nodes so far.
+// places records whether a gang once had enough members on nodes.
 type places struct {
-	// complete is true if minCount members had a node at the same time, and at least one of them
-	// still has one.
+	// complete is true if minCount members had a node at the same time, and at least one member has
+	// had a node since then.
 	complete bool
-	// minCount is the minCount of the gang when succeeded was collected. succeeded has the members
-	// that have succeeded, even if their pods were deleted, because their work is not lost. A
-	// change of the gang's minCount resets both.
-	minCount  int
+	// minCount is the minCount of the gang at the last look.
+	minCount int
+	// succeeded has the members that have succeeded since minCount last changed. It includes
+	// members whose pods were deleted, because their work is done.
 	succeeded Set
 }
 
-// placesOf returns the places of a group at the first look. It also reads the group's status,
-// because an earlier process may have seen more members.
+// placesOf returns the places of a group at the first look. It reads the group's status, because an
+// earlier process may have seen more members than there are now.
 func placesOf(g *Group) places {
 	return places{complete: g.Scheduled || !g.DegradedSince.IsZero(), minCount: g.MinCount}
 }
 
-// followPlaces updates the time since when a gang is degraded. A gang is degraded if fewer than
-// minCount members have a node or have succeeded, at least one has a node, and there were enough
-// before. So a gang is not degraded during its first placement, nor without any member on a node.
-// If several members are missing, replacing one of them does not change the time.
+// followPlaces updates the time since when a gang is degraded. A gang is degraded if all of the
+// following hold:
+//
+//   - At least one member has a node.
+//   - Fewer than minCount members have a node or have succeeded.
+//   - Earlier, minCount members had a node or had succeeded.
+//
+// So a gang is not degraded during its first placement. The time stays the same if one of several
+// missing members is replaced.
 func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 	assigned := 0
 	for _, m := range placed {
@@ -378,8 +385,8 @@ func (r *run) followPlaces(g *Group, placed []Member, now time.Time) {
 		return
 	}
 	if r.minCount != g.MinCount {
-		// A higher minCount alone does not make a gang degraded. The new number counts the
-		// remaining work.
+		// Only a missing member makes a gang degraded, not a higher minCount. The new minCount
+		// counts members that have not succeeded yet.
 		r.complete = r.complete && (g.MinCount < r.minCount || !r.DegradedSince.IsZero())
 		r.minCount, r.succeeded = g.MinCount, nil
 	}

@@ -12,7 +12,7 @@ import (
 // at returns the time of these tests after a number of seconds.
 func at(seconds float64) time.Time { return time.Unix(0, int64(seconds*float64(time.Second))) }
 
-// crew is a member in any state. One that waits, or has failed, is not placed.
+// crew is a member in any state. unplaced is true for a member that waits or has failed.
 type crew struct {
 	Member
 	unplaced bool
@@ -27,7 +27,7 @@ func ran(prefix string, count int, since float64) []crew {
 	return out
 }
 
-// as returns members with a change.
+// as returns a copy of the members, after the function has changed each.
 func as(members []crew, change func(*crew)) []crew {
 	out := slices.Clone(members)
 	for i := range out {
@@ -40,7 +40,7 @@ func bound(m *crew)     { m.Running = false }
 func succeeded(m *crew) { m.Running, m.Succeeded = false, true }
 func unplaced(m *crew)  { m.Running, m.unplaced = false, true }
 
-// look looks at the members of the test's gang.
+// look begins and ends a look at the members of the tests' gang.
 func look(gs *testGangs, g *Group, members []crew, now time.Time) (Run, bool) {
 	return endLook(gs, gs.BeginLook(testGang), g, members, now)
 }
@@ -58,8 +58,8 @@ func endLook(gs *testGangs, look uint64, g *Group, members []crew, now time.Time
 // TestRuns checks the start of the run of a gang of two.
 func TestRuns(t *testing.T) {
 	t.Parallel()
-	// step is a look at these members, at a time and with a start in the status; 0 for
-	// none.
+	// step is a look at these members at a time. status is the start in the group's status; 0 for
+	// none. want is the expected start.
 	type step struct {
 		at      float64
 		status  float64
@@ -142,7 +142,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// isCurrent reports whether no look at the test's gang is due.
+// isCurrent reports whether the run of the tests' gang is known without another look.
 func isCurrent(gs *testGangs) bool {
 	_, ok := gs.Current(testGang, "g")
 	return ok
@@ -159,7 +159,7 @@ func TestLookedAt(t *testing.T) {
 	if run, moved := look(gs, g, members, at(20)); !run.Start.Equal(at(10)) || !moved || !gs.IsWhole(testGang) || !isCurrent(gs) {
 		t.Errorf("Started at %v (moved: %t), want when the members were scheduled", run.Start, moved)
 	}
-	// 1. The gang lacks a member. Until its run is over, looks are due without further events.
+	// 1. The gang lacks a member. Looks are due without further events, until the run ends.
 	gs.Lost(testGang)
 	if !gs.MayLack() || len(gs.WithLost()) != 1 {
 		t.Error("A member was lost, and no look is due")
@@ -174,7 +174,7 @@ func TestLookedAt(t *testing.T) {
 	if _, over := look(gs, g, members[:1], at(61)); !degraded || !over || gs.IsWhole(testGang) || len(gs.Touched()) > 0 {
 		t.Error("It is degraded at once, and whole no more a moment later, and then no look is due")
 	}
-	// 2. Whole again, which continues its clock.
+	// 2. The gang is whole again. Its clock continues.
 	mark := gs.Mark()
 	gs.Touch(testGang)
 	look(gs, g, members, at(62))
@@ -185,7 +185,7 @@ func TestLookedAt(t *testing.T) {
 	if look(gs, g, members[:1], at(63)); !gs.GoesStale(testGang, true) {
 		t.Error("It was whole, and is stale still")
 	}
-	// 3. Another group with that name.
+	// 3. Another group gets the same name.
 	another := *g
 	another.UID = "another"
 	if run, _ := look(gs, &another, members, at(64)); !run.Start.Equal(at(10)) {
@@ -196,7 +196,7 @@ func TestLookedAt(t *testing.T) {
 	if len(gs.Touched()) > 0 {
 		t.Error("A look at a group that is gone is due")
 	}
-	// 4. The group is created again, and its members have stayed. Then all members are new.
+	// 4. The group is created again while its members stay. Later, all members are replaced.
 	another.UID = "third"
 	if run, _ := look(gs, &another, members, at(65)); !run.Clock.Equal(at(10)) || gs.HasBegun(testGang, mark) {
 		t.Errorf("The clock of the members is %v after their group was created again", run.Clock)
@@ -212,8 +212,8 @@ func TestLookedAt(t *testing.T) {
 	}
 }
 
-// TestLooksAtTheSameTime checks that no change is missed when looks overlap with each other and
-// with changes.
+// TestLooksAtTheSameTime checks that the Gangs misses no change when looks overlap with each other
+// and with changes.
 func TestLooksAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	g, all := &Group{UID: "g", MinCount: 2}, ran("r", 2, 10)
@@ -274,10 +274,11 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestKept checks that the end of kept room is noticed, also for a gang without members.
+// TestKept checks that EndKept reports the end of kept room, even for a gang without members.
 func TestKept(t *testing.T) {
 	t.Parallel()
-	// The room of a gang of priority 0 in no queue, all of whose members have reservations.
+	// covered is the room of a gang with reservations for all lost members. lacking is the room of
+	// a gang with two lost members. Both gangs have priority 0 and no queue.
 	covered, lacking := Kept{}, Kept{Lost: 2}
 	cases := map[string]struct {
 		rooms []Kept
@@ -316,8 +317,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestEnded checks that a member with an unknown result counts until its result is known or its time
-// is over.
+// TestEnded checks that Ended returns a member with an unknown result until the result is known, or
+// until the time Until.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	gs := newTestGangs()

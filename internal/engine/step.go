@@ -10,14 +10,14 @@ import (
 // transition collects the consequences of one event.
 type transition struct {
 	effects []Effect
-	// retried are the workloads whose back-off from turns ends. left are the workloads that need no
-	// turn any more, and placed the workloads that have their place.
+	// retried has the workloads whose back-off from turns ends. left has the workloads that no
+	// longer need a turn. placed has the workloads that now have their place.
 	retried, left, placed []workload.Key
 }
 
 // Step applies an event to the records, and returns the effects. This function is the table of
 // transitions: each case names everything that begins or ends with its event. now is the time of
-// the event. Any goroutine may call Step, also under a lock of the framework: Step calls no
+// the event. Any goroutine may call Step, even under a lock of the framework, because Step calls no
 // function of the caller.
 //
 //nolint:cyclop,funlen // The table is read as a whole.
@@ -81,7 +81,7 @@ func (e *Engine) Step(now time.Time, ev Event) []Effect {
 	return t.effects
 }
 
-// passTurns applies the consequences of an event to the order of turns, which has its own lock.
+// passTurns applies the consequences of an event to the order of turns. The order has its own lock.
 func (e *Engine) passTurns(t *transition) {
 	for _, key := range t.placed {
 		e.Turns.Placed(key)
@@ -96,13 +96,13 @@ func (e *Engine) passTurns(t *transition) {
 
 func ofAny(workload.Key) bool { return true }
 
-// retryNow retries workloads because of a change that concerns them, and ends their back-off.
+// retryNow retries workloads, and ends their back-off, because a change concerns them.
 func (t *transition) retryNow(keys []workload.Key) {
 	t.retried = append(t.retried, keys...)
 	t.requeue(keys)
 }
 
-// requeue retries workloads. A workload whose turn failed waits for another turn first.
+// requeue retries workloads. It does not end the back-off of a workload whose turn failed.
 func (t *transition) requeue(keys []workload.Key) {
 	for _, key := range keys {
 		t.effects = append(t.effects, Retry{key})
@@ -144,24 +144,25 @@ func (e *Engine) reserve(t *transition, key workload.Key, rooms []*Reservation) 
 	}
 }
 
-// use ends the reservation of a pod that has its place. If the reservation was on another node,
-// other workloads may use the room there.
+// use ends the reservation of a pod that has its place. If the reservation was on another node, use
+// retries the workloads that wait for reserved room.
 func (e *Engine) use(t *transition, pod UID, node string) {
 	if e.Reservations.use(pod, node) {
 		t.requeue(e.Waits.end(Reserved))
 	}
 }
 
-// end withdraws the nominations of reservations that ended unused. The room is free afterwards.
+// end requests that the caller clears the nominations of reservations that ended unused.
+// [RoomFreed] follows.
 func (e *Engine) end(t *transition, rooms []*Reservation) {
 	if len(rooms) > 0 {
 		t.effects = append(t.effects, Withdraw{rooms})
 	}
 }
 
-// freed retries the workloads that found no room because of reservations that have ended.
-// Reservations are released often, so workloads whose last turn failed continue to back off.
-// Otherwise they would delay other work each time.
+// freed retries the workloads that found no room because of reservations that have ended. It does
+// not end the back-off of workloads whose last turn failed. Reservations end often, and these
+// workloads would delay other work each time.
 func (e *Engine) freed(t *transition, rooms []*Reservation) {
 	t.requeue(e.Waits.end(Reserved))
 	if queues := queuesOf(rooms); len(queues) > 0 {
@@ -169,8 +170,8 @@ func (e *Engine) freed(t *transition, rooms []*Reservation) {
 	}
 }
 
-// timePasses ends the waits whose time has come. Frequent changes, and slow victims, do not end a
-// back-off.
+// timePasses ends the waits whose deadline has passed. For the causes Pause and Going, it retries
+// the workload without ending its back-off.
 func (e *Engine) timePasses(t *transition, now time.Time) {
 	for _, due := range e.Waits.due(now) {
 		switch due.cause {

@@ -13,10 +13,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestTranscripts plays the events in testdata and compares the effects of each. Run it with
-// -rewrite to write the present effects.
+// TestTranscripts plays the events in each file of testdata and compares the effects with the file.
+// Run it with -rewrite to write the present effects into the files.
 //
-// Each file is one story. The command "events" has one event in each line, and prints the effects
+// The command "events" has one event in each line. Its output repeats each event, followed by the
+// effects. The output of the command "state" is the list of reservations and waits.
 // that follow, each below its event. The command "state" prints the reservations and the waits.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
@@ -36,19 +37,19 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// transcript is one story: an engine, with the time in seconds and the evictions under way.
+// transcript is the state of one file: an engine and the time in seconds.
 type transcript struct {
 	engine *Engine
 	now    int
 }
 
-// sentence is one form of an event in a transcript.
+// sentence is one form that an event can have in a transcript.
 type sentence struct {
 	form *regexp.Regexp
 	does func(s *transcript, words []string) []Effect
 }
 
-// play plays the events of a command, and returns each with its effects.
+// play applies the events of a command, and returns each event with its effects.
 func (s *transcript) play(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	var out strings.Builder
@@ -66,7 +67,8 @@ func (s *transcript) play(t *testing.T, d *datadriven.TestData) string {
 	return out.String()
 }
 
-// event applies an event; false if the line has no known form.
+// event applies the event of one line, and returns its effects. It returns false if the line has no
+// known form.
 func (s *transcript) event(line string) ([]Effect, bool) {
 	for _, form := range sentences() {
 		if words := form.form.FindStringSubmatch(line); words != nil {
@@ -76,8 +78,8 @@ func (s *transcript) event(line string) ([]Effect, bool) {
 	return nil, false
 }
 
-// sentences returns the forms of events. A name that begins with "g" names a gang, and any other
-// name a pod.
+// sentences returns the forms that events can have. A name that begins with "g" is the name of a
+// gang, and any other name is the name of a pod.
 func sentences() []sentence {
 	step := func(form string, event func(words []string) Event) sentence {
 		return sentence{regexp.MustCompile("^" + form + "$"), func(s *transcript, words []string) []Effect {
@@ -152,7 +154,7 @@ func causeNamed(name string) Cause {
 	return causes
 }
 
-// rooms reads reservations such as "a on n1, b on n2 of team-a".
+// rooms parses reservations such as "a on n1, b on n2 of team-a".
 func rooms(text string) (out []*Reservation) {
 	for i, one := range strings.Split(text, ", ") {
 		words := strings.Fields(one)
@@ -165,7 +167,7 @@ func rooms(text string) (out []*Reservation) {
 	return out
 }
 
-// effectSentence describes an effect.
+// effectSentence returns the text of an effect in a transcript.
 func effectSentence(effect Effect) string {
 	switch effect := effect.(type) {
 	case Retry:
@@ -187,7 +189,7 @@ func effectSentence(effect Effect) string {
 	}
 }
 
-// state returns the reservations and the waits, sorted.
+// state returns the text of all reservations and waits, sorted.
 func (s *transcript) state() string {
 	var out []string
 	for _, key := range s.engine.Reservations.Keys() {

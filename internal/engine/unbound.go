@@ -7,19 +7,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Unbound records, by workload, the preemptions that did not end in a binding. Victims were
-// evicted, and a step after the decision (Reserve, Permit, PreBind, Bind) failed. Such a workload
-// backs off from preempting, exponentially, because the next preemption would probably end the same
-// way. It may still be placed where it fits without victims.
+// Unbound records, by workload, the preemptions that did not end in a binding: victims were
+// evicted, and then Reserve, Permit, PreBind or Bind failed. The scheduler backs off exponentially
+// from preempting for such a workload, because the next preemption would probably end in the same
+// way. It may still place the workload where the workload fits without victims.
 //
-// A record ends when the workload is bound, or is gone. The record of a pod that is gone passes to
-// the next pod of the same controller, which would otherwise preempt again under a new UID. The
-// record of a gang lasts as long as its PodGroup, regardless of its members.
+// A record ends when the workload is bound. The record of a deleted pod passes to the next pod of
+// the same controller. Otherwise that pod would preempt without a pause, because it has a new UID.
+// The record of a gang ends with its PodGroup, regardless of its members.
 //
 // Unbound is a part of an [Engine]. It has no clock: callers pass the time.
 type Unbound struct {
 	*store
-	// heirless has the records of deleted pods, by their controller.
+	// heirless maps controllers to the records of their deleted pods.
 	heirless map[string][]*unbound
 }
 
@@ -28,39 +28,42 @@ type unbound struct {
 	// made is the number of preemptions for the workload since its last failure.
 	made int
 	// preemptions is the number of preemptions that ended without a binding. failures is the number
-	// of failed steps that followed at least one preemption.
+	// of failed steps that came after at least one preemption.
 	preemptions, failures int
-	// lifts is the number of pauses that a change of the workload ended early.
+	// lifts is the number of changes of the workload that shortened a pause.
 	lifts   int
 	backing Backing
-	// failed is the time of the last failure. until is the end of the pause that this failure
-	// began.
+	// failed is the time of the last failure, and until is the end of the pause that followed it.
 	failed, until time.Time
 	last          Failure
-	// of identifies the state of the workload at the failure; see [Unbound.Changed].
+	// of identifies the state that the workload had at the failure; see [Unbound.Changed].
 	of string
 }
 
-// Failure is a step after the decision that failed.
+// Failure describes a step after the decision that failed, or a crash.
 type Failure struct {
-	// Stage names the step and its plugin, as in "PreBind plugin VolumeBinding".
+	// Stage names the step and its plugin, such as "PreBind plugin VolumeBinding".
 	Stage string
 	// Message is the error.
 	Message string
 }
 
-// PreemptionPause is a time without preemptions for a workload.
+// PreemptionPause is a time without preemptions for a workload. The scheduler may still place the
+// workload.
 type PreemptionPause struct {
 	Until time.Time
-	// Preemptions counts the preemptions in a row that did not end in a binding, or before crashes.
+	// Preemptions is the number of preemptions in a row that did not end in a binding, or that
+	// crashes followed.
 	Preemptions int
-	// Crashes counts the crashes in a row after preemptions; 0 if the workload could not be bound.
+	// Crashes is the number of crashes in a row after preemptions. It is 0 if the pause began
+	// because the workload could not be bound.
 	Crashes int
 	// Last is the failure that began the pause.
 	Last Failure
 }
 
-// Preempts records that a preemption begins for a workload.
+// Preempts records that a preemption begins for a workload. It has no effect if the workload is not
+// present.
 func (u *Unbound) Preempts(key workload.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -84,9 +87,10 @@ func (u *Unbound) Cancels(key workload.Key) {
 	}
 }
 
-// Fails records that a step after the decision failed. It returns the number of preemptions that
-// have not led to a binding so far. Each failure starts a new pause. The pause doubles only if a
-// preemption came before the failure. For a workload without preemptions, Fails records nothing.
+// Fails records that a step after the decision failed. If there was no preemption for the workload,
+// Fails records nothing. Otherwise each failure starts a new pause. The pause is twice as long as
+// the last one if a preemption came between the two failures. Fails returns the number of
+// preemptions since the previous failure.
 func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now time.Time) (unbound int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,7 +106,7 @@ func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now t
 	return unbound
 }
 
-// Pause returns the pause of a workload; false if it may preempt.
+// Pause returns the pause of a workload; false if the scheduler may preempt for it.
 func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -113,13 +117,13 @@ func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool)
 	return PreemptionPause{Until: r.until, Preemptions: r.preemptions, Last: r.last}, true
 }
 
-// Changed records that the owner of a workload has changed it, so the cause of the failure may be
-// gone. It reports whether the pause becomes shorter. The first change ends the pause at once. Each
-// later change, until the workload is bound, ends the pause after a delay that doubles. Otherwise a
-// controller that changes the workload all the time would end every pause.
+// Changed records that the owner of a workload changed it and may have removed the cause of the
+// failure. It reports whether the pause becomes shorter. The first change ends the pause at once.
+// Each later change, until the workload is bound, ends the pause after a delay that doubles each
+// time. Otherwise a controller that keeps changing the workload would end every pause.
 //
-// of identifies the state of the workload. A state that has failed already does not count as a
-// change. of is "" if the caller knows that there is a change.
+// of identifies the new state of the workload. If the workload failed in the same state, the call
+// has no effect. of is "" if the caller knows that there is a change.
 func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -127,7 +131,7 @@ func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
 	return r != nil && r.changed(of, now)
 }
 
-// changed is [Unbound.Changed] for one record.
+// changed does the work of [Unbound.Changed] for one record.
 func (r *unbound) changed(of string, now time.Time) bool {
 	if r.failures == 0 || of != "" && of == r.of || !r.until.After(now) {
 		return false
@@ -151,14 +155,14 @@ func (u *Unbound) Has(key workload.Key) bool {
 	return u.record(key) != nil
 }
 
-// Ends drops the record of a workload: it is bound, or the PodGroup of a gang is gone.
+// Ends deletes the record of a workload that was bound, or of a gang whose PodGroup is gone.
 func (u *Unbound) Ends(key workload.Key) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.ends(key)
 }
 
-// ends is Ends for callers that hold the lock.
+// ends is [Unbound.Ends] for callers that hold the lock.
 func (u *Unbound) ends(key workload.Key) {
 	if of := u.records[key]; of != nil {
 		of.unbound = nil
@@ -198,9 +202,9 @@ func (u *Unbound) leaves(key workload.Key, controller string, now time.Time) {
 	u.heirless[controller] = append(u.heirless[controller], r)
 }
 
-// Inherits passes the record of a deleted pod to a pod of the same controller, unless the new pod
-// has a failure itself. If the controller has several records, the pod inherits the one with the
-// latest end of its pause.
+// Inherits passes a record of a deleted pod to a new pod of the same controller, unless the new pod
+// has failed already. If several deleted pods have records, the new pod inherits the record whose
+// pause ends last.
 func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -227,8 +231,9 @@ func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
 	u.expire(now)
 }
 
-// expire drops the records of deleted pods that failed more than twice the longest pause ago. A
-// replacement that comes later starts without a pause. The caller holds the lock.
+// expire deletes the records of deleted pods whose last failure was more than twice the longest
+// pause ago. A pod that the controller creates later starts without a pause. The caller holds the
+// lock.
 func (u *Unbound) expire(now time.Time) {
 	for controller, left := range u.heirless {
 		left = slices.DeleteFunc(left, func(r *unbound) bool { return !r.failed.Add(2 * r.backing.Max).After(now) })
@@ -238,7 +243,7 @@ func (u *Unbound) expire(now time.Time) {
 	}
 }
 
-// tidy drops an empty record. The caller holds the lock.
+// tidy deletes a record without preemptions and failures. The caller holds the lock.
 func (u *Unbound) tidy(key workload.Key, r *unbound) {
 	if r.made == 0 && r.failures == 0 {
 		u.ends(key)

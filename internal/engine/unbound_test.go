@@ -11,10 +11,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// doubling is how the tests back off: 1, 2, 4 and from then on 8 minutes.
+// doubling configures a back-off of 1, 2, 4 and then always 8 minutes.
 var doubling = Backing{Initial: time.Minute, Max: 8 * time.Minute}
 
-// TestUnbound checks the end of each pause, for two pods of one controller and a gang.
+// TestUnbound checks the end of the pause after each step. The workloads are two pods of one
+// controller, and a gang.
 func TestUnbound(t *testing.T) {
 	t.Parallel()
 	pod, next, gang := podNamed("pod"), podNamed("next"), workload.Key{Gang: true, Namespace: "ns", Name: "gang"}
@@ -54,7 +55,7 @@ func TestUnbound(t *testing.T) {
 	const minute = 60
 	for name, c := range map[string]struct {
 		steps []step
-		// wantLen counts the records at the end.
+		// wantLen is the number of records after the last step.
 		wantLen int
 	}{
 		"the pause doubles up to the longest": {wantLen: 1, steps: []step{
@@ -151,8 +152,8 @@ func TestUnboundCounts(t *testing.T) {
 	}
 }
 
-// TestUnboundEndsEvictions checks that a workload that is never bound preempts no more often than
-// the doubling allows, over random events.
+// TestUnboundEndsEvictions checks over random events that pauses limit the preemptions for a
+// workload that is never bound.
 func TestUnboundEndsEvictions(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -183,15 +184,17 @@ func TestUnboundEndsEvictions(t *testing.T) {
 				t.Fatalf("there are %d records of one workload", u.Len())
 			}
 		}
-		// Three doublings and as many by changes, and then one in eight minutes. A record that no
-		// pod inherited in time starts over.
+		// A few preemptions come while the pause doubles, and a few after changes of the workload.
+		// Then there is one preemption in eight minutes. If no pod inherits a record in time, the
+		// pauses start from the beginning.
 		if most := 10 + hours*60/8; preemptions > most {
 			t.Errorf("%d preemptions in %d hours, want %d at most", preemptions, hours, most)
 		}
 	})
 }
 
-// leave ends the presence of a workload, which comes again at once.
+// leave records that the pods of a workload are gone. The test treats the workload as present
+// afterwards.
 func leave(u *Unbound, key workload.Key, controller string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

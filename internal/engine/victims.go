@@ -3,15 +3,16 @@ package engine
 import "github.com/reprieve-dev/reprieve/internal/workload"
 
 // VictimPriority is the priority of a group as a potential victim. It differs from the scheduling
-// priority if the group names a class of its own for preemption. Reason tells how that class
-// counts.
+// priority if the group names a separate PriorityClass for preemption. Reason says how that
+// PriorityClass applies.
 type VictimPriority struct {
 	Priority int32
 	Reason   string
 }
 
-// SetVictimPriority records the priority of a group as a potential victim. It returns the previous
-// one; false for none. If the priority changed, it requests an update of the group's status.
+// SetVictimPriority records the priority of a group as a potential victim. It returns the
+// previously recorded priority; false for none. If the priority changed, it requests an update of
+// the group's status.
 func (gs *Gangs) SetVictimPriority(key workload.Key, p VictimPriority) (before VictimPriority, known bool) {
 	gs.change(key, func(g *gang) {
 		before, known = g.object.victim, g.object.raises

@@ -7,8 +7,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestVictimPriorities checks that the priority of a potential victim is recorded until it ends,
-// regardless of the group's members, and that changes request the group's status.
+// TestVictimPriorities checks that the priority of a potential victim is recorded until
+// EndVictimPriority, regardless of the group's members. It also checks that changes request an
+// update of the group's status.
 func TestVictimPriorities(t *testing.T) {
 	t.Parallel()
 	var told []workload.Key

@@ -15,36 +15,37 @@ import (
 type Cause int
 
 const (
-	// Reserved: room is reserved for others. The cause ends when a reservation is released.
+	// Reserved: room is reserved for other workloads. The cause ends when a reservation is
+	// released.
 	Reserved Cause = iota
-	// Queue: the queue has no room or is invalid. The cause ends when the usage of the queue drops,
-	// or when queues change.
+	// Queue: the queue has no room left, or its configuration is invalid. The cause ends when the
+	// usage of the queue drops, or when queues change.
 	Queue
-	// Access: the workload must not use its queue, or has none. The cause ends when queues,
+	// Access: the workload must not use its queue, or has no queue. The cause ends when queues,
 	// namespaces or classes change.
 	Access
-	// Protection: the pods that the workload would evict are protected. The cause ends when a class
-	// or a queue changes.
+	// Protection: policy protects the potential victims. The cause ends when a class or a queue
+	// changes.
 	Protection
-	// ProtectionEnds: the pods that the workload would evict are protected until a known time.
+	// ProtectionEnds: policy protects the potential victims until a known time.
 	ProtectionEnds
-	// Pause: the workload is planned again at a known time. Until then, further changes or more
-	// information may arrive.
+	// Pause: the scheduler waits for further changes or more information, and plans the workload
+	// again at a known time.
 	Pause
-	// RetryDue: an eviction for the workload has failed or had no effect. The cause ends at a time,
-	// or with an earlier retry.
+	// RetryDue: an eviction for the workload failed or had no effect. The cause ends at a known
+	// time, or with an earlier retry.
 	RetryDue
-	// Backoff: evictions for the workload have failed before. The workload must not be retried
-	// before a time.
+	// Backoff: earlier evictions for the workload have failed. The workload must not be retried
+	// before a known time.
 	Backoff
-	// Going: evicted victims are slow to terminate. The cause ends at a time, or with the wait for
-	// the victims.
+	// Going: evicted victims are slow to terminate. The cause ends at a known time, or when the
+	// workload no longer waits for the victims.
 	Going
-	// Departure: a pod is terminating, and workloads expect its end by a time. The cause belongs to
-	// the pod, not to these workloads.
+	// Departure: a terminating pod should be gone by a known time. The cause is recorded for the
+	// pod itself, not for the workloads that wait for the pod.
 	Departure
-	// Drivers: the maximum number of drivers run without workers. The cause ends when one of these
-	// drivers has its workers, ends, or has exceeded its time.
+	// Drivers: the maximum number of drivers without workers have a place. The cause ends when one
+	// of these drivers gets its workers, ends, or exceeds its time.
 	Drivers
 
 	causes
@@ -55,41 +56,41 @@ func (c Cause) String() string {
 	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "RetryDue", "Backoff", "Going", "Departure", "Drivers"}[c]
 }
 
-// Mark is a position in the order of the ends of causes.
+// Mark counts the causes that have ended so far. A larger Mark is later.
 type Mark uint64
 
-// Waits has the causes of waiting of workloads, with the victims that they wait for and their
-// evictions under way. It is a part of an [Engine].
+// Waits has the reasons why workloads wait, their victims, and the evictions that are under way for
+// them. It is a part of an [Engine].
 type Waits struct {
 	*store
-	// signal informs the main loop of an earlier deadline.
+	// signal informs the main loop that a deadline may be earlier than before.
 	signal func()
-	// waiting holds the workloads that wait, by cause.
+	// waiting has, for each cause, the workloads that wait for its end.
 	waiting [causes]map[workload.Key]*entry
-	// events is the number of ended causes so far. ended has the value of events at the last end of
-	// each cause.
+	// events is the number of ends of causes so far.
+	// ended has, for each cause, the value of events at its last end.
 	events Mark
 	ended  [causes]Mark
-	// deadlines has the times that workloads wait for, the earliest on top.
+	// deadlines has the times when waits end, the earliest on top.
 	deadlines heap.Heap[*deadline]
-	// byVictim holds the workloads that wait for a pod to terminate, by the pod's UID.
+	// byVictim maps the UID of a terminating pod to the workloads that wait for it.
 	byVictim map[string]map[workload.Key]*entry
 }
 
 // entry has the causes of one workload.
 type entry struct {
 	key workload.Key
-	// until has the times when causes end; nil without such causes.
+	// until has, for each cause, the time when the wait ends; nil if the wait has no such time.
 	until [causes]*deadline
-	// victims are the pods that must terminate before the workload is retried; nil for none.
+	// victims has the pods that must terminate before the workload is retried; nil for none.
 	victims *pendingVictims
-	// making is the eviction under way for the workload; nil for none.
+	// making is the eviction that is under way for the workload; nil for none.
 	making *Eviction
 	// failures is the number of evictions in a row that failed.
 	failures int
 }
 
-// deadline is a time that a workload waits for.
+// deadline is the time when a workload's wait for a cause ends. place is its position in the heap.
 type deadline struct {
 	at    time.Time
 	entry *entry
@@ -115,8 +116,8 @@ func newWaits(s *store, signal func()) *Waits {
 	return w
 }
 
-// Mark returns the current position. Call it before reading the cluster, and pass the result to
-// Wait.
+// Mark returns the current Mark. Call it before reading the state of the cluster, and pass the
+// result to [Waits.Wait].
 func (w *Waits) Mark() Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +125,7 @@ func (w *Waits) Mark() Mark {
 }
 
 // Wait records that a workload waits for the end of a cause. If the cause has ended since the mark,
-// Wait returns false: the workload does not wait, and can be retried.
+// Wait records nothing and returns false. The caller can then retry the workload.
 func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +137,8 @@ func (w *Waits) Wait(key workload.Key, c Cause, since Mark) bool {
 }
 
 // WaitUntil records that a workload waits for a cause until a time. This time replaces an earlier
-// time for the same cause. Either all times have a monotonic clock reading, or none of them does.
+// one for the same workload and cause. Either all times have a monotonic clock reading, or no time
+// does.
 func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,8 +146,8 @@ func (w *Waits) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	w.signal()
 }
 
-// Gather records a Pause until a time, so that several changes lead to one retry. An earlier end of
-// a Pause stays.
+// Gather records a Pause until a time, so that several changes lead to one retry. If the workload
+// has a Pause that ends earlier, Gather changes nothing.
 func (w *Waits) Gather(key workload.Key, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +180,7 @@ func (w *Waits) WaitsFor(key workload.Key, c Cause) bool {
 	return ok
 }
 
-// Resolve ends the wait of a workload for some causes.
+// Resolve ends the waits of a workload for the given causes.
 func (w *Waits) Resolve(key workload.Key, resolved ...Cause) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,7 +194,8 @@ func (w *Waits) Resolve(key workload.Key, resolved ...Cause) {
 	w.tidy(e)
 }
 
-// end ends a cause, and returns the workloads that waited for it. The caller holds the lock.
+// end records that a cause has ended, and ends all waits for it. It returns the workloads that
+// waited, sorted. The caller holds the lock.
 func (w *Waits) end(c Cause) []workload.Key {
 	ended := w.endsNow(c)
 	w.resolveAll(ended, c)
@@ -207,7 +210,7 @@ func (w *Waits) endsNow(c Cause) []workload.Key {
 	return slices.SortedFunc(maps.Keys(w.waiting[c]), workload.Key.Compare)
 }
 
-// resolveAll ends the waits of workloads for a cause. The caller holds the lock.
+// resolveAll ends the waits of the given workloads for a cause. The caller holds the lock.
 func (w *Waits) resolveAll(keys []workload.Key, c Cause) {
 	for _, key := range keys {
 		if e := w.entry(key); e != nil {
@@ -217,9 +220,9 @@ func (w *Waits) resolveAll(keys []workload.Key, c Cause) {
 	}
 }
 
-// EndFor records that a cause has ended for the workloads that the function concerns selects. It
-// returns the workloads that waited for it, sorted, and ends their waits. EndFor calls the function
-// without a lock held. Afterwards, a Wait with an earlier mark returns false for all workloads.
+// EndFor records that a cause has ended for the workloads that concerns selects. It ends their
+// waits, and returns the workloads that waited, sorted. EndFor holds no lock while it calls
+// concerns. Afterwards, [Waits.Wait] with an earlier mark returns false for any workload.
 func (w *Waits) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
 	w.mu.Lock()
 	ended := w.endsNow(c)
@@ -231,14 +234,14 @@ func (w *Waits) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key
 	return ended
 }
 
-// expired is a wait whose time has come.
+// expired is a wait whose deadline has passed.
 type expired struct {
 	key   workload.Key
 	cause Cause
 }
 
-// due returns the waits whose times have come, the earliest first, and ends them. The caller holds
-// the lock.
+// due ends the waits whose deadlines have passed, and returns them, the earliest first. The caller
+// holds the lock.
 func (w *Waits) due(now time.Time) []expired {
 	var due []expired
 	for len(w.deadlines.Items) > 0 && !w.deadlines.Items[0].at.After(now) {
@@ -273,7 +276,7 @@ func (w *Waits) dropEntry(key workload.Key) {
 	w.remove(key)
 }
 
-// Len returns the number of workloads with causes, for tests that look for leaks.
+// Len returns the number of workloads that wait, for tests that look for leaks.
 func (w *Waits) Len() (count int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,7 +288,7 @@ func (w *Waits) Len() (count int) {
 	return count
 }
 
-// entry returns the causes of a workload; nil for none.
+// entry returns the entry of a workload; nil for none.
 func (w *Waits) entry(key workload.Key) *entry {
 	if r := w.records[key]; r != nil {
 		return r.waits
@@ -293,8 +296,8 @@ func (w *Waits) entry(key workload.Key) *entry {
 	return nil
 }
 
-// entryOf returns the causes of a workload, and adds an entry if there is none. For a workload that
-// is not present, ok is false and changes of the entry have no effect.
+// entryOf returns the entry of a workload, and creates the entry if there is none. If the workload
+// is not present, ok is false, and the returned entry is not stored.
 func (w *Waits) entryOf(key workload.Key) (e *entry, ok bool) {
 	r := w.records[key]
 	if r == nil || !r.present {
@@ -306,7 +309,7 @@ func (w *Waits) entryOf(key workload.Key) (e *entry, ok bool) {
 	return r.waits, true
 }
 
-// remove drops the causes of a workload.
+// remove deletes the entry of a workload.
 func (w *Waits) remove(key workload.Key) {
 	if r := w.records[key]; r != nil {
 		r.waits = nil
@@ -335,7 +338,7 @@ func (w *Waits) resolve(e *entry, c Cause) {
 	delete(w.waiting[c], e.key)
 }
 
-// tidy drops an entry that is empty.
+// tidy deletes an entry without causes, victims, evictions and failures.
 func (w *Waits) tidy(e *entry) {
 	if e.victims != nil || e.making != nil || e.failures > 0 {
 		return

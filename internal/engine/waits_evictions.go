@@ -6,14 +6,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Eviction is an eviction for a workload whose API calls are under way.
+// Eviction is an eviction for a workload. Its API calls are under way.
 type Eviction struct {
 	key workload.Key
-	// stopped is true if StopForEviction stopped a retry of the workload meanwhile.
+	// stopped is true if StopForEviction stopped a retry of the workload during these calls.
 	stopped bool
 }
 
-// StartEviction records that API calls to evict victims for a workload are under way.
+// StartEviction records that API calls begin that evict victims for a workload.
 func (w *Waits) StartEviction(key workload.Key) *Eviction {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -25,11 +25,11 @@ func (w *Waits) StartEviction(key workload.Key) *Eviction {
 }
 
 // EndEviction records that the API calls of an eviction have ended. It reports whether
-// StopForEviction stopped a retry of the workload meanwhile. The caller must then retry the
-// workload, because the event of that retry is lost.
+// StopForEviction stopped a retry of the workload during the calls. If so, the caller must retry
+// the workload, because no other event will.
 //
-// EndEviction does not end a later eviction for the same workload: a gang may have lost all members
-// and gained others.
+// EndEviction has no effect on a newer eviction for the same workload. There may be one if a gang
+// lost all members during the calls and then got new ones.
 func (w *Waits) EndEviction(ev *Eviction) (stopped bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,8 +40,9 @@ func (w *Waits) EndEviction(ev *Eviction) (stopped bool) {
 	return ev.stopped
 }
 
-// StopForEviction is like Evicting, for a caller that is about to retry a workload. If API calls of
-// an eviction are under way, it also records that the retry was stopped; see EndEviction.
+// StopForEviction reports whether a retry of a workload must wait; see [Waits.Evicting]. If API
+// calls of an eviction are under way, it also records that a retry was stopped, so that EndEviction
+// reports it.
 func (w *Waits) StopForEviction(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +57,7 @@ func (w *Waits) StopForEviction(key workload.Key) bool {
 }
 
 // Evicting reports whether an eviction for a workload is under way, or whether the workload backs
-// off after one.
+// off after a failed one.
 func (w *Waits) Evicting(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,18 +65,18 @@ func (w *Waits) Evicting(key workload.Key) bool {
 	return e != nil && w.evicting(e)
 }
 
-// evicting is Evicting for an entry. The caller holds the lock.
+// evicting is [Waits.Evicting] for an entry. The caller holds the lock.
 func (w *Waits) evicting(e *entry) bool {
 	_, backsOff := w.waiting[Backoff][e.key]
 	return e.making != nil || backsOff
 }
 
-// Backing configures back-off: Initial after the first failure, then twice as long after each
-// further failure in a row, up to Max.
+// Backing configures an exponential back-off. The delay is Initial after the first failure, doubles
+// with each further failure in a row, and is at most Max.
 type Backing struct{ Initial, Max time.Duration }
 
 // Failed records that an eviction for a workload has failed, and returns the delay before the next
-// try. The first failure has no delay.
+// attempt. The delay is zero after the first failure.
 func (w *Waits) Failed(key workload.Key, b Backing) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,16 +86,16 @@ func (w *Waits) Failed(key workload.Key, b Backing) time.Duration {
 }
 
 // after returns the delay after a number of failures: zero after none, Initial after the first, and
-// then twice as long after each.
+// twice the last delay after each further one.
 func (b Backing) after(failures int) time.Duration {
 	if failures == 0 {
 		return 0
 	}
-	// Doubling stops short of overflow: Initial is at most an hour.
+	// The shift is limited to 20, so that the delay cannot overflow: Initial is at most an hour.
 	return min(b.Initial<<min(failures-1, 20), b.Max)
 }
 
-// Succeeded records that an eviction for a workload did not fail.
+// Succeeded records that an eviction for a workload has succeeded.
 func (w *Waits) Succeeded(key workload.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

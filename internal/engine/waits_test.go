@@ -19,11 +19,11 @@ func gangNamed(name string) workload.Key {
 	return workload.Key{Gang: true, Namespace: "ns", Name: name}
 }
 
-// atSecond returns a time of the tests.
+// atSecond returns the time of these tests after n seconds.
 func atSecond(n int) time.Time { return at(float64(n)) }
 
-// TestWait checks that the end of a cause retries all workloads that wait for it, once, and no
-// others.
+// TestWait checks that the end of a cause retries each workload that waits for it once, and no
+// other workload.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	x, y, z := podNamed("x"), gangNamed("x"), podNamed("z")
@@ -116,8 +116,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestForgetEndsEverything checks that Forget leaves no state of a workload, and that nothing
-// retries it.
+// TestForgetEndsEverything checks that no state of a workload is left after it has ended, and that
+// nothing retries the workload.
 func TestForgetEndsEverything(t *testing.T) {
 	t.Parallel()
 	x := podNamed("x")
@@ -146,8 +146,8 @@ func TestForgetEndsEverything(t *testing.T) {
 	}
 }
 
-// TestEvictions checks that a workload is blocked during its API calls, and longer after each
-// failure.
+// TestEvictions checks that a workload is blocked during the API calls of its eviction, and that
+// the delay grows with each failure.
 func TestEvictions(t *testing.T) {
 	t.Parallel()
 	e, x := newWorld(), gangNamed("x")
@@ -191,8 +191,8 @@ func TestEvictions(t *testing.T) {
 	}
 }
 
-// TestVictims checks that a workload is retried after the last needed victim, and after the last of
-// all.
+// TestVictims checks when the end of a victim retries the workload: after the last needed victim,
+// and after the last victim.
 func TestVictims(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), gangNamed("x")
@@ -229,7 +229,7 @@ func TestVictims(t *testing.T) {
 		"those in the way, remembered": {
 			func(l *Waits) {
 				l.WaitForVictims(x, []string{"a", "b", "c", "d", "e"}, map[string]bool{"a": true, "b": true, "elsewhere": true})
-				// Planned again, without another victim.
+				// The same pods without "e": no new victim, so needed pods stay needed.
 				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, nil)
 			},
 			[]step{{"a", nil, false}, {"c", nil, false}, {"b", []workload.Key{x}, true}, {"d", []workload.Key{x}, false}},
@@ -237,7 +237,8 @@ func TestVictims(t *testing.T) {
 		"those in the way, until others go": {
 			func(l *Waits) {
 				l.WaitForVictims(x, []string{"a"}, map[string]bool{"a": true})
-				// Another pod terminates by itself, and its room may be enough.
+				// The set has a new pod. The room of that pod may be enough, so no pod is needed
+				// any more.
 				l.WaitForVictims(x, []string{"a", "b"}, nil)
 			},
 			[]step{{"b", nil, true}, {"a", []workload.Key{x}, false}},
@@ -264,8 +265,8 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// TestVictimsForOne checks that the informer and the scheduler's queue may both report that a pod
-// is gone.
+// TestVictimsForOne checks the end of a pod that is reported twice: by the informer and by the
+// scheduler's queue.
 func TestVictimsForOne(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
@@ -294,8 +295,8 @@ func TestVictimsForOne(t *testing.T) {
 	}
 }
 
-// TestVictimsThatStay checks that a pod that stays retries the workloads that wait for it. Their
-// waits for other pods end too.
+// TestVictimsThatStay checks that a pod that will not terminate ends the waits of its workloads for
+// all pods. These workloads are retried.
 func TestVictimsThatStay(t *testing.T) {
 	t.Parallel()
 	x, y := podNamed("x"), podNamed("y")
@@ -314,8 +315,8 @@ func TestVictimsThatStay(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost checks over random operations that a waiting workload has a cause that will
-// retry it, and that no state is left once all are forgotten.
+// TestNothingIsLost checks over random operations that each waiting workload has a cause that will
+// retry it. It also checks that no state is left after all workloads have ended.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	keys := []workload.Key{podNamed("x"), gangNamed("x"), podNamed("y")}
@@ -396,8 +397,8 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// TestLeaveToVictims checks that a workload with needed victims is retried after goingTime, and
-// another one at once.
+// TestLeaveToVictims checks that a workload waits for goingTime if a needed victim is left, and
+// otherwise does not wait.
 func TestLeaveToVictims(t *testing.T) {
 	t.Parallel()
 	x, start := podNamed("x"), atSecond(0)
@@ -429,7 +430,7 @@ func TestLeaveToVictims(t *testing.T) {
 }
 
 // TestDepartureEndsTheLook checks that the Going cause ends when the needed victims are gone, or
-// the workload waits for others instead.
+// when the workload waits for other pods instead.
 func TestDepartureEndsTheLook(t *testing.T) {
 	t.Parallel()
 	x, start := podNamed("x"), atSecond(0)
@@ -461,8 +462,8 @@ func TestDepartureEndsTheLook(t *testing.T) {
 	}
 }
 
-// TestEndFor checks that EndFor retries the selected workloads, and that any workload with an
-// earlier mark does not wait.
+// TestEndFor checks that EndFor retries the selected workloads. It also checks that Wait with an
+// earlier mark returns false for any workload.
 func TestEndFor(t *testing.T) {
 	t.Parallel()
 	x, y, z := gangNamed("x"), gangNamed("y"), gangNamed("z")
@@ -484,8 +485,8 @@ func TestEndFor(t *testing.T) {
 	}
 }
 
-// TestRetryAtEach checks that the end of each of these pods retries the workload, regardless of its
-// other waits.
+// TestRetryAtEach checks that the end of each pod of RetryAtEach retries the workload, regardless
+// of the other pods that it waits for.
 func TestRetryAtEach(t *testing.T) {
 	t.Parallel()
 	e := newWorld()

@@ -9,13 +9,16 @@ import (
 )
 
 // pendingVictims has the UIDs of the pods that a workload waits for. left has the pods that still
-// exist, and gone the others. While any pod of needed is left, the workload certainly has no room.
-// The end of any single pod in each is a reason to retry.
+// exist, and gone has the pods that do not. needed and each are subsets of left:
+//
+//   - The workload certainly has no room while any pod of needed exists.
+//   - The end of any single pod in each is a reason to retry.
 type pendingVictims struct{ left, needed, each, gone map[string]bool }
 
-// WaitForVictims records the terminating pods that a workload waits for, in place of earlier ones.
-// The workload certainly has no room until all needed pods are gone. It may have room before the
-// others are gone. Pods that were needed before stay needed, unless the set has new pods.
+// WaitForVictims records the terminating pods that a workload waits for. They replace the pods of
+// an earlier call. The workload certainly has no room until all needed pods are gone, but may have
+// room before the other pods are gone. If the call adds no pod, pods that were needed before stay
+// needed.
 func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,8 +43,8 @@ func (w *Waits) WaitForVictims(key workload.Key, pods []string, needed map[strin
 	}
 }
 
-// RetryAtEach adds pods to the pods that a workload waits for. The end of any one of them is a
-// reason to retry.
+// RetryAtEach adds pods to the pods that a workload waits for. The end of any single one of them is
+// a reason to retry the workload.
 func (w *Waits) RetryAtEach(key workload.Key, pods []string) {
 	if len(pods) == 0 {
 		return
@@ -81,12 +84,12 @@ func (w *Waits) WaitsForVictims(key workload.Key) bool {
 	return e != nil && e.victims != nil
 }
 
-// goingTime is the time that evicted victims may take to terminate. Then the scheduler retries the
-// waiting workload, and reports the names of the victims.
+// goingTime is the time that a workload waits for its victims without a report. After that, the
+// scheduler retries the workload and reports the names of the victims.
 const goingTime = time.Second
 
-// LeaveToVictims records a Going cause for a workload whose victims are all being evicted, because
-// a retry before they terminate would fail. The cause ends after goingTime at most. LeaveToVictims
+// LeaveToVictims records a Going cause for a workload if a needed pod still exists. A retry would
+// fail before that pod terminates. The cause ends after goingTime at the latest. LeaveToVictims
 // returns false if no needed pod is left.
 func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	w.mu.Lock()
@@ -99,7 +102,7 @@ func (w *Waits) LeaveToVictims(key workload.Key, now time.Time) bool {
 	return true
 }
 
-// NeedsVictims reports whether a needed pod of a workload still exists; see [Waits.WaitForVictims].
+// NeedsVictims reports whether a needed pod still exists; see [Waits.WaitForVictims].
 func (w *Waits) NeedsVictims(key workload.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,14 +138,14 @@ func (w *Waits) ShareVictims(a, b workload.Key) bool {
 	return false
 }
 
-// ResolveVictims ends the wait of a workload for all pods.
+// ResolveVictims ends the wait of a workload for pods to terminate.
 func (w *Waits) ResolveVictims(key workload.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.resolveVictims(key)
 }
 
-// resolveVictims is ResolveVictims for callers that hold the lock.
+// resolveVictims is [Waits.ResolveVictims] for callers that hold the lock.
 func (w *Waits) resolveVictims(key workload.Key) {
 	if e := w.entry(key); e != nil {
 		w.dropVictims(e)
@@ -150,9 +153,9 @@ func (w *Waits) resolveVictims(key workload.Key) {
 	}
 }
 
-// gone records that a pod no longer exists. It returns the workloads to retry, sorted. For these,
-// the pod was the last of all pods, the last needed pod, or a pod of RetryAtEach. The caller holds
-// the lock.
+// gone records that a pod no longer exists, and returns the workloads to retry, sorted. A workload
+// is retried if the pod was its last pod, its last needed pod, or a pod of RetryAtEach. The caller
+// holds the lock.
 func (w *Waits) gone(uid string) []workload.Key {
 	var free []workload.Key
 	for _, key := range slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare) {
@@ -163,9 +166,9 @@ func (w *Waits) gone(uid string) []workload.Key {
 	return free
 }
 
-// GoneFor is like [VictimGone], for one workload. awaited is true if the workload waits or waited
-// for the pod. worthIt is true if a retry may succeed: no needed pod is left, or RetryAtEach added
-// the pod.
+// GoneFor records for one workload that a pod no longer exists, as [VictimGone] does for all.
+// awaited is true if the workload waits or waited for the pod. worthIt is true if a retry may
+// succeed: no needed pod is left, or RetryAtEach added the pod.
 func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,8 +186,8 @@ func (w *Waits) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	return true, len(v.needed) == 0 || v.each[uid]
 }
 
-// stays records that a pod will not terminate. It returns the workloads that waited for the pod,
-// sorted, and ends their waits for all pods. The caller holds the lock.
+// stays records that a pod will not terminate. It ends the waits of the workloads that waited for
+// the pod, also for other pods. It returns these workloads, sorted. The caller holds the lock.
 func (w *Waits) stays(uid string) []workload.Key {
 	keys := slices.SortedFunc(maps.Keys(w.byVictim[uid]), workload.Key.Compare)
 	for _, key := range keys {
@@ -196,7 +199,7 @@ func (w *Waits) stays(uid string) []workload.Key {
 }
 
 // depart records, for one workload, that a pod no longer exists. It reports whether the workload
-// must be retried: the pod was the last of all, the last needed one, or one of each.
+// must be retried: the pod was the last pod, the last needed pod, or a pod of RetryAtEach.
 func (w *Waits) depart(e *entry, uid string) (last bool) {
 	v := e.victims
 	needed := v.needed[uid]
