@@ -23,7 +23,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
-// bench is a status reconciler whose members, clock and client are controlled by the test.
+// bench is a Status reconciler of a test. The test sets its members, its clock and its client.
 type bench struct {
 	t      *testing.T
 	client client.Client
@@ -33,8 +33,8 @@ type bench struct {
 	pods   []*corev1.Pod
 	known  gang.Store
 	status *Status
-	// minRuntime and orphaned are the results of Queues. before is the argument that Orphaned
-	// received.
+	// minRuntime is the result of MinRuntime, and orphaned is the result of Orphaned. before is the
+	// argument of the last call of Orphaned.
 	minRuntime time.Duration
 	orphaned   gang.Verdict
 	before     bool
@@ -53,7 +53,7 @@ func (b *bench) QueueNamedBy(pod *corev1.Pod) string { return pod.Labels[v1alpha
 // QueueNamedByGroup is part of Queues.
 func (b *bench) QueueNamedByGroup(g *gang.Group) string { return g.Queue }
 
-// VictimPriority is part of Queues. The only class is "high".
+// VictimPriority is part of Queues. The only PriorityClass of the test is "high".
 func (b *bench) VictimPriority(g *gang.Group) (int32, gang.Verdict) {
 	return g.VictimPriority(ptr.Deref(g.Priority, 0), func(class string) (int32, bool) { return 100, class == "high" })
 }
@@ -69,7 +69,7 @@ func (b *bench) Members(types.NamespacedName) gang.Members { return gang.Members
 
 func (b *bench) GangGatedBy(*gang.Members) string { return b.gatedBy }
 
-// gangsOf returns records in which groups have members.
+// gangsOf returns records. Each of the groups has a member in them.
 func gangsOf(groups ...types.NamespacedName) *engine.Gangs {
 	e := engine.New(nil)
 	for _, key := range groups {
@@ -128,7 +128,7 @@ func (b *bench) group() *v1alpha1.PodGroup {
 	return &pg
 }
 
-// told returns the events since the last call.
+// told returns the events that were recorded since the last call.
 func (b *bench) told() []string {
 	var out []string
 	for {

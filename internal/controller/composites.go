@@ -24,13 +24,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// NewComposites adds a handler for CompositePodGroups to c, which must not be running yet.
+// NewComposites returns the CompositePodGroups of c, and adds a handler for them to c. It must be
+// called before c runs.
 func NewComposites(ctx context.Context, c cache.Cache, handlers GroupHandlers) (*Groups, error) {
 	return newGroups(ctx, c, &v1alpha1.CompositePodGroup{}, gang.FromComposite, handlers)
 }
 
-// CompositeResolver fills in the priority of CompositePodGroups from their class. A group whose
-// class does not exist stays as it is, and its tree is not scheduled.
+// CompositeResolver fills in the priority of CompositePodGroups from their PriorityClass. If the
+// class of a group does not exist, the group's priority stays empty, and its tree is not scheduled.
 type CompositeResolver struct {
 	client     client.Client
 	priorities priorities
@@ -41,13 +42,13 @@ type CompositeResolver struct {
 var _ reconcile.Reconciler = (*CompositeResolver)(nil)
 
 // NewCompositeResolver returns a CompositeResolver that writes with c and finds PriorityClasses in
-// classes. If a priority cannot be filled in, it reports the reason to records, and to users with
-// recorder.
+// classes. If a priority cannot be filled in, the CompositeResolver records the reason in gangs and
+// reports it to users with recorder.
 func NewCompositeResolver(c client.Client, classes schedulinglisters.PriorityClassLister, gangs *engine.Gangs, recorder events.EventRecorder) *CompositeResolver {
 	return &CompositeResolver{client: c, priorities: priorities{classes}, gangs: gangs, recorder: recorder}
 }
 
-// Reconcile fills in one CompositePodGroup.
+// Reconcile fills in the priority of one CompositePodGroup.
 func (r *CompositeResolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key := gang.KeyOf(gang.TreeKey(req.Namespace, req.Name))
 	var cpg v1alpha1.CompositePodGroup
@@ -82,7 +83,7 @@ func (r *CompositeResolver) Reconcile(ctx context.Context, req reconcile.Request
 		}
 	}
 	if r.gangs.SetUnresolved(key, lacks) && lacks != (gang.Verdict{}) {
-		// Objects that a client reads have no kind, and an event needs it.
+		// An event needs the kind of its object. Objects that a client reads have none.
 		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("CompositePodGroup"))
 		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)
 	}
@@ -100,15 +101,15 @@ func newCompositeController(in Inputs) (controller.Controller, error) {
 	)
 }
 
-// compositesForClass returns requests for the CompositePodGroups without a priority that name the
-// PriorityClass, and for those without a class.
+// compositesForClass returns requests for the CompositePodGroups without a priority that a
+// PriorityClass may complete. They name this class, or no class.
 func (w waiting) compositesForClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	class, ok := obj.(*schedulingv1.PriorityClass)
 	if !ok {
 		return nil
 	}
 	var list v1alpha1.CompositePodGroupList
-	// Lists of a cache fail only for unknown types and namespaces.
+	// The error is ignored: reads from the cache fail only for unknown types and namespaces.
 	if err := w.client.List(ctx, &list); err != nil {
 		return nil
 	}
@@ -126,7 +127,8 @@ func treeRequests(_ context.Context, c *v1alpha1.CompositePodGroup) []reconcile.
 	return []reconcile.Request{{NamespacedName: gang.TreeKey(c.Namespace, c.Name)}}
 }
 
-// partsOf returns requests for the groups of a pod in a tree: its PodGroup and all groups above it.
+// partsOf returns requests for the groups of a pod that is in a tree: its PodGroup and each group
+// above it. For a pod in no tree, it returns a request for key.
 func (in *Inputs) partsOf(pod *corev1.Pod, key types.NamespacedName) []reconcile.Request {
 	named, ok := gang.GroupOf(pod)
 	if in.Trees == nil || !ok || key != named && !gang.IsTree(key) {
@@ -137,7 +139,7 @@ func (in *Inputs) partsOf(pod *corev1.Pod, key types.NamespacedName) []reconcile
 		out = append(out, reconcile.Request{NamespacedName: part})
 	}
 	if gang.IsTree(key) {
-		// The key of a missing ancestor is not among the existing ones.
+		// A missing ancestor is not among these groups, so add its key.
 		out = append(out, reconcile.Request{NamespacedName: key})
 	}
 	return out

@@ -27,41 +27,45 @@ import (
 )
 
 const (
-	// labelManagedBy marks the PodGroups that Reprieve writes.
+	// labelManagedBy marks the PodGroups that Reprieve creates.
 	labelManagedBy, managedBy = gang.LabelManagedBy, gang.ManagedBy
-	// annotationMadeFrom marks the PodGroups from Reprieve that no object owns.
+	// annotationMadeFrom marks the PodGroups that Reprieve creates and that have no owner.
 	annotationMadeFrom, madeFromPods = v1alpha1.GroupName + "/made-from", "pods"
 )
 
-// Derived lists the groups that are created for pods without a PodGroup.
+// Derived describes derived groups: groups of pods without a PodGroup. Reprieve creates a PodGroup
+// for each.
 type Derived interface {
 	Holds
-	// Group describes a derived group. Recall registers a derived group by the object that owns it.
+	// Group describes a derived group; false for any other group.
 	Group(key types.NamespacedName) (grouping.Group, bool)
+	// Recall registers a derived group whose PodGroup has this owner.
 	Recall(key types.NamespacedName, owner types.UID)
 }
 
-// Derive writes the PodGroups of derived groups. It creates a PodGroup once there are pods for it,
-// and updates its minCount from the object while the API permits that. It deletes the PodGroup once
-// a run is over. If the object is deleted, the garbage collector deletes the PodGroup.
+// Derive writes the PodGroups of derived groups; see [Derived]. It creates a PodGroup once there
+// are pods for it. It updates minCount from the object that owns the pods, as far as the API
+// permits. It deletes the PodGroup when the work is over. If the object is deleted, the garbage
+// collector deletes the PodGroup.
 type Derive struct {
 	writer
 	derived Derived
 	say     func(*corev1.Pod, corev1.PodCondition)
 	clock   clock.PassiveClock
-	// refused holds the reasons why groups cannot be written.
+	// refused maps groups to the reasons why their PodGroups cannot be written.
 	refused map[types.NamespacedName]writeFailure
-	// figure is called with the number of pods that wait for groups in refused, when the number
-	// changes. waiting has these numbers by group.
-	figure  func(reason string, pods int)
+	// figure is called with the number of pods that wait for a PodGroup in refused, each time that
+	// number changes.
+	figure func(reason string, pods int)
+	// waiting maps groups to their numbers of such pods.
 	waiting map[types.NamespacedName]int
-	// denied computes the delays for groups whose minCount the API server does not let Reprieve
-	// change.
+	// denied computes the retry delays of groups whose minCount must change although the API server
+	// rejects the change.
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
-// writeFailure is the reason why a group cannot be written, as the group's pods show it, with the
-// time of the report.
+// writeFailure is the reason why a PodGroup cannot be written, and the time when the group's pods
+// last reported it.
 type writeFailure struct {
 	verdict gang.Verdict
 	at      time.Time
@@ -69,10 +73,10 @@ type writeFailure struct {
 
 var _ reconcile.Reconciler = (*Derive)(nil)
 
-// NewDerive returns the writer of derived groups. The function queueNamedBy returns the queue that
-// a pod names by itself. If a group cannot be written, the records get the reason, and say writes
-// the reason as a condition of the pods. figure gets the number of these pods. Run it with one
-// worker, because it remembers its reports without a lock.
+// NewDerive returns a Derive. queueNamedBy returns the queue that a pod itself names. If a PodGroup
+// cannot be written, Derive records the reason in gangs, and say writes it as a condition of the
+// pods. figure receives the number of these pods. Run Derive with one worker, because it remembers
+// its reports without a lock.
 func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, gangs *engine.Gangs, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Derive {
 	return &Derive{
 		writer: writer{
@@ -126,13 +130,14 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 }
 
-// forget drops the data about a group that Derive no longer writes.
+// forget drops the facts about a group that Derive no longer writes.
 func (r *Derive) forget(key types.NamespacedName) {
 	r.written(key)
 	delete(r.made, key)
 }
 
-// written clears the reason why a group could not be written, and the delays after denied changes.
+// written clears the failure of a group whose PodGroup was written: its reason, and the delays of
+// its retries.
 func (r *Derive) written(key types.NamespacedName) {
 	r.denied.Forget(key)
 	r.count(key, 0)
@@ -142,7 +147,7 @@ func (r *Derive) written(key types.NamespacedName) {
 	}
 }
 
-// count records how many pods wait for a group that cannot be written.
+// count records the number of pods that wait for a PodGroup that cannot be written.
 func (r *Derive) count(key types.NamespacedName, pods int) {
 	if r.waiting[key] == pods {
 		return
@@ -158,14 +163,15 @@ func (r *Derive) count(key types.NamespacedName, pods int) {
 	r.figure(gang.ReasonPodGroupNotMade, total)
 }
 
-// level updates an existing PodGroup to match its object, or deletes it once its run is over.
+// level updates an existing PodGroup from its object, or deletes the PodGroup when its run is over.
 func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
-	// The PodGroup of finished work, or of pods without an object, stays until its last pod is
-	// deleted, because it shows the status of the work.
+	// If the work is finished, or the pods have no owner, the PodGroup stays until its last pod is
+	// deleted. Until then, it shows the status of the work.
 	over := g.Ended || g.Suspended || g.Surplus || (g.Ownerless || g.Finished) && members.Total() == 0
 	switch {
 	case g.Ended && isAbandoned(pg, true):
-		// The PodGroup will be deleted after its pods are gone. Until then it does not change.
+		// The garbage collector or a later call deletes this PodGroup after its pods are gone. Do
+		// not change it until then.
 		return reconcile.Result{}, nil
 	case !BelongsTo(pg, g):
 		return r.tell(ctx, pg, fmt.Sprintf("it is not owned by %s %s, for whose pods it would be made, and is left as it is; delete it",
@@ -177,8 +183,8 @@ func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Gr
 	}
 }
 
-// BelongsTo reports whether a PodGroup was created for a derived group: for its object, or for its
-// pods if there is no object.
+// BelongsTo reports whether a PodGroup was created for a derived group. It was if the group's
+// object owns it. For a group without an object, an annotation of the PodGroup shows this.
 func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	if g.Ownerless {
 		return isOwnerless(pg)
@@ -186,9 +192,11 @@ func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	return slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == g.Owner.UID })
 }
 
-// isAbandoned reports whether only pods had kept a PodGroup of Reprieve in existence, and these are
-// gone. Either the pods disappeared while no scheduler led, or the PodGroup's object was deleted
-// and left its dependents behind.
+// isAbandoned reports whether a PodGroup that Reprieve created has lost the reason for its
+// existence. There are two cases:
+//
+//   - It was created for pods without an owner, and these pods are gone. isKnown is false then.
+//   - Its owner was deleted without its dependents.
 func isAbandoned(pg *v1alpha1.PodGroup, isKnown bool) bool {
 	if isOwnerless(pg) {
 		return !isKnown
@@ -196,13 +204,12 @@ func isAbandoned(pg *v1alpha1.PodGroup, isKnown bool) bool {
 	return pg.Labels[labelManagedBy] == managedBy && len(pg.OwnerReferences) == 0
 }
 
-// isOwnerless reports whether a PodGroup was created from its pods, without an object that could
-// own it.
+// isOwnerless reports whether Reprieve created a PodGroup for pods without an owner.
 func isOwnerless(pg *v1alpha1.PodGroup) bool {
 	return pg.Labels[labelManagedBy] == managedBy && pg.Annotations[annotationMadeFrom] == madeFromPods && len(pg.OwnerReferences) == 0
 }
 
-// create writes a PodGroup for the first time.
+// create writes the PodGroup of a derived group for the first time.
 func (r *Derive) create(ctx context.Context, key types.NamespacedName, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	pg, err := NewDerivedPodGroup(key, g, members, r.queue, r.classes)
 	if err != nil {
@@ -223,9 +230,9 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 	return reconcile.Result{}, nil
 }
 
-// refuse reports why a group is not created: in the conditions of its pods, and once in an event of
-// one pod. The text may differ at each attempt, for example by a port number. A new condition of a
-// pod causes another attempt, so a new text is written only after repeatDelay.
+// refuse reports why a PodGroup is not created: in a condition of each pod, and once in an event of
+// one pod. A new condition triggers the next attempt, and the text may differ at each attempt, for
+// example in a port number. So refuse writes a different text only after repeatDelay.
 func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gang.Members, why string) {
 	v := gang.Verdict{
 		Reason:  gang.ReasonPodGroupNotMade,
@@ -238,8 +245,8 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 		r.refused[key] = told
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
-	// Set the reason again: if an earlier group with this name was deleted meanwhile, its record
-	// was deleted too.
+	// Record the reason again. If an earlier group with this name was deleted since the last
+	// report, the record was deleted too.
 	r.gangs.SetUnresolved(gang.KeyOf(key), told.verdict)
 	r.count(key, len(members.Pending))
 	for _, pod := range members.Pending {
@@ -247,14 +254,15 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 	}
 }
 
-// living returns the members that a group can be created for.
+// living returns the members that count when a PodGroup is created: the pending, gated and assigned
+// ones.
 func living(members *gang.Members) []*corev1.Pod {
 	return slices.Concat(members.Pending, members.Gated, members.Assigned)
 }
 
-// NewDerivedPodGroup returns the PodGroup to create for a derived group with at least one living
-// member. The function queueNamedBy returns the queue that a pod names by itself. It returns an
-// error if the group names a PriorityClass that does not exist, because its value is unknown.
+// NewDerivedPodGroup returns the PodGroup to create for a derived group that has at least one
+// living member. queueNamedBy returns the queue that a pod itself names. The function returns an
+// error if the group names a PriorityClass that does not exist.
 func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (*v1alpha1.PodGroup, error) {
 	made, _, err := policy(g, members, queueNamedBy, classes)
 	if err != nil {
@@ -274,8 +282,9 @@ func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gan
 	return pg, nil
 }
 
-// follow sets minCount to the number of members that the object needs now. It reports settings of
-// the object that differ from the PodGroup and cannot be changed there.
+// follow updates the fields of a PodGroup that may change: minCount and
+// preemptionPriorityClassName. It reports settings of the object that differ from the PodGroup and
+// cannot be changed in it.
 func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return reconcile.Result{}, nil
@@ -288,7 +297,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	if lives {
 		now, above, err := policy(g, members, r.queue, r.classes)
 		what = cmp.Or(what, above, differs(pg, g), flawOfPreemptionClass(pg, g))
-		// If the class no longer exists, the settings are not compared.
+		// If the PriorityClass no longer exists, do not compare the settings.
 		if err == nil {
 			due, later := r.isDue(ctx, pg, &now, g, members)
 			if due {
@@ -297,7 +306,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 			what, again.RequeueAfter = cmp.Or(what, dropped(pg, &now, g)), later
 		}
 	}
-	// Without a living pod, the class cannot be compared, so leave the condition as it is.
+	// Without a living pod, there is no class to compare with. So leave the condition unchanged.
 	if lives || what != "" {
 		if result, err := r.tell(ctx, pg, what); err != nil || !result.IsZero() {
 			return result, err
@@ -312,8 +321,8 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	}
 	if err := r.client.Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsInvalid(err) {
-			// Retry with growing delays. The cache may not show yet that a member has a node, or an
-			// admission policy denies the change every time.
+			// Retry with growing delays. Either the cache does not show yet that a member has a
+			// node, or an admission policy always denies the change.
 			return reconcile.Result{RequeueAfter: r.denied.When(key)}, nil
 		}
 		return retryConflict(fmt.Errorf("have PodGroup %s follow its object: %w", key, err))
@@ -322,31 +331,32 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	return again, nil
 }
 
-// FollowObject sets the fields that follow the object: minCount, as far as the API permits, and
-// preemptionPriorityClassName. It reports whether that changes the PodGroup.
+// FollowObject updates the fields of a PodGroup that may change after its creation: minCount, as
+// far as the API permits, and preemptionPriorityClassName. It reports whether a field has changed.
 func FollowObject(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) bool {
 	raised := followPreemptionClass(pg, g.Choice)
 	return followCount(pg, g, members) || raised
 }
 
-// followCount sets minCount to the number of members that the object needs now.
+// followCount sets minCount to the number of members that the object needs now. It reports whether
+// minCount has changed.
 func followCount(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) bool {
 	if g.Ended || g.Suspended || pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
-		// Members that terminate must not lower minCount.
+		// Do not lower minCount because members terminate.
 		return false
 	}
 	have, want := pg.Spec.SchedulingPolicy.Gang.MinCount, minCountOf(g, members)
 	if have == want || want > have && pg.Status.Scheduled > 0 {
-		// The API does not permit a higher minCount while members have a node. Additional members
-		// are placed where they fit.
+		// While members have a node, the API does not permit a higher minCount. The additional
+		// members are placed where they fit.
 		return false
 	}
 	pg.Spec.SchedulingPolicy.Gang.MinCount = want
 	return true
 }
 
-// tell writes the condition FollowsObject and sends an event once. The argument is the difference
-// between the PodGroup and its object; "" for none.
+// tell writes the condition FollowsObject, and sends an event once. The argument describes how the
+// PodGroup differs from its object; "" for no difference.
 func (r *Derive) tell(ctx context.Context, pg *v1alpha1.PodGroup, what string) (reconcile.Result, error) {
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionFollowsObject, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonObjectNotFollowed, Message: what,
@@ -370,7 +380,8 @@ func (r *Derive) tell(ctx context.Context, pg *v1alpha1.PodGroup, what string) (
 	return reconcile.Result{}, nil
 }
 
-// apiMessage returns the API server's message in an error.
+// apiMessage returns the API server's message if the error has one, and otherwise the text of the
+// error.
 func apiMessage(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// TestHugeMinCount has an object that needs more pods than an int32 holds. Its gang can never be
-// whole, so its PodGroup must not need one pod only.
+// TestHugeMinCount checks an object that needs more pods than an int32 holds. The minCount of its
+// PodGroup must not overflow to a small number.
 func TestHugeMinCount(t *testing.T) {
 	t.Parallel()
 	g := grouping.Group{MinCount: 1<<32 + 1, Owner: theJob}

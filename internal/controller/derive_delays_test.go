@@ -22,8 +22,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// TestDeriveRefusedInOtherWords checks that a reason with a new text at each attempt is not
-// reported each time. A changed condition of a pod triggers another attempt for its group.
+// TestDeriveRefusedInOtherWords checks that a reason whose text differs at each attempt is not
+// reported each time. Each report changes a condition of a pod, and so triggers the next attempt.
 func TestDeriveRefusedInOtherWords(t *testing.T) {
 	t.Parallel()
 	same := func(int) string { return "the queue is not yours" }
@@ -31,7 +31,7 @@ func TestDeriveRefusedInOtherWords(t *testing.T) {
 	tests := map[string]struct {
 		text func(try int) string
 		step time.Duration
-		// wantTold are the attempts, of six, that are reported.
+		// wantTold lists the attempts, of six, that report the reason.
 		wantTold []int
 	}{
 		"the same each time":              {text: same, wantTold: []int{1}},
@@ -56,7 +56,7 @@ func TestDeriveRefusedInOtherWords(t *testing.T) {
 					t.Errorf("try %d: pod %s says %q", try, pod.Name, c.Message)
 				}
 				told[pod.Name] = append(told[pod.Name], try)
-				// The API server stores the condition.
+				// Store the condition in the pod, as the API server does.
 				pod.Status.Conditions = []corev1.PodCondition{c}
 			})
 			clk := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
@@ -83,8 +83,8 @@ func TestDeriveRefusedInOtherWords(t *testing.T) {
 	}
 }
 
-// TestDeriveDenied checks the retries of a minCount that the API server rejects. The delays grow
-// until the change is accepted, no change is needed, or the group is deleted.
+// TestDeriveDenied checks the retries after the API server has rejected a change of minCount. The
+// delays grow until the change is accepted, no change is needed, or the group is deleted.
 func TestDeriveDenied(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(ctx context.Context, d *derivedGroup, denied *bool, c client.Client) error{
@@ -114,7 +114,7 @@ func TestDeriveDenied(t *testing.T) {
 				},
 			})
 			d := &derivedGroup{group: grouping.Group{MinCount: 6, Owner: theJob}}
-			// A member has a node, and the status of the group does not show it yet.
+			// A member has a node, but the status of the PodGroup does not show the member yet.
 			r := newDerive(t, c, d, listed{Assigned: named("p", 1, assigned)}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
 			again := func() time.Duration {
 				t.Helper()
@@ -142,8 +142,8 @@ func TestDeriveDenied(t *testing.T) {
 	}
 }
 
-// TestControllersTryAgain checks that the delay after many failures is at most longestDelay,
-// because no event may report that the cause is fixed.
+// TestControllersTryAgain checks that the delay between retries is at most longestDelay. No event
+// tells a controller that the cause of a failure is gone.
 func TestControllersTryAgain(t *testing.T) {
 	t.Parallel()
 	limiter := optionsFor(nil, conflictDelay).RateLimiter

@@ -18,15 +18,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// minCountOf returns the minCount of a group: the members that its object needs, or the largest
-// possible number if the object needs more.
+// minCountOf returns the minCount of a PodGroup: the number of members that the group's object
+// needs, limited to the largest int32.
 func minCountOf(g grouping.Group, members *gang.Members) int32 {
 	return int32(min(g.Needs(members.Available()), math.MaxInt32)) //nolint:gosec // it is bounded
 }
 
-// policy returns the settings for a new PodGroup of a group with a living member. If the object
-// does not set a field, the value comes from its pods. above is a message if the object asks for a
-// class above the pods' class. The error is the error of classFor.
+// policy returns the settings of a new PodGroup. The group must have a living member. If the object
+// does not set a field, the value comes from the pods. above is a message if the object names a
+// class above the class of its pods. The error comes from classFor.
 func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (out v1alpha1.PodGroupPolicy, above string, err error) {
 	live := living(members)
 	class, above, err := classFor(g, live, classes)
@@ -44,7 +44,8 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 		out.PriorityClassName = &class
 	}
 	if class == lowest.Spec.PriorityClassName && g.IsBounded() {
-		// Use the priority of the pods, because the class may have changed since they were created.
+		// Use the priority of the pod, not of its class: the value of the class may have changed
+		// after the pod was created.
 		out.Priority, out.PreemptionPolicy = ptr.To(corev1helpers.PodPriority(lowest)), ptr.To(corev1.PreemptLowerPriority)
 		if slices.ContainsFunc(live, neverPreempts) {
 			out.PreemptionPolicy = ptr.To(corev1.PreemptNever)
@@ -61,19 +62,19 @@ func neverPreempts(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
 }
 
-// lowestOf returns the pod with the lowest priority. The group gets the class of this pod, so that
-// no pod gets more than it would by itself.
+// lowestOf returns the pod with the lowest priority. The group gets the class of this pod. So the
+// group raises the priority of no pod.
 func lowestOf(pods []*corev1.Pod) *corev1.Pod {
 	return slices.MinFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// classFor returns the PriorityClass of a group. Quotas and admission policies limit the classes of
-// users, but they check only pods. So the annotation of an object never raises the group above its
-// pods. If it would, the group gets the class of its pods, and above is a message about that. The
-// class of a namespace may be higher, because administrators set it. The error means that the class
-// in the annotation does not exist.
+// classFor returns the PriorityClass of a group. The annotation of an object never raises the group
+// above its pods, because quotas and admission policies check only the classes of pods. If the
+// annotation names a higher class, the group gets the class of its pods, and above is a message
+// about this. The class of a namespace may be higher, because administrators set it. classFor
+// returns an error if the class in the annotation does not exist.
 func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.PriorityClassLister) (class, above string, err error) {
 	lowest := lowestOf(live)
 	wanted := g.Choice.PriorityClass
@@ -99,14 +100,14 @@ func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.Pr
 	return lowest.Spec.PriorityClassName, above, nil
 }
 
-// settingsOf returns a string that is equal for policies with equal settings, except for their
-// counts.
+// settingsOf returns a text of all settings of a policy except its counts. Two policies have the
+// same text only if these settings are equal.
 func settingsOf(p *v1alpha1.PodGroupPolicy) string {
 	return fmt.Sprint(differences(&v1alpha1.PodGroupPolicy{}, p), ptr.Deref(p.Priority, 0), ptr.Deref(p.PreemptionPolicy, ""))
 }
 
-// differences lists the settings that a group would get with another value if it were created now;
-// "" for none.
+// differences lists the settings whose values differ between two policies; "" for none. have is the
+// policy of a PodGroup, and now is the policy that a new PodGroup would get.
 func differences(have, now *v1alpha1.PodGroupPolicy) string {
 	var out []string
 	for _, s := range []struct{ setting, have, now string }{
@@ -127,11 +128,12 @@ func modeOf(p *v1alpha1.PodGroupPolicy) string {
 	return string(ptr.Deref(p.DisruptionMode, v1alpha1.DisruptionModePod))
 }
 
-// levelsOf returns the preferred topology keys of a policy as in the annotation.
+// levelsOf returns the preferred topology keys of a policy, separated by commas as in the
+// annotation.
 func levelsOf(p *v1alpha1.PodGroupPolicy) string { return strings.Join(p.PreferredKeys(), ",") }
 
-// differs reports the first setting of a group that no longer matches its object. These settings
-// cannot be changed.
+// differs describes the first setting of a PodGroup that differs from its object and cannot be
+// changed; "" for none.
 func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 	for _, s := range []struct{ annotation, want, have string }{
 		{v1alpha1.AnnotationDisruptionMode, g.Choice.DisruptionMode, string(ptr.Deref(pg.Spec.DisruptionMode, v1alpha1.DisruptionModePod))},
@@ -148,9 +150,9 @@ func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 	return ""
 }
 
-// dropped reports the first setting of a group that was requested when it was created and is no
-// longer requested; "" for none. Settings that come from the pods change with the pods, and are not
-// reported.
+// dropped describes the first setting of a PodGroup that its object requested when the PodGroup was
+// created, and no longer requests; "" for none. Settings that came from the pods do not count,
+// because the object never requested them.
 func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group) string {
 	has := func(annotation string) bool { return pg.Annotations[annotation] != "" }
 	for _, s := range []struct {
@@ -171,8 +173,9 @@ func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gro
 	return ""
 }
 
-// markEarlier adds the missing annotation about the source of a class to a group whose class comes
-// from the namespace. Earlier versions did not write it. It reports whether it changed the group.
+// markEarlier adds the annotation about the source of the class to a PodGroup whose class comes
+// from the namespace. Earlier versions of Reprieve did not write this annotation. markEarlier
+// reports whether it changed the PodGroup.
 func markEarlier(pg *v1alpha1.PodGroup, c grouping.Choice) bool {
 	if pg.Annotations[v1alpha1.AnnotationClassOf] != "" || !c.ClassOfNamespace || ptr.Deref(pg.Spec.PriorityClassName, "") != c.PriorityClass {
 		return false

@@ -22,8 +22,8 @@ func unqueued(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// TestDerivedSources checks that the annotations of a group show the sources of its class and its
-// queue, unless they come from its pods.
+// TestDerivedSources checks the annotations about the sources of a PodGroup's class and queue.
+// Values that come from the pods have no such annotation.
 func TestDerivedSources(t *testing.T) {
 	t.Parallel()
 	const class, queue = v1alpha1.AnnotationClassOf, v1alpha1.AnnotationQueueOf
@@ -57,7 +57,8 @@ func TestDerivedSources(t *testing.T) {
 	}
 }
 
-// TestDerivedMode checks that the annotation counts first, and then the default of the kind.
+// TestDerivedMode checks that the disruption mode comes from the annotation, or else from the
+// default for the kind of the object.
 func TestDerivedMode(t *testing.T) {
 	t.Parallel()
 	const whole, single = string(v1alpha1.DisruptionModePodGroup), string(v1alpha1.DisruptionModePod)
@@ -84,8 +85,8 @@ func TestDerivedMode(t *testing.T) {
 	}
 }
 
-// TestDeriveDropped checks that a running group reports settings that are no longer requested. It
-// does not report settings from pods that differ by now.
+// TestDeriveDropped checks that a running group reports settings that its object no longer
+// requests. It does not report settings that came from the pods.
 func TestDeriveDropped(t *testing.T) {
 	t.Parallel()
 	run := listed{Assigned: []*corev1.Pod{classed("a", "low", 5), classed("b", "low", 5)}}
@@ -136,8 +137,8 @@ func TestDeriveDropped(t *testing.T) {
 	}
 }
 
-// TestDeriveWithoutPods checks that the condition of a group without living pods stays, because no
-// pods can be compared with it.
+// TestDeriveWithoutPods checks that the condition of a PodGroup without living pods does not
+// change, because there is nothing to compare with.
 func TestDeriveWithoutPods(t *testing.T) {
 	t.Parallel()
 	high := grouping.Choice{PriorityClass: "high"}
@@ -179,8 +180,8 @@ func TestDeriveWithoutPods(t *testing.T) {
 	}
 }
 
-// TestDeriveMarksEarlier checks that a group from a version without marks gets the mark for the
-// class of its namespace.
+// TestDeriveMarksEarlier checks that a PodGroup of an earlier version gets the annotation about the
+// source of its class.
 func TestDeriveMarksEarlier(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

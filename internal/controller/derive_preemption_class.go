@@ -11,10 +11,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// followPreemptionClass sets preemptionPriorityClassName to the class that the object or its
-// namespace names, and records the source. It reports whether that changes the PodGroup. A class
-// that users have set in the PodGroup stays if no annotation names one. A name that the API does
-// not accept counts as none.
+// followPreemptionClass sets preemptionPriorityClassName to the class that the annotation of the
+// object or of its namespace names, and records the source. If there is no annotation, or the API
+// does not accept the name, a class that users have set in the PodGroup stays. The function reports
+// whether the PodGroup has changed.
 func followPreemptionClass(pg *v1alpha1.PodGroup, c grouping.Choice) bool {
 	class, from := c.PreemptionPriorityClass, v1alpha1.FromObject
 	if gang.FlawOfPreemptionClass(class, ptr.Deref(pg.Spec.PriorityClassName, "")) != "" {
@@ -39,8 +39,8 @@ func followPreemptionClass(pg *v1alpha1.PodGroup, c grouping.Choice) bool {
 	return true
 }
 
-// flawOfPreemptionClass reports an annotation for preemptionPriorityClassName with a name that the
-// API does not accept; "" for none.
+// flawOfPreemptionClass returns a message if the annotation for preemptionPriorityClassName has a
+// name that the API does not accept; otherwise "".
 func flawOfPreemptionClass(pg *v1alpha1.PodGroup, g grouping.Group) string {
 	class := g.Choice.PreemptionPriorityClass
 	if class == "" {

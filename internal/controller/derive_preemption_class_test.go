@@ -11,12 +11,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// TestFollowPreemptionClass checks that the class of a derived group as a potential victim follows
-// the annotation, and that a class from a user of the PodGroup stays without one.
+// TestFollowPreemptionClass checks that preemptionPriorityClassName of a derived group follows the
+// annotation. Without an annotation, a class that a user has set stays.
 func TestFollowPreemptionClass(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// have and source are the field and the annotation before; priorityClass is the class.
+		// have is the field and source the annotation, both before the call. priorityClass is the
+		// class of the group.
 		have, source, priorityClass string
 		asks                        string
 		ofNamespace                 bool

@@ -32,7 +32,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// derivedGroup is a Derived with a single group.
+// derivedGroup is a Derived that has one group; none if unknown is true.
 type derivedGroup struct {
 	gang.Named
 	group   grouping.Group
@@ -65,7 +65,7 @@ func classesOf(t *testing.T, values map[string]int32) schedulinglisters.Priority
 
 var theJob = metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job"}
 
-// classed returns a pod of a class, in the queue of-pods.
+// classed returns a pod that names a PriorityClass and the queue of-pods.
 func classed(name, class string, priority int32) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"queue": "of-pods"}},
@@ -97,18 +97,19 @@ func orphan(pg *v1alpha1.PodGroup) {
 	pg.OwnerReferences, pg.Labels = nil, map[string]string{labelManagedBy: managedBy}
 }
 
-// deriveCase is a group with its members, and its PodGroup before the test.
+// deriveCase is a derived group with its members, and its PodGroup before the test.
 type deriveCase struct {
 	group   grouping.Group
 	unknown bool
 	members listed
 	before  *v1alpha1.PodGroup
-	// placing sets the scheduler's state of the group; nil for none.
+	// placing changes the scheduler's records about the group; nil for no change.
 	placing func(*engine.Gangs, types.NamespacedName)
-	// wantCount is 0 if no PodGroup must exist.
+	// wantCount is the minCount of the PodGroup after the test; 0 if there must be no PodGroup.
 	wantCount int32
 	want      func(*v1alpha1.PodGroup) bool
-	// wantEvent is part of the only event and of the condition; "" for none.
+	// wantEvent must be part of the only event, and of the condition. "" means that there is no
+	// event.
 	wantEvent string
 }
 
@@ -186,8 +187,8 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// check reconciles the group twice. The second call must not repeat a report, and must create a
-// group again that the first call deleted.
+// check reconciles the group twice. The second call must not repeat a report. If the first call
+// deleted the PodGroup, the second must create it again.
 func (tt *deriveCase) check(t *testing.T) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -234,8 +235,8 @@ func (tt *deriveCase) check(t *testing.T) {
 	}
 }
 
-// newDerive returns a Derive for a cluster with some classes. Pods name their queue by the label
-// queue.
+// newDerive returns a Derive for a cluster with the classes high, low and idle. A pod names its
+// queue in the label queue.
 func newDerive(t *testing.T, c client.Client, derived Derived, members Members, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	t.Helper()
 	return NewDerive(c, derived, members, func(pod *corev1.Pod) string { return pod.Labels["queue"] },
@@ -243,8 +244,8 @@ func newDerive(t *testing.T, c client.Client, derived Derived, members Members, 
 		clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 }
 
-// TestDeriveAnew checks that a group with outdated settings is replaced as long as its members lose
-// nothing by that.
+// TestDeriveAnew checks that a PodGroup with outdated settings is replaced only while its members
+// cannot lose anything.
 func TestDeriveAnew(t *testing.T) {
 	t.Parallel()
 	of := func(class string, priority int32, policy corev1.PreemptionPolicy) func(*v1alpha1.PodGroup) {
@@ -334,8 +335,8 @@ func TestDeriveAnew(t *testing.T) {
 	}
 }
 
-// TestDeriveAnewOnce checks that a PodGroup is not replaced repeatedly if the API server changes
-// its settings.
+// TestDeriveAnewOnce checks that a PodGroup is replaced only once if the API server changes its
+// settings at each write.
 func TestDeriveAnewOnce(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -363,8 +364,8 @@ func TestDeriveAnewOnce(t *testing.T) {
 	}
 }
 
-// TestDeriveAnewAgain checks that a group is replaced after each change of a Job, also back to
-// earlier settings. A deletion that fails is retried.
+// TestDeriveAnewAgain checks that a PodGroup is replaced after each change of its Job, even if the
+// change restores earlier settings. A deletion that fails is retried.
 func TestDeriveAnewAgain(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -396,8 +397,8 @@ func TestDeriveAnewAgain(t *testing.T) {
 	}
 }
 
-// TestPodsWithoutTheirGroupAreCounted checks the number of pods whose groups cannot be written.
-// They count until their group is written, another client creates it, or they are deleted.
+// TestPodsWithoutTheirGroupAreCounted checks the number of pods whose PodGroup cannot be written. A
+// pod counts until its PodGroup exists or the pod is deleted.
 func TestPodsWithoutTheirGroupAreCounted(t *testing.T) {
 	t.Parallel()
 	refused := true
@@ -454,13 +455,13 @@ func refusing(t *testing.T, refused *bool, why string) client.Client {
 	}).Build()
 }
 
-// pointed is a lister of members that change.
+// pointed is a lister of members. The test may change them.
 type pointed struct{ now *gang.Members }
 
 func (p pointed) Members(types.NamespacedName) gang.Members { return *p.now }
 
-// TestDeriveRefused checks that one pod gets one event with the reason why its group cannot be
-// written.
+// TestDeriveRefused checks that one pod of a group gets one event with the reason why the PodGroup
+// cannot be written.
 func TestDeriveRefused(t *testing.T) {
 	t.Parallel()
 	refused := true
@@ -470,7 +471,7 @@ func TestDeriveRefused(t *testing.T) {
 	pod := classed("a", "low", 5)
 	r := newDerive(t, c, d, listed{Pending: []*corev1.Pod{pod}}, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
 		said = append(said, c.Reason)
-		// The API server stores the condition.
+		// Store the condition in the pod, as the API server does.
 		pod.Status.Conditions = []corev1.PodCondition{c}
 	})
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}

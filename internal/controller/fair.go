@@ -5,9 +5,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// fair is the order of a controller's requests: namespaces take turns, and the requests of one
-// namespace keep their order. So a namespace whose objects change all the time delays the others by
-// one request in each turn. The work queue that holds it serializes the calls.
+// fair orders the requests of a controller: namespaces take turns, and the requests of one
+// namespace keep their order. So a namespace with many changes delays each other namespace by only
+// one request per turn. The methods need no lock, because the work queue that uses fair serializes
+// the calls.
 type fair struct {
 	// namespaces lists the namespaces with requests, in the order of their turns.
 	namespaces []string

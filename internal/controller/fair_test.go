@@ -15,8 +15,8 @@ func request(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// TestFairQueue checks that a namespace waits for one request of each other namespace, however many
-// they have.
+// TestFairQueue checks that a namespace waits for at most one request of each other namespace,
+// regardless of their number of requests.
 func TestFairQueue(t *testing.T) {
 	t.Parallel()
 	q := newFairQueue("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -40,8 +40,8 @@ func TestFairQueue(t *testing.T) {
 	}
 }
 
-// TestFairOrder checks that each request comes out once, and the requests of one namespace in their
-// order. No namespace has two turns while another one waits.
+// TestFairOrder checks that each request is returned once, and that the requests of one namespace
+// keep their order. No namespace has two turns while another namespace waits.
 func TestFairOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,9 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Filler computes the fields that users leave empty in PodGroups and in templates of Workloads. It
-// changes only the values that it is given and writes nothing to the API. It is safe for concurrent
-// use.
+// Filler computes the fields that users leave empty in PodGroups and in the templates of Workloads.
+// It changes objects in memory and writes nothing to the API. It is safe for concurrent use.
 type Filler struct {
 	reader     client.Reader
 	priorities priorities
@@ -27,14 +26,14 @@ func NewFiller(reader client.Reader, classes schedulinglisters.PriorityClassList
 	return &Filler{reader: reader, priorities: priorities{classes}}
 }
 
-// FillTemplate fills in the priority of a Workload's template. It returns false if the class does
-// not exist.
+// FillTemplate fills in the priority of a Workload's template. It returns false if the
+// PriorityClass of the template does not exist.
 func (f *Filler) FillTemplate(t *v1alpha1.PodGroupTemplate) (bool, error) {
 	return f.priorities.fill(&t.PodGroupPolicy)
 }
 
-// PriorityOf returns the priority and policy for a pod or group that names a PriorityClass, or that
-// names none. found is false if the class does not exist.
+// PriorityOf returns the priority and the preemption policy that a PriorityClass gives. class is ""
+// for a pod or group that names no class. found is false if the class does not exist.
 func (f *Filler) PriorityOf(class string) (priority int32, policy corev1.PreemptionPolicy, found bool, err error) {
 	r, err := f.priorities.of(class)
 	if err != nil || r == nil {
@@ -43,8 +42,8 @@ func (f *Filler) PriorityOf(class string) (priority int32, policy corev1.Preempt
 	return r.priority, r.policy, true, nil
 }
 
-// Fill fills in empty fields of a PodGroup in memory. The verdict is the reason why fields are
-// still empty; it is zero if all are filled in.
+// Fill fills in the empty fields of a PodGroup in memory. The verdict is the reason why some fields
+// are still empty; it is zero if all are filled in.
 func (f *Filler) Fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict, error) {
 	policy := &pg.Spec.PodGroupPolicy
 	if ref := pg.Spec.PodGroupTemplateRef; ref != nil && (policy.SchedulingPolicy == nil || policy.Priority == nil) {
@@ -66,7 +65,8 @@ func (f *Filler) Fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict,
 	return noSuchClass(pg), nil
 }
 
-// template finds the template of a group, or returns a verdict on the missing object.
+// template returns the template that a group refers to. If it does not exist, template returns nil
+// and a verdict with the reason.
 func (f *Filler) template(ctx context.Context, pg *v1alpha1.PodGroup, ref *v1alpha1.PodGroupTemplateReference) (*v1alpha1.PodGroupTemplate, gang.Verdict, error) {
 	missing := gang.Verdict{Reason: v1alpha1.ReasonTemplateNotFound}
 	var w v1alpha1.Workload
@@ -89,7 +89,7 @@ func (f *Filler) template(ctx context.Context, pg *v1alpha1.PodGroup, ref *v1alp
 	return nil, missing, nil
 }
 
-// waitForTemplate returns a verdict for a group whose template is not filled in yet.
+// waitForTemplate returns the verdict on a group whose template has no priority yet.
 func (f *Filler) waitForTemplate(pg *v1alpha1.PodGroup) (gang.Verdict, error) {
 	found, err := f.priorities.of(ptr.Deref(pg.Spec.PriorityClassName, ""))
 	switch {

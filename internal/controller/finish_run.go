@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// firstFinishDelay is the first delay after a preemption could not be completed.
+	// firstFinishDelay is the delay before the first retry of a preemption that could not be
+	// completed.
 	firstFinishDelay = 50 * time.Millisecond
-	// finishWorkers is the number of groups that are processed at a time. After a crash there may
-	// be many.
+	// finishWorkers is the number of groups that are processed concurrently. After a crash, many
+	// groups may have interrupted preemptions.
 	finishWorkers = 8
 )
 
@@ -40,7 +41,7 @@ func newFinishController(in Inputs) (controller.Controller, error) {
 	return c, nil
 }
 
-// groupOfPod returns a request for the group of a pod.
+// groupOfPod returns requests for the group of a pod, and for the groups above it in a tree.
 func (in *Inputs) groupOfPod(_ context.Context, obj client.Object) []reconcile.Request {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if key, ok := in.membership().GroupOf(pod); ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// Groups holds the PodGroups of one API, as its informer shows them.
+// Groups has the PodGroups of one API, kept equal to the cache of an informer.
 type Groups struct {
 	gang.Store
 	told toolscache.InformerSynced
@@ -27,21 +27,22 @@ var _ gang.Source = (*Groups)(nil)
 
 // GroupHandlers are called with the name of a PodGroup, in the informer's goroutine.
 type GroupHandlers struct {
-	// Changed is called for every PodGroup that is created or deleted, or whose change affects
-	// scheduling.
+	// Changed is called for each PodGroup that is created, is deleted, or changes in a way that
+	// affects scheduling.
 	Changed func(types.NamespacedName)
-	// Saved is called if only the cost of evicting the PodGroup has changed. That is its
+	// Saved is called if a change affects only the cost of evicting the PodGroup: its
 	// [gang.Progress], or the record of its stops.
 	Saved func(types.NamespacedName)
 }
 
-// NewGroups adds a handler for PodGroups of reprieve.dev to c, which must not be running yet.
+// NewGroups returns the PodGroups of reprieve.dev in c, and adds a handler for them to c. It must
+// be called before c runs.
 func NewGroups(ctx context.Context, c cache.Cache, handlers GroupHandlers) (*Groups, error) {
 	return newGroups(ctx, c, &v1alpha1.PodGroup{}, gang.FromPodGroup, handlers)
 }
 
-// NewNativeGroups is NewGroups for the PodGroups of scheduling.k8s.io, of the kind that the cluster
-// serves.
+// NewNativeGroups is like [NewGroups], for the PodGroups of scheduling.k8s.io. kind is the version
+// that the cluster serves.
 func NewNativeGroups(ctx context.Context, c cache.Cache, kind schema.GroupVersionKind, handlers GroupHandlers) (*Groups, error) {
 	read := func(u *unstructured.Unstructured) *gang.Group { return gang.FromPodGroup(native.FromObject(u)) }
 	return newGroups(ctx, c, native.NewObject(kind), read, handlers)
@@ -69,9 +70,9 @@ func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, r
 	return groups, nil
 }
 
-// handler keeps the store equal to the informer's state, and reports the changes that affect
-// scheduling. The status changes with every member, and most of these changes do not affect
-// scheduling.
+// handler returns an event handler that keeps the store equal to the cache of the informer. It
+// reports only changes that affect scheduling. Most changes do not, such as the changes of the
+// status with every member.
 func (g *Groups) handler(read func(any) (*gang.Group, bool), handlers GroupHandlers) toolscache.ResourceEventHandler {
 	set := func(obj any) {
 		after, ok := read(obj)
@@ -111,7 +112,8 @@ func (g *Groups) handler(read func(any) (*gang.Group, bool), handlers GroupHandl
 	}
 }
 
-// sameButCost reports whether only the progress of a group or the record of its stops has changed.
+// sameButCost reports whether two states of a group differ at most in its progress and the record
+// of its stops.
 func sameButCost(before, after *gang.Group) bool {
 	then := *before
 	then.Progress, then.Stops, then.StoppedAt = after.Progress, after.Stops, after.StoppedAt

@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// TestGroupsTellOfWhatBearsOnScheduling checks that only changes that affect scheduling are
-// reported.
+// TestGroupsTellOfWhatBearsOnScheduling checks that Groups reports only changes that affect
+// scheduling.
 func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -109,8 +109,8 @@ func TestGroupReplacedInOneUpdate(t *testing.T) {
 	}
 }
 
-// TestNativeGroupsHaveTheirLabels checks that groups have labels, because a label names the queue, and
-// the annotations about lost work.
+// TestNativeGroupsHaveTheirLabels checks that native groups have their labels and annotations. A
+// label names the queue, and annotations hold the progress of the work.
 func TestNativeGroupsHaveTheirLabels(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha2", Kind: "PodGroup"}

@@ -29,18 +29,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// heldTime is the time that a pod must be blocked before this is reported. Usually, the cause ends
-// within a moment.
+// heldTime is the time that a pod must be blocked before the block is reported. Most blocks end
+// earlier.
 const heldTime = 5 * time.Second
 
-// Holds reports why single pods are blocked, regardless of the state of their group.
+// Holds reports why a single pod is blocked, apart from the state of its group.
 type Holds interface {
 	gang.Bounds
-	// Hold reports why the group of a pod is not known yet.
+	// Hold returns the reason why the group of a pod is not known yet; zero if the group is known.
 	Hold(pod *corev1.Pod) gang.Verdict
 }
 
-// noneDerived implements Holds for a process without derived groups.
+// noneDerived implements Holds for a scheduler that derives no groups.
 type noneDerived struct{ gang.Named }
 
 // IsBounded is part of gang.Bounds.
@@ -49,8 +49,8 @@ func (noneDerived) IsBounded(types.NamespacedName) bool { return false }
 // Hold is part of Holds.
 func (noneDerived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
 
-// newHeldController returns the controller of blocked pods. A block begins and ends with changes of
-// the pod's owner or group, which may happen without a change of the pod.
+// newHeldController returns the controller that reports blocked pods; see [Held]. It also watches
+// owners and groups, because a block may begin or end with a change of one of these.
 func newHeldController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	var holds Holds = noneDerived{}
@@ -68,9 +68,9 @@ func newHeldController(in Inputs) (controller.Controller, error) {
 	return newResolveController("pod-held", held, sources...)
 }
 
-// outranked returns a handler for PodGroups that are created or change. It requests the pending
-// members that their PodGroup outranks. The requests are delayed because the scheduler may receive
-// the change later.
+// outranked returns a handler for PodGroups that are created or changed. It requests the pending
+// members that their PodGroup outranks. The requests are delayed, because the scheduler may see the
+// change later than this handler.
 func (in *Inputs) outranked() handler.TypedEventHandler[*v1alpha1.PodGroup, reconcile.Request] {
 	look := func(pg *v1alpha1.PodGroup, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		g := gang.FromPodGroup(pg)
@@ -90,9 +90,8 @@ func (in *Inputs) outranked() handler.TypedEventHandler[*v1alpha1.PodGroup, reco
 	}
 }
 
-// Held reports why pods are blocked before they have a usable group, once they have been blocked
-// for heldTime. Each pod shows the reason in its condition PodScheduled. The pods of one owner
-// share one event.
+// Held reports pods that have been blocked for heldTime because they have no usable group yet. Each
+// pod gets the reason in its condition PodScheduled. The pods of one owner share one event.
 type Held struct {
 	pods     corelisters.PodLister
 	holds    Holds
@@ -102,17 +101,19 @@ type Held struct {
 	clock    clock.PassiveClock
 	since    map[types.NamespacedName]time.Time
 	told     sets.Set[string]
-	// figure is called with the number of pods that show a reason, when the number changes. reasons
-	// has the reason of each pod, and counts the number of pods for each reason.
-	figure  func(reason string, pods int)
+	// figure is called with a reason and the number of pods that report it, each time that number
+	// changes.
+	figure func(reason string, pods int)
+	// reasons maps pods to the reason that they report. counts maps reasons to the number of these
+	// pods.
 	reasons map[types.NamespacedName]string
 	counts  map[string]int
 }
 
 var _ reconcile.Reconciler = (*Held)(nil)
 
-// NewHeld returns a Held. It writes the conditions of pods with say, and passes the number of
-// blocked pods to figure. Run it with one worker, because it remembers its reports without a lock.
+// NewHeld returns a Held. It writes conditions of pods with say, and passes the numbers of blocked
+// pods to figure. Run it with one worker, because it remembers its reports without a lock.
 func NewHeld(pods corelisters.PodLister, holds Holds, groups gang.Source, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Held {
 	return &Held{
 		pods: pods, holds: holds, groups: groups, recorder: recorder, say: say, figure: figure, clock: clk,
@@ -121,7 +122,7 @@ func NewHeld(pods corelisters.PodLister, holds Holds, groups gang.Source, record
 	}
 }
 
-// count records why a pod is blocked; "" if it is not blocked or does not exist.
+// count records the reason that a pod reports; "" for none.
 func (r *Held) count(pod types.NamespacedName, reason string) {
 	before := r.reasons[pod]
 	if before == reason {
@@ -139,8 +140,8 @@ func (r *Held) count(pod types.NamespacedName, reason string) {
 	}
 }
 
-// concerned returns a request for a pod that is blocked, or whose condition says that it is.
-// Another process may have written the condition.
+// concerned returns a request for a pod that is blocked, or whose condition says that it is
+// blocked. An earlier process may have written that condition.
 func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Request {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
@@ -152,8 +153,8 @@ func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Reque
 	return []reconcile.Request{requestFor(pod)}
 }
 
-// reasonsOf returns the reasons to remove from the condition of a pod that is not blocked. Derive
-// removes the reason PodGroupNotMade itself, unless the pod is no longer in a group.
+// reasonsOf returns the reasons that are outdated in the condition of a pod that is not blocked.
+// PodGroupNotMade is one of them only for a pod without a group: for other pods, Derive clears it.
 func (r *Held) reasonsOf(pod *corev1.Pod) []string {
 	out := []string{grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods}
 	if _, ok := r.holds.GroupOf(pod); !ok {
@@ -162,7 +163,7 @@ func (r *Held) reasonsOf(pod *corev1.Pod) []string {
 	return out
 }
 
-// verdict returns why a pod is blocked; zero if it is not blocked.
+// verdict returns the reason why a pod is blocked; zero if it is not.
 func (r *Held) verdict(pod *corev1.Pod) gang.Verdict {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return gang.Verdict{}
@@ -184,7 +185,8 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
 	}
-	// Ask only once. The block may end at any time, and a second verdict might have no reason.
+	// Compute the verdict only once. The block may end at any time, and a second verdict might then
+	// be zero.
 	v := r.verdict(pod)
 	if v == (gang.Verdict{}) {
 		delete(r.since, req.NamespacedName)
@@ -213,11 +215,11 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		r.told.Insert(about)
 		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Grouping", "the pod waits: %s", v.Message)
 	}
-	// Check again later, because the reason may change while the pod is blocked.
+	// Check the pod again later, because the reason may change while the pod is blocked.
 	return reconcile.Result{RequeueAfter: heldTime}, nil
 }
 
-// sayHeld writes into a pod's condition why the pod is blocked.
+// sayHeld writes the reason for a block into the condition PodScheduled of a pod.
 func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang.Verdict) {
 	_, before := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	if before != nil && before.Reason == v.Reason && before.Message == v.Message {
@@ -229,15 +231,15 @@ func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang
 	})
 }
 
-// clearCondition replaces the condition of a pod without a node if it has one of the reasons,
-// because these do not block the pod any more.
+// clearCondition replaces the condition PodScheduled of a pod without a node if the condition has
+// one of these reasons. Call it when the reasons no longer apply.
 func clearCondition(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
 	if says(pod, reasons...) {
 		sayHeld(say, pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
 	}
 }
 
-// says reports whether a pod has no node and its condition shows one of the reasons.
+// says reports whether a pod has no node and its condition PodScheduled has one of the reasons.
 func says(pod *corev1.Pod, reasons ...string) bool {
 	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	return pod.Spec.NodeName == "" && c != nil && slices.Contains(reasons, c.Reason)

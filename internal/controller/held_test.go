@@ -25,11 +25,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// holding is a Derived that blocks all pods with a verdict.
+// holding is a Derived that blocks all pods with the same verdict.
 type holding struct {
 	Derived
 	verdict gang.Verdict
-	// group is the group of all pods; the zero name for none.
+	// group is the group of every pod; the zero name for none.
 	group types.NamespacedName
 	// once is true if the block ends after the next call of Hold.
 	once bool
@@ -48,8 +48,8 @@ func (h *holding) Hold(*corev1.Pod) gang.Verdict {
 	return v
 }
 
-// TestHeld checks that a pod reports once why it is blocked, after some time, and removes the
-// reason when it is no longer blocked.
+// TestHeld checks that a pod that is blocked for some time reports the reason once. When the block
+// ends, the reason is removed from the condition.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid"}}
@@ -63,7 +63,7 @@ func TestHeld(t *testing.T) {
 	var said []string
 	held := NewHeld(corelisters.NewPodLister(indexer), derived, &gang.Store{}, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
 		said = append(said, c.Reason)
-		// The API server stores the condition.
+		// Store the condition in the pod, as the API server does.
 		pod.Status.Conditions = []corev1.PodCondition{c}
 	}, func(string, int) {}, clk)
 	reconciled := func() time.Duration {
@@ -93,7 +93,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldNoLonger checks that a block that ends during a reconciliation is reported with its reason
+// TestHeldNoLonger checks a block that ends while Reconcile runs. It is reported with its reason,
 // or not at all.
 func TestHeldNoLonger(t *testing.T) {
 	t.Parallel()
@@ -122,8 +122,8 @@ func TestHeldNoLonger(t *testing.T) {
 	}
 }
 
-// TestHeldPodsAreCounted checks the numbers of blocked pods that show a reason. The reason changes
-// or ends, or the pod is deleted.
+// TestHeldPodsAreCounted checks the numbers of pods by reason, after a reason has changed or ended,
+// and after a pod was deleted.
 func TestHeldPodsAreCounted(t *testing.T) {
 	t.Parallel()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -174,8 +174,8 @@ func TestHeldPodsAreCounted(t *testing.T) {
 	}
 }
 
-// TestOutrankedIsLookedAt checks that a PodGroup that is created or changes requests only the
-// pending members that it outranks.
+// TestOutrankedIsLookedAt checks that a new or changed PodGroup requests exactly the pending
+// members that it outranks.
 func TestOutrankedIsLookedAt(t *testing.T) {
 	t.Parallel()
 	in := Inputs{Members: fixedMembers{Pending: []*corev1.Pod{classed("high", "high", 10), classed("low", "low", 5)}, Assigned: []*corev1.Pod{classed("runs", "low", 5)}}}
@@ -199,8 +199,8 @@ func TestOutrankedIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierLeaderSaid checks that a pod is requested if its condition says that it is
-// blocked and it is not. Its condition is replaced.
+// TestWhatAnEarlierLeaderSaid checks a pod whose condition says that it is blocked although it is
+// not. The pod is requested, and its condition is replaced.
 func TestWhatAnEarlierLeaderSaid(t *testing.T) {
 	t.Parallel()
 	group := types.NamespacedName{Namespace: "ns", Name: "g"}

@@ -26,28 +26,29 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// mostMislabeled limits the number of reports in memory. At the limit, the memory is cleared.
+// mostMislabeled is the maximum number of reports that Labels remembers. When it is reached, Labels
+// forgets all of them.
 const mostMislabeled = 10000
 
-// Labels reports pods with labels or annotations of reprieve.dev that no code reads, such as
-// reprieve.dev/podgroup, or with invalid values. It reports the pods of one owner once. The pods
-// are scheduled as if they had no such key.
+// Labels reports pods with labels or annotations of reprieve.dev that have no effect: keys that no
+// code reads, such as reprieve.dev/podgroup, or invalid values. It sends one report for all pods of
+// an owner. The scheduler schedules such pods as if the key were missing.
 type Labels struct {
 	pods       corelisters.PodLister
 	profiles   sets.Set[string]
 	queueLabel func(*corev1.Pod) string
 	recorder   events.EventRecorder
 	clock      clock.PassiveClock
-	// bad is called with the key of each annotation whose value is reported; it may be nil.
+	// bad is called with the key of each annotation whose value is reported. It may be nil.
 	bad func(key string)
-	// begun is the start of this process. Reconcile skips the keys of pods that were created before
-	// it and have a node, because an earlier process reported them. It checks values again, because
-	// they may have changed since.
+	// begun is the start of this process. Pods that were created earlier and have a node get no
+	// report about keys, because an earlier process sent it. Their values are checked again,
+	// because values may have changed since then.
 	begun time.Time
 	told  sets.Set[mislabeled]
 }
 
-// mislabeled is a report about the pods of an owner, or about a pod without one.
+// mislabeled identifies a report: about the pods of one owner, or about one pod without an owner.
 type mislabeled struct {
 	of    types.UID
 	about topic
@@ -63,10 +64,9 @@ const (
 
 var _ reconcile.Reconciler = (*Labels)(nil)
 
-// NewLabels returns a Labels for the pods of some profiles. The function queueLabel returns the
-// label that names a pod's queue. The function bad receives the key of each annotation whose value
-// is reported; nil for none. Run the Labels with one worker, because it remembers its reports
-// without a lock.
+// NewLabels returns a Labels for the pods of some profiles. queueLabel returns the label that names
+// the queue of a pod. bad receives the key of each annotation whose value is reported; it may be
+// nil. Run the Labels with one worker, because it remembers its reports without a lock.
 func NewLabels(
 	pods corelisters.PodLister, profiles sets.Set[string], queueLabel func(*corev1.Pod) string, recorder events.EventRecorder,
 	clock clock.PassiveClock, bad func(key string),
@@ -124,8 +124,8 @@ func (r *Labels) reportValues(pod *corev1.Pod, bad []*gang.BadValue) {
 	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Reading", "%s; it counts as if it was not there", strings.Join(messages, "; "))
 }
 
-// isNew reports whether the pods of this pod's owner have no report about a topic yet. It records
-// that they have one now.
+// isNew reports whether there is no report yet about this topic for the pods of this pod's owner.
+// It records that there is one now.
 func (r *Labels) isNew(pod *corev1.Pod, about topic) bool {
 	report := mislabeled{of: pod.UID, about: about}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
@@ -141,8 +141,8 @@ func (r *Labels) isNew(pod *corev1.Pod, about topic) bool {
 	return true
 }
 
-// KnownKeys returns the labels or annotations of reprieve.dev that are read, on any kind of object.
-// queueLabel is the label that names a pod's queue.
+// KnownKeys returns the keys of reprieve.dev that Reprieve reads on any kind of object: annotations
+// or labels. queueLabel is the label that names the queue of a pod.
 func KnownKeys(annotations bool, queueLabel string) []string {
 	if !annotations {
 		return []string{v1alpha1.LabelLedBy, v1alpha1.LabelPodGroup, queueLabel}
@@ -156,12 +156,13 @@ func KnownKeys(annotations bool, queueLabel string) []string {
 	}
 }
 
-// ownKeys returns the annotations that Reprieve writes itself.
+// ownKeys returns the annotations that Reprieve itself writes.
 func ownKeys() []string {
 	return []string{annotationMadeFrom, gang.AnnotationUnsupported, native.AnnotationWorkloadRef, v1alpha1.AnnotationPlacedAs}
 }
 
-// UnreadKeys returns the labels or annotations of reprieve.dev that no code reads, sorted.
+// UnreadKeys returns the keys of reprieve.dev in a map of labels or annotations that no code reads,
+// sorted.
 func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []string {
 	known := KnownKeys(annotations, queueLabel)
 	if annotations {
@@ -177,7 +178,7 @@ func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []str
 	return out
 }
 
-// InvalidAnnotations describes the invalid values of annotations about lost work.
+// InvalidAnnotations returns a message for each invalid value of an annotation about lost work.
 func InvalidAnnotations(annotations map[string]string) []string {
 	_, err := gang.ProgressOf(annotations)
 	if err == nil {
@@ -189,8 +190,8 @@ func InvalidAnnotations(annotations map[string]string) []string {
 func newLabelController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	labeled := func(_ context.Context, obj client.Object) []reconcile.Request {
-		// The filter knows no queue label, because a profile may rename it. Reconcile decides about
-		// queue labels.
+		// A profile may use another queue label, which this filter does not know. So the filter
+		// accepts queue labels too, and Reconcile checks them.
 		pod, ok := obj.(*corev1.Pod)
 		if !ok {
 			return nil

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestLabels checks that unread labels are reported once, together with the labels that are read.
+// TestLabels checks that labels that no code reads are reported once. The report also lists the
+// labels that are read.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
@@ -44,9 +45,9 @@ func TestLabels(t *testing.T) {
 	wrong := map[string]string{"reprieve.dev/podgroup": "g"}
 	for name, c := range map[string]struct {
 		pods []*corev1.Pod
-		// want lists words of each event.
+		// want lists, for each event, words that it must contain.
 		want []string
-		// bad lists the keys of the annotations that are counted.
+		// bad lists the keys that are passed to the function bad.
 		bad []string
 	}{
 		"a checkpoint ahead": {

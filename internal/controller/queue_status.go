@@ -22,29 +22,28 @@ import (
 )
 
 // queueInterval is the time between two updates of the status of Queues. Shares change with every
-// pod that is created or deleted. So a write for each change would overload the API server.
+// pod that is created or deleted, so one write for each change would overload the API server.
 const queueInterval = 500 * time.Millisecond
 
-// queueLag is the time that a write may take to reach the cache. A comparison before that may use
-// old data.
+// queueLag is the maximum time after a write until the cache shows it. Until then, a comparison
+// with the cache may use an old status.
 const queueLag = 5 * time.Second
 
-// queueWrites limits the number of concurrent API calls. Hundreds of queues may change at once, and
-// each call takes some milliseconds.
+// queueWrites is the maximum number of concurrent API calls. Hundreds of Queues may change at once,
+// and each call takes some milliseconds.
 const queueWrites = 16
 
-// queueFigures is the number of Queues to write each second if only numbers in their status change,
-// while numbers keep changing. Otherwise, a thousand busy queues would need more API calls for
-// their numbers than for their pods.
+// queueFigures is the number of Queues per second whose status is written although only numbers in
+// it have changed. The limit applies while the numbers keep changing. Without it, a thousand busy
+// Queues would need more API calls than their pods.
 const queueFigures = 8
 
-// queueLook is a minimum for the interval between two computations of the status of all Queues,
-// multiplied by the number of Queues. The status of a thousand Queues takes a while to compute, and
-// few of them are written.
+// queueLook is the minimum time between two computations of the status of all Queues, per Queue.
+// With a thousand Queues, a computation takes a while, and few results are written.
 const queueLook = 4 * time.Millisecond
 
-// QueueStatus updates the status of Queues from the quota ledger. After changes of Queues, it also
-// requests all PodGroups.
+// QueueStatus writes the status of Queues from the quota ledger. When Queues change, it also
+// requests all PodGroups, because their status depends on their queue.
 type QueueStatus struct {
 	client   client.Client
 	ledger   *queue.Ledger
@@ -53,29 +52,32 @@ type QueueStatus struct {
 	figures  func(map[string]v1alpha1.QueueStatus)
 	missing  func(map[string]corev1.ResourceList)
 	last     *queue.Snapshot
-	// reached is the Queue whose numbers were written last. The next write continues after it.
+	// reached is the Queue whose numbers were written last. The next update continues with the
+	// Queue after it.
 	reached string
-	// written is the time of the last write of any Queue's status. looked is the time when the
-	// status of all Queues was last computed.
+	// written is the time of the last write of any status. looked is the time of the last
+	// computation of all statuses.
 	written, looked time.Time
-	// listing is the pause after a failed list of Queues. refused has a pause for each Queue whose
-	// status could not be written, so that one failure does not delay the others.
+	// listing is the pause after the list of Queues failed.
 	listing pause
+	// refused maps Queues whose status could not be written to their pauses. So a Queue that fails
+	// does not delay others.
 	refused map[string]pause
-	// groups lists PodGroups of all APIs. changed is called with each PodGroup to reconcile. listed
-	// is the value of [queue.Ledger.Listed] when this was last done.
-	groups  client.Reader
+	// groups reads the PodGroups of all APIs.
+	groups client.Reader
+	// changed requests PodGroups. listed is the value of [queue.Ledger.Listed] when all PodGroups
+	// were requested last.
 	changed *Trigger
 	listed  uint64
 }
 
-// pause is a delay that grows with each failure in a row.
+// pause is a delay before a retry. The delay grows with each failure in a row.
 type pause struct {
 	delay time.Duration
 	until time.Time
 }
 
-// next returns the pause after another failure.
+// next returns the pause that follows another failure.
 func (p pause) next(now time.Time) pause {
 	delay := min(2*max(p.delay, queueInterval), longestDelay)
 	return pause{delay: delay, until: now.Add(delay)}
@@ -115,7 +117,7 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 	}
 }
 
-// update writes the status of all Queues that are due.
+// update writes the status of the Queues that are due.
 func (s *QueueStatus) update(ctx context.Context) error {
 	if !s.ledger.Used() {
 		s.orphaned(0)
@@ -152,7 +154,7 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	return s.writeAll(ctx, due)
 }
 
-// isRetryDue reports whether the pause of any Queue has ended.
+// isRetryDue reports whether the pause of any refused Queue has ended.
 func (s *QueueStatus) isRetryDue(now time.Time) bool {
 	for _, p := range s.refused {
 		if !now.Before(p.until) {
@@ -162,7 +164,7 @@ func (s *QueueStatus) isRetryDue(now time.Time) bool {
 	return false
 }
 
-// writeAll updates the status of some Queues. After a failed write, a Queue pauses.
+// writeAll writes the status of the given Queues. A Queue whose write fails gets a pause.
 func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 	failed := make([]error, len(due))
 	var g errgroup.Group
@@ -173,7 +175,7 @@ func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 			return nil
 		})
 	}
-	// Each goroutine stores its own error.
+	// The errors are in failed: each goroutine stores its error there.
 	_ = g.Wait()
 	for i, u := range due {
 		if failed[i] == nil {
@@ -185,12 +187,12 @@ func (s *QueueStatus) writeAll(ctx context.Context, due []queueUpdate) error {
 	return errors.Join(failed...)
 }
 
-// queueUpdate is a Queue with its current status and with its new status.
+// queueUpdate is a Queue with its present status (before) and its new status (after).
 type queueUpdate struct{ before, after *v1alpha1.Queue }
 
-// due returns the Queues to write now: Queues without a pause whose status differs from the ledger.
-// Of the Queues where only numbers differ, it returns a few, in turns; see queueFigures. levels has
-// the new status of every Queue.
+// due returns the Queues to write now: the Queues whose status differs from the ledger and that
+// have no pause. If only numbers differ, it returns a few Queues at a time, in turns; see
+// queueFigures. levels maps every Queue to its new status.
 func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Snapshot) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
 	left := len(all)
 	if standing != s.last && !s.looked.IsZero() {
@@ -230,9 +232,9 @@ func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
 	return nil
 }
 
-// regroup requests all PodGroups after a change of Queues or of the defaults of namespaces. The
-// status of a PodGroup shows the effects of its queue, and whether the queue exists. Several
-// changes lead to one round of requests.
+// regroup requests all PodGroups after Queues or the default queues of namespaces have changed. The
+// status of a PodGroup depends on its queue, and on whether the queue exists. Changes between two
+// calls cause one round of requests.
 func (s *QueueStatus) regroup(ctx context.Context) error {
 	listed := s.ledger.Listed()
 	if listed == s.listed {
@@ -243,8 +245,8 @@ func (s *QueueStatus) regroup(ctx context.Context) error {
 		return fmt.Errorf("list PodGroups: %w", err)
 	}
 	for i := range all.Items {
-		// Request all PodGroups. A group without a queue name may use the default of its namespace,
-		// or a label whose key depends on the profile.
+		// Request every PodGroup. A PodGroup that names no queue may still be in one: by the
+		// default of its namespace, or by a label whose key depends on the profile.
 		s.changed.Request(client.ObjectKeyFromObject(&all.Items[i]))
 	}
 	s.listed = listed

@@ -21,9 +21,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// TestOneRefusedQueueDelaysNoOther has one Queue whose status the API server refuses for ever, for
-// example because a webhook objects to it. The conditions of another Queue must be written within
-// seconds: admission policies read them.
+// TestOneRefusedQueueDelaysNoOther checks that a Queue whose status the API server always rejects
+// does not delay other Queues. The conditions of another Queue must be written within seconds,
+// because admission policies read them.
 func TestOneRefusedQueueDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestOneRefusedQueueDelaysNoOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var loop sync.WaitGroup
 		loop.Go(func() { _ = s.Start(ctx) })
-		// This time is between two ticks, and the delay has reached its maximum.
+		// Sleep until a time between two ticks. By then, the delay has reached its maximum.
 		time.Sleep(62*time.Second + queueInterval/2)
 		ledger.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "good"}, Spec: v1alpha1.QueueSpec{Quota: cpu, Parent: ptr.To("missing")}})
 		changed, ready := time.Now(), func() string {

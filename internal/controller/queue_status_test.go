@@ -26,8 +26,8 @@ import (
 )
 
 // TestQueuesDue checks that conditions are written at once. While the quota ledger keeps changing,
-// figures are written for a few queues at a time, in turn. Once the ledger is unchanged, everything
-// is written.
+// numbers are written for a few Queues at a time, in turns. Once the ledger stops changing, all
+// numbers are written.
 func TestQueuesDue(t *testing.T) {
 	const queues = 2*queueFigures + 6
 	ledger := queue.NewLedger()
@@ -55,7 +55,7 @@ func TestQueuesDue(t *testing.T) {
 	}
 	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	s := &QueueStatus{ledger: ledger, clock: clk}
-	// write writes the queues that are due, as update does.
+	// write does what update does for the Queues that are due, and returns their names.
 	write := func(standing *queue.Snapshot) map[string]bool {
 		clk.Step(time.Second)
 		due, _ := s.due(all, standing)
@@ -93,8 +93,8 @@ func TestQueuesDue(t *testing.T) {
 	}
 }
 
-// TestQueueStatusThatIsRefused checks that rejected writes are retried with delays up to
-// longestDelay. After a successful write, there is no delay.
+// TestQueueStatusThatIsRefused checks that rejected writes are retried with growing delays, up to
+// longestDelay. A successful write resets the delay.
 func TestQueueStatusThatIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestQueueStatusThatIsRefused(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		// This time is between two ticks.
+		// Sleep until a time between two ticks.
 		time.Sleep(100*time.Second + queueInterval/2)
 		taken.Store(true)
 		time.Sleep(100 * time.Second)

@@ -10,17 +10,17 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// QueueFollower receives changes of Queues, in the informer's goroutine. It must not change the
+// QueueFollower receives changes of Queues, in the goroutine of an informer. It must not change the
 // Queues.
 type QueueFollower interface {
 	QueueSet(q *v1alpha1.Queue)
-	// QueueDeleted receives the last known state of the Queue.
+	// QueueDeleted receives the last known state of a deleted Queue.
 	QueueDeleted(q *v1alpha1.Queue)
 }
 
-// FollowQueues reports Queues to f: each Queue that is created or deleted, or whose spec changes.
-// It adds a handler to c, which must not be running yet. The returned function reports whether f
-// has received all Queues that existed at the start.
+// FollowQueues reports Queues to f: each Queue that is created, is deleted, or changes its spec. It
+// adds a handler to c and must be called before c runs. The returned function reports whether f has
+// received all Queues that existed at the start.
 func FollowQueues(ctx context.Context, c cache.Cache, f QueueFollower) (toolscache.InformerSynced, error) {
 	informer, err := c.GetInformer(ctx, &v1alpha1.Queue{}, cache.BlockUntilSynced(false))
 	if err != nil {

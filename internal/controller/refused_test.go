@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestTemplateThatIsRefused checks that users see why the API server rejects the fields of a
-// template, and that there is no retry.
+// TestTemplateThatIsRefused checks a PodGroup whose API server rejects the fields of the template
+// as invalid. Users see the reason, and there is no retry.
 func TestTemplateThatIsRefused(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -40,14 +40,14 @@ func TestTemplateThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestGroupThatCannotBeFilledIn checks that users see why the fields of a group cannot be written,
-// and that there is a retry.
+// TestGroupThatCannotBeFilledIn checks that users see the reason why the fields of a PodGroup
+// cannot be written, and that the write is retried.
 func TestGroupThatCannotBeFilledIn(t *testing.T) {
 	t.Parallel()
 	resource := v1alpha1.SchemeGroupVersion.WithResource("podgroups").GroupResource()
 	for name, c := range map[string]struct {
 		err error
-		// wantAgain is true if Reconcile returns an error, which causes a retry. A conflict is
+		// wantAgain is true if Reconcile must return an error, which causes a retry. A conflict is
 		// retried without an error.
 		wantAgain bool
 		want      string

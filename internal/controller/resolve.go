@@ -20,10 +20,10 @@ import (
 // actionResolving is the action of events about fields that cannot be filled in.
 const actionResolving = "Resolving"
 
-// Resolver fills in fields that users leave empty in a PodGroup's spec. First it fills in the
-// fields of the PodGroup's template, then the values of its class (KEP-5710, "Pod Group
-// priorities"). Fields that cannot be filled in stay empty, and the members of the group stay
-// gated. The records hold the reason, and the status controller reports it.
+// Resolver fills in the fields that users leave empty in the spec of a PodGroup. First it copies
+// fields from the PodGroup's template, then it fills in the values of the PriorityClass (KEP-5710,
+// "Pod Group priorities"). If a field cannot be filled in, the members of the group stay gated. The
+// Resolver records the reason, and the status controller reports it.
 type Resolver struct {
 	client   client.Client
 	filler   *Filler
@@ -34,12 +34,12 @@ type Resolver struct {
 var _ reconcile.Reconciler = (*Resolver)(nil)
 
 // NewResolver returns a Resolver that writes with c and finds PriorityClasses in classes. If fields
-// cannot be filled in, it reports the reason to records, and to users with recorder.
+// cannot be filled in, it records the reason in gangs and reports it to users with recorder.
 func NewResolver(c client.Client, classes schedulinglisters.PriorityClassLister, gangs *engine.Gangs, recorder events.EventRecorder) *Resolver {
 	return &Resolver{client: c, filler: NewFiller(c, classes), gangs: gangs, recorder: recorder}
 }
 
-// Reconcile fills in one PodGroup.
+// Reconcile fills in the empty fields of one PodGroup.
 func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var pg v1alpha1.PodGroup
 	if err := r.client.Get(ctx, req.NamespacedName, &pg); err != nil {
@@ -69,26 +69,27 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))
 		case apierrors.IsInvalid(err):
-			// The user's fields contradict the template's fields. A retry does not help.
+			// The fields that the user set contradict the fields of the template. A retry does not
+			// help.
 			lacks = gang.Verdict{
 				Reason:  v1alpha1.ReasonInvalidTemplate,
 				Message: fmt.Sprintf("PodGroup %s cannot take over the fields of its template: %v", req, err),
 			}
 		default:
-			// The error may have a cause that users can fix, so report it to them too.
+			// Users may be able to remove the cause of the error, so report the error to them too.
 			again = fmt.Errorf("fill in PodGroup %s: %w", req, err)
 			lacks = gang.Verdict{Reason: v1alpha1.ReasonNotFilledIn, Message: fmt.Sprintf("PodGroup %s cannot be filled in: %v", req, err)}
 		}
 	}
 	if r.gangs.SetUnresolved(gang.KeyOf(req.NamespacedName), lacks) && lacks != (gang.Verdict{}) {
-		// Objects that a client reads have no kind, and an event needs it.
+		// An event needs the kind of its object. Objects that a client reads have none.
 		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
 		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)
 	}
 	return reconcile.Result{}, again
 }
 
-// clash returns a verdict if the fields of a group and of its template contradict each other.
+// clash returns a verdict if fields of a group contradict fields of its template; otherwise zero.
 func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verdict {
 	policy, mode, constraints := pg.Spec.SchedulingPolicy, pg.Spec.DisruptionMode, pg.Spec.SchedulingConstraints
 	if policy == nil {
@@ -135,9 +136,9 @@ func noSuchClass(pg *v1alpha1.PodGroup) gang.Verdict {
 	}
 }
 
-// takeOver fills the empty fields of a policy from the policy of a template. A group with the
-// template's class gets the template's priority, even if the value of the class has changed since.
-// takeOver returns false if the template does not have that priority yet.
+// takeOver copies fields of a template's policy to empty fields of a group's policy. If both have
+// the same class, the priority is copied too, even if the value of the class has changed since.
+// takeOver returns false if the template should have a priority and does not yet.
 func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	if to.SchedulingPolicy == nil {
 		to.SchedulingPolicy = from.SchedulingPolicy
@@ -173,7 +174,7 @@ func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	return true
 }
 
-// changedPolicy reports whether any field has been filled in.
+// changedPolicy reports whether any field was empty before and is not empty after.
 func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
 	return before.Priority == nil && after.Priority != nil ||
 		before.PreemptionPolicy == nil && after.PreemptionPolicy != nil ||
@@ -186,8 +187,9 @@ func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
 		before.PreemptionPriorityClassName == nil && after.PreemptionPriorityClassName != nil
 }
 
-// retryConflict requests a retry after a conflict, when the cache may show the newer version. It
-// returns other errors, except NotFound.
+// retryConflict converts an error of a write into the result of Reconcile. After a conflict, it
+// requests a retry, because the cache may show the newer version by then. It ignores NotFound, and
+// returns other errors.
 func retryConflict(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -195,7 +197,7 @@ func retryConflict(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// mismatch returns a pod with another priority than the group's, or nil. It is the first by name.
+// mismatch returns the first pod, by name, whose priority differs from the group's; nil for none.
 func mismatch(pods []*corev1.Pod, priority *int32) *corev1.Pod {
 	if priority == nil {
 		return nil

@@ -15,22 +15,23 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// priorities resolves PriorityClasses as the admission of Pods does (KEP-5710, "Pod Group
-// priorities").
+// priorities resolves the names of PriorityClasses to priorities, as the API server does for Pods
+// (KEP-5710, "Pod Group priorities").
 type priorities struct {
 	classes schedulinglisters.PriorityClassLister
 }
 
-// resolution holds the values that a PriorityClass gives.
+// resolution is the result of resolving a PriorityClass.
 type resolution struct {
 	priority int32
 	policy   corev1.PreemptionPolicy
-	// byDefault is the name of the global default class if the values come from it; otherwise "".
+	// byDefault is the name of the global default class if the values come from that class;
+	// otherwise "".
 	byDefault string
 }
 
-// of resolves a class: the named class, or the global default, or priority 0. It returns nil if the
-// named class does not exist.
+// of returns the values of the named class. If name is "", it returns the values of the global
+// default class, or priority 0 if there is none. It returns nil if the named class does not exist.
 func (p priorities) of(name string) (*resolution, error) {
 	if name == "" {
 		return p.byDefault()
@@ -45,8 +46,8 @@ func (p priorities) of(name string) (*resolution, error) {
 	return resolutionOf(class), nil
 }
 
-// byDefault returns the values of the global default class. If there are several, the lowest
-// counts, as for Pods.
+// byDefault returns the values of the global default class. If there are several, the class with
+// the lowest priority counts, as for Pods.
 func (p priorities) byDefault() (*resolution, error) {
 	all, err := p.classes.List(labels.Everything())
 	if err != nil {
@@ -70,8 +71,8 @@ func resolutionOf(class *schedulingv1.PriorityClass) *resolution {
 	}
 }
 
-// wellKnown returns the values of classes that are part of the API, or nil. The API server creates
-// these classes, and recreates them after a deletion. A name may be resolved before it does.
+// wellKnown returns the values of a class that is part of the Kubernetes API; nil for other names.
+// The API server creates these classes, but a name may be resolved earlier.
 func wellKnown(name string) *resolution {
 	for _, class := range schedulingapi.SystemPriorityClasses() {
 		if class.Name == name {
@@ -81,10 +82,10 @@ func wellKnown(name string) *resolution {
 	return nil
 }
 
-// fill fills in the values of a class, for fields that are empty. If the priority comes from the
-// global default class, fill also sets the name of that class, as the admission of Pods does. So
-// the class's toleration counts even if another class becomes the default. It returns false if the
-// class does not exist.
+// fill sets the empty priority and preemption policy from the class. If the values come from the
+// global default class, fill also sets the name of that class, as the API server does for Pods. So
+// the toleration of that class stays in force if another class becomes the default. fill returns
+// false if the named class does not exist.
 func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	if policy.Priority != nil && policy.PreemptionPolicy != nil {
 		return true, nil
@@ -94,8 +95,8 @@ func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	case err != nil:
 		return false, err
 	case found == nil && policy.Priority != nil:
-		// The class was deleted after the priority was copied from it. Its preemption policy is
-		// unknown, so the group preempts nothing.
+		// The class was deleted after its priority was copied. Its preemption policy is unknown, so
+		// the group must not preempt.
 		policy.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		return true, nil
 	case found == nil:
@@ -113,9 +114,8 @@ func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	return true, nil
 }
 
-// withoutName removes the name of a class that fill has set, and reports whether it did. The
-// CustomResourceDefinitions of builds before v0.1.0 accept the priority of the global default class
-// only without the name.
+// withoutName removes the class name that fill has set, and reports whether there was one.
+// CustomResourceDefinitions of builds before v0.1.0 reject the name of the global default class.
 func withoutName(before, after *v1alpha1.PodGroupPolicy) bool {
 	if before.PriorityClassName != nil || after.PriorityClassName == nil {
 		return false

@@ -56,14 +56,14 @@ func newResolveController(name string, r reconcile.Reconciler, sources ...source
 	return c, nil
 }
 
-// waiting finds the PodGroups and Workloads with empty fields that a new or changed object may help
-// to fill in.
+// waiting finds the PodGroups and Workloads with empty fields that can perhaps be filled in after
+// another object was created or changed.
 type waiting struct{ client client.Reader }
 
-// groups returns requests for the PodGroups that match and are not filled in completely.
+// groups returns requests for the PodGroups that have empty fields and satisfy matches.
 func (w waiting) groups(ctx context.Context, matches func(*v1alpha1.PodGroup) bool, opts ...client.ListOption) []reconcile.Request {
 	var list v1alpha1.PodGroupList
-	// A list from the cache fails only for unknown types and namespaces.
+	// The error is ignored: reads from the cache fail only for unknown types and namespaces.
 	if err := w.client.List(ctx, &list, opts...); err != nil {
 		return nil
 	}
@@ -76,15 +76,16 @@ func (w waiting) groups(ctx context.Context, matches func(*v1alpha1.PodGroup) bo
 	return out
 }
 
-// groupsOfWorkload returns requests for the PodGroups of the Workload's templates.
+// groupsOfWorkload returns requests for the PodGroups that refer to a template of the Workload and
+// have empty fields.
 func (w waiting) groupsOfWorkload(ctx context.Context, made *v1alpha1.Workload) []reconcile.Request {
 	return w.groups(ctx, func(pg *v1alpha1.PodGroup) bool {
 		return pg.Spec.PodGroupTemplateRef != nil && pg.Spec.PodGroupTemplateRef.WorkloadName == made.Name
 	}, client.InNamespace(made.Namespace))
 }
 
-// groupsForClass returns requests for the PodGroups that name the PriorityClass, and for those
-// without a class.
+// groupsForClass returns requests for the PodGroups with empty fields that name the PriorityClass
+// or no class.
 func (w waiting) groupsForClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	class, ok := obj.(*schedulingv1.PriorityClass)
 	if !ok {
@@ -93,8 +94,8 @@ func (w waiting) groupsForClass(ctx context.Context, obj client.Object) []reconc
 	return w.groups(ctx, func(pg *v1alpha1.PodGroup) bool { return isFor(class, &pg.Spec.PodGroupPolicy) })
 }
 
-// workloadsForClass returns requests for the Workloads with a template that names the
-// PriorityClass, or that names no class.
+// workloadsForClass returns requests for the Workloads with a template that names the PriorityClass
+// or no class.
 func (w waiting) workloadsForClass(ctx context.Context, obj client.Object) []reconcile.Request {
 	class, ok := obj.(*schedulingv1.PriorityClass)
 	if !ok {
@@ -117,12 +118,13 @@ func (w waiting) workloadsForClass(ctx context.Context, obj client.Object) []rec
 	return out
 }
 
-// isOpen reports whether fields of a policy are empty.
+// isOpen reports whether any field that the Resolver fills in is empty.
 func isOpen(policy *v1alpha1.PodGroupPolicy) bool {
 	return policy.SchedulingPolicy == nil || policy.Priority == nil || policy.PreemptionPolicy == nil
 }
 
-// isFor reports whether a policy may take its priority from the class.
+// isFor reports whether the priority of a policy may come from the class: the policy names the
+// class or no class.
 func isFor(class *schedulingv1.PriorityClass, policy *v1alpha1.PodGroupPolicy) bool {
 	return ptr.Deref(policy.PriorityClassName, class.Name) == class.Name
 }

@@ -49,8 +49,7 @@ func never(class *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
 	return class
 }
 
-// resolve runs the Resolver over a group. It returns the resulting group, the records and the
-// events.
+// resolve reconciles a group. It returns the group afterwards, the records and the events.
 func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1alpha1.PodGroup, others ...client.Object) (*v1alpha1.PodGroup, *engine.Gangs, []string) {
 	t.Helper()
 	cl := newClient(t, append(others, pg)...)
@@ -58,7 +57,7 @@ func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1a
 	recorder := events.NewFakeRecorder(10)
 	r := NewResolver(cl, lister, gangs, recorder)
 	for range 2 {
-		// The second run must find nothing to do and nothing to report.
+		// The second call must change nothing and report nothing.
 		if result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); err != nil || !result.IsZero() {
 			t.Fatalf("Again: %+v, error: %v", result, err)
 		}
@@ -75,7 +74,8 @@ func resolve(t *testing.T, lister schedulinglisters.PriorityClassLister, pg *v1a
 	return &got, gangs, told
 }
 
-// resolutionCases returns the values of classes, for groups and for templates.
+// resolutionCases returns the cases for resolving a PriorityClass. They apply to groups and to
+// templates.
 func resolutionCases() map[string]resolutionCase {
 	return map[string]resolutionCase{
 		"the named class":                   {classes: []*schedulingv1.PriorityClass{class("a", 7, false), class("d", 3, true)}, class: "a", want: ptr.To[int32](7)},
@@ -109,10 +109,10 @@ type resolutionCase struct {
 	class       string
 	given       *int32
 	givenPolicy corev1.PreemptionPolicy
-	// want is nil if no field is to be filled in.
+	// want is the priority after the test; nil if it must stay empty.
 	want      *int32
 	wantNever bool
-	// wantClass is the class that is filled in; "" if the class was named.
+	// wantClass is the class name that is filled in; "" if the name was set before.
 	wantClass string
 }
 
@@ -147,9 +147,9 @@ func (c resolutionCase) check(t *testing.T, got *v1alpha1.PodGroupPolicy) {
 	}
 }
 
-// TestNameOfTheDefaultIsRefused checks that the priority is filled in without the class's name if
-// the API rejects the name. The CustomResourceDefinitions of the previous release accept the name
-// only at creation.
+// TestNameOfTheDefaultIsRefused checks the case that the API server rejects the name of the global
+// default class. The priority is then filled in without the name. The CustomResourceDefinitions of
+// the previous release accept the name only when an object is created.
 func TestNameOfTheDefaultIsRefused(t *testing.T) {
 	t.Parallel()
 	lister := classes(t, never(class("d", 3, true)))
@@ -297,7 +297,8 @@ func TestTemplateIsFilledIn(t *testing.T) {
 		group *v1alpha1.PodGroup
 		alone bool
 		want  func(*v1alpha1.PodGroupPolicy) bool
-		// wantLack is the reason, and wantSaid part of the message, if fields are missing.
+		// wantLack is the reason, and wantSaid is part of the message, if some fields cannot be
+		// filled in.
 		wantLack, wantSaid string
 	}{
 		"all of it": {
@@ -392,7 +393,7 @@ func TestTemplateIsFilledIn(t *testing.T) {
 	}
 }
 
-// TestGroupThatGoes checks that the records forget a deleted group.
+// TestGroupThatGoes checks that the record about a group is deleted with the group.
 func TestGroupThatGoes(t *testing.T) {
 	t.Parallel()
 	gangs := engine.New(nil).Gangs
@@ -406,8 +407,8 @@ func TestGroupThatGoes(t *testing.T) {
 	}
 }
 
-// TestWhoIsLookedAtAgain checks that a class or a Workload requests the objects that may wait for
-// it.
+// TestWhoIsLookedAtAgain checks that a new or changed PriorityClass or Workload requests the
+// objects with empty fields that may depend on it.
 func TestWhoIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	group := func(name, className, workload string, resolved bool) *v1alpha1.PodGroup {
@@ -502,8 +503,8 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-// TestConditionSaysWhatIsLacking checks that the status shows the Resolver's verdict while fields
-// are missing.
+// TestConditionSaysWhatIsLacking checks that the condition PodGroupScheduled shows the Resolver's
+// reason while fields are empty.
 func TestConditionSaysWhatIsLacking(t *testing.T) {
 	t.Parallel()
 	lacks := gang.Verdict{Reason: v1alpha1.ReasonInvalidTemplate, Message: "because"}

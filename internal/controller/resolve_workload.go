@@ -15,8 +15,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// WorkloadResolver fills in the priorities of a Workload's templates, each from its class. So all
-// PodGroups of a template have the same priority, regardless of when they are created.
+// WorkloadResolver fills in the priority of each template of a Workload from the template's
+// PriorityClass. So all PodGroups of a template have the same priority, even if the class changes
+// between their creations.
 type WorkloadResolver struct {
 	client     client.Client
 	priorities priorities
@@ -31,8 +32,8 @@ func NewWorkloadResolver(c client.Client, classes schedulinglisters.PriorityClas
 	return &WorkloadResolver{client: c, priorities: priorities{classes}, recorder: recorder}
 }
 
-// Reconcile fills in the templates of one Workload. Templates whose class does not exist stay as
-// they are.
+// Reconcile fills in the templates of one Workload. A template whose PriorityClass does not exist
+// stays unchanged.
 func (r *WorkloadResolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var w v1alpha1.Workload
 	if err := r.client.Get(ctx, req.NamespacedName, &w); err != nil {

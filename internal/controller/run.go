@@ -38,30 +38,33 @@ import (
 type Inputs struct {
 	// Client reads the types of reprieve.dev from Cache and writes to the API server.
 	Client client.Client
-	// QueueClient does the same for the status of Queues. Hundreds of Queues may change within a
-	// second.
+	// QueueClient is like Client, for the status of Queues. It is separate because hundreds of
+	// Queues may change within a second.
 	QueueClient client.Client
-	// Native is the kind of the PodGroups of scheduling.k8s.io; nil if Reprieve ignores them. The
-	// controllers write the status of the PodGroups whose members name one of Profiles.
-	Native   *schema.GroupVersionKind
+	// Native is the kind of the PodGroups of scheduling.k8s.io; nil if Reprieve ignores them.
+	Native *schema.GroupVersionKind
+	// Profiles are the names of the scheduler's profiles. The controllers write the status of a
+	// native PodGroup only if its members name one of them.
 	Profiles sets.Set[string]
-	// Workloads is the kind of the Workloads of scheduling.k8s.io that need PodGroups for their
-	// groups; nil for none.
+	// Workloads is the kind of the Workloads of scheduling.k8s.io whose groups need PodGroups; nil
+	// for none.
 	Workloads *schema.GroupVersionKind
-	// Source finds groups, of both APIs.
+	// Source finds groups of both APIs, reprieve.dev and scheduling.k8s.io.
 	Source gang.Source
-	// Trees has the trees of groups; nil if there are none. Source has their groups too.
+	// Trees has the trees of CompositePodGroups; nil if there are none. Source has the groups of
+	// trees too.
 	Trees *gang.Trees
 	// Composites is true if the cluster serves CompositePodGroups and Reprieve may read them.
 	Composites bool
-	// Derived lists the groups that are created for pods without a PodGroup. DerivedChanged
-	// requests derived groups that change. Both are nil if no groups are derived. HoldChanged
-	// requests pods that become blocked, or stop being blocked, by a missing owner or group.
-	Derived        Derived
+	// Derived describes the groups of pods without a PodGroup; nil if no groups are derived.
+	Derived Derived
+	// DerivedChanged requests derived groups that change; nil if no groups are derived.
 	DerivedChanged *Trigger
-	HoldChanged    *Trigger
-	// HeldPods receives the number of pods that are blocked for a reason and that show the reason.
-	// Any goroutine may call it.
+	// HoldChanged requests pods that become blocked, or stop being blocked, by a missing owner or
+	// group.
+	HoldChanged *Trigger
+	// HeldPods receives a reason, and the number of blocked pods that report it. It may be called
+	// from any goroutine.
 	HeldPods func(reason string, pods int)
 	// SayOfPod writes a condition of a pod. It does not block.
 	SayOfPod func(*corev1.Pod, corev1.PodCondition)
@@ -69,45 +72,48 @@ type Inputs struct {
 	Cache cache.Cache
 	// Informers are the scheduler's informers, for Pods and PriorityClasses.
 	Informers informers.SharedInformerFactory
-	// Finished is the informer of finished members, if the informer of Pods leaves them out;
-	// otherwise nil.
+	// Finished is a separate informer of finished members. It is nil if the informer of Pods
+	// includes them.
 	Finished toolscache.SharedIndexInformer
 	// Members lists the Pods of a group.
 	Members WaitingMembers
-	// Gangs holds the scheduler's verdict on a gang. Changed requests groups whose verdict
-	// changes.
+	// Gangs has the scheduler's verdicts on gangs.
 	Gangs *engine.Gangs
-	// Runs holds the start times of groups.
-	Runs    *runs.Reader
+	// Runs has the start times of groups.
+	Runs *runs.Reader
+	// Changed requests groups whose verdict in Gangs has changed.
 	Changed *Trigger
 	// Finisher completes interrupted preemptions of groups, and ends preemptions whose pods are
-	// gone; nil for none. Evicted requests every group after its eviction.
+	// gone; nil for none.
 	Finisher reconcile.Reconciler
-	Evicted  *Trigger
-	// MalformedTolerations receives the number of PriorityClasses that have an unreadable
-	// toleration or are missing.
+	// Evicted requests each group after its eviction.
+	Evicted *Trigger
+	// MalformedTolerations receives the number of PriorityClasses that are missing or have an
+	// unreadable toleration.
 	MalformedTolerations func(int)
 	// BadAnnotation receives the key of an annotation about lost work whose value has no effect,
-	// once for the pods of one owner; nil for none.
+	// once for all pods of an owner; nil for none.
 	BadAnnotation func(key string)
 	// Recorder writes events.
 	Recorder events.EventRecorder
-	// RecorderOf returns the recorder for pods of a profile, which writes events in the name of
-	// that profile; nil if Recorder writes all events.
+	// RecorderOf returns the recorder that writes events about the pods of a profile in the name of
+	// that profile. It is nil if Recorder writes all events.
 	RecorderOf func(profile string) events.EventRecorder
 	Clock      clock.WithTicker
-	// Ledger is the quota ledger. Queues returns the effects of queues on a group. OrphanedPods
-	// receives the number of pods on nodes that name a queue that they cannot count for.
-	Ledger       *queue.Ledger
-	Queues       Queues
+	// Ledger is the quota ledger.
+	Ledger *queue.Ledger
+	// Queues returns the effects of queues on a group.
+	Queues Queues
+	// OrphanedPods receives the number of pods on nodes that name a queue but cannot count for it.
 	OrphanedPods func(int)
-	// QueueFigures receives the status of all Queues, by name, when a status changes; nil for none.
+	// QueueFigures receives the status of all Queues by name, each time that a status changes; nil
+	// for none.
 	QueueFigures func(map[string]v1alpha1.QueueStatus)
-	// QuotaMissing receives the missing quotas of all Queues, by name, at the same times; nil for
-	// none.
+	// QuotaMissing receives the missing quotas of all Queues by name, at the same times as
+	// QueueFigures; nil for none.
 	QuotaMissing func(map[string]corev1.ResourceList)
-	// OldestGang receives the time when the oldest gang began to wait for nodes, when that time
-	// changes. The time is zero for none. The function is nil for none.
+	// OldestGang receives the time when the oldest waiting gang began to wait for nodes, each time
+	// that it changes. The time is zero if no gang waits. OldestGang may be nil.
 	OldestGang func(since time.Time)
 }
 
@@ -165,7 +171,7 @@ func Run(ctx context.Context, in Inputs) error {
 		}
 		others = append(others, finish)
 	}
-	// Start the informers that the controllers use, in case no profile has requested them.
+	// Start the informers that no profile has requested yet.
 	in.Informers.Start(ctx.Done())
 	in.Informers.WaitForCacheSync(ctx.Done())
 	g, ctx := errgroup.WithContext(ctx)
@@ -180,15 +186,15 @@ func Run(ctx context.Context, in Inputs) error {
 	return nil
 }
 
-// optionsFor returns the options of every controller. A request that fails is retried after the
-// first delay, and then with increasing delays up to longestDelay. The limit is necessary because
-// no event may report that the cause is fixed.
+// optionsFor returns the options of a controller. A failed request is retried after first, and then
+// with growing delays up to longestDelay. The delays are limited because no event tells a
+// controller that the cause of a failure is gone.
 func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options {
 	return controller.Options{
 		Reconciler:  r,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longestDelay),
 		NewQueue:    newFairQueue,
-		// A process has one leader, but tests run several leaders.
+		// In tests, several leaders run in one process.
 		SkipNameValidation: ptr.To(true),
 	}
 }
@@ -215,11 +221,12 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	return c, nil
 }
 
-// gatherDelay is the time that changes of pods are collected before their group is reconciled.
+// gatherDelay is the time during which changes of pods are collected before their group is
+// reconciled.
 const gatherDelay = 50 * time.Millisecond
 
 // gathered returns a handler that delays the requests for a changed object by gatherDelay. Members
-// change by the hundred, and each reconciliation of their group counts all of them.
+// change by the hundred, and each reconciliation counts all members of the group.
 func gathered(requests handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	ask := func(ctx context.Context, q queue, objects ...client.Object) {
@@ -261,7 +268,7 @@ func (in *Inputs) Groups() client.Client {
 	return c
 }
 
-// memberSources returns sources for the pods that count as members, including finished ones.
+// memberSources returns sources of the pods that may be members, including finished pods.
 func (in *Inputs) memberSources(tell handler.EventHandler) []source.Source {
 	out := []source.Source{&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: tell}}
 	if in.Finished != nil {
@@ -270,7 +277,7 @@ func (in *Inputs) memberSources(tell handler.EventHandler) []source.Source {
 	return out
 }
 
-// groupSources returns sources for the PodGroups of both APIs.
+// groupSources returns sources of the PodGroups of both APIs.
 func (in *Inputs) groupSources() []source.Source {
 	out := []source.Source{
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),

@@ -27,25 +27,27 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/runs"
 )
 
-// conflictDelay is the time to wait for the cache after a conflict.
+// conflictDelay is the delay before a retry after a conflict. By then, the cache may show the newer
+// version.
 const conflictDelay = 100 * time.Millisecond
 
 // longestDelay is the maximum delay between attempts that the API server keeps rejecting.
 const longestDelay = 30 * time.Second
 
-// Delays before a verdict is reported to members. A verdict changes all the time while a controller
-// creates members, or while the cluster changes.
+// Delays before a verdict is reported to the members of a group. They are needed because a verdict
+// changes often while members are created or the cluster changes.
 const (
-	// settleDelay is the time that a verdict must stay the same before it is reported to members.
+	// settleDelay is the time that a verdict must stay the same before it is reported.
 	settleDelay = time.Second
-	// longestSettling is the time that its reason must stay the same if its message keeps changing.
+	// longestSettling is the time that the reason of a verdict must stay the same before it is
+	// reported, if the message keeps changing.
 	longestSettling = 5 * time.Second
-	// makingDelay replaces both delays while victims terminate. That state ends by itself, and the
-	// members' conditions show it within seconds. Events about it would delay the evictions. Within
-	// this time, most evicted pods have terminated.
+	// makingDelay replaces settleDelay and longestSettling while victims terminate. Most victims
+	// have terminated within this time, so most members need no event. Such events would also delay
+	// the evictions. The members' conditions show the state within seconds.
 	makingDelay = 30 * time.Second
-	// repeatDelay is the minimum time between two reports to a member with the same reason,
-	// regardless of the message.
+	// repeatDelay is the minimum time between two reports with the same reason to the same member,
+	// even if the messages differ.
 	repeatDelay = time.Minute
 )
 
@@ -57,13 +59,14 @@ type Members interface {
 // WaitingMembers lists the members of a group, and reports why pending members are blocked.
 type WaitingMembers interface {
 	Members
-	// GangGatedBy returns why all pending members are blocked regardless of free capacity. It
-	// returns "" if one of them can be scheduled, or if there are none.
+	// GangGatedBy returns the reason why no pending member can be scheduled, regardless of free
+	// capacity. It returns "" if a pending member can be scheduled, or if there are no pending
+	// members.
 	GangGatedBy(members *gang.Members) string
 }
 
-// Status writes the status of PodGroups. It reports to pending members, by events, why they are
-// pending.
+// Status writes the status of PodGroups. It also sends events to pending members that say why they
+// are pending.
 type Status struct {
 	client   client.Client
 	members  WaitingMembers
@@ -73,38 +76,41 @@ type Status struct {
 	runs     *runs.Reader
 	queues   Queues
 	recorder events.EventRecorder
-	// recorderOf returns the recorder of a profile; nil if recorder writes all events.
+	// recorderOf returns the recorder for a profile; nil if recorder writes all events.
 	recorderOf func(profile string) events.EventRecorder
-	// groupFor describes derived groups; nil if there are none.
+	// groupFor describes derived groups; nil if the scheduler derives no groups.
 	groupFor func(key types.NamespacedName) (grouping.Group, bool)
-	// trees has the trees of groups; nil if there are none.
+	// trees has the trees of CompositePodGroups; nil if there are none.
 	trees *gang.Trees
 	clock clock.PassiveClock
 	told  map[types.NamespacedName]*told
-	// oldest receives the time when the oldest gang began to wait for nodes; nil if not needed.
+	// oldest receives the time when the oldest waiting gang began to wait for nodes; nil if the
+	// time is not needed.
 	oldest func(since time.Time)
 }
 
 var _ reconcile.Reconciler = (*Status)(nil)
 
-// told holds the reports to the members of one group.
+// told has the reports that the members of one group have received.
 type told struct {
 	verdict gang.Verdict
-	// refused holds the pods that name two groups and have received that report.
+	// refused has the pods that name two groups and have received a report about that.
 	refused sets.Set[types.UID]
-	// since is the time of the last change of the verdict, and reasonSince of its reason.
+	// since is the time when the verdict last changed, and reasonSince is the time when its reason
+	// last changed.
 	since, reasonSince time.Time
 	pods               map[types.UID]heard
-	// emptySince is the time when the group was first seen without pods. emptyTold is true if that
-	// was reported.
+	// emptySince is the time when the group was first seen without pods.
 	emptySince time.Time
-	emptyTold  bool
-	// pendingSince is the time when the group began to wait for nodes with all members that it
-	// needs; zero if it does not wait. looked is true once the group was reconciled.
+	// emptyTold is true if it was reported that the group has no pods.
+	emptyTold bool
+	// pendingSince is the time when all needed members existed and the group began to wait for
+	// nodes; zero if it does not wait.
 	pendingSince time.Time
-	looked       bool
-	// ours is the UID of a PodGroup of scheduling.k8s.io that this scheduler is responsible for:
-	// its last members named a profile that runs here.
+	// looked is true after the group was reconciled once.
+	looked bool
+	// ours is the UID of the PodGroup if it is native (scheduling.k8s.io) and this scheduler writes
+	// its status: its last members named a profile of this scheduler.
 	ours types.UID
 }
 
@@ -114,9 +120,9 @@ type heard struct {
 	at      time.Time
 }
 
-// NewStatus returns the reconciler of PodGroup status. It finds PodGroups in source, and reads and
-// writes them with c. It ignores PodGroups of scheduling.k8s.io without members in one of the
-// profiles. Run it with one worker, because it remembers its reports without a lock.
+// NewStatus returns a Status. It finds groups in source, and reads and writes PodGroups with c. It
+// ignores native PodGroups (scheduling.k8s.io) without a member that names one of the profiles. Run
+// it with one worker, because it remembers its reports without a lock.
 func NewStatus(c client.Client, members WaitingMembers, source gang.Source, profiles sets.Set[string], gangs *engine.Gangs, runs *runs.Reader, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
 		client: c, members: members, source: source, profiles: profiles, gangs: gangs, runs: runs, queues: queues, recorder: recorder, clock: clk,
@@ -124,17 +130,18 @@ func NewStatus(c client.Client, members WaitingMembers, source gang.Source, prof
 	}
 }
 
-// RecordAs sets the recorders for pods of each profile. With nil, one recorder writes all events.
+// RecordAs sets the function that returns the recorder for the pods of a profile. If the function
+// is nil, one recorder writes all events.
 func (s *Status) RecordAs(of func(profile string) events.EventRecorder) { s.recorderOf = of }
 
-// DerivedFrom sets the function that describes derived groups. The status of a derived group shows
-// if its object is finished.
+// DerivedFrom sets the function that describes derived groups. With it, the status of a derived
+// group shows whether the group's object is finished.
 func (s *Status) DerivedFrom(of func(key types.NamespacedName) (grouping.Group, bool)) {
 	s.groupFor = of
 }
 
-// Reconcile updates the status of one PodGroup. If the PodGroup does not exist, it reports that to
-// the members.
+// Reconcile updates the status of one PodGroup. If the PodGroup does not exist, Reconcile reports
+// this to the members.
 func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	m := s.members.Members(req.NamespacedName)
 	var pg v1alpha1.PodGroup
@@ -147,8 +154,9 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{}, nil
 		}
 		s.endPending(req.NamespacedName)
-		// If the PodGroup was not created yet, the records may have a better reason.
-		// A parent that does not exist has a group, which names its children.
+		// The PodGroup may not have been created yet. The records may then have the reason, so
+		// prefer it to the verdict that the PodGroup is missing. If a parent is missing, source has
+		// a group that names its children.
 		missing, _ := s.source.Group(req.NamespacedName)
 		return s.tell(req.NamespacedName, &m, cmp.Or(s.gangs.Unresolved(gang.KeyOf(req.NamespacedName)), gang.Gate(req.NamespacedName, missing, &m))), nil
 	}
@@ -177,7 +185,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		s.tellDegraded(before, &pg)
 	}
 	if scheduled || isPart {
-		// The workload of a part reports to the members.
+		// This group is a part of a tree. The workload of the tree reports to the members.
 		verdict = gang.Verdict{}
 	}
 	result := s.tell(req.NamespacedName, &m, verdict)
@@ -189,7 +197,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return result, nil
 }
 
-// verdict reports whether the group is scheduled. The verdict has the reason if it is not.
+// verdict reports whether a group is scheduled, with the reason why or why not.
 func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	if have := m.Placed(); g.IsPlaced(m) && g.Template == "" {
 		msg := fmt.Sprintf("%d members have a node", have)
@@ -230,7 +238,8 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message}, false
 }
 
-// flaw returns a verdict if the group itself has a fault, regardless of its members.
+// flaw returns a verdict if the group itself has a fault that does not depend on its members;
+// otherwise zero.
 func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	switch {
 	case g.Ambiguous:
@@ -242,8 +251,8 @@ func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	}
 }
 
-// over returns a verdict if the object of a group is finished, and the group has no unfinished
-// pods. No more members will be created.
+// over returns a verdict if the object of a group is finished and all pods of the group have ended.
+// No more members will be created then.
 func (s *Status) over(g *gang.Group, m *gang.Members) gang.Verdict {
 	if s.groupFor == nil || len(living(m))+len(m.Terminating)+len(m.Refused) > 0 {
 		return gang.Verdict{}
@@ -306,7 +315,8 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	}
 }
 
-// phaseOf returns the phase that summarizes a status.
+// phaseOf returns the phase of a group with this status. scheduled is true if the needed members
+// have nodes.
 func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, scheduled bool) v1alpha1.PodGroupPhase {
 	need := max(g.MinCount, 1)
 	switch {
@@ -325,8 +335,8 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 	}
 }
 
-// soonShort returns the delay before the next reconciliation of a group with too few running
-// members; 0 for no reconciliation.
+// soonShort returns the delay until a group with too few running members must be reconciled again;
+// 0 for a group with enough. engine.ShortTime has then passed.
 func (s *Status) soonShort(run engine.Run) time.Duration {
 	if run.Start.IsZero() || run.ShortSince.IsZero() {
 		return 0
@@ -334,8 +344,8 @@ func (s *Status) soonShort(run engine.Run) time.Duration {
 	return max(engine.ShortTime-s.clock.Now().Sub(run.ShortSince), time.Millisecond)
 }
 
-// soonDegraded returns the delay before the next reconciliation of a group that has just lost
-// members; 0 for no reconciliation.
+// soonDegraded returns the delay until a group that has just lost members must be reconciled again;
+// 0 for other groups. engine.ShortTime has then passed.
 func (s *Status) soonDegraded(run engine.Run) time.Duration {
 	if left := engine.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
 		return left
@@ -343,7 +353,8 @@ func (s *Status) soonDegraded(run engine.Run) time.Duration {
 	return 0
 }
 
-// tell reports to every pending member once why it is pending, after the verdict has settled.
+// tell reports a verdict to each pending member once, after the verdict has stayed the same for a
+// while.
 func (s *Status) tell(key types.NamespacedName, m *gang.Members, v gang.Verdict) reconcile.Result {
 	t := s.toldOf(key)
 	now := s.clock.Now()
@@ -366,8 +377,8 @@ func (s *Status) tell(key types.NamespacedName, m *gang.Members, v gang.Verdict)
 	return reconcile.Result{RequeueAfter: s.tellPods(t, m.Pending, v, now)}
 }
 
-// tellPods reports a verdict to the members that have not received it. It returns the delay before
-// the next report to the others; 0 for never.
+// tellPods reports a verdict to the pending members that have not received it. again is the delay
+// before the next report to other members; 0 if there is none.
 func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now time.Time) (again time.Duration) {
 	present := make(map[types.UID]bool, len(pending))
 	for _, pod := range pending {
@@ -393,8 +404,8 @@ func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now ti
 	return again
 }
 
-// worthTelling reports whether a verdict is worth an event. ReasonPending is not, because that
-// state ends by itself.
+// worthTelling reports whether members get an event about a verdict. ReasonPending needs no event,
+// because pending members are planned without further action.
 func worthTelling(v gang.Verdict) bool {
 	return v.Reason != "" && v.Reason != v1alpha1.ReasonPending
 }

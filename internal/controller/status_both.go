@@ -17,21 +17,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// isOurs reports whether Reprieve schedules a PodGroup of scheduling.k8s.io. Other schedulers write
-// the status of their own PodGroups.
+// isOurs reports whether Reprieve schedules the pods of a native PodGroup (scheduling.k8s.io). If
+// not, another scheduler writes the status.
 func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	key := client.ObjectKeyFromObject(pg)
 	switch _, ok := s.told[key]; {
 	case pg.Status.StartTime != nil:
-		// Only Reprieve writes startTime, so the group belongs to it.
+		// Only Reprieve writes startTime, so Reprieve has scheduled this group.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0 && ok:
-		// The group has no pods now. It still belongs to the scheduler of its last pods.
+		// The group has no pods now. The scheduler of its last pods continues to write the status.
 		return s.told[key].ours == pg.UID
 	case m.Total() == 0 && pg.Status.LastDisruption != nil:
-		// A preemption is recorded, so pods of Reprieve were in the group while another process
-		// led.
+		// A preemption is recorded in the status. So an earlier process of Reprieve has scheduled
+		// pods of this group.
 		s.toldOf(key).ours = pg.UID
 		return true
 	case m.Total() == 0:
@@ -47,8 +47,8 @@ func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
 	return false
 }
 
-// disown ends the condition that keeps a PodGroup of scheduling.k8s.io, once the group has no
-// members of Reprieve any more.
+// disown sets the condition MembersScheduled of a native PodGroup to false when the group no longer
+// has members of Reprieve. While the condition is true, the PodGroup cannot be deleted.
 func (s *Status) disown(ctx context.Context, pg *v1alpha1.PodGroup) error {
 	if !meta.IsStatusConditionTrue(pg.Status.Conditions, native.ConditionMembersScheduled) {
 		return nil
@@ -62,8 +62,8 @@ func (s *Status) disown(ctx context.Context, pg *v1alpha1.PodGroup) error {
 	return nil
 }
 
-// groupOf returns the group that a PodGroup describes. Its Ambiguous is true if another group has
-// the same name.
+// groupOf returns the group that a PodGroup describes. Ambiguous is true if a group of the other
+// API has the same name.
 func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	g := gang.FromPodGroup(pg)
 	if gang.IsTree(g.Key) {
@@ -77,8 +77,8 @@ func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	return g
 }
 
-// knownAs returns the group as the scheduler has cached it. If two groups share the name, that is
-// the combination of both.
+// knownAs returns the group as the scheduler has cached it. If the groups of both APIs share the
+// name, the cached group combines both.
 func (s *Status) knownAs(g *gang.Group) *gang.Group {
 	if known, ok := s.source.Group(g.Key); ok && known.Ambiguous {
 		return known
@@ -86,8 +86,8 @@ func (s *Status) knownAs(g *gang.Group) *gang.Group {
 	return g
 }
 
-// tellRefused reports once to pods that name two groups that they are not scheduled for this
-// reason.
+// tellRefused reports once, to each pod that names two groups, that the pod is not scheduled for
+// this reason.
 func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 	if len(pods) == 0 {
 		return
@@ -104,8 +104,8 @@ func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 	t.refused = t.refused.Intersection(present)
 }
 
-// tellPod reports to a pod why it is not scheduled. The reason is also the action of the event.
-// Events that differ only in their text are counted as one, with the text of the first.
+// tellPod sends an event to a pod about why it is not scheduled. The action of the event is the
+// reason too, so that events with different reasons are not counted as one.
 func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
 	recorder := s.recorder
 	if s.recorderOf != nil {
@@ -114,7 +114,8 @@ func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", v.Reason, "%s: %s", v.Reason, v.Message)
 }
 
-// unserved returns a verdict if no waiting member names a profile that runs here.
+// unserved returns a verdict if members wait and none of them names a profile of this scheduler;
+// otherwise zero.
 func (s *Status) unserved(m *gang.Members) gang.Verdict {
 	waiting := slices.Concat(m.Pending, m.Gated)
 	if len(waiting) == 0 || slices.ContainsFunc(waiting, func(pod *corev1.Pod) bool { return s.profiles.Has(pod.Spec.SchedulerName) }) {
@@ -127,18 +128,18 @@ func (s *Status) unserved(m *gang.Members) gang.Verdict {
 	}
 }
 
-// emptyTime is the time that a group has no pods before that is reported. Usually, the pods are
-// created after the group.
+// emptyTime is the time that a group has no pods before this is reported. Usually, pods are created
+// soon after their group.
 const emptyTime = time.Minute
 
-// tellEmpty reports once that a group has had no pods for emptyTime. It returns the delay before
-// the next check; 0 for never. If the group had been empty for long when this process first saw it,
-// an earlier process has reported that.
+// tellEmpty reports once that a group has had no pods for emptyTime. again is the delay before the
+// next check; 0 for no check. If the status shows that an earlier process has already reported it,
+// tellEmpty does not repeat the report.
 func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.Duration) {
 	t, now := s.toldOf(client.ObjectKeyFromObject(pg)), s.clock.Now()
-	// Do not report a group that was created for an object. It may outlive the object's pods, for
-	// example after a RayJob has finished. No pod joins it by a label. A PodGroup of
-	// scheduling.k8s.io belongs to Reprieve only if it had pods of Reprieve.
+	// Do not report derived groups and native PodGroups. Users add no pods to a derived group, and
+	// its pods may be gone, for example after a RayJob has finished. A native PodGroup belongs to
+	// Reprieve only after it had pods.
 	if m.Total() > 0 || pg.Labels[labelManagedBy] == managedBy || native.IsNative(pg) {
 		t.emptySince, t.emptyTold = time.Time{}, false
 		return 0
@@ -160,7 +161,8 @@ func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.D
 	return 0
 }
 
-// toldOf returns the record of the reports to a group's members, and creates it if necessary.
+// toldOf returns the record of the reports to a group's members. It creates the record if there is
+// none.
 func (s *Status) toldOf(key types.NamespacedName) *told {
 	t, ok := s.told[key]
 	if !ok {

@@ -22,7 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// nativeBench returns a bench for a PodGroup of scheduling.k8s.io that needs two members.
+// nativeBench returns a bench with a native PodGroup (scheduling.k8s.io) that needs two members.
 func nativeBench(t *testing.T) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -52,7 +52,8 @@ func (b *bench) nativeConditions() []metav1.Condition {
 
 func elsewhere(pod *corev1.Pod) { pod.Spec.SchedulerName = "somebody-else" }
 
-// TestNativeGroup checks that conditions show the group's state and the start of its run.
+// TestNativeGroup checks that the conditions of a native PodGroup show its state and the start of
+// its run.
 func TestNativeGroup(t *testing.T) {
 	t.Parallel()
 	b := nativeBench(t)
@@ -80,7 +81,7 @@ func TestNativeGroup(t *testing.T) {
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000+3601 {
 		t.Errorf("When it is whole again it has %+v", b.nativeConditions())
 	}
-	// Without pods, only the start in the status shows that the group is ours.
+	// Without pods, only the start in the status shows that Reprieve schedules the group.
 	b.pods = nil
 	b.reconcile()
 	b.step(engine.ShortTime)
@@ -118,17 +119,17 @@ func TestNativeGroupsOfOtherSchedulers(t *testing.T) {
 	}
 }
 
-// TestNativeGroupWithoutMembers checks that the status of a group that never ran is updated after
-// its pods have finished or are deleted. The status is not updated if the group has had pods of
-// another scheduler since.
+// TestNativeGroupWithoutMembers checks the status of a native PodGroup that never ran, after its
+// pods have finished or were deleted. The status is updated only if the last pods of the group
+// named Reprieve as their scheduler.
 func TestNativeGroupWithoutMembers(t *testing.T) {
 	t.Parallel()
 	ours, others := named("p", 2, assigned), named("p", 2, assigned, elsewhere)
 	disrupted := []metav1.Condition{{Type: native.ConditionLastDisruption, Status: metav1.ConditionTrue, Message: "{}"}}
 	cases := map[string]struct {
-		// had are the group's pods, one set after the other. before are conditions from an earlier
-		// process.
-		had    [][]*corev1.Pod
+		// had are the sets of pods that the group has had, in order.
+		had [][]*corev1.Pod
+		// before are conditions that an earlier process has written.
 		before []metav1.Condition
 		want   string
 	}{
@@ -180,7 +181,7 @@ func TestNameOfTwoGroups(t *testing.T) {
 	if got == nil || got.Reason != v1alpha1.ReasonAmbiguousName {
 		t.Errorf("The condition is %+v", got)
 	}
-	// Running members do not hide the fault.
+	// The condition shows the fault even if all members run.
 	b.pods = named("p", 2, running)
 	b.reconcile()
 	got = meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
@@ -195,8 +196,8 @@ func torn(pod *corev1.Pod) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
 }
 
-// TestPodsOfTwoGroupsAreTold checks that pods that name two groups get one event, whether or not a
-// group of that name exists.
+// TestPodsOfTwoGroupsAreTold checks that each pod that names two groups gets one event. It does not
+// matter whether these groups exist.
 func TestPodsOfTwoGroupsAreTold(t *testing.T) {
 	t.Parallel()
 	for name, objects := range map[string][]client.Object{"a group": {gangGroup(1)}, "no group": nil} {
@@ -221,15 +222,15 @@ func TestPodsOfTwoGroupsAreTold(t *testing.T) {
 	}
 }
 
-// TestMembersOfNativeGroup checks the condition that keeps a group of scheduling.k8s.io, also after
-// a restart while the last member goes.
+// TestMembersOfNativeGroup checks the condition MembersScheduled of a native PodGroup. It must be
+// correct even if the process restarts while the last member terminates.
 func TestMembersOfNativeGroup(t *testing.T) {
 	t.Parallel()
 	b := nativeBench(t)
 	steps := []struct {
 		name string
 		pods []*corev1.Pod
-		// restart replaces the reconciler by one that remembers nothing.
+		// restart is true if a new process, without memory, continues before this step.
 		restart bool
 		want    metav1.ConditionStatus
 	}{
@@ -244,7 +245,7 @@ func TestMembersOfNativeGroup(t *testing.T) {
 	}
 	for _, step := range steps {
 		if step.restart {
-			// The run has ended, so only the condition shows whose group it is.
+			// The run has ended, so only the condition shows that Reprieve has scheduled the group.
 			b.step(engine.ShortTime)
 			b.reconcile()
 			restarted := *b.status

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMessageOfManySchedulerNames has a gang whose members each name another scheduler, with long
-// names. The API server accepts 32768 characters in the message of a condition.
+// TestMessageOfManySchedulerNames checks the length of the message for members that name many
+// schedulers with long names. The API server accepts at most 32768 characters in a condition.
 func TestMessageOfManySchedulerNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))

@@ -13,10 +13,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// setDegraded sets the condition Degraded of a PodGroup that has lacked members since a time; zero
-// if it lacks none. The time becomes the condition's lastTransitionTime, and the next process reads
-// it there. The condition is set after engine.ShortTime. A member that succeeds may first appear as
-// no longer running, and only then as succeeded.
+// setDegraded sets the condition Degraded of a PodGroup. since is the time when it began to lack
+// members; zero if it lacks none. since becomes the condition's lastTransitionTime, so that the
+// next process can read it there. The condition becomes true only after engine.ShortTime. A member
+// that succeeds may first appear as no longer running, and a moment later as succeeded.
 func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, now time.Time) {
 	conditions := &pg.Status.Conditions
 	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}
@@ -32,13 +32,14 @@ func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, n
 	}
 	meta.SetStatusCondition(conditions, condition)
 	if condition.Status == metav1.ConditionTrue {
-		// The group may have been whole for a moment since the last write, so set the new time.
+		// The group may have had enough members for a moment since the last write. So set the new
+		// time.
 		meta.FindStatusCondition(*conditions, v1alpha1.ConditionDegraded).LastTransitionTime = metav1.NewTime(since.Truncate(time.Second))
 	}
 }
 
-// degradedMessage returns how many members a degraded gang has and needs, and how many pods wait to
-// replace the lost members.
+// degradedMessage returns the numbers of members that a degraded gang has and needs, and of pods
+// that wait to replace the lost members.
 func degradedMessage(g *gang.Group, m *gang.Members) string {
 	message := fmt.Sprintf("%d members have a node, %d are needed", len(m.Assigned), g.MinCount)
 	if n := len(m.Succeeded); n > 0 {
@@ -54,7 +55,7 @@ func degradedMessage(g *gang.Group, m *gang.Members) string {
 	}
 }
 
-// tellDegraded reports by an event that a gang has become degraded.
+// tellDegraded sends an event when the condition Degraded of a gang becomes true.
 func (s *Status) tellDegraded(before, now *v1alpha1.PodGroup) {
 	kind := v1alpha1.ConditionDegraded
 	condition := meta.FindStatusCondition(now.Status.Conditions, kind)

@@ -10,11 +10,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// GroupsOf sets the trees of groups. Parts of a tree show the reason why the whole tree waits.
+// GroupsOf sets the trees of CompositePodGroups. The status of each group in a tree then shows why
+// the tree waits.
 func (s *Status) GroupsOf(trees *gang.Trees) { s.trees = trees }
 
-// workloadOf returns the group that a part of a tree is placed with; false for a group that is
-// placed by itself.
+// workloadOf returns the group of the tree that is placed as one workload, for a group in a tree.
+// It returns false for a group that is placed alone.
 func (s *Status) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
 	if s.trees == nil {
 		return nil, false
@@ -29,7 +30,7 @@ func (s *Status) workloadOf(key types.NamespacedName) (*gang.Group, bool) {
 	return nil, false
 }
 
-// partVerdict is verdict for a part of a tree.
+// partVerdict is like verdict, for a group that is a part of a tree.
 func (s *Status) partVerdict(workload, part *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	if workload.Flaw == (gang.Verdict{}) && part.IsPlaced(m) {
 		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: fmt.Sprintf("%d members have a node", m.Placed())}, true
@@ -51,7 +52,8 @@ func (s *Status) partVerdict(workload, part *gang.Group, m *gang.Members) (gang.
 	}, false
 }
 
-// runOf returns the run of a group. A part of a tree has none of its own.
+// runOf returns the run of a group. It is zero for a part of a tree, because only the whole
+// workload has a run.
 func (s *Status) runOf(g *gang.Group) engine.Run {
 	if _, isPart := s.workloadOf(g.Key); isPart {
 		return engine.Run{}

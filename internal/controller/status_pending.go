@@ -10,13 +10,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// OldestTo sets the function that receives the time when the oldest gang began to wait for nodes;
-// zero for none.
+// OldestTo sets the function that receives the time when the oldest waiting gang began to wait for
+// nodes. The time is zero if no gang waits.
 func (s *Status) OldestTo(figure func(since time.Time)) { s.oldest = figure }
 
-// notePending records whether a gang waits for nodes although all members that it needs exist. If
-// the gang waited before this process first saw it, the time comes from the condition
-// PodGroupScheduled. Otherwise, the time is the creation or ungating of the last needed member.
+// notePending records whether a gang waits for nodes although all needed members exist. The wait
+// begins when the last needed member is created or ungated. If the wait began before this process
+// first saw the gang, its time comes from the condition PodGroupScheduled.
 func (s *Status) notePending(key types.NamespacedName, pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, scheduled bool) {
 	t := s.toldOf(key)
 	before := t.pendingSince
@@ -38,8 +38,8 @@ func (s *Status) notePending(key types.NamespacedName, pg *v1alpha1.PodGroup, g 
 	}
 }
 
-// endPending records that a group does not wait for nodes, because its PodGroup does not exist or
-// belongs to another scheduler.
+// endPending records that a gang does not wait for nodes any more: its PodGroup does not exist, or
+// another scheduler is responsible for it.
 func (s *Status) endPending(key types.NamespacedName) {
 	if t, ok := s.told[key]; ok && !t.pendingSince.IsZero() {
 		t.pendingSince = time.Time{}
@@ -47,7 +47,7 @@ func (s *Status) endPending(key types.NamespacedName) {
 	}
 }
 
-// countPending reports when the oldest gang began to wait.
+// countPending reports the time when the oldest waiting gang began to wait.
 func (s *Status) countPending() {
 	if s.oldest == nil {
 		return

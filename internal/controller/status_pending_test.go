@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestOldestPendingGang checks that a gang counts as waiting from the time when all needed members
-// exist until enough members have nodes.
+// TestOldestPendingGang checks when a gang counts as waiting. The wait begins when all needed
+// members exist, and ends when enough members have nodes.
 func TestOldestPendingGang(t *testing.T) {
 	t.Parallel()
 	gated := func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }
@@ -41,8 +41,8 @@ func TestOldestPendingGang(t *testing.T) {
 	}
 }
 
-// TestPendingGangOfAnEarlierProcess checks that a process reads from the condition when a gang
-// began to wait.
+// TestPendingGangOfAnEarlierProcess checks that a new process reads the time when a gang began to
+// wait from the gang's condition.
 func TestPendingGangOfAnEarlierProcess(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -60,9 +60,8 @@ func TestPendingGangOfAnEarlierProcess(t *testing.T) {
 	}
 }
 
-// TestPendingGangEndsWithItsGroup checks that a gang does not count as waiting once its PodGroup is
-// deleted or belongs to another scheduler, although its members wait. The time starts again once
-// the PodGroup is back.
+// TestPendingGangEndsWithItsGroup checks that a gang does not count as waiting while its PodGroup
+// is deleted or belongs to another scheduler. The wait begins again once the PodGroup is back.
 func TestPendingGangEndsWithItsGroup(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

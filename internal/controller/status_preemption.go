@@ -8,7 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// setPreemptionPriority sets the condition and the status field about a group's
+// setPreemptionPriority sets the condition and the status field that show the effect of a group's
 // preemptionPriorityClassName.
 func (s *Status) setPreemptionPriority(pg *v1alpha1.PodGroup, g *gang.Group) {
 	_, v := s.queues.VictimPriority(g)

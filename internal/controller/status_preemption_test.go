@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestPreemptionPriorityCondition checks the report on the class of a potential victim. The only
-// class is "high", with 100.
+// TestPreemptionPriorityCondition checks the condition about preemptionPriorityClassName. The only
+// PriorityClass is "high", with value 100.
 func TestPreemptionPriorityCondition(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -11,27 +11,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Queues returns the effects of queues on a group.
+// Queues computes the effects of queues on a group.
 type Queues interface {
-	// MinRuntime returns the longest time that min-runtimes protect the group once it runs.
+	// MinRuntime returns the longest min-runtime of the group: the time that it is protected after
+	// it starts.
 	MinRuntime(g *gang.Group, members *gang.Members) time.Duration
-	// Orphaned returns why running members do not count for the queue that the group names; zero if
-	// they do. before is true if the status already shows that.
+	// Orphaned returns the reason why running members do not count for the queue that the group
+	// names; zero if they do count. before is true if the status already reports such a reason.
 	Orphaned(g *gang.Group, before bool) gang.Verdict
-	// QueueNamedByGroup returns the queue that a group names, or the default of its namespace. The
-	// result is "" for none.
+	// QueueNamedByGroup returns the queue that a group names, or else the default queue of its
+	// namespace; "" for neither.
 	QueueNamedByGroup(g *gang.Group) string
-	// VictimPriority returns the priority of a group as a potential victim, and a verdict on its
-	// preemptionPriorityClassName. The verdict is zero for a group without one.
+	// VictimPriority returns the priority of a group as a potential victim. The verdict concerns
+	// its preemptionPriorityClassName, and is zero for a group without one.
 	VictimPriority(g *gang.Group) (int32, gang.Verdict)
 	// QueueLabel returns the label that names the queue of a pod without a group.
 	QueueLabel(pod *corev1.Pod) string
-	// QueueNamedBy returns the queue that a pod names by itself.
+	// QueueNamedBy returns the queue that the pod itself names.
 	QueueNamedBy(pod *corev1.Pod) string
 }
 
-// setQueueStatus updates the parts of the status that depend on queues: the end of the group's
-// protection, and whether its queue is missing.
+// setQueueStatus updates the parts of the status that depend on queues. These are the end of the
+// group's protection, and the fault that its members do not count for its queue.
 func (s *Status) setQueueStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, clock time.Time) {
 	st := &pg.Status
 	if g.APIVersion == "" {
@@ -55,8 +56,8 @@ func (s *Status) setQueueStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Me
 	})
 }
 
-// protectedUntil returns the end of a min-runtime, rounded up to a whole second, as the API stores
-// it.
+// protectedUntil returns the end of a min-runtime that began at start, rounded up to a whole
+// second; nil for none. The API stores whole seconds.
 func protectedUntil(start *metav1.Time, minRuntime time.Duration) *metav1.Time {
 	if start == nil || minRuntime <= 0 {
 		return nil

@@ -49,7 +49,7 @@ func TestProtectedUntil(t *testing.T) {
 	}
 }
 
-// checkProtected compares status.protectedUntil with a time in seconds; 0 for none.
+// checkProtected compares status.protectedUntil with a Unix time in seconds; 0 for none.
 func (b *bench) checkProtected(want int64) {
 	b.t.Helper()
 	got := b.group().Status.ProtectedUntil
@@ -124,7 +124,7 @@ func homeOf(queue string) *corev1.Namespace {
 	return ns
 }
 
-// TestGroupsOfQueues checks that groups are requested once after each change of queues.
+// TestGroupsOfQueues checks that each change of Queues requests the PodGroups once.
 func TestGroupsOfQueues(t *testing.T) {
 	t.Parallel()
 	inQueue := gangGroup(2)
@@ -169,7 +169,7 @@ func TestGroupsOfQueues(t *testing.T) {
 		func() { ledger.SetNamespace(homeOf("")) },
 	} {
 		change()
-		// The group without a queue name may use the default of its namespace.
+		// The group outside names no queue, but may use the default queue of its namespace.
 		if got := slices.Sorted(slices.Values(looked())); !slices.Equal(got, []string{"g", "outside"}) {
 			t.Errorf("%v are looked at, want both", got)
 		}
@@ -204,8 +204,9 @@ func TestGroupsOfQueues(t *testing.T) {
 	}
 }
 
-// TestQueueStatusThatIsReadLate checks that the status is written if reads are outdated. The
-// outdated status equals the status to write, and the status on the server differs.
+// TestQueueStatusThatIsReadLate checks a cache that shows an outdated status of a Queue. The
+// outdated status equals the new status, but the status on the server does not. So it must be
+// written.
 func TestQueueStatusThatIsReadLate(t *testing.T) {
 	t.Parallel()
 	var frozen *v1alpha1.QueueList

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// setSealed sets a condition if members were placed with other settings than the group has now. The
-// settings at the placement keep applying to these members.
+// setSealed sets a condition if the settings of the group have changed since its members were
+// placed. The settings from the time of the placement stay in force for these members.
 func (s *Status) setSealed(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, sealed *engine.Sealed) {
 	st := &pg.Status
 	differences := s.sealedDifferences(g, sealed)
@@ -27,8 +27,8 @@ func (s *Status) setSealed(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	})
 }
 
-// sealedDifferences lists the settings of the placed members that differ from the current settings
-// of the group.
+// sealedDifferences lists the settings that were recorded when the members were placed and that
+// differ from the group's present settings.
 func (s *Status) sealedDifferences(g *gang.Group, sealed *engine.Sealed) (out []string) {
 	if !sealed.Known {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// forgetStops removes the stops of a group that has made progress since the last of them. Decisions
-// apply the same rule by themselves. So the status may be late, but it must change before the next
-// run begins. Call it before the start time in the status changes.
+// forgetStops removes the record of stops from the status of a group that has made progress since
+// its last stop. Decisions apply the same rule without the status. So this may happen late, but
+// must happen before the next run begins. Call it before the start time in the status changes.
 func (s *Status) forgetStops(st *v1alpha1.PodGroupStatus, g *gang.Group) {
 	last := st.LastDisruption
 	if last == nil || last.StopTime == nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// TestForgetStops checks that the stops of a group are removed once it has made progress. The last
-// stop was two hours ago.
+// TestForgetStops checks that the record of stops is removed once the group has made progress. The
+// last stop was two hours ago.
 func TestForgetStops(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		// started and saved are how long ago the group started and saved its work; 0 for never.
+		// started is the time since the group started, and saved is the time since it last saved
+		// its work; 0 for never.
 		started, saved time.Duration
 		want           int32
 	}{

@@ -56,8 +56,8 @@ func TestScheduledCondition(t *testing.T) {
 	}
 }
 
-// TestWorkIsOver checks that a group does not report missing members if its object is finished and
-// it has no unfinished pods.
+// TestWorkIsOver checks that no missing members are reported for a group whose object is finished
+// and whose pods have ended.
 func TestWorkIsOver(t *testing.T) {
 	t.Parallel()
 	over := &grouping.Group{Owner: theJob, Finished: true}
@@ -92,7 +92,8 @@ func TestWorkIsOver(t *testing.T) {
 	}
 }
 
-// TestScheduledAndUnresolved checks that running members do not hide a group's missing fields.
+// TestScheduledAndUnresolved checks that empty fields of a group are reported even if its members
+// run.
 func TestScheduledAndUnresolved(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -107,7 +108,8 @@ func TestScheduledAndUnresolved(t *testing.T) {
 	}
 }
 
-// TestPodsHearFromTheirProfile checks that events are in the name of the pod's profile.
+// TestPodsHearFromTheirProfile checks that the events about a pod come from the recorder of the
+// pod's profile.
 func TestPodsHearFromTheirProfile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(3))
@@ -142,8 +144,8 @@ func TestCountsAndStartTime(t *testing.T) {
 	}
 }
 
-// TestNoMembers checks that a group without pods for a minute is reported once, and again after it
-// had pods.
+// TestNoMembers checks that a group is reported once when it has had no pods for a minute. After it
+// has had pods, it can be reported again.
 func TestNoMembers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))
@@ -166,7 +168,7 @@ func TestNoMembers(t *testing.T) {
 			t.Errorf("it is looked at again after %s, want a second", again)
 		}
 	}
-	// The next leader sees from the status that the group has been empty for long.
+	// A new leader sees from the status that the group has been empty for a long time.
 	pg := b.group()
 	meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled).LastTransitionTime = metav1.NewTime(b.clock.Now())
 	again := newBench(t, pg)
@@ -179,8 +181,8 @@ func TestNoMembers(t *testing.T) {
 	}
 }
 
-// TestNoMembersOfDerived checks that an empty group of a Job or similar object is not reported. No
-// pod joins such a group by a label.
+// TestNoMembersOfDerived checks that a derived group without pods is not reported. Users cannot add
+// pods to such a group by a label.
 func TestNoMembersOfDerived(t *testing.T) {
 	t.Parallel()
 	pg := gangGroup(2)
@@ -228,8 +230,8 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-// TestDegradedCondition checks a gang of two that loses a member, is reconciled by another process,
-// and is whole again.
+// TestDegradedCondition checks the condition Degraded of a gang of two. The gang loses a member,
+// another process becomes the leader, and the member is replaced.
 func TestDegradedCondition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))
@@ -262,7 +264,7 @@ func TestDegradedCondition(t *testing.T) {
 	if c != nil && !c.LastTransitionTime.Time.Equal(lost.Truncate(time.Second)) {
 		t.Errorf("degraded since %v, want %v", c.LastTransitionTime, lost)
 	}
-	// A new process takes over, and reads the time from the status.
+	// Another process becomes the leader. It reads the time from the status.
 	next := newBench(t, b.group())
 	next.pods = b.pods
 	next.clock.SetTime(b.clock.Now().Add(time.Minute))
@@ -277,8 +279,8 @@ func TestDegradedCondition(t *testing.T) {
 	look("whole again", v1alpha1.PodGroupScheduled, metav1.ConditionFalse, "lacks no members")
 }
 
-// TestStartTime checks the start of a gang of two through changes of its members. Each change is an
-// hour after the previous one, from 1000 s on.
+// TestStartTime checks the start time of a gang of two while its members change. Each change is one
+// hour after the previous change. The first is at 1000 s.
 func TestStartTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))
@@ -320,8 +322,8 @@ func TestStartTime(t *testing.T) {
 	}
 }
 
-// TestStartTimeOutlivesAMoment checks that the start stays if a member is first seen as not running
-// and a moment later as succeeded.
+// TestStartTimeOutlivesAMoment checks that the start time stays if a member is first seen as not
+// running, and a moment later as succeeded.
 func TestStartTimeOutlivesAMoment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))
@@ -355,8 +357,8 @@ func TestStartTimeOutlivesAMoment(t *testing.T) {
 	}
 }
 
-// TestStartTimeOfWhatWasNotSeen checks the start after changes that no process saw. They show only
-// in the members.
+// TestStartTimeOfWhatWasNotSeen checks the start time after changes of members while no process was
+// running.
 func TestStartTimeOfWhatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	scheduled := func(at int64) func(*corev1.Pod) {
@@ -368,7 +370,7 @@ func TestStartTimeOfWhatWasNotSeen(t *testing.T) {
 	before := named("r", 2, running, scheduled(400))
 	replaced := slices.Concat(before[:1], named("n", 1, running, scheduled(900)))
 	for name, c := range map[string]struct {
-		// seen is true if this process has seen the gang whole before.
+		// seen is true if this process has already seen the gang with enough running members.
 		seen bool
 		pods []*corev1.Pod
 		want int64
@@ -429,7 +431,7 @@ func TestPriorityMismatch(t *testing.T) {
 func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(9))
-	// While members are being created, no report shows a number that is outdated a moment later.
+	// While members are created, no member gets a report with a number that is soon outdated.
 	for i := 1; i <= 3; i++ {
 		b.pods = named("p", i)
 		if after := b.reconcile(); after <= 0 {
@@ -446,7 +448,7 @@ func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	if got := b.told(); len(got) != 3 || !strings.Contains(got[0], "needs 9 members and has 3") {
 		t.Fatalf("Told %q, want each of three once", got)
 	}
-	// A new member changes the number. It gets the report now, and the others get it later.
+	// A new member changes the number in the message. Only the new member gets the report now.
 	b.pods = named("p", 4)
 	b.reconcile()
 	b.step(settleDelay)
@@ -459,7 +461,7 @@ func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	if got := b.told(); len(got) != 3 {
 		t.Fatalf("Told %q, want the other three", got)
 	}
-	// All members get a new reason.
+	// The reason changes, so all members get a report.
 	b.pods = named("p", 9)
 	b.gangs.SetVerdict(gang.KeyOf(groupKey), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
 	b.reconcile()
@@ -481,13 +483,14 @@ func TestMembersHearThoughTheMessageKeepsChanging(t *testing.T) {
 		heard += len(b.told())
 		b.step(settleDelay / 4)
 	}
-	// In 50 seconds, each member gets one report.
+	// Each of the two members gets one report in these 50 seconds.
 	if heard != 2 {
 		t.Errorf("Two members heard %d times", heard)
 	}
 }
 
-// TestMembersHearThatRoomIsMade checks that members get a report only if the evictions take long.
+// TestMembersHearThatRoomIsMade checks that members get an event about evictions only if the
+// evictions take long.
 func TestMembersHearThatRoomIsMade(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))

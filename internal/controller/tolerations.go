@@ -33,13 +33,13 @@ import (
 const reasonMalformedToleration = "MalformedPreemptionToleration"
 
 // reasonIneffectiveToleration is the reason of events on PriorityClasses whose toleration protects
-// from no higher priority.
+// from no class with a higher priority.
 const reasonIneffectiveToleration = "IneffectivePreemptionToleration"
 
-// Tolerations reports PriorityClasses with a malformed or ineffective preemption toleration, once
-// for each change. It also reports missing PriorityClasses that running work names. A malformed
-// class has no toleration until it is corrected. Work of a missing class is protected from every
-// preemptor below the system-critical priority.
+// Tolerations reports PriorityClasses whose preemption toleration is malformed or has no effect,
+// once for each change. Until it is corrected, a malformed toleration counts as none. Tolerations
+// also reports PriorityClasses that running work names and that do not exist. Such work is
+// protected from every preemptor below the system-critical priorities.
 type Tolerations struct {
 	classes  schedulinglisters.PriorityClassLister
 	pods     corelisters.PodLister
@@ -47,23 +47,23 @@ type Tolerations struct {
 	members  gang.Membership
 	recorder events.EventRecorder
 	count    func(malformed int)
-	// told holds the last report for each malformed or missing class.
+	// told maps malformed and missing classes to the last report about each.
 	told map[string]string
-	// ineffective holds the last report for each class with a readable toleration that protects
-	// from no higher priority. These classes are not counted.
+	// ineffective maps classes whose toleration protects from no higher priority to the last report
+	// about each. These classes are not counted.
 	ineffective map[string]string
 }
 
 var _ reconcile.Reconciler = (*Tolerations)(nil)
 
 // NewTolerations returns a Tolerations that reports with recorder. It calls count with the number
-// of malformed or missing classes whenever the number changes. Run it with one worker, because it
-// remembers its reports without a lock.
+// of malformed and missing classes each time that the number changes. Run it with one worker,
+// because it remembers its reports without a lock.
 func NewTolerations(classes schedulinglisters.PriorityClassLister, pods corelisters.PodLister, groups gang.Source, members gang.Membership, recorder events.EventRecorder, count func(int)) *Tolerations {
 	return &Tolerations{classes: classes, pods: pods, groups: groups, members: members, recorder: recorder, count: count, told: make(map[string]string), ineffective: make(map[string]string)}
 }
 
-// Reconcile checks one PriorityClass.
+// Reconcile checks one PriorityClass, which may be missing.
 func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 	before := len(r.told)
 	class, err := r.classes.Get(req.Name)
@@ -99,7 +99,8 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 	return reconcile.Result{}, nil
 }
 
-// ineffective returns a message if a toleration protects from no higher priority; otherwise "".
+// ineffective returns a message if a toleration protects from no preemptor of a higher priority;
+// otherwise "".
 func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration.Policy) string {
 	if policy == nil || policy.TolerationSeconds == 0 || int64(policy.MinimumPreemptablePriority) > int64(class.Value)+1 {
 		return ""
@@ -113,8 +114,8 @@ func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration
 		how, class.Value, int64(class.Value)+1)
 }
 
-// tell reports the fault of a class, unless told has the same report. If wrong is "", there is no
-// fault.
+// tell reports the fault of a class, unless told has the same report. wrong describes the fault; ""
+// for none.
 func (r *Tolerations) tell(told map[string]string, class *schedulingv1.PriorityClass, reason, wrong string) {
 	switch wrong {
 	case "":
@@ -126,8 +127,8 @@ func (r *Tolerations) tell(told map[string]string, class *schedulingv1.PriorityC
 	}
 }
 
-// classOf returns the class that counts for a pod. It is the class of the pod's PodGroup if that
-// class gave the group its priority.
+// classOf returns the PriorityClass whose toleration applies to a pod. It is the class of the pod's
+// PodGroup if the PodGroup has a priority, and otherwise the class of the pod.
 func (r *Tolerations) classOf(pod *corev1.Pod) string {
 	if key, ok := r.members.GroupOf(pod); ok {
 		if g, ok := r.groups.Group(key); ok && g.Priority != nil {
@@ -137,7 +138,7 @@ func (r *Tolerations) classOf(pod *corev1.Pod) string {
 	return pod.Spec.PriorityClassName
 }
 
-// podOfMissingClass returns a request for a pod's class if the pod has a node and the class does
+// podOfMissingClass returns a request for the PriorityClass of a pod on a node if that class does
 // not exist.
 func (r *Tolerations) podOfMissingClass(_ context.Context, obj client.Object) []reconcile.Request {
 	pod, ok := obj.(*corev1.Pod)
@@ -166,7 +167,8 @@ func newTolerationController(in Inputs) (controller.Controller, error) {
 	)
 }
 
-// hasComeToANode reports whether an update shows the binding of a pod. Other updates do not matter.
+// hasComeToANode reports whether an update shows that a pod was bound. The controller ignores other
+// updates.
 func hasComeToANode(e event.UpdateEvent) bool {
 	before, ok1 := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)

@@ -20,8 +20,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// TestTolerations checks that each change to a malformed class is reported once, and that the count
-// is correct.
+// TestTolerations checks that each change of a malformed class is reported once, and that count
+// receives the correct number.
 func TestTolerations(t *testing.T) {
 	t.Parallel()
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -72,8 +72,8 @@ func TestTolerations(t *testing.T) {
 	}
 }
 
-// TestIneffectiveTolerations checks that a toleration that protects from no higher priority is
-// reported once for each change. It does not count as malformed.
+// TestIneffectiveTolerations checks that a toleration without effect is reported once for each
+// change, and that count does not include it.
 func TestIneffectiveTolerations(t *testing.T) {
 	t.Parallel()
 	const seconds, minimum = preemptiontoleration.AnnotationTolerationSeconds, preemptiontoleration.AnnotationMinimumPreemptablePriority
@@ -114,8 +114,8 @@ func TestIneffectiveTolerations(t *testing.T) {
 	}
 }
 
-// TestMissingClass checks that a missing class is reported once and counts while running work names
-// it.
+// TestMissingClass checks that a missing class is reported once. It counts as long as running work
+// names it.
 func TestMissingClass(t *testing.T) {
 	t.Parallel()
 	classes, pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Trigger is a source of reconcile requests from the scheduler, for one or more controllers. The
-// zero value is ready to use. Requests from before a controller's start are dropped for it, because
-// it reconciles every object when it starts.
+// Trigger is a source of reconcile requests that the scheduler makes, for one or more controllers.
+// The zero value is ready to use. A controller misses the requests from before its start, and needs
+// none of them: when it starts, it reconciles every object.
 type Trigger struct {
 	mu     sync.RWMutex
 	queues []workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -27,23 +27,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// WorkloadGroups writes the PodGroups of groups that pods name in spec.workloadRef, in a Workload
-// of scheduling.k8s.io. It creates a PodGroup once there are pods for it, from the settings in the
-// Workload. The settings of both objects are immutable. So a PodGroup is replaced if its pods
-// differ from the pods that it was created for. The garbage collector deletes it together with its
-// Workload.
+// WorkloadGroups writes PodGroups for pods that name a group of a native Workload
+// (scheduling.k8s.io) in spec.workloadRef. It creates a PodGroup once there are pods for it, with
+// the settings in the Workload. Both objects are immutable, so it replaces a PodGroup that no
+// longer suits its pods. The garbage collector deletes the PodGroup together with its Workload.
 type WorkloadGroups struct {
 	writer
 	kind schema.GroupVersionKind
-	// told holds the last report about each group.
+	// told maps groups to the last report about each.
 	told map[types.NamespacedName]string
 }
 
 var _ reconcile.Reconciler = (*WorkloadGroups)(nil)
 
-// NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. The function
-// queueNamedBy returns the queue that a pod names by itself. The records list the groups that are
-// being placed. Run it with one worker, because it remembers its reports without a lock.
+// NewWorkloadGroups returns a WorkloadGroups for Workloads of this kind. queueNamedBy returns the
+// queue that a pod itself names. gangs has the groups that are being placed. Run it with one
+// worker, because it remembers its reports without a lock.
 func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string,
 	classes schedulinglisters.PriorityClassLister, gangs *engine.Gangs, recorder events.EventRecorder,
 ) *WorkloadGroups {
@@ -56,8 +55,8 @@ func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Me
 	}
 }
 
-// newWorkloadController returns the controller that runs WorkloadGroups after every change that may
-// affect its results.
+// newWorkloadController returns the controller that runs WorkloadGroups when a pod, a PodGroup or a
+// Workload changes.
 func newWorkloadController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	groupsOfWorkload := func(_ context.Context, workload *unstructured.Unstructured) []reconcile.Request {
@@ -124,8 +123,8 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 	return r.create(ctx, key, workload, found.SchedulingPolicy, members)
 }
 
-// level replaces a group if its pods differ from the pods that it was created for. It ignores
-// groups that users have written.
+// level replaces a PodGroup that no longer suits its pods. It ignores PodGroups that users have
+// created.
 func (r *WorkloadGroups) level(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	known := gang.FromPodGroup(pg)
 	if !known.Bounded {
@@ -147,7 +146,7 @@ func (r *WorkloadGroups) level(ctx context.Context, pg *v1alpha1.PodGroup) (reco
 	return reconcile.Result{RequeueAfter: later}, nil
 }
 
-// create writes a group.
+// create creates the PodGroup of a group in a Workload.
 func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, workload *unstructured.Unstructured, scheduling *v1alpha1.SchedulingPolicy, members gang.Members) (reconcile.Result, error) {
 	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{labelManagedBy: managedBy},
@@ -155,7 +154,7 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 			APIVersion: workload.GetAPIVersion(), Kind: workload.GetKind(), Name: workload.GetName(), UID: workload.GetUID(),
 		}},
 	}}
-	// A Workload has no priority and no queue, so they come from the pods.
+	// A Workload has neither a priority nor a queue, so both come from the pods.
 	made, _, err := policy(grouping.Group{}, &members, r.queue, r.classes)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("make PodGroup %s: %w", key, err)
@@ -175,7 +174,7 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 	return reconcile.Result{}, nil
 }
 
-// tell reports once why the pods of a group wait, if any do.
+// tell reports the reason why the waiting pods of a group wait, once for each reason.
 func (r *WorkloadGroups) tell(key types.NamespacedName, members gang.Members, why string) {
 	wait := slices.Concat(members.Pending, members.Gated)
 	if len(wait) == 0 || r.told[key] == why {

@@ -43,7 +43,7 @@ func TestWorkloadGroups(t *testing.T) {
 	t.Parallel()
 	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}
 	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha1", Kind: "Workload"}
-	// Each test needs its own object, because the client changes the object's version.
+	// Each test needs a separate object, because the client changes the object's version.
 	workload := func() client.Object {
 		out := native.NewObject(kind)
 		out.SetNamespace("ns")
@@ -79,7 +79,8 @@ func TestWorkloadGroups(t *testing.T) {
 			if err := v1alpha1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			// Without an object, the builder does not register the type.
+			// The builder registers a type only if it gets an object of the type, so register it
+			// here.
 			scheme.AddKnownTypeWithName(kind, native.NewObject(kind))
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).Build()
 			recorder := events.NewFakeRecorder(4)
@@ -109,8 +110,9 @@ func TestWorkloadGroups(t *testing.T) {
 	}
 }
 
-// TestWorkloadGroupsAnew checks that a group is replaced if its class is above the class of its
-// pods. It stays if a member has a node, while it is being placed, or if a user wrote it.
+// TestWorkloadGroupsAnew checks that a PodGroup is replaced if its class has a higher priority than
+// its pods. It is not replaced after a member got a node, while it is being placed, or if a user
+// created it.
 func TestWorkloadGroupsAnew(t *testing.T) {
 	t.Parallel()
 	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}

@@ -20,25 +20,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
-// classDelay is the delay of a retry if a PriorityClass does not exist, or if a group cannot be
-// replaced yet.
+// classDelay is the delay before a retry if a PriorityClass does not exist, or if a PodGroup must
+// be replaced later.
 const classDelay = 5 * time.Second
 
-// writer writes PodGroups for pods without a PodGroup. It replaces a PodGroup with outdated
-// settings as long as no pod loses anything by that.
+// writer creates and replaces PodGroups for pods without a PodGroup. It replaces a PodGroup with
+// outdated settings only while no pod has anything to lose.
 type writer struct {
 	client  client.Client
 	members Members
-	// queue returns the queue that a pod names by itself.
+	// queue returns the queue that a pod itself names.
 	queue    func(*corev1.Pod) string
 	classes  schedulinglisters.PriorityClassLister
 	gangs    *engine.Gangs
 	recorder events.EventRecorder
-	// made holds the settings of the last PodGroup that was written for each group.
+	// made maps each group to the settings of the last PodGroup that was created for it.
 	made map[types.NamespacedName]string
 }
 
-// remove deletes a PodGroup whose run is over or that must be replaced.
+// remove deletes a PodGroup, because its run is over or it must be replaced.
 func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	err := w.client.Delete(ctx, pg, client.Preconditions{UID: &pg.UID, ResourceVersion: &pg.ResourceVersion})
 	if err := client.IgnoreNotFound(err); err != nil {
@@ -47,13 +47,13 @@ func (w *writer) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// isDue reports whether to delete a group now, so that it is created again with the current
-// settings. If not, later is the delay before the next check; 0 for no check.
+// isDue reports whether to delete a PodGroup now, so that it is created again with the settings
+// now. If it must be deleted later, later is the delay before the next check; otherwise 0.
 func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members,
 ) (due bool, later time.Duration) {
 	key := client.ObjectKeyFromObject(pg)
-	// Do not replace a group twice with the same settings. If the API server changes the settings
-	// at each write, the group would be replaced endlessly.
+	// Do not replace a PodGroup because of the same settings twice. If the API server changes the
+	// settings at each write, replacing would never end.
 	switch anew := outdated(pg, now, g, members) && w.made[key] != settingsOf(now); {
 	case anew && w.isBeingPlaced(key, members):
 		return false, classDelay
@@ -65,10 +65,12 @@ func (w *writer) isDue(ctx context.Context, pg *v1alpha1.PodGroup, now *v1alpha1
 	}
 }
 
-// outdated reports whether a group must be replaced because its settings are outdated and cannot be
-// changed. A group is never outdated once a member has a node or has succeeded. It is outdated if
-// it is bounded and outranks one of its members. It is also outdated if all needed members exist
-// and its settings differ from now.
+// outdated reports whether a PodGroup must be replaced because of settings that cannot be changed.
+// It returns false once a member has a node or has succeeded. Otherwise it returns true in two
+// cases:
+//
+//   - The group is bounded and outranks one of its members.
+//   - All needed members exist, and the settings differ from now.
 func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members) bool {
 	if g.Ended || g.Suspended || g.Surplus || members.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
 		return false
@@ -80,8 +82,8 @@ func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gr
 	return members.Available() >= g.Needs(members.Available()) && differences(&pg.Spec.PodGroupPolicy, now) != ""
 }
 
-// isBeingPlaced reports whether victims are evicted for the group, room is reserved for it, or its
-// members are about to be bound. Replacing the group then would make the evictions useless.
+// isBeingPlaced reports whether victims are evicted for the group, room is reserved for it, or
+// members are about to be bound. Replacing the group would make these evictions useless.
 func (w *writer) isBeingPlaced(key types.NamespacedName, members *gang.Members) bool {
 	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
 	return w.gangs.Verdict(gang.KeyOf(key)).Reason == v1alpha1.ReasonPreempting || w.gangs.Planned(gang.KeyOf(key)) > 0 || len(w.gangs.Reserved(gang.KeyOf(key))) > 0 ||
